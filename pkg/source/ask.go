@@ -43,7 +43,7 @@ func (c *Client) Ask(ctx context.Context, now time.Time, q Question) ([]metric.S
 	// The first one who asks may go away; the others still wait for the answer.
 	flight := c.flights.DoChan(key, func() (any, error) {
 		series, err := c.wait(context.WithoutCancel(ctx), q)
-		c.keep(key, answer{series, now.Add(q.Every)}, err, now)
+		c.keep(key, answer{series, q.Namespace, now.Add(q.Every)}, err, now)
 		return series, err
 	})
 	select {
@@ -55,21 +55,23 @@ func (c *Client) Ask(ctx context.Context, now time.Time, q Question) ([]metric.S
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.failing, q.Namespace+"\x00"+q.Text)
+		if delete(c.failing[q.Namespace], q.Text); len(c.failing[q.Namespace]) == 0 {
+			delete(c.failing, q.Namespace)
+		}
 		return result.Val.([]metric.Series), nil
 	}
 }
 
-// wait asks when there is a place and the rate allows it.
+// wait asks when there is a place and the rate allows it. Namespaces have turns for the places,
+// and only who has a place waits for the rate, so that they share that as well.
 func (c *Client) wait(ctx context.Context, q Question) ([]metric.Series, error) {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-	case <-waiting.Done():
+	leave, err := c.places.Enter(waiting, q.Namespace)
+	if err != nil {
 		return nil, refusal("too many questions wait for this source")
 	}
+	defer leave()
 	if err := c.limiter.Wait(waiting); err != nil {
 		return nil, refusal("too many questions wait for this source; raise its queriesPerSecond")
 	}
@@ -140,12 +142,24 @@ func (c *Client) kept(key string, now time.Time) ([]metric.Series, bool) {
 	return kept.series, ok && now.Before(kept.until)
 }
 
-// keep has an answer for those who ask the same in this window.
+// keep has an answer for those who ask the same in this window, if there is room for it in
+// the share of its namespace. An answer that is not kept is asked for again.
 func (c *Client) keep(key string, a answer, err error, now time.Time) {
+	if err != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.answers, func(_ string, old answer) bool { return !now.Before(old.until) })
-	if err == nil && len(c.answers) < maxKept {
+	all, values, mine, myValues := len(c.answers)+1, a.values(), 1, a.values()
+	for _, other := range c.answers {
+		values += other.values()
+		if other.namespace == a.namespace {
+			mine++
+			myValues += other.values()
+		}
+	}
+	if all <= maxKept && values <= maxValues && mine <= ofKept && myValues <= ofValues {
 		c.answers[key] = a
 	}
 }

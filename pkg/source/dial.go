@@ -57,27 +57,63 @@ func (r Rules) host(host string) error {
 	return refusal(host + " is not among the hosts that this installation asks (--source-hosts)")
 }
 
-// What embeds an address of IPv4, and an address of metadata that is not link-local.
-var (
-	translated = netip.MustParsePrefix("64:ff9b::/96")
-	metadata   = netip.MustParseAddr("fd00:ec2::254")
-)
+// metadata are the addresses at which clouds give credentials of the machine, where these
+// are not link-local. No source and no Service of a user is there.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
+	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
+}
 
-// address reports an address that nobody may ask through Weir.
-func (r Rules) address(host string, address netip.AddrPort) error {
-	ip := address.Addr().Unmap().WithZone("")
-	if translated.Contains(ip) {
-		ip = netip.AddrFrom4([4]byte(ip.AsSlice()[12:]))
+// localTranslation is the prefix that RFC 8215 gives to the translators of a network. Such a
+// translator decides which bytes are the address of IPv4, so Weir cannot judge it.
+var localTranslation = netip.MustParsePrefix("64:ff9b:1::/48")
+
+// embeddings are the prefixes after which an address of IPv6 has one of IPv4, and the byte at
+// which that begins: a translator (RFC 6052, RFC 7915), 6to4, and IPv4-compatible addresses.
+var embeddings = []struct {
+	prefix netip.Prefix
+	begin  int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
+	{netip.MustParsePrefix("2002::/16"), 2},
+	{netip.MustParsePrefix("::/96"), 12},
+}
+
+// meanings returns an address, and the address of IPv4 that it embeds, if there is one.
+func meanings(ip netip.Addr) []netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	all := []netip.Addr{ip}
+	for _, e := range embeddings {
+		if e.prefix.Contains(ip) {
+			all = append(all, netip.AddrFrom4([4]byte(ip.AsSlice()[e.begin:][:4])))
+		}
 	}
-	address = netip.AddrPortFrom(ip, address.Port())
-	named := slices.ContainsFunc(r.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
-	switch {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip == metadata:
-		return refusal(host + " is a link-local address, which is never asked")
-	case r.Servers != nil && slices.Contains(r.Servers(), address):
-		return refusal(host + " is kube-apiserver, which is not a source of metrics")
-	case ip.IsUnspecified(), ip.IsLoopback():
-		if !named || ip.IsUnspecified() {
+	return all
+}
+
+// Named reports whether --source-hosts has a host word for word, and not by a pattern.
+func (r Rules) Named(host string) bool {
+	return slices.ContainsFunc(r.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
+}
+
+// address returns an error for an address that nobody may ask through Weir.
+func (r Rules) address(host string, address netip.AddrPort) error {
+	for _, ip := range meanings(address.Addr()) {
+		within := func(p netip.Prefix) bool { return p.Contains(ip) }
+		switch {
+		case ip.IsLinkLocalUnicast(), ip.IsMulticast():
+			return refusal(host + " is a link-local address, which is never asked")
+		case slices.ContainsFunc(metadata, within):
+			return refusal(host + " is a metadata service of a cloud, which is never asked")
+		case within(localTranslation):
+			return refusal(host + " is an address of a local translator to IPv4, which is never asked")
+		case r.Servers != nil && slices.Contains(r.Servers(), netip.AddrPortFrom(ip, address.Port())):
+			return refusal(host + " is kube-apiserver, which is not a source of metrics")
+		case ip.IsUnspecified(), ip.IsLoopback() && !r.Named(host):
 			return refusal(host + " is on this machine, which is asked only if --source-hosts names it")
 		}
 	}

@@ -35,14 +35,18 @@ func (r refusal) Error() string { return string(r) }
 func (c *Client) fault(q Question, err error, now time.Time) *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	question := q.Namespace + "\x00" + q.Text
-	since, ok := c.failing[question]
+	mine := c.failing[q.Namespace]
+	since, ok := mine[q.Text]
 	if !ok {
 		since = now
-		if len(c.failing) == maxKept { // Most are of releases that are over.
+		if len(c.failing) == maxKept { // Most are of namespaces that are gone.
 			clear(c.failing)
 		}
-		c.failing[question] = now
+		if mine == nil || len(mine) == ofKept { // Most are of releases that are over.
+			mine = map[string]time.Time{}
+			c.failing[q.Namespace] = mine
+		}
+		mine[q.Text] = now
 	}
 	return &Fault{Why: Clean(c.secrets.Replace(why(err))), Since: since}
 }

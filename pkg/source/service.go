@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/weir-rollouts/weir/pkg/turns"
 )
 
 // maxBody is how much a Service may answer.
@@ -25,6 +28,7 @@ const maxBody = 64 << 10
 
 // Request asks a Service of a namespace, at one of its endpoints.
 type Request struct {
+	Namespace string
 	// Host is the name of the Service, as web.shop.svc.
 	Host     string
 	Port     int32
@@ -50,15 +54,33 @@ type Services struct {
 	Rules Rules
 
 	flights singleflight.Group
-	mu      sync.Mutex
-	answers map[string]answered
+	// addresses let one question to an address of a namespace through at a time, whichever
+	// Service it is about.
+	addresses lazyGate
+	mu        sync.Mutex
+	answers   map[string]answered
 }
 
-// answered is an answer, and the window until which it is kept.
-type answered struct {
-	answer Answer
-	window time.Time
+// lazyGate is a gate with one place for each owner.
+type lazyGate struct {
+	once sync.Once
+	gate *turns.Gate
 }
+
+func (g *lazyGate) enter(ctx context.Context, owner string) (leave func(), err error) {
+	g.once.Do(func() { g.gate = turns.NewGate(math.MaxInt, 1) })
+	return g.gate.Enter(ctx, owner)
+}
+
+// answered is an answer, its namespace, and the window until which it is kept.
+type answered struct {
+	answer    Answer
+	namespace string
+	window    time.Time
+}
+
+// keptOfNamespace is how many answers of one namespace are kept, of maxKept.
+const keptOfNamespace = maxKept / 8
 
 // Get sends a request, or has the answer that an equal one got. It says why there is none.
 func (s *Services) Get(ctx context.Context, r Request) (Answer, error) {
@@ -72,7 +94,7 @@ func (s *Services) Get(ctx context.Context, r Request) (Answer, error) {
 	flight := s.flights.DoChan(key, func() (any, error) {
 		answer, err := s.get(context.WithoutCancel(ctx), r)
 		if err == nil {
-			s.keep(key, answered{answer, r.Window})
+			s.keep(key, answered{answer, r.Namespace, r.Window})
 		}
 		return answer, err
 	})
@@ -92,7 +114,13 @@ func (s *Services) keep(key string, a answered) {
 		s.answers = map[string]answered{}
 	}
 	maps.DeleteFunc(s.answers, func(_ string, old answered) bool { return a.window.Sub(old.window) > time.Minute })
-	if len(s.answers) < maxKept {
+	mine := 0
+	for _, other := range s.answers {
+		if other.namespace == a.namespace {
+			mine++
+		}
+	}
+	if len(s.answers) < maxKept && mine < keptOfNamespace {
 		s.answers[key] = a
 	}
 }
@@ -114,6 +142,11 @@ func (s *Services) get(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, errors.New("the path is none of a URL")
 	}
 	request.Header.Set("User-Agent", "weir")
+	leave, err := s.addresses.enter(asking, r.Namespace+"/"+r.Endpoint.String())
+	if err != nil {
+		return Answer{}, s.explain(r, err)
+	}
+	defer leave()
 	response, err := s.client(r).Do(request)
 	if err != nil {
 		return Answer{}, s.explain(r, err)

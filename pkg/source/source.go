@@ -26,6 +26,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/turns"
 )
 
 // The bounds.
@@ -37,7 +38,15 @@ const (
 	maxWindows = 11_000 // as Prometheus
 	maxSamples = 200_000
 	maxKept    = 1024
+	maxValues  = 1 << 21 // of the answers that are kept
 	atOnce     = 8
+)
+
+// Of what a source has for all namespaces, one has a share at most.
+const (
+	ofPlaces = atOnce / 4
+	ofKept   = maxKept / 8
+	ofValues = maxValues / 8
 )
 
 // Config is a source, with the secrets that it names.
@@ -66,7 +75,7 @@ type Client struct {
 	api     api.Client
 	headers map[string]string
 	limiter *rate.Limiter
-	places  chan struct{}
+	places  *turns.Gate
 	flights singleflight.Group
 	secrets *strings.Replacer
 	// transports are those that it asks through, for questions and for tokens.
@@ -74,12 +83,22 @@ type Client struct {
 
 	mu      sync.Mutex
 	answers map[string]answer
-	failing map[string]time.Time
+	// failing are the questions of each namespace that have no answer, and since when.
+	failing map[string]map[string]time.Time
 }
 
 type answer struct {
-	series []metric.Series
-	until  time.Time
+	series    []metric.Series
+	namespace string
+	until     time.Time
+}
+
+// values returns how many values an answer has.
+func (a *answer) values() (n int) {
+	for _, s := range a.series {
+		n += len(s.Values)
+	}
+	return n
 }
 
 // New makes a client. It sends nothing.
@@ -131,9 +150,9 @@ func (c Config) client(transport http.RoundTripper) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		api: asked, headers: c.Headers, secrets: c.redact(), places: make(chan struct{}, atOnce),
+		api: asked, headers: c.Headers, secrets: c.redact(), places: turns.NewGate(atOnce, ofPlaces),
 		limiter: rate.NewLimiter(rate.Limit(c.QueriesPerSecond), max(1, int(c.QueriesPerSecond))),
-		answers: map[string]answer{}, failing: map[string]time.Time{},
+		answers: map[string]answer{}, failing: map[string]map[string]time.Time{},
 	}, nil
 }
 

@@ -291,7 +291,7 @@ func TestRate(t *testing.T) {
 			for i := range test.questions {
 				all.Go(func() {
 					q := question
-					q.Text = strconv.Itoa(int(i))
+					q.Text, q.Namespace = strconv.Itoa(int(i)), strconv.Itoa(int(i%8))
 					_, fault := client.Ask(t.Context(), noon, q)
 					if fault != nil && !strings.HasPrefix(fault.Why, "too many questions wait for this source") {
 						t.Error(fault)

@@ -12,11 +12,12 @@ import (
 
 // Automatic puts on record what the checks of a plan have decided, where a status that is
 // written says so: an abort, or that a step went on which no person had approved. The command
-// has who writes, and when.
-func Automatic(was, next *rollouts.RolloutStatus, c Command) {
+// has who writes, and when. Without its record a status must not be stored, so an error
+// refuses the write.
+func Automatic(was, next *rollouts.RolloutStatus, c Command) error {
 	v, step, reason := decidedByChecks(was, next)
 	if v == "" {
-		return
+		return nil
 	}
 	c.Verb, c.Via, c.Options.Reason = v, rollouts.ViaAnalysis, rollouts.Clean(reason, rollouts.MaxReason)
 	outcome := rollouts.OutcomeApplied
@@ -25,8 +26,9 @@ func Automatic(was, next *rollouts.RolloutStatus, c Command) {
 	}
 	at := next.Active().CurrentStepIndex
 	next.Active().CurrentStepIndex = step
-	_ = record(next, c, outcome) // a record that is full keeps no release from going on
+	err := record(next, c, outcome)
 	next.Active().CurrentStepIndex = at
+	return err
 }
 
 // decidedByChecks is the verb that the checks stand for between two statuses, of which step,

@@ -9,18 +9,44 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The record of decisions has two shares, so that nobody can use up the room of
-// the other: one for the verbs that are always possible, one for the rest.
 const (
 	// maxDecisions bounds a share, and maxBytes what it takes in storage.
 	maxDecisions = 200
 	maxBytes     = 192 << 10
+	// maxCheckBytes bounds the share of the checks instead of maxBytes.
+	maxCheckBytes = 64 << 10
 	// maxTurns is how many pauses and resumes in a row one user has on record.
 	maxTurns = 10
 )
 
-// record appends the decision. What is filed in a history makes room first. Of
-// the rest nothing goes but what a safety verb takes the room of.
+// share is a part of the record with room of its own, so that no decision uses up the room
+// of another share.
+type share int
+
+const (
+	// ofUsers has the verbs that are refused when their share is full.
+	ofUsers share = iota
+	// ofSafety has the verbs that are always possible.
+	ofSafety
+	// ofChecks has the promotions by checks. Nobody waits for an answer to them, so they
+	// cannot be refused: an older one makes room.
+	ofChecks
+)
+
+// shareFor returns the share that has the room of a decision.
+func shareFor(d *rollouts.Decision) share {
+	switch {
+	case verbs[d.Verb].safety:
+		return ofSafety
+	case d.Via == rollouts.ViaAnalysis:
+		return ofChecks
+	default:
+		return ofUsers
+	}
+}
+
+// record appends the decision. Decisions that are filed in a history make room first. Other
+// decisions go only from a share that must always have room.
 func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
 	d := rollouts.Decision{
@@ -46,6 +72,9 @@ type room struct{ decisions, bytes int }
 // makeRoom removes decisions of a status until one more has room, together with those that
 // are kept elsewhere, and reports whether it has.
 func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
+	if shareFor(&more) == ofChecks {
+		most.bytes = min(most.bytes, maxCheckBytes)
+	}
 	taken := shareOf(elsewhere, more)
 	most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
 	for {
@@ -84,7 +113,7 @@ func turns(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollou
 // shareOf is what the decisions take of the share of one more.
 func shareOf(all []rollouts.Decision, more rollouts.Decision) (has room) {
 	for i := range all {
-		if verbs[all[i].Verb].safety == verbs[more.Verb].safety {
+		if shareFor(&all[i]) == shareFor(&more) {
 			has.decisions++
 			has.bytes += all[i].Size()
 		}
@@ -94,10 +123,10 @@ func shareOf(all []rollouts.Decision, more rollouts.Decision) (has room) {
 
 // expendable is the place of the decision that may go for another one, or -1.
 func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
-	all, safety := next.Decisions, verbs[more.Verb].safety
+	all, of := next.Decisions, shareFor(&more)
 	for _, row := range dispensable {
 		i := slices.IndexFunc(all, func(d rollouts.Decision) bool {
-			return verbs[d.Verb].safety == safety && (safety || row.always) && row.may(next, d)
+			return shareFor(&d) == of && (of != ofUsers || row.always) && row.may(next, d)
 		})
 		if i >= 0 {
 			return i
@@ -109,7 +138,7 @@ func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
 // dispensable is what may go, in this order, the oldest first.
 var dispensable = []struct {
 	may func(s *rollouts.RolloutStatus, d rollouts.Decision) bool
-	// always is of what goes for any verb; the rest goes for safety verbs only.
+	// always reports whether the decision goes from every share; the others stay in ofUsers.
 	always bool
 }{
 	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !unfiled(s, d) }},

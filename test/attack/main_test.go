@@ -53,6 +53,7 @@ func run(m *testing.M) (int, error) {
 		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
 		// A lease that is late on a busy machine is a restart that nobody made.
 		WeirControllerArgs: []string{"--leader-elect=false"},
+		WeirApiserverArgs:  []string{fmt.Sprintf("--max-open-trees=%d", mostTrees)},
 	})
 	if err != nil {
 		return 1, fmt.Errorf("%w (its logs are in %s)", err, dir)

@@ -32,7 +32,8 @@ const (
 var errBusy = errors.New("too many admission reviews are under way; try again")
 
 // inFlight counts the bytes of requests that are not answered yet. One address has a
-// part of the room at most. Where there is none, the body that has been coming for
+// part of the room at most, and a namespace half of that: all reviews may come from one
+// kube-apiserver. Where there is none, the body that has been coming for
 // longest gives way, so that slow ones never keep out those of kube-apiserver.
 type inFlight struct {
 	sync.Mutex
@@ -44,7 +45,11 @@ type inFlight struct {
 
 // body is what is read of one request.
 type body struct {
-	from   string
+	from string
+	// head is how the body begins, until the namespace is known. share is the namespace's key
+	// among those of addresses; empty while it is not known.
+	head   []byte
+	share  string
 	of     io.Reader
 	all    *inFlight
 	n      int64
@@ -104,9 +109,16 @@ func (f *inFlight) count(b *body, n int64) {
 	if f.by == nil {
 		f.by = map[string]int64{}
 	}
-	b.n, f.all, f.by[b.from] = b.n+n, f.all+n, f.by[b.from]+n
-	if f.by[b.from] == 0 {
-		delete(f.by, b.from)
+	b.n, f.all = b.n+n, f.all+n
+	f.add(b.from, n)
+	if b.share != "" {
+		f.add(b.share, n)
+	}
+}
+
+func (f *inFlight) add(key string, n int64) {
+	if f.by[key] += n; f.by[key] == 0 {
+		delete(f.by, key)
 	}
 }
 
@@ -120,7 +132,7 @@ func (f *inFlight) take(b *body, n int64) error {
 	if f.count(b, n); b.n > longestBody {
 		return &http.MaxBytesError{Limit: longestBody}
 	}
-	if f.by[b.from] > mostOfOne {
+	if f.by[b.from] > mostOfOne || f.by[b.share] > mostOfNamespace {
 		return errBusy
 	}
 	for f.all > mostInFlight {
@@ -143,6 +155,7 @@ func (f *inFlight) oust(b *body) {
 // Read implements io.Reader. It fails when too much is kept of it, or is in flight.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.of.Read(p)
+	b.notice(p[:n])
 	if refused := b.all.take(b, int64(n)); refused != nil {
 		return n, refused
 	}

@@ -7,12 +7,16 @@
 package fair
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weir-rollouts/weir/pkg/turns"
 )
+
+// line has requests that wait, by namespace.
+type line = turns.Line[string, reconcile.Request]
 
 // Rests reports whether nothing is under way of what a request is about.
 type Rests func(reconcile.Request) bool
@@ -41,7 +45,7 @@ func newOrder(limit int, rests Rests) *order {
 	if rests == nil {
 		rests = func(reconcile.Request) bool { return false }
 	}
-	return &order{limit: limit, rests: rests, waiting: newLine(), resting: newLine(), working: map[string]int{}}
+	return &order{limit: limit, rests: rests, waiting: turns.NewLine[string, reconcile.Request](), resting: turns.NewLine[string, reconcile.Request](), working: map[string]int{}}
 }
 
 // Touch implements workqueue.Queue: a request that is added again keeps its place, unless
@@ -49,9 +53,9 @@ func newOrder(limit int, rests Rests) *order {
 func (o *order) Touch(r reconcile.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.resting.has(r) && !o.rests(r) {
-		o.resting.drop(r)
-		o.waiting.push(r)
+	if o.resting.Has(r.Namespace, r) && !o.rests(r) {
+		o.resting.Drop(r.Namespace, r)
+		o.waiting.Push(r.Namespace, r)
 	}
 }
 
@@ -59,7 +63,7 @@ func (o *order) Touch(r reconcile.Request) {
 func (o *order) Push(r reconcile.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waiting.push(r)
+	o.waiting.Push(r.Namespace, r)
 }
 
 // Len implements workqueue.Queue. It counts the requests that can be taken now.
@@ -67,12 +71,12 @@ func (o *order) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
-	for _, namespace := range o.waiting.turns {
-		n += min(len(o.waiting.requests[namespace])+len(o.resting.requests[namespace]), o.limit-o.working[namespace])
+	for _, namespace := range o.waiting.Owners() {
+		n += min(o.waiting.Count(namespace)+o.resting.Count(namespace), o.limit-o.working[namespace])
 	}
-	for _, namespace := range o.resting.turns {
-		if len(o.waiting.requests[namespace]) == 0 {
-			n += min(len(o.resting.requests[namespace]), o.limit-o.working[namespace])
+	for _, namespace := range o.resting.Owners() {
+		if o.waiting.Count(namespace) == 0 {
+			n += min(o.resting.Count(namespace), o.limit-o.working[namespace])
 		}
 	}
 	return n
@@ -86,13 +90,13 @@ func (o *order) Pop() reconcile.Request {
 	r, found := reconcile.Request{}, false
 	if o.taken == lot {
 		o.taken = 0
-		r, found = o.resting.pop(o.free)
+		r, found = o.resting.Pop(o.free)
 	}
 	if !found {
 		r, found = o.underWay()
 	}
 	if !found {
-		r, _ = o.resting.pop(o.free)
+		r, _ = o.resting.Pop(o.free)
 	}
 	o.working[r.Namespace]++
 	return r
@@ -101,12 +105,12 @@ func (o *order) Pop() reconcile.Request {
 // underWay takes the next request that does not rest.
 func (o *order) underWay() (reconcile.Request, bool) {
 	for {
-		r, found := o.waiting.pop(o.free)
+		r, found := o.waiting.Pop(o.free)
 		if !found || !o.rests(r) {
 			return r, found
 		}
-		o.resting.push(r)
-		o.waiting.keepTurn(r.Namespace)
+		o.resting.Push(r.Namespace, r)
+		o.waiting.KeepTurn(r.Namespace)
 	}
 }
 
@@ -119,57 +123,5 @@ func (o *order) done(namespace string) {
 	defer o.mu.Unlock()
 	if o.working[namespace]--; o.working[namespace] == 0 {
 		delete(o.working, namespace)
-	}
-}
-
-// line has requests that wait, by namespace.
-type line struct {
-	requests map[string][]reconcile.Request
-	// turns are the namespaces in which something waits, the next one first.
-	turns []string
-}
-
-func newLine() line { return line{requests: map[string][]reconcile.Request{}} }
-
-func (l *line) push(r reconcile.Request) {
-	if len(l.requests[r.Namespace]) == 0 {
-		l.turns = append(l.turns, r.Namespace)
-	}
-	l.requests[r.Namespace] = append(l.requests[r.Namespace], r)
-}
-
-// pop takes the next request of a namespace that is free.
-func (l *line) pop(free func(namespace string) bool) (reconcile.Request, bool) {
-	next := slices.IndexFunc(l.turns, free)
-	if next < 0 {
-		return reconcile.Request{}, false
-	}
-	namespace := l.turns[next]
-	r := l.requests[namespace][0]
-	l.turns = slices.Delete(l.turns, next, next+1)
-	if left := l.requests[namespace][1:]; len(left) > 0 {
-		l.requests[namespace] = left
-		l.turns = append(l.turns, namespace)
-	} else {
-		delete(l.requests, namespace)
-	}
-	return r, true
-}
-
-// keepTurn gives a namespace its turn back after one of its requests was passed over.
-func (l *line) keepTurn(namespace string) {
-	if last := len(l.turns) - 1; last > 0 && l.turns[last] == namespace {
-		l.turns = slices.Insert(l.turns[:last], 0, namespace)
-	}
-}
-
-func (l *line) has(r reconcile.Request) bool { return slices.Contains(l.requests[r.Namespace], r) }
-
-// drop takes a request out.
-func (l *line) drop(r reconcile.Request) {
-	left := slices.DeleteFunc(l.requests[r.Namespace], func(other reconcile.Request) bool { return other == r })
-	if l.requests[r.Namespace] = left; len(left) == 0 {
-		delete(l.requests, r.Namespace)
-		l.turns = slices.DeleteFunc(l.turns, func(namespace string) bool { return namespace == r.Namespace })
 	}
 }

@@ -230,6 +230,7 @@ func onlyTrouble(o any) (any, error) {
 		slim.Annotations = map[string]string{corev1.PodDeletionCost: cost}
 	}
 	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
+	slim.Status.PodIPs = pod.Status.PodIPs // for checks by http, which ask pods only
 	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, restarted) {
 		return slim, nil
 	}

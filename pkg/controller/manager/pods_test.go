@@ -26,3 +26,18 @@ func TestOnlyTroubleKeepsTheCost(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Checks by http ask a pod only at the addresses that the cache has of it.
+func TestOnlyTroubleKeepsTheAddresses(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, Status: corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
+	}}
+	kept, err := onlyTrouble(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(pod.Status, kept.(*corev1.Pod).Status); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -65,12 +65,17 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
 }
 
+// sourceName is the name of the source that a check asks.
+func sourceName(c rollouts.Check) string {
+	if c.Query != nil {
+		return cmp.Or(c.Query.Source, "default")
+	}
+	return "default"
+}
+
 // source is the one that a check asks.
 func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
-	s.measured.Source = "default"
-	if check.Query != nil {
-		s.measured.Source = cmp.Or(check.Query.Source, s.measured.Source)
-	}
+	s.measured.Source = sourceName(check)
 	from, err := m.Sources.Source(ctx, s.measured.Source, subject.Release.Namespace)
 	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
 		err = errors.New("source " + s.measured.Source + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
@@ -235,7 +240,7 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 	if r.Text, err = text(); err != nil {
 		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
 	}
-	s.measured.Query = r.Text
+	s.measured.Query, s.asked = r.Text, true
 	return from.Ask(ctx, r)
 }
 

@@ -9,10 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/expression"
@@ -69,6 +66,7 @@ func (m *Measures) look(
 	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
 		return false, q.Since.Sub(now) + time.Millisecond
 	}
+	s.asked = true
 	found, err := ask(m, ctx, subject, s, check)
 	if err != nil {
 		return s.fail(faultOf(err, m.Clock.Now()), m.Clock.Now())
@@ -109,33 +107,18 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if err != nil {
 		return nil, err
 	}
-	says := fmt.Sprintf("%s answers %d%s", check.HTTP.Service, answer.Code, short(expression.Body(answer.Body)))
+	// Readers of a Rollout may not read what its Services answer. So the body is not
+	// repeated, and neither is the error of the expression, which may have a part of it.
+	says := fmt.Sprintf("%s answers %d", check.HTTP.Service, answer.Code)
 	good, err := pass.Of(answer.Code, answer.Body)
 	if err != nil {
-		return nil, transient{fmt.Errorf("%s, about which %s says nothing: %w", says, text, err)}
+		return nil, transient{fmt.Errorf("%s, and %s is neither true nor false: the body lacks a field, or has another type", says, text)}
 	}
 	found := judge.Sample{At: now, Value: 1, Says: says}
 	if !good {
 		found.Value, found.Says = 0, source.Clean(says+": "+text+" is false")
 	}
 	return &found, nil
-}
-
-// short is what a status has of a body: a number, a boolean or a short text.
-func short(body any) string {
-	switch of := body.(type) {
-	case float64:
-		return " " + strconv.FormatFloat(of, 'g', 6, 64)
-	case bool:
-		return " " + strconv.FormatBool(of)
-	case string:
-		const most = 128
-		odd := strings.ContainsFunc(of, func(r rune) bool { return !unicode.IsPrint(r) })
-		if of != "" && len(of) <= most && !odd {
-			return " " + strconv.Quote(of)
-		}
-	}
-	return ""
 }
 
 // Job is a job of a step.

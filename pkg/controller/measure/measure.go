@@ -14,12 +14,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -77,8 +77,11 @@ type Measures struct {
 
 	mu       sync.Mutex
 	releases map[types.NamespacedName]*release
-	queue    workqueue.TypedDelayingInterface[task]
-	tries    chan struct{}
+	// queue has the checks of releases, and tries those that are tried before a release.
+	queue, tries *fair.Targets[task]
+	// targets are what the checks ask, as fair.Target by task. The queues read them while they
+	// are locked, so it must not be mu that guards them.
+	targets sync.Map
 }
 
 // release is what is measured for one Rollout.
@@ -99,39 +102,80 @@ type series struct {
 	measured planner.Measured
 	// row has the requests of this release; nil until one was found.
 	row *metric.Row
+	// asked reports whether something was asked in this turn.
+	asked bool
 }
 
 // New makes measures that begin with Start.
 func New(sources Sources, c clock.WithTicker, wake chan<- event.GenericEvent) *Measures {
-	return &Measures{
-		Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{}, tries: make(chan struct{}, triesAtOnce),
-		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[task]{Clock: c}),
-	}
+	m := &Measures{Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{}}
+	m.queue = fair.NewTargets(c, questions, m.targetOf)
+	m.tries = fair.NewTargets(c, tries, m.targetOf)
+	return m
 }
 
-// Checks are tried before a release while others are judged: two at once, the others later.
-// What cannot be tried, or measures nothing, is tried again, less and less often.
-const (
-	triesAtOnce = 2
-	tryLater    = 30 * time.Second
-	tryAgain    = time.Hour
-	tryLess     = 10
+// A question may wait for an answer that never comes, up to the timeouts of its source. So each
+// namespace has a few places of its own, and there are so many in all that it takes more than
+// a hundred namespaces of silent targets until another one waits. What a place costs while it
+// waits is a connection. A source bounds the questions to it by itself.
+var (
+	questions = fair.Limits{All: 256, Namespace: 4}
+	// tries are few, because each asks about a day.
+	tries = fair.Limits{All: 2, Namespace: 1}
 )
 
-// workers is how many checks are asked about at once. A source has a bound of its own.
-const workers = 16
+const (
+	// mostOfService is how many questions a Service is asked at once, and mostOfOther another
+	// target that answers: one place of the namespace is left for the other targets.
+	mostOfService = 1
+	mostOfOther   = 3
+	// What cannot be tried, or measures nothing, is tried again, less and less often.
+	tryAgain = time.Hour
+	tryLess  = 10
+)
+
+// targetOf returns what a check asks.
+func (m *Measures) targetOf(t task) fair.Target {
+	if target, ok := m.targets.Load(t); ok {
+		return target.(fair.Target)
+	}
+	return fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther} // nobody asks any more
+}
+
+// aims notes what a check asks: a check that uses another one is known when that was read.
+func (m *Measures) aims(t task, c rollouts.Check) {
+	target := fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther}
+	switch {
+	case c.HTTP != nil:
+		target.Name, target.Most = sourceOf(c), mostOfService
+	case c.Job != nil:
+		target.Name = sourceOf(c)
+	case c.Use != nil:
+		target.Name = c.Use.Kind + " " + c.Use.Name
+	default:
+		target.Name = "metricsource " + sourceName(c)
+	}
+	m.targets.Store(t, target)
+}
 
 // Start implements manager.Runnable.
 func (m *Measures) Start(ctx context.Context) error {
 	var running sync.WaitGroup
-	for range workers {
-		running.Go(func() {
-			for m.next(ctx) {
-			}
-		})
+	for _, row := range []struct {
+		queue   *fair.Targets[task]
+		workers int
+		measure func(context.Context, Subject, *series) (bool, time.Duration)
+	}{{m.queue, questions.All, m.measure}, {m.tries, tries.All, m.try}} {
+		for range row.workers {
+			running.Go(func() {
+				for m.next(ctx, row.queue, row.measure) {
+				}
+			})
+		}
 	}
 	<-ctx.Done()
 	m.queue.ShutDown()
+	m.tries.ShutDown()
 	running.Wait()
 	return nil
 }
@@ -155,11 +199,20 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 		if before := was.of(subject.UID, name); before.answers(q) {
 			s = before.goOn(q)
 		} else {
-			m.queue.Add(task{rollout, name})
+			m.aims(task{rollout, name}, q.Check)
+			m.queueOf(q).Add(task{rollout, name})
 		}
 		now.series[name] = s
 	}
 	m.releases[rollout] = now
+}
+
+// queueOf returns the queue in which a question waits.
+func (m *Measures) queueOf(q planner.Question) *fair.Targets[task] {
+	if q.Try {
+		return m.tries
+	}
+	return m.queue
 }
 
 // of is what was measured for a check of the Rollout with that UID, or nil.
@@ -173,7 +226,7 @@ func (r *release) of(uid types.UID, check string) *series {
 // answers reports whether what is measured for a check answers a question: an edited check is
 // another one, and so are windows of another length.
 func (s *series) answers(q planner.Question) bool {
-	return s != nil && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
+	return s != nil && s.question.Try == q.Try && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
@@ -218,47 +271,53 @@ func (m *Measures) measured(r *rollouts.Rollout, c rollouts.Check) planner.Measu
 	return measured
 }
 
-// next measures one check, and reports whether there may be more.
-func (m *Measures) next(ctx context.Context) bool {
-	t, ended := m.queue.Get()
+// next measures one check of a queue, and reports whether there may be more.
+func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure func(context.Context, Subject, *series) (bool, time.Duration)) bool {
+	t, ended := queue.Get()
 	if ended {
 		return false
 	}
-	defer m.queue.Done(t)
-	m.mu.Lock()
-	of := m.releases[t.rollout]
-	var s series
-	if of != nil && of.series[t.check] != nil {
-		s = *of.series[t.check]
-	}
-	m.mu.Unlock()
-	if of == nil || s.question.Every == 0 {
+	defer queue.Done(t)
+	subject, s := m.lookUp(t)
+	switch {
+	case s == nil:
+		m.targets.Delete(t)
 		return true // nobody asks any more
+	case m.queueOf(s.question) != queue:
+		return true // it waits in the other queue
 	}
-	measure := m.measure
-	if s.question.Try {
-		measure = m.try
+	news, again := measure(ctx, subject, s)
+	if s.asked {
+		fault := s.measured.Data.Fault
+		queue.Heard(t, fault.Why == "" || fault.Invalid)
+		m.aims(t, s.measured.Check)
 	}
-	news, again := measure(ctx, of.subject, &s)
-	m.keep(t, of.subject.UID, s)
+	m.keep(t, subject.UID, *s)
 	if news {
 		select {
 		case m.Wake <- event.GenericEvent{Object: &v1beta1.Rollout{ObjectMeta: metaOf(t.rollout)}}:
 		case <-ctx.Done():
 		}
 	}
-	m.queue.AddAfter(t, again)
+	queue.AddAfter(t, again)
 	return true
 }
 
-// try measures a check on the past, if few are tried now.
-func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
-	select {
-	case m.tries <- struct{}{}:
-		defer func() { <-m.tries }()
-	default:
-		return false, tryLater
+// lookUp returns a copy of what was measured for a check; nil if nobody asks about it.
+func (m *Measures) lookUp(t task) (Subject, *series) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.releases[t.rollout]
+	if of == nil || of.series[t.check] == nil {
+		return Subject{}, nil
 	}
+	s := *of.series[t.check]
+	s.asked = false
+	return of.subject, &s
+}
+
+// try measures a check on the past.
+func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
 	news, again = m.measure(ctx, subject, s)
 	if s.measured.Data.Fault.Why != "" {
 		return news, again * tryLess

@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,22 +33,20 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 	if err != nil {
 		return source.Answer{}, err
 	}
-	ready, err := c.endpoints(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, port)
-	switch {
-	case err != nil:
+	at, err := c.endpoint(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, port, window)
+	if err != nil {
 		return source.Answer{}, transient{err}
-	case len(ready) == 0:
-		return source.Answer{}, transient{fmt.Errorf("service %s has no endpoint that is ready", h.Service)}
 	}
 	answer, err := c.Services.Get(ctx, source.Request{
-		Host: h.Service + "." + namespace + ".svc", Port: port.Port, Path: cmp.Or(h.Path, "/"),
-		Endpoint: ready[int(window.Unix()/int64(turn/time.Second))%len(ready)], Window: window,
+		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window,
 	})
 	if err != nil {
 		return source.Answer{}, transient{err}
 	}
 	return answer, nil
 }
+
+func hostOf(namespace, service string) string { return service + "." + namespace + ".svc" }
 
 // turn is after how long another endpoint is asked.
 const turn = 5 * time.Second
@@ -74,31 +73,100 @@ func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPChe
 	return service.Spec.Ports[i], nil
 }
 
-// maxSlices is how many EndpointSlices of a Service are read.
-const maxSlices = 10
+const (
+	// maxSlices is how many EndpointSlices of a Service are read.
+	maxSlices = 10
+	// maxPods is how many endpoints are looked at to find one that is a pod.
+	maxPods = 100
+)
 
-// endpoints are those of a port of a Service that are ready, in order.
-func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, port corev1.ServicePort) ([]netip.AddrPort, error) {
+// endpoint is an address of a Service, and the pod that has it according to the EndpointSlice.
+type endpoint struct {
+	at  netip.AddrPort
+	pod string
+}
+
+// endpoint returns an endpoint of a port of a Service that is ready, and another one in each
+// turn. The endpoint is a pod of the namespace that runs at the address, because users write
+// EndpointSlices: an address from there alone would have Weir ask what the namespace's network
+// policies hide from its users. The addresses in the status of a pod are written by its kubelet.
+// The pod must be running, because the address of a pod that has ended may be another's by now.
+// An administrator who names the Service in --source-hosts allows other endpoints.
+func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window time.Time) (netip.AddrPort, error) {
+	ready, err := c.endpoints(ctx, service, port)
+	switch {
+	case err != nil:
+		return netip.AddrPort{}, err
+	case len(ready) == 0:
+		return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is ready", service.Name)
+	}
+	first := int(window.Unix() / int64(turn/time.Second))
+	if host := hostOf(service.Namespace, service.Name); c.Rules.Named(host) {
+		return ready[first%len(ready)].at, nil
+	}
+	for i := range min(len(ready), maxPods) {
+		e := ready[(first+i)%len(ready)]
+		isPod, err := c.runsAt(ctx, types.NamespacedName{Namespace: service.Namespace, Name: e.pod}, e.at.Addr())
+		if err != nil || isPod {
+			return e.at, err
+		}
+	}
+	return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is a running pod of namespace %s; an administrator may add %s to --source-hosts, so that other endpoints are asked",
+		service.Name, service.Namespace, hostOf(service.Namespace, service.Name))
+}
+
+// runsAt reports whether a pod runs at an address.
+func (c *Cluster) runsAt(ctx context.Context, key types.NamespacedName, ip netip.Addr) (bool, error) {
+	if key.Name == "" {
+		return false, nil
+	}
+	var pod corev1.Pod
+	if err := c.Reader.Get(ctx, key, &pod); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading pod %s: %w", key.Name, err)
+	}
+	return pod.Status.Phase == corev1.PodRunning && slices.ContainsFunc(pod.Status.PodIPs, func(has corev1.PodIP) bool {
+		at, err := netip.ParseAddr(has.IP)
+		return err == nil && at == ip
+	}), nil
+}
+
+// endpoints returns the endpoints of a port of a Service that are ready, in order.
+func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, port corev1.ServicePort) ([]endpoint, error) {
 	var all discoveryv1.EndpointSliceList
 	err := c.Live.List(ctx, &all, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}, client.Limit(maxSlices))
 	if err != nil {
 		return nil, fmt.Errorf("reading the endpoints of service %s: %w", service.Name, err)
 	}
-	var ready []netip.AddrPort
+	var ready []endpoint
 	for _, slice := range all.Items {
 		for _, p := range slice.Ports {
 			if p.Port == nil || deref(p.Name) != port.Name {
 				continue
 			}
 			for _, e := range slice.Endpoints {
-				if e.Conditions.Ready == nil || *e.Conditions.Ready {
-					ready = append(ready, addresses(e.Addresses, *p.Port)...)
+				if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+					continue
+				}
+				for _, at := range addresses(e.Addresses, *p.Port) {
+					ready = append(ready, endpoint{at, podOf(e.TargetRef, service.Namespace)})
 				}
 			}
 		}
 	}
-	slices.SortFunc(ready, netip.AddrPort.Compare)
+	slices.SortFunc(ready, func(a, b endpoint) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod, b.pod)) })
 	return slices.Compact(ready), nil
+}
+
+// podOf returns the name of the pod of a namespace that a reference names; empty if it names
+// something else.
+func podOf(ref *corev1.ObjectReference, namespace string) string {
+	if ref == nil || ref.Kind != "Pod" || ref.Namespace != "" && ref.Namespace != namespace {
+		return ""
+	}
+	return ref.Name
 }
 
 func deref(text *string) string {
@@ -112,52 +180,73 @@ func deref(text *string) string {
 func addresses(texts []string, port int32) (all []netip.AddrPort) {
 	for _, text := range texts {
 		if ip, err := netip.ParseAddr(text); err == nil && port > 0 && port <= 65535 {
-			all = append(all, netip.AddrPortFrom(ip, uint16(port)))
+			all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(port)))
 		}
 	}
 	return all
 }
 
-// servers are the addresses of kube-apiserver, which nobody asks through Weir.
+// servers are the addresses of kube-apiserver, which nobody asks through Weir. Each connection
+// reads them, so reading them never waits for a request.
 type servers struct {
-	mu    sync.Mutex
-	known []netip.AddrPort
-	until time.Time
+	lookups singleflight.Group
+	known   atomic.Pointer[knownServers]
+}
+
+type knownServers struct {
+	addresses []netip.AddrPort
+	until     time.Time
 }
 
 // serversAge is how long they are believed.
 const serversAge = time.Minute
 
-// known are the addresses of kube-apiserver, as they were looked up last.
+// knownServers returns the addresses of kube-apiserver as they were looked up last.
 func (c *Cluster) knownServers() []netip.AddrPort {
-	c.servers.mu.Lock()
-	defer c.servers.mu.Unlock()
-	return c.servers.known
+	if known := c.servers.known.Load(); known != nil {
+		return known.addresses
+	}
+	return nil
 }
 
-// lookUpServers looks up the addresses of kube-apiserver. Nobody is asked before they are known.
+// lookUpServers looks up the addresses of kube-apiserver. Nobody is asked before they are
+// known. All who need them meanwhile wait for one lookup.
 func (c *Cluster) lookUpServers(ctx context.Context) error {
-	c.servers.mu.Lock()
-	defer c.servers.mu.Unlock()
-	if c.Clock.Now().Before(c.servers.until) {
+	if known := c.servers.known.Load(); known != nil && c.Clock.Now().Before(known.until) {
 		return nil
 	}
+	lookup := c.servers.lookups.DoChan("", func() (any, error) {
+		addresses, err := c.readServers(context.WithoutCancel(ctx))
+		if err == nil {
+			c.servers.known.Store(&knownServers{addresses, c.Clock.Now().Add(serversAge)})
+		}
+		return nil, err
+	})
+	select {
+	case result := <-lookup:
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readServers reads the addresses of kube-apiserver, by its endpoints and by its Service.
+func (c *Cluster) readServers(ctx context.Context) ([]netip.AddrPort, error) {
 	name := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 	var service corev1.Service
 	if err := c.Reader.Get(ctx, name, &service); err != nil {
-		return fmt.Errorf("reading the addresses of kube-apiserver: %w", err)
+		return nil, fmt.Errorf("reading the addresses of kube-apiserver: %w", err)
 	}
 	var known []netip.AddrPort
 	for _, port := range service.Spec.Ports {
 		at, err := c.endpoints(ctx, name, port)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		known = slices.Concat(known, at, addresses(service.Spec.ClusterIPs, port.Port))
+		for _, e := range at {
+			known = append(known, e.at)
+		}
+		known = slices.Concat(known, addresses(service.Spec.ClusterIPs, port.Port))
 	}
-	for i, at := range known {
-		known[i] = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	}
-	c.servers.known, c.servers.until = known, c.Clock.Now().Add(serversAge)
-	return nil
+	return known, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,13 +39,15 @@ type Cluster struct {
 	Clock        clock.PassiveClock
 
 	servers servers
-	mu      sync.Mutex
-	clients map[string]*known
+	// renewals read what a source needs: those who need the same source wait, and no others.
+	renewals singleflight.Group
+	mu       sync.Mutex
+	clients  map[string]*known
 }
 
 // NewCluster has the sources of a cluster. Of hosts, if there are any, it asks no others.
 func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string, now clock.PassiveClock) *Cluster {
-	c := &Cluster{Reader: reader, Live: live, Writer: writer, Clock: now}
+	c := &Cluster{Reader: boundedReader{reader}, Live: boundedReader{live}, Writer: boundedWriter{writer}, Clock: now}
 	c.Rules = source.Rules{Hosts: hosts, Servers: c.knownServers}
 	c.Services.Rules = c.Rules
 	return c
@@ -118,27 +121,52 @@ func (c *Cluster) admits(ctx context.Context, s *weir.MetricSource, namespace st
 	return nil
 }
 
-// client is the one of a source, made anew when that or its Secret has changed.
+// client returns the client of a source. It is renewed when the source or its Secret has changed.
 func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was, now, version := c.clients[s.Name], c.Clock.Now(), string(s.UID)+"/"+s.ResourceVersion
-	if was != nil && was.source == version && now.Before(was.until) {
-		return was.client, nil
+	version := string(s.UID) + "/" + s.ResourceVersion
+	if made := c.made(s.Name, version); made != nil {
+		return made, nil
 	}
-	config, secret, err := c.config(ctx, s)
-	if err != nil {
-		return nil, err
+	renewal := c.renewals.DoChan(s.Name+"\x00"+version, func() (any, error) {
+		config, secret, err := c.config(context.WithoutCancel(ctx), s)
+		if err != nil {
+			return nil, err
+		}
+		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // its tokens are for later questions, too
+	})
+	select {
+	case result := <-renewal:
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		return result.Val.(*source.Client), nil
+	case <-ctx.Done():
+		return nil, transient{ctx.Err()}
 	}
-	if was != nil && was.source == version && was.secret == secret {
-		was.until = now.Add(secretsAge)
-		return was.client, nil
-	}
-	return c.renew(s.Name, was, known{source: version, secret: secret, until: now.Add(secretsAge)}, config) //nolint:contextcheck // its tokens are for later questions, too
 }
 
-// renew makes another client in the place of one.
-func (c *Cluster) renew(name string, was *known, now known, config source.Config) (*source.Client, error) {
+// made returns the client of a version of a source; nil if there is none, or if its Secret must
+// be read again.
+func (c *Cluster) made(name, version string) *source.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was := c.clients[name]; was != nil && was.source == version && c.Clock.Now().Before(was.until) {
+		return was.client
+	}
+	return nil
+}
+
+// renew keeps the client of a source if the source and its Secret are the same, and replaces
+// it otherwise.
+func (c *Cluster) renew(name string, now known, config source.Config) (*source.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.clients[name]
+	now.until = c.Clock.Now().Add(secretsAge)
+	if was != nil && was.source == now.source && was.secret == now.secret {
+		was.until = now.until
+		return was.client, nil
+	}
 	made, err := source.New(config, c.Rules)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,9 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 			keepUnknownFields(&r.Status, &stored.Status)
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
-		verb.Automatic(&stored.Status, &r.Status, commandFrom(ctx, "", rollouts.ViaAnalysis, w.clock))
+		if err := verb.Automatic(&stored.Status, &r.Status, commandFrom(ctx, "", rollouts.ViaAnalysis, w.clock)); err != nil {
+			return nil, refused("Rollout", w.name, field.NewPath("status", "decisions"), err)
+		}
 		return r, nil
 	}
 	next := stored.DeepCopy()

@@ -5,11 +5,9 @@ package tree
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
@@ -28,6 +26,10 @@ type open struct {
 	// signal has an entry when something has changed.
 	signal chan struct{}
 	cancel context.CancelFunc
+	// done is closed when the watches end.
+	done <-chan struct{}
+	// number counts the trees that were opened before.
+	number int
 
 	// What follows belongs to the loop.
 	informers map[view.Read]*informer
@@ -38,6 +40,8 @@ type open struct {
 	// joined counts all that have ever joined.
 	joined int
 	latest *snapshot
+	// ousted reports whether another user has got the slot.
+	ousted bool
 }
 
 // snapshot is what was seen at a moment.
@@ -74,26 +78,28 @@ func (t *REST) join(ctx context.Context, key types.NamespacedName) (*viewer, err
 	defer t.mu.Unlock()
 	o := t.open[key]
 	if o == nil {
-		if t.closed || len(t.open) >= t.MaxOpen && !t.closeIdle() {
-			return nil, apierrors.NewTooManyRequests(fmt.Sprintf("trees of %d Rollouts are watched, and no more can be; GET the tree from time to time instead", len(t.open)), 5)
+		if err := t.makeRoom(holder{user: userOf(ctx), namespace: key.Namespace}); err != nil {
+			return nil, err
 		}
-		o = t.opened(key) //nolint:contextcheck // it goes on for other viewers when the first has left
+		o = t.start(key) //nolint:contextcheck // it goes on for other viewers when the first has left
 	}
 	v := newViewer(ctx, o)
 	o.mu.Lock()
 	o.viewers[v] = true
 	o.joined++
+	v.number = o.joined
 	o.mu.Unlock()
 	o.wake()
 	go v.run(ctx)
 	return v, nil
 }
 
-// opened starts to watch, in no viewer's context.
-func (t *REST) opened(key types.NamespacedName) *open {
+// start starts to watch, in no viewer's context.
+func (t *REST) start(key types.NamespacedName) *open {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // see above
+	t.opened++
 	o := &open{
-		trees: t, key: key, signal: make(chan struct{}, 1), cancel: cancel,
+		done: ctx.Done(), number: t.opened, trees: t, key: key, signal: make(chan struct{}, 1), cancel: cancel,
 		informers: map[view.Read]*informer{}, viewers: map[*viewer]bool{},
 		latest: &snapshot{next: make(chan struct{})},
 	}

@@ -50,8 +50,10 @@ type REST struct {
 	// flights are reads that go on, or have just ended.
 	flights map[types.NamespacedName]*flight
 	open    map[types.NamespacedName]*open
-	closed  bool
-	ends    sync.WaitGroup
+	// opened counts the trees that were ever opened.
+	opened int
+	closed bool
+	ends   sync.WaitGroup
 }
 
 var (

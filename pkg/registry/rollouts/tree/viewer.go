@@ -23,6 +23,9 @@ type viewer struct {
 	events chan watch.Event
 	open   *open
 	may    func(view.Read) bool
+	// user is the name of its user, and number how many viewers of the tree have come before.
+	user   string
+	number int
 	// sent is what the viewer has; nil before the first tree.
 	sent *rollouts.RolloutTree
 }
@@ -30,12 +33,13 @@ type viewer struct {
 func newViewer(ctx context.Context, o *open) *viewer {
 	events := make(chan watch.Event)
 	return &viewer{
-		ProxyWatcher: watch.NewProxyWatcher(events), events: events, open: o,
+		ProxyWatcher: watch.NewProxyWatcher(events), events: events, open: o, user: userOf(ctx),
 		may: func(r view.Read) bool { return o.trees.May(ctx, r) },
 	}
 }
 
-// run sends trees until the viewer leaves, loses its permission, or has watched for long.
+// run sends trees until the viewer leaves, loses its permission or the slot of the tree, or has
+// watched for long.
 func (v *viewer) run(ctx context.Context) {
 	defer close(v.events)
 	defer v.open.leave(v)
@@ -43,6 +47,12 @@ func (v *viewer) run(ctx context.Context) {
 	defer end.Stop()
 	checked := v.open.trees.Clock.Now()
 	for {
+		if why, ended := v.open.ended(); ended {
+			if why != nil {
+				v.send(ctx, refusal(why), end.C())
+			}
+			return
+		}
 		now := v.open.current()
 		event, last := v.event(ctx, now)
 		if event != nil && !v.send(ctx, *event, end.C()) || last {
@@ -88,6 +98,8 @@ func (v *viewer) await(ctx context.Context, next <-chan struct{}, most time.Dura
 	defer timer.Stop()
 	select {
 	case <-next:
+		return true
+	case <-v.open.done:
 		return true
 	case <-timer.C():
 		return true
