@@ -6,7 +6,6 @@ package workload
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -41,18 +40,9 @@ func fileControllerRevision(obj object.Object, owned []object.Object, revision s
 		if t == nil {
 			continue
 		}
-		if unknown == "" {
-			return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{t}))}
+		if whole, err := jsonOf(t, unknown); err == nil {
+			return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{whole}))}
 		}
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
-		if err != nil {
-			return nil
-		}
-		whole, err := unknown.addTo(tree)
-		if err != nil {
-			return nil
-		}
-		return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{whole}))}
 	}
 	return nil
 }

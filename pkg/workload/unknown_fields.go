@@ -220,12 +220,22 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			fields[name] = f.Type
 			continue
 		}
-		for name, field := range fieldsOf(f.Type) { // all API types name their fields, so that it is embedded
-			fields[name] = field
-		}
+		maps.Copy(fields, fieldsOf(f.Type)) // all API types name their fields, so that it is embedded
 	}
 	jsonFields.Store(t, fields)
 	return fields
+}
+
+// jsonOf returns a typed template with its unknown fields in JSON terms.
+func jsonOf(t *corev1.PodTemplateSpec, unknown UnknownFields) (any, error) {
+	if unknown == "" {
+		return t, nil
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
+	if err != nil {
+		return nil, err
+	}
+	return unknown.addTo(tree)
 }
 
 // addTo adds the unknown fields to the JSON value of a typed template.

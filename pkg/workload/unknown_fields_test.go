@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -76,9 +77,7 @@ func TestUnknownFieldsRoundTrip(t *testing.T) {
 		if copied := obj.DeepCopyObject().(object.Object); unknownIn(copied) != unknownIn(obj) {
 			t.Errorf("%s: a copy has %s", kind, unknownIn(copied))
 		}
-		for key, value := range map[string]any{"-": map[string]any{"Unknown": "x"}, "Unknown": "x"} {
-			content[key] = value
-		}
+		maps.Copy(content, map[string]any{"-": map[string]any{"Unknown": "x"}, "Unknown": "x"})
 		if forged, err := row.FromContent(content); err != nil || unknownIn(forged) != unknownIn(obj) {
 			t.Errorf("%s: a forged key counts: %v", kind, err)
 		}

@@ -6,6 +6,7 @@ package workload
 import (
 	"bytes"
 	"context"
+	"maps"
 
 	"net/http"
 	"net/http/httptest"
@@ -31,16 +32,12 @@ func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 	type tree = map[string]any
 	container := func(image string, more tree) tree {
 		c := tree{"name": "c", "image": image}
-		for key, value := range more {
-			c[key] = value
-		}
+		maps.Copy(c, more)
 		return c
 	}
 	template := func(metadata tree, containers []any, more tree) tree {
 		t := tree{"metadata": metadata, "spec": tree{"containers": containers}}
-		for key, value := range more {
-			t[key] = value
-		}
+		maps.Copy(t, more)
 		return t
 	}
 	labels := tree{"labels": tree{"app": "web"}}
@@ -48,9 +45,7 @@ func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 	v2 := template(labels, []any{container("v2", nil)}, nil)
 	spec := func(t tree, more tree) tree {
 		s := tree{"replicas": 3, "template": t, "updateStrategy": tree{}}
-		for key, value := range more {
-			s[key] = value
-		}
+		maps.Copy(s, more)
 		return s
 	}
 	for name, tt := range map[string]struct {
@@ -134,9 +129,7 @@ func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 
 func customResource(kind rollouts.ObjectRef, content map[string]any) object.Object {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
-	for key, value := range content {
-		u.Object[key] = value
-	}
+	maps.Copy(u.Object, content)
 	u.SetAPIVersion(kind.APIVersion)
 	u.SetKind(kind.Kind)
 	u.SetNamespace("ns")

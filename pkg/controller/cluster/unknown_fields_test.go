@@ -4,6 +4,7 @@
 package cluster_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,9 +35,7 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 	row, _ := workload.Find("apps.kruise.io/v1alpha1", "CloneSet", rollouts.StylePartition)
 	template := func(extra map[string]any) map[string]any {
 		container := map[string]any{"name": "c", "image": "v1"}
-		for key, value := range extra {
-			container[key] = value
-		}
+		maps.Copy(container, extra)
 		return map[string]any{"spec": map[string]any{"containers": []any{container}}}
 	}
 	web := &unstructured.Unstructured{Object: map[string]any{
