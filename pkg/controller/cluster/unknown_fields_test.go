@@ -53,7 +53,7 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 	web.SetAnnotations(map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`})
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-a", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(web, row.GVK)}},
-		Revision:   1, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","spec":{"containers":[{"name":"c","image":"v1"}]}}}}`)},
+		Revision:   1, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","spec":{"containers":[{"name":"c","image":"v1","n":9007199254740995}]}}}}`)},
 	}
 	c := builder(t, web, revision).WithIndex(&appsv1.ControllerRevision{}, cluster.ByOwner, cluster.OwnerKeys).Build()
 	// The fake client registers the kinds of its objects. A real one does not know this kind.
@@ -74,7 +74,7 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	containers, _, _ := unstructured.NestedSlice(stored.Object, "spec", "template", "spec", "containers")
-	want := []any{map[string]any{"name": "c", "image": "v1", "resources": map[string]any{}}}
+	want := []any{map[string]any{"name": "c", "image": "v1", "n": int64(9007199254740995), "resources": map[string]any{}}}
 	if diff := cmp.Diff(want, containers); diff != "" {
 		t.Errorf("the containers (-want +got):\n%s", diff)
 	}
