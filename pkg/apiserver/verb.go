@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -46,11 +47,11 @@ func checkVerb(r *http.Request, body *bufio.Reader) error {
 
 func checkBody(verb, kind string, sent []byte) error {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(sent, &fields) != nil || fields == nil {
+	if utiljson.Unmarshal(sent, &fields) != nil || fields == nil {
 		return apierrors.NewBadRequest(fmt.Sprintf(`the body of %s is not a JSON object; leave it out, or send one such as {"reason": "…"}`, verb))
 	}
 	var named string
-	if json.Unmarshal(fields["kind"], &named) == nil && named != "" && named != kind {
+	if utiljson.Unmarshal(fields["kind"], &named) == nil && named != "" && named != kind {
 		return apierrors.NewBadRequest(fmt.Sprintf("the body of %s is of kind %q; send a %s of %s, or leave out kind and apiVersion",
 			verb, rollouts.Clean(named, rollouts.MaxUser), kind, v1beta1.SchemeGroupVersion))
 	}

@@ -5,16 +5,20 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 )
+
+// mostStatus bounds what is read of a refusal.
+const mostStatus = 64 << 10
 
 // probe is a user that a check of the rights impersonates. It needs no rights.
 const probe = "weir-dashboard-probe"
@@ -67,7 +71,11 @@ func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string
 	case http.StatusOK:
 		return true, nil
 	case http.StatusForbidden:
-		if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
+		body, err := io.ReadAll(io.LimitReader(answer.Body, mostStatus))
+		if err == nil {
+			err = json.Unmarshal(body, &status)
+		}
+		if err != nil {
 			return false, fmt.Errorf("reading the answer of the cluster: %w", err)
 		}
 		return strings.Contains(status.Message, fmt.Sprintf("User %q cannot", prefix+probe)), nil

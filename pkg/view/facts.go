@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -80,8 +79,8 @@ func Decoded(row workload.Row, found object.Object) object.Object {
 	if !ok {
 		return nil
 	}
-	o := row.New()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+	o, err := row.FromContent(u.Object)
+	if err != nil {
 		return nil
 	}
 	o.GetObjectKind().SetGroupVersionKind(row.GVK)

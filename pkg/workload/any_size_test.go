@@ -45,7 +45,7 @@ func TestAnySize(t *testing.T) {
 			for kind, tc := range map[string]struct {
 				adapter Adapter
 				obj     object.Object
-			}{"native": {statefulSet, s.set}, "like": {statefulSetLike, s.set}, "advanced": {advancedStatefulSet, advanced}} {
+			}{"native": {statefulSet, s.set}, "like": {statefulSetLike, likeOf(s)}, "advanced": {advancedStatefulSet, advanced}} {
 				what := fmt.Sprintf("%s of size %d with pods %q", kind, size, pods)
 				cheap(t, what, func() {
 					w := tc.adapter.Observe(tc.obj, s.owned)

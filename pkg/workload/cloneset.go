@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -58,7 +58,7 @@ func cloneOf(p *corev1.Pod) string {
 func (c *CloneSet) fields() fields {
 	n, u, st := orElse(c.Spec.Replicas, 1), c.Spec.UpdateStrategy, c.Status
 	return fields{
-		template: &c.Spec.Template, historyLimit: &c.Spec.RevisionHistoryLimit, replicas: c.Spec.Replicas,
+		template: &c.Spec.Template, unknown: &c.Unknown, historyLimit: &c.Spec.RevisionHistoryLimit, replicas: c.Spec.Replicas,
 		partition: leaves(u.Partition, n), stopped: u.Paused || u.Partition != nil && *u.Partition == all,
 		unavailable: unavailable(intstr.ValueOrDefault(u.MaxUnavailable, intstr.FromString("20%")), n, u.MaxSurge == nil),
 		observed:    st.ObservedGeneration, current: short(st.CurrentRevision), newest: short(st.UpdateRevision),

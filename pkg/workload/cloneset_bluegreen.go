@@ -86,7 +86,7 @@ func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 	keepClones(c, own)
 	wrote.MaxUnavailable, wrote.MaxSurge = copied(before.MaxUnavailable), copied(before.MaxSurge)
 	c.Spec.MinReadySeconds = was.Spec.MinReadySeconds
-	if !samePods(&was.Spec.Template, &c.Spec.Template) {
+	if !samePods(&was.Spec.Template, &c.Spec.Template) || !sameUnknown(was, c) {
 		c.Spec.ScaleStrategy.PodsToDelete = nil // Kruise would surge for another template, too
 	}
 }

@@ -4,11 +4,14 @@
 package workload
 
 import (
-	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -33,30 +36,72 @@ func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.Contr
 
 // template is that of a revision; nil if it is gone or unreadable.
 func (h history) template(name string) *corev1.PodTemplateSpec {
+	t, _ := h.read(name)
+	return t
+}
+
+// unknown returns the fields of the template of a revision that its Go type does not have.
+func (h history) unknown(name string) UnknownFields {
+	_, unknown := h.read(name)
+	return unknown
+}
+
+// read returns the template of a revision, as the controller reads it that wrote it: keys
+// are case-sensitive, and the last of two equal keys counts.
+func (h history) read(name string) (*corev1.PodTemplateSpec, UnknownFields) {
 	cr := h[name]
 	if cr == nil {
-		return nil
+		return nil, ""
 	}
 	var patch struct {
 		Spec struct {
-			Template *corev1.PodTemplateSpec `json:"template"`
+			Template *struct {
+				Patch                  string `json:"$patch"`
+				corev1.PodTemplateSpec `json:",inline"`
+			} `json:"template"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(cr.Data.Raw, &patch); err != nil {
-		return nil
+	unclear, err := kjson.UnmarshalStrict(cr.Data.Raw, &patch)
+	switch {
+	case err != nil || patch.Spec.Template == nil:
+		return nil, ""
+	case len(unclear) == 0 && slices.Contains([]string{"", "replace"}, patch.Spec.Template.Patch):
+		return &patch.Spec.Template.PodTemplateSpec, ""
 	}
-	return patch.Spec.Template
+	return readTree(cr.Data.Raw)
 }
 
-// of names the newest revision with a template; empty until the native controller
-// has seen it.
-func (h history) of(t *corev1.PodTemplateSpec) string {
+// readTree reads a template that has unknown fields, or a key twice.
+func readTree(data []byte) (*corev1.PodTemplateSpec, UnknownFields) {
+	var content map[string]any
+	if err := json.Unmarshal(data, &content); err != nil {
+		return nil, ""
+	}
+	spec, _ := content["spec"].(map[string]any)
+	tree, ok := spec["template"].(map[string]any)
+	if !ok {
+		return nil, ""
+	}
+	if tree["$patch"] == "replace" {
+		delete(tree, "$patch") // every native controller writes it
+	}
+	t := &corev1.PodTemplateSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, t); err != nil {
+		return nil, ""
+	}
+	return t, unknownOf(tree)
+}
+
+// of names the newest revision with the template of a workload; empty until the native
+// controller has seen it.
+func (h history) of(f fields) string {
 	var newest string
 	for name, cr := range h {
 		if newest != "" && cr.Revision < h[newest].Revision {
 			continue
 		}
-		if kept := h.template(name); kept != nil && samePods(kept, t) {
+		kept, unknown := h.read(name)
+		if kept != nil && samePods(kept, f.template) && (f.unknown == nil || *f.unknown == unknown) {
 			newest = name
 		}
 	}
@@ -65,8 +110,8 @@ func (h history) of(t *corev1.PodTemplateSpec) string {
 
 // live names the revision of the live template. A controller that is not Kubernetes'
 // own may not keep all of a template; what it names is believed then, if it is the newest.
-func (h history) live(t *corev1.PodTemplateSpec, named string) string {
-	if r := h.of(t); r != "" || h[named] == nil {
+func (h history) live(f fields, named string) string {
+	if r := h.of(f); r != "" || h[named] == nil {
 		return r
 	}
 	for name := range h {

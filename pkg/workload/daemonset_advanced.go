@@ -37,7 +37,7 @@ func selectorUnsupported(obj object.Object) string {
 func (d *AdvancedDaemonSet) fields() fields {
 	is := d.strategy()
 	f := fields{
-		template: &d.Spec.Template, historyLimit: &d.Spec.RevisionHistoryLimit,
+		template: &d.Spec.Template, unknown: &d.Unknown, historyLimit: &d.Spec.RevisionHistoryLimit,
 		partition: is.Partition, stopped: is.Paused || is.Type != "", unavailable: 1, newest: d.Status.DaemonSetHash,
 	}
 	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {

@@ -20,11 +20,28 @@ import (
 // The index of a namespace says which Rollout holds which workload. The policies
 // in kube-apiserver read it, since they cannot read Rollouts while we are down.
 
-// IndexKey is the key of a workload in the index: the underscore is in no name.
-func IndexKey(kind schema.GroupKind, name string) string { return kind.String() + "_" + name }
+// longKeys are the kinds that the policies hold, with what their keys begin with instead of
+// group and kind if the name is long. CEL in admission policies has no hash function. A name
+// begins with a small letter or a digit, so that no two workloads have one key.
+var longKeys = map[schema.GroupKind]string{
+	deploymentKind.GroupKind():  "D",
+	statefulSetKind.GroupKind(): "S",
+	daemonSetKind.GroupKind():   "", // its names may have as many characters as a key
+}
 
-// Indexable reports whether a key can stand in an index. A longer name is held by the
-// webhook alone.
+// IndexKey returns the key of a workload in the index. The underscore is in no name. The
+// policies look up both forms of the key.
+func IndexKey(kind schema.GroupKind, name string) string {
+	key := kind.String() + "_" + name
+	if prefix, ok := longKeys[kind]; ok && !Indexable(key) {
+		return prefix + name
+	}
+	return key
+}
+
+// Indexable reports whether a key can stand in an index. A workload whose key cannot is held by
+// the webhook alone: a custom resource, which no policy holds anyway, or a Deployment or
+// StatefulSet whose name has 253 characters, of which no pod can be made.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 
 // room is how much an index may hold: somewhat less than etcd takes.

@@ -38,7 +38,11 @@ type CloneSet struct {
 
 	Spec   CloneSetSpec   `json:"spec,omitempty"`
 	Status CloneSetStatus `json:"status,omitempty"`
+
+	Unknown UnknownFields `json:"-"`
 }
+
+func (c *CloneSet) unknownFields() *UnknownFields { return &c.Unknown }
 
 // CloneSetSpec is what its owner asks for.
 type CloneSetSpec struct {
@@ -98,7 +102,11 @@ type AdvancedStatefulSet struct {
 
 	Spec   AdvancedStatefulSetSpec  `json:"spec,omitempty"`
 	Status appsv1.StatefulSetStatus `json:"status,omitempty"`
+
+	Unknown UnknownFields `json:"-"`
 }
+
+func (s *AdvancedStatefulSet) unknownFields() *UnknownFields { return &s.Unknown }
 
 // AdvancedStatefulSetSpec is what its owner asks for.
 type AdvancedStatefulSetSpec struct {
@@ -152,7 +160,11 @@ type AdvancedDaemonSet struct {
 
 	Spec   AdvancedDaemonSetSpec   `json:"spec,omitempty"`
 	Status AdvancedDaemonSetStatus `json:"status,omitempty"`
+
+	Unknown UnknownFields `json:"-"`
 }
+
+func (d *AdvancedDaemonSet) unknownFields() *UnknownFields { return &d.Unknown }
 
 // AdvancedDaemonSetSpec is what its owner asks for.
 type AdvancedDaemonSetSpec struct {

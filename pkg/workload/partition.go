@@ -75,7 +75,10 @@ type pausable interface{ resume() }
 
 // fields are what the kinds have in common. Pointers lead into the object.
 type fields struct {
-	template     *corev1.PodTemplateSpec
+	template *corev1.PodTemplateSpec
+	// unknown are the fields of the template that its Go type does not have; nil for a kind
+	// of which kube-apiserver stores no such fields.
+	unknown      *UnknownFields
 	historyLimit **int32
 	// replicas is the size that the owner asks for; nil for the default, and where the
 	// number of nodes is the size.
@@ -112,6 +115,7 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 	if v.aside == "" {
 		w.UpdateTemplate = digestOfPods(v.template)
 	}
+	w.StableTemplate = withUnknown(w.StableTemplate, v.history.unknown(v.stable))
 	v.count(&w)
 	if to := w.Target; to != nil {
 		w.TargetApplied = len(change(obj, v.forTarget(*to))) == 0 && len(v.deletes(*to)) == 0
@@ -166,7 +170,7 @@ func (a partitioned) Hold(obj object.Object, by string) {
 func (a partitioned) Keep(old, update object.Object) {
 	KeepRecords(old, update)
 	was, is := a.of(old).fields(), a.of(update).fields()
-	isAnother := !samePods(was.template, is.template)
+	isAnother := !samePods(was.template, is.template) || !sameUnknown(old, update)
 	a.of(update).keep(old, isAnother)
 	keepLimit(old, update, is.historyLimit, *was.historyLimit)
 	if isAnother {
@@ -205,12 +209,11 @@ func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object) [
 // SetStable implements Adapter.
 func (a partitioned) SetStable(obj object.Object, owned []object.Object) []object.Change {
 	v := a.view(obj, owned)
-	t := v.history.template(v.stable)
-	if t == nil {
+	if v.history.template(v.stable) == nil {
 		return nil
 	}
 	want := copyOf(obj)
-	*a.of(want).fields().template = *t
+	v.setTemplate(want, v.stable)
 	setAside(want, "")
 	label(want, rollouts.LabelStableRevision, v.stable)
 	return change(obj, want)

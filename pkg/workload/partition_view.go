@@ -60,7 +60,7 @@ func (a partitioned) view(obj object.Object, owned []object.Object) view {
 	if a.revisionInStatus && v.settled() {
 		inStatus = v.newest
 	}
-	v.live = v.history.live(v.template, inStatus)
+	v.live = v.history.live(v.fields, inStatus)
 	v.stable = cmp.Or(namedStable(obj), v.served())
 	v.update = v.live
 	if had, _ := readDriving(obj); had.SetAsideRevision != "" && v.live == v.stable {
@@ -216,15 +216,24 @@ func (v view) setStableTemplate(want object.Object) {
 	if v.live == v.stable {
 		return
 	}
-	*v.of(want).fields().template = *v.history.template(v.stable)
+	v.setTemplate(want, v.stable)
 	setAside(want, v.live)
+}
+
+// setTemplate makes the template of a revision the live one, with its unknown fields.
+func (v view) setTemplate(want object.Object, revision string) {
+	f := v.of(want).fields()
+	*f.template = *v.history.template(revision)
+	if f.unknown != nil {
+		*f.unknown = v.history.unknown(revision)
+	}
 }
 
 // setUpdateTemplate makes the template that is set aside the live one again. If its
 // revision is gone, the live template stays.
 func (v view) setUpdateTemplate(want object.Object) {
-	if t := v.history.template(v.aside); v.aside != "" && t != nil {
-		*v.of(want).fields().template = *t
+	if v.aside != "" && v.history.template(v.aside) != nil {
+		v.setTemplate(want, v.aside)
 	}
 	setAside(want, "")
 }

@@ -5,9 +5,9 @@ package workload
 
 import (
 	"cmp"
-	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -87,11 +87,11 @@ func rewriteDeployment(obj object.Object, w pendingEdit) {
 }
 
 func rewriteStatefulSet(obj object.Object, w pendingEdit) {
-	s := &obj.(*appsv1.StatefulSet).Spec
+	s := &nativeOf(obj).Spec
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = u.Type
 		if u.RollingUpdate != nil && u.RollingUpdate.Partition != nil {
-			nativeStatefulSet{obj.(*appsv1.StatefulSet)}.setPartition(*u.RollingUpdate.Partition)
+			nativeStatefulSet{nativeOf(obj)}.setPartition(*u.RollingUpdate.Partition)
 		}
 	}
 	s.RevisionHistoryLimit = cmp.Or(w.RevisionHistoryLimit, s.RevisionHistoryLimit)

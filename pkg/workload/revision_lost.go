@@ -5,7 +5,6 @@ package workload
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -24,9 +23,9 @@ func AskAgain(obj object.Object, how planner.AskAgain) []object.Change {
 	return change(obj, want)
 }
 
-// keptTemplate is what is filed of a ControllerRevision.
+// keptTemplate is what is filed of a ControllerRevision: its template with its unknown fields.
 type keptTemplate struct {
-	Template *corev1.PodTemplateSpec `json:"template"`
+	Template any `json:"template"`
 }
 
 // fileControllerRevision is what is to be put on file of one. A revision is named by the whole name of its object, or by
@@ -37,8 +36,12 @@ func fileControllerRevision(obj object.Object, owned []object.Object, revision s
 		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision && short(cr.Name) != revision {
 			continue
 		}
-		if t := (history{"": cr}).template(""); t != nil {
-			return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{t}))}
+		t, unknown := (history{"": cr}).read("")
+		if t == nil {
+			continue
+		}
+		if whole, err := jsonOf(t, unknown); err == nil {
+			return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{whole}))}
 		}
 	}
 	return nil

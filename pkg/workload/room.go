@@ -26,12 +26,21 @@ var bounds = []bound{
 	{"labels", metav1.Object.GetLabels, 64, "since each write of the workload would take long, and an abort with them"},
 }
 
+// mostKeys is how many annotations, and how many labels, others may write. kube-apiserver's
+// work for a write grows with the number of keys: 12,000 of one byte cost 35 times as much.
+const mostKeys = 512
+
 // Crowded says why an update must not be: its annotations leave no room for ours, or
 // it has too many labels. One that makes them no larger may be.
 func Crowded(old, update metav1.Object) string {
 	for _, b := range bounds {
-		if is := crowd(b.of(update)); is > b.most<<10 && is > crowd(b.of(old)) {
+		size, keys := crowd(b.of(update))
+		wasSize, wasKeys := crowd(b.of(old))
+		switch {
+		case size > b.most<<10 && size > wasSize:
 			return fmt.Sprintf("metadata.%s must not grow beyond %d KiB in total, %s; shorten them", b.field, b.most, b.why)
+		case keys > mostKeys && keys > wasKeys:
+			return fmt.Sprintf("metadata.%s must not have more than %d keys, since each write of the workload would take long, and an abort with them; remove some", b.field, mostKeys)
 		}
 	}
 	return ""
@@ -40,15 +49,15 @@ func Crowded(old, update metav1.Object) string {
 // longestNumber is how many digits a revision may have.
 const longestNumber = 20
 
-// crowd is the size of what others write, but for the number that the native controller
-// notes through the status.
-func crowd(metadata map[string]string) int {
-	n := 0
+// crowd returns the size and the number of keys that others write, but for the number that
+// the native controller notes through the status.
+func crowd(metadata map[string]string) (size, keys int) {
 	for key, value := range metadata {
 		noted := key == annotationRevision && len(value) <= longestNumber
 		if !noted && !rollouts.IsRecord(key) {
-			n += len(key) + len(value)
+			size += len(key) + len(value)
+			keys++
 		}
 	}
-	return n
+	return size, keys
 }

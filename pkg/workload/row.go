@@ -30,7 +30,7 @@ func (r Row) Rolls(old, update object.Object) bool {
 	if r.same != nil {
 		same = r.same
 	}
-	return !same(r.Template(old), r.Template(update))
+	return !same(r.Template(old), r.Template(update)) || !sameUnknown(old, update)
 }
 
 // Refused says why an update must not be: it changes the template of a workload that

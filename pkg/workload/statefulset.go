@@ -7,6 +7,7 @@ import (
 	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -18,7 +19,7 @@ var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 // the pods of the highest ordinals, and goes no further than it is told.
 var statefulSet = partitioned{&partitionKind{
 	kind:        statefulSetKind.Kind,
-	of:          func(o object.Object) subject { return nativeStatefulSet{o.(*appsv1.StatefulSet)} },
+	of:          func(o object.Object) subject { return nativeStatefulSet{nativeOf(o)} },
 	name:        (*appsv1.ControllerRevision).GetName,
 	revision:    revisionOf,
 	arrange:     byOrdinal,
@@ -31,6 +32,9 @@ var statefulSet = partitioned{&partitionKind{
 // the same fields.
 var statefulSetLike = func() partitioned {
 	kind := *statefulSet.partitionKind
+	kind.of = func(o object.Object) subject {
+		return likeStatefulSet{nativeStatefulSet{nativeOf(o)}, o.(*StatefulSetLike)}
+	}
 	kind.revisionInStatus, kind.lacks = true, missing
 	return partitioned{&kind}
 }()
@@ -92,7 +96,7 @@ func orderedSetOf(obj object.Object) orderedSet {
 	if s, ok := obj.(orderedSet); ok {
 		return s
 	}
-	return nativeStatefulSet{obj.(*appsv1.StatefulSet)}
+	return nativeStatefulSet{nativeOf(obj)}
 }
 
 // rolls reports whether the controller replaces pods with an update strategy of the type.
@@ -130,6 +134,40 @@ func keepOrdered(was, s orderedSet, isAnother bool) {
 	}
 }
 
+// StatefulSetLike is a StatefulSet of another group, which has the fields of a native one.
+type StatefulSetLike struct {
+	appsv1.StatefulSet `json:",inline"`
+
+	Unknown UnknownFields `json:"-"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (s *StatefulSetLike) DeepCopyObject() runtime.Object {
+	return &StatefulSetLike{StatefulSet: *s.StatefulSet.DeepCopy(), Unknown: s.Unknown}
+}
+
+func (s *StatefulSetLike) unknownFields() *UnknownFields { return &s.Unknown }
+
+// nativeOf returns the native part of a StatefulSet of any group but Kruise's.
+func nativeOf(obj object.Object) *appsv1.StatefulSet {
+	if s, ok := obj.(*StatefulSetLike); ok {
+		return &s.StatefulSet
+	}
+	return obj.(*appsv1.StatefulSet)
+}
+
+// likeStatefulSet is the subject of a StatefulSetLike.
+type likeStatefulSet struct {
+	nativeStatefulSet
+	like *StatefulSetLike
+}
+
+func (s likeStatefulSet) fields() fields {
+	f := s.nativeStatefulSet.fields()
+	f.unknown = &s.like.Unknown
+	return f
+}
+
 // nativeStatefulSet is the subject of a StatefulSet of apps/v1.
 type nativeStatefulSet struct{ *appsv1.StatefulSet }
 
@@ -153,7 +191,7 @@ func (s nativeStatefulSet) stop() { stopOrdered(s) }
 // make new ones above it. An abort waits for available pods, so that when they count as
 // that is settled before.
 func (s nativeStatefulSet) keep(old object.Object, isAnother bool) {
-	was := nativeStatefulSet{old.(*appsv1.StatefulSet)}
+	was := nativeStatefulSet{nativeOf(old)}
 	s.Spec.Ordinals, s.Spec.MinReadySeconds = copied(was.Spec.Ordinals), was.Spec.MinReadySeconds
 	keepOrdered(was, s, isAnother)
 }

@@ -48,7 +48,7 @@ func (a pausableSet) Restore(obj object.Object, owned []object.Object, how plann
 var _ orderedSet = (*AdvancedStatefulSet)(nil)
 
 func (s *AdvancedStatefulSet) fields() fields {
-	f := fields{template: &s.Spec.Template, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, unavailable: 1}
+	f := fields{template: &s.Spec.Template, unknown: &s.Unknown, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, unavailable: 1}
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
 		f.partition, f.unavailable = orZero(u.Partition), unavailable(u.MaxUnavailable, orElse(f.replicas, 1), false)
 		f.stopped = orZero(u.Paused)

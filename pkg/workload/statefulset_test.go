@@ -267,12 +267,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := statefulSetLike.Observe(s.set, s.owned).UnsupportedReason
+		got := statefulSetLike.Observe(likeOf(s), s.owned).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := statefulSetLike.Observe(s.set, s.owned).UnsupportedReason; got != "" {
+		if got := statefulSetLike.Observe(likeOf(s), s.owned).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}

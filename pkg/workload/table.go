@@ -176,5 +176,7 @@ func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 		return Row{}, false
 	}
 	native.GVK, native.Adapter = gvk, statefulSetLike
+	native.New = func() object.Object { return &StatefulSetLike{} }
+	native.Template = func(o object.Object) *corev1.PodTemplateSpec { return statefulSetLike.of(o).fields().template }
 	return native, true
 }

@@ -54,7 +54,8 @@ type Row struct {
 	GVK   schema.GroupVersionKind
 	Style rollouts.Style
 	// New makes an empty object of the kind. Its Go type needs only the fields that Weir
-	// uses: a field that it does not have is never written.
+	// uses. A field that it does not have is never written, except in the pod template
+	// (UnknownFields).
 	New func() object.Object
 	// RevisionKey is the label by whose value pods of two revisions differ. Services are
 	// pinned to a revision by it.

@@ -36,7 +36,10 @@ const (
 )
 
 // resources are their names in paths.
-var resources = map[string]string{deployments: "deployments", statefulSets: "statefulsets", daemonSets: "daemonsets"}
+var resources = map[string]string{
+	deployments: "deployments", statefulSets: "statefulsets", daemonSets: "daemonsets",
+	cloneSets: "clonesets", advancedSets: "statefulsets", advancedDaemons: "daemonsets",
+}
 
 // state is how far an application is when it is attacked.
 type state int
@@ -202,6 +205,9 @@ func (a *app) workload(version string) client.Object {
 	case daemonSets: // there are three nodes
 		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: a.template(version)}}
 	}
+	if _, custom := customKinds[a.scene.kind]; custom {
+		return a.customWorkload(version)
+	}
 	one := intstr.FromInt32(1)
 	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(3)), Selector: selector, Template: a.template(version),
@@ -253,7 +259,7 @@ func (a *app) rollout() *v1beta1.Rollout {
 		c.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: a.name, GracePeriodSeconds: new(int32(1)), Ingress: &v1beta1.IngressRef{Name: name}}}
 	}
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Spec: v1beta1.RolloutSpec{
-		WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: a.scene.kind, Name: a.name},
+		WorkloadRef: a.workloadRef(),
 		Strategy:    v1beta1.Strategy{Canary: c},
 	}}
 	if a.scene.green {

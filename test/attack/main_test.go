@@ -65,6 +65,9 @@ func run(m *testing.M) (int, error) {
 	if here, err = newWorld(ctx, c); err != nil {
 		return 1, errors.Join(err, c.Stop())
 	}
+	if err := playKruise(ctx); err != nil {
+		return 1, errors.Join(err, c.Stop())
+	}
 	code := m.Run()
 	if !running() {
 		select {} // the interruption exits

@@ -58,7 +58,7 @@ var matrix = slices.Concat(
 	verbCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells, leftCells, lostCells,
 	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,
-	informerCells, sandboxCells, portCells, namelessCells, neighbourCells, slotCells,
+	foldedCells, informerCells, sandboxCells, portCells, namelessCells, neighbourCells, slotCells,
 )
 
 // TestAttack tries every cell with both doors open and, where admission decides,

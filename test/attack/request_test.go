@@ -53,7 +53,7 @@ func encode(v any) string {
 
 // path is that of the workload.
 func (a *app) path() string {
-	return "/apis/apps/v1/namespaces/" + a.namespace + "/" + resources[a.scene.kind] + "/" + a.name
+	return "/apis/" + a.workloadRef().APIVersion + "/namespaces/" + a.namespace + "/" + resources[a.scene.kind] + "/" + a.name
 }
 
 // api is the path of the Rollouts of a namespace.

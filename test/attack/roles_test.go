@@ -48,7 +48,8 @@ const group = "rollouts.kruise.io"
 // roles are the rules of those that are no roles of the cluster or of Weir.
 var roles = map[role][]rbacv1.PolicyRule{
 	patcher: {rule("apps", words("deployments", "statefulsets", "daemonsets", "deployments/status", "statefulsets/status",
-		"daemonsets/status", "deployments/scale", "statefulsets/scale"), words("get", "list", "watch", "patch", "update"))},
+		"daemonsets/status", "deployments/scale", "statefulsets/scale"), words("get", "list", "watch", "patch", "update")),
+		rule("apps.kruise.io", words("clonesets", "statefulsets", "daemonsets"), words("get", "list", "watch", "patch", "update"))},
 	status:   {rule(group, words("rollouts", "rollouts/status"), words("get")), rule(group, words("rollouts/status"), words("patch", "update"))},
 	pauser:   {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/pause", "rollouts/resume"), words("create"))},
 	promoter: {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/promote"), words("create"))},

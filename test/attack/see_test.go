@@ -44,6 +44,9 @@ func (a *app) live(ctx context.Context) (client.Object, corev1.PodTemplateSpec, 
 		err := here.client.Get(ctx, a.key(a.name), o)
 		return o, o.Spec.Template, err
 	}
+	if _, custom := customKinds[a.scene.kind]; custom {
+		return a.liveCustom(ctx)
+	}
 	o := &appsv1.Deployment{}
 	err := here.client.Get(ctx, a.key(a.name), o)
 	return o, o.Spec.Template, err

@@ -101,7 +101,8 @@ func (w *witness) String() string {
 func versionOf(kind string, meta metav1.ObjectMeta, spec corev1.PodSpec) string {
 	image := spec.Containers[0].Image
 	version := image[strings.LastIndex(image, ":")+1:]
-	if hash := meta.Labels["pod-template-hash"]; kind != deployments && hash != "" {
+	_, custom := customKinds[kind] // Kruise labels the pods of some
+	if hash := meta.Labels["pod-template-hash"]; kind != deployments && !custom && hash != "" {
 		version += "+" + hash
 	}
 	return version

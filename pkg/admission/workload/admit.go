@@ -6,7 +6,6 @@ package workload
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -165,24 +165,20 @@ func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Ro
 }
 
 func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
-	typed := row.New()
 	if err := bounded(raw.Raw); err != nil {
 		return nil, fmt.Errorf("not decoding a %s: %w", row.GVK.Kind, err)
 	}
-	if err := json.Unmarshal(raw.Raw, typed); err != nil {
-		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
-	}
-	return typed, nil
+	return row.FromJSON(raw.Raw)
 }
 
 // patch compares two typed objects, so that fields which this binary does not
 // know yet stay out of it.
 func patch(after, admitted object.Object) ([]byte, error) {
-	sent, err := json.Marshal(after)
+	sent, err := workload.Marshal(after)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the update: %w", err)
 	}
-	want, err := json.Marshal(admitted)
+	want, err := workload.Marshal(admitted)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the admitted update: %w", err)
 	}

@@ -6,15 +6,16 @@ package workload
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -80,7 +81,8 @@ func decodeReview(method string, body []byte) (*admissionv1.AdmissionReview, err
 		return nil, errors.New("an admission review must be posted")
 	}
 	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
+	repeated, err := kjson.UnmarshalStrict(body, review, kjson.DisallowDuplicateFields)
+	if err = errors.Join(append(repeated, err)...); err != nil {
 		return nil, fmt.Errorf("decoding the admission review: %w", err)
 	}
 	if review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") || review.Request == nil {

@@ -4,9 +4,10 @@
 package workload
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // What a workload may have, of which a few bytes become a kilobyte when they are

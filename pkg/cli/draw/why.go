@@ -4,10 +4,11 @@
 package draw
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )

@@ -8,14 +8,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -118,8 +121,7 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 	}
 	w := &Workload{Row: row, Seen: workload.Seen{Object: found}, pods: &podsRead{}}
 	if u, ok := found.(*unstructured.Unstructured); ok {
-		w.Object = row.New()
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
+		if w.Object, err = row.FromContent(u.Object); err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, decodeError(u, row.New(), err))
 		}
 	}
@@ -235,9 +237,10 @@ func decodeError(u *unstructured.Unstructured, view object.Object, err error) er
 		return err
 	}
 	var wrong *json.UnmarshalTypeError
-	if !errors.As(json.Unmarshal(data, view), &wrong) {
+	if !errors.As(utiljson.Unmarshal(data, view), &wrong) {
 		return err
 	}
+	field := strings.TrimPrefix(wrong.Field, reflect.TypeFor[appsv1.StatefulSet]().Name()+".") // embedded in workload.StatefulSetLike
 	return &DecodeError{Why: fmt.Sprintf("the %s has a value of type %s in %s, and is released only with one of type %s there; write that",
-		u.GetKind(), wrong.Value, wrong.Field, wrong.Type)}
+		u.GetKind(), wrong.Value, field, wrong.Type)}
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,6 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Write performs changes in order and stops at the first that fails. What is
@@ -69,7 +69,7 @@ func (s Server) clientObject(o object.Object) (client.Object, error) {
 	}
 	kind := o.GetObjectKind().GroupVersionKind()
 	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		content, err := workload.Content(o)
 		if err != nil {
 			return nil, fmt.Errorf("writing %s %s: %w", kind.Kind, o.GetName(), err)
 		}

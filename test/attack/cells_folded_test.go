@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/kruise"
+	"github.com/weir-rollouts/weir/test/patience"
+)
+
+// Kinds of Kruise, which test/kruise plays. Their definitions keep fields that nobody knows.
+const (
+	cloneSets       = "CloneSet"
+	advancedSets    = "advanced StatefulSet"
+	advancedDaemons = "advanced DaemonSet"
+)
+
+var customKinds = map[string]schema.GroupVersionKind{
+	cloneSets: kruise.CloneSetKind, advancedSets: kruise.StatefulSetKind, advancedDaemons: kruise.DaemonSetKind,
+}
+
+// playKruise serves these kinds and plays their controllers until the context ends.
+func playKruise(ctx context.Context) error {
+	definitions, err := cluster.Decode(bytes.NewReader(kruise.Definitions))
+	if err != nil {
+		return err
+	}
+	for _, d := range definitions {
+		if err := here.client.Create(ctx, d); err != nil {
+			return fmt.Errorf("defining %s: %w", d.GetName(), err)
+		}
+	}
+	for _, kind := range customKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		served := func(ctx context.Context) error { return here.client.List(ctx, list) }
+		if err := patience.Until(ctx, kind.Kind+" is served", served); err != nil {
+			return err
+		}
+	}
+	return kruise.Start(ctx, here.cluster.Config())
+}
+
+// workloadRef names the workload as a Rollout does.
+func (a *app) workloadRef() v1beta1.ObjectRef {
+	ref := v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: a.scene.kind, Name: a.name}
+	if kind, custom := customKinds[a.scene.kind]; custom {
+		ref.APIVersion, ref.Kind = kind.GroupVersion().String(), kind.Kind
+	}
+	return ref
+}
+
+func (a *app) customWorkload(version string) client.Object {
+	o := &unstructured.Unstructured{Object: object{"spec": object{
+		"selector": object{"matchLabels": object{"app": a.name}}, "template": a.customTemplate(version),
+		"updateStrategy": object{"type": "RollingUpdate", "rollingUpdate": object{"partition": int64(0), "maxUnavailable": int64(1)}},
+	}}}
+	spec := o.Object["spec"].(object)
+	if a.scene.kind != advancedDaemons { // there are three nodes
+		spec["replicas"] = int64(3)
+	}
+	if a.scene.kind == cloneSets {
+		spec["updateStrategy"] = object{"type": "ReCreate", "maxUnavailable": int64(1)}
+	}
+	o.SetGroupVersionKind(customKinds[a.scene.kind])
+	o.SetName(a.name)
+	o.SetLabels(a.labels())
+	return o
+}
+
+func (a *app) customTemplate(version string) object {
+	return object{
+		"metadata": object{"labels": object{"app": a.name}},
+		"spec": object{
+			"terminationGracePeriodSeconds": int64(1),
+			"containers":                    []any{object{"name": name, "image": image(version)}},
+		},
+	}
+}
+
+func (a *app) liveCustom(ctx context.Context) (client.Object, corev1.PodTemplateSpec, error) {
+	o, template := &unstructured.Unstructured{}, corev1.PodTemplateSpec{}
+	o.SetGroupVersionKind(customKinds[a.scene.kind])
+	if err := here.client.Get(ctx, a.key(a.name), o); err != nil {
+		return o, template, err
+	}
+	tree, _, err := unstructured.NestedMap(o.Object, "spec", "template")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &template)
+	}
+	return o, template, err
+}
+
+// foldedCells hide another template behind keys that differ in case alone, and change
+// fields of it that nobody knows.
+var foldedCells = func() []cell {
+	folds := func(spec, template func(*app) object, container object) func(*app, *user) {
+		return func(a *app, u *user) {
+			a.t.Helper()
+			c := object{"name": name, "image": image("v2")}
+			maps.Copy(c, container)
+			body := object{"template": object{"spec": object{"containers": []any{c}}}}
+			if template != nil {
+				maps.Copy(body["template"].(object), template(a))
+			}
+			if spec != nil {
+				maps.Copy(body, spec(a))
+			}
+			a.tries(u, patch(a.path(), encode(object{"spec": body})))
+		}
+	}
+	old := func(a *app) object { return a.customTemplate("v1") }
+	foldedTemplate := func(a *app) object { return object{"templatE": old(a), "TEMPLATE": old(a)} }
+	foldedSpec := func(a *app) object { return object{"ſpec": old(a)["spec"], "Spec": old(a)["spec"]} }
+	unknown := func(a *app, u *user) {
+		a.t.Helper()
+		a.tries(u, patch(a.path(), encode(object{"spec": object{"template": object{"spec": object{"fromTheFuture": object{"n": 1}}}}})))
+	}
+	var cells []cell
+	for _, kind := range []string{cloneSets, advancedSets, advancedDaemons} {
+		add := func(how string, do func(*app, *user)) {
+			cells = append(cells, cell{who: patcher, what: ship, how: how + ", " + kind, on: scene{kind: kind}, do: do, expect: gated})
+		}
+		add("hides a template behind a folded key", folds(foldedTemplate, nil, nil))
+		add("hides a pod spec behind a folded key", folds(nil, foldedSpec, nil))
+		add("hides an image behind a folded key", folds(nil, nil, object{"imagE": image("v1")}))
+		add("plants a folded key first", func(a *app, u *user) {
+			a.t.Helper()
+			a.tries(u, patch(a.path(), encode(object{"spec": foldedTemplate(a)})))
+			a.tries(u, patch(a.path(), change{version: "v2"}.body()))
+		})
+		add("changes a field that nobody knows", func(a *app, u *user) {
+			a.t.Helper()
+			unknown(a, u)
+			a.until("the field is held or given back", a.rests)
+			a.tries(u, patch(a.path(), change{version: "v2"}.body()))
+		})
+	}
+	return append(cells,
+		cell{who: patcher, what: blockAbort, how: "has thousands of annotations", doors: true, do: func(a *app, u *user) {
+			a.t.Helper()
+			all := object{}
+			for i := range 12_000 {
+				all[fmt.Sprintf("a%d", i)] = ""
+			}
+			a.tries(u, patch(a.path(), encode(object{"metadata": object{"annotations": all}})))
+			a.tries(u, patch(a.path(), encode(object{"metadata": object{"labels": all}})))
+			a.tries(u, patch(a.path()+"/status", encode(object{"metadata": object{"annotations": all}})))
+		}, expect: func(a *app) {
+			a.t.Helper()
+			a.answered(http.StatusUnprocessableEntity)
+			for _, got := range a.answers {
+				if !strings.Contains(got.body, "must not have more than 512 keys") || !strings.Contains(got.body, "remove some") {
+					a.t.Errorf("got %s; want the field and what to do", got)
+				}
+			}
+			denied(a)
+		}},
+	)
+}()
