@@ -80,7 +80,7 @@ func TestMissing(t *testing.T) {
 			}
 			tc.change(w)
 			admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
-			got, err := admission.Missing(t.Context(), schema.ParseGroupResource(tc.resource), "")
+			got, err := admission.Missing(t.Context(), "shop", schema.ParseGroupResource(tc.resource), "")
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
@@ -144,7 +144,7 @@ func TestMissingPolicies(t *testing.T) {
 				}
 				objects.WithObjects(o)
 			}
-			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"), why)
+			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), why)
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}

@@ -106,6 +106,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	s.admission.Namespace = s.LeaderNamespace
 	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
 		return fmt.Errorf("asking the cluster for policies: %w", err)
 	}
