@@ -25,7 +25,7 @@ func TestImpersonation(t *testing.T) {
 		for _, verb := range rule.Verbs {
 			switch {
 			case verb == "impersonate:user-info":
-				// Without names, a group would be any group, such as system:masters.
+				// Without names, a group would be any group of the cluster.
 				if !slices.Equal(rule.Resources, []string{"users"}) {
 					t.Errorf("it may %s %v, want users only", verb, rule.Resources)
 				}

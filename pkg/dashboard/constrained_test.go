@@ -23,7 +23,7 @@ func TestCheckConstrained(t *testing.T) {
 		listed = ""
 	)
 	for name, tc := range map[string]struct {
-		rollouts, namespaces, masters string
+		rollouts, namespaces, grouped string
 		want                          string
 	}{
 		"constrained":               {user, self, self, ""},
@@ -31,7 +31,7 @@ func TestCheckConstrained(t *testing.T) {
 		"no right":                  {self, self, self, "may not act as others for Rollouts"},
 		"every right":               {user, user, user, "for everything"},
 		"every right, and all seen": {listed, listed, listed, "for everything"},
-		"every group":               {user, self, listed, "may act as the group system:masters"},
+		"every group":               {user, self, listed, "may act as any group"},
 		"down":                      {"down", self, self, "the cluster answers 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestCheckConstrained(t *testing.T) {
 				if strings.HasPrefix(r.URL.Path, version) {
 					message = tc.rollouts
 				}
-				if r.Header.Get("Impersonate-Group") == "system:masters" {
-					message = tc.masters
+				if r.Header.Get("Impersonate-Group") == "sso:weir-dashboard-probe" {
+					message = tc.grouped
 				}
 				if r.Header.Get("Impersonate-User") != "sso:weir-dashboard-probe" {
 					t.Errorf("impersonated %q", r.Header.Get("Impersonate-User"))

@@ -163,11 +163,12 @@ func TestStolenTokens(t *testing.T) {
 // quotaThefts write the whole status of a quota, as RBAC allows, once its objects are counted.
 func quotaThefts(a *app, quota *corev1.ResourceQuota) []theft {
 	a.t.Helper()
+	// kube-controller-manager may not have discovered Weir's kinds yet.
 	a.until("the quota is counted", func(ctx context.Context) error {
 		if err := here.client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}
-		if len(quota.Status.Used) != len(quota.Spec.Hard) {
+		if len(quota.Status.Used) == 0 {
 			return fmt.Errorf("it has %v", quota.Status.Used)
 		}
 		return nil
