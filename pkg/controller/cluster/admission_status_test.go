@@ -88,6 +88,22 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestMissingInNamespaces finds that nothing is held in two namespaces, whatever is installed.
+func TestMissingInNamespaces(t *testing.T) {
+	t.Parallel()
+	admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).Build(), Namespace: "gates"}
+	for namespace, want := range map[string]string{
+		"kube-system": "no workload is held in the namespace kube-system",
+		"gates":       "no workload is held in the namespace gates",
+		"weir-system": "weir-workloads does not exist",
+	} {
+		got, err := admission.Missing(t.Context(), namespace, schema.ParseGroupResource("deployments.apps"), "")
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("in %s: %q (%v), want %q", namespace, got, err, want)
+		}
+	}
+}
+
 // TestMissingPolicies tells what of the policies is missing, or was changed, where the
 // webhook ignores failures.
 func TestMissingPolicies(t *testing.T) {
