@@ -48,8 +48,8 @@ var thefts = []theft{
 	{"lead the API elsewhere", "PATCH", apiServicePath, asMerge, `{"spec":{"service":{"namespace":"kube-system"}}}`, "weir-guard-apiservices"},
 	{"verify nothing", "PATCH", apiServicePath, asMerge, `{"spec":{"caBundle":null,"insecureSkipTLSVerify":true}}`, "weir-guard-apiservices"},
 	{"give the API to CRDs", "PATCH", apiServicePath, asMerge, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}}}`, "weir-guard-apiservices"},
-	{"have the APIService collected", "PATCH", apiServicePath, asMerge,
-		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"none","uid":"none"}]}}`, "weir-guard-apiservices"},
+	{"have another authority injected", "PATCH", apiServicePath, asMerge,
+		`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"mallory/ca"}}}`, "weir-guard-apiservices"},
 
 	{"publish an authority of a webhook", "PATCH", webhookPath, asPatch, `[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"Zm9v"}]`, ""},
 	{"see every Secret", "PATCH", webhookPath, asPatch,
