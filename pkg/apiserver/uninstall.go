@@ -93,13 +93,8 @@ func (u *uninstall) run(ctx context.Context) error {
 			return err
 		}
 	}
-	held, err := u.held(ctx)
-	if err != nil {
+	if err := u.verifyNothingIsHeld(ctx); err != nil {
 		return err
-	}
-	if len(held) > 0 {
-		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
-			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
 	}
 	if err := u.verifyNothingIsOwned(ctx); err != nil {
 		return err
@@ -194,6 +189,19 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 			fmt.Errorf("these %s are still there; does weir-controller run?\n  %s", resource.Resource, names(left)))
 	}
 	fmt.Fprintf(u.out, "deleted %d %s\n", len(list.Items), resource.Resource)
+	return nil
+}
+
+// verifyNothingIsHeld returns an error while a workload is taken from its native controller.
+func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
+	held, err := u.held(ctx)
+	if err != nil {
+		return err
+	}
+	if len(held) > 0 {
+		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
+			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
+	}
 	return nil
 }
 

@@ -79,6 +79,11 @@ func (i Impersonation) Identify(from *http.Request, to http.Header) error {
 		return err
 	}
 	to.Set(transport.ImpersonateUserHeader, i.Prefix+user)
+	return i.addGroups(from, to)
+}
+
+// addGroups adds the groups that the proxy names.
+func (i Impersonation) addGroups(from *http.Request, to http.Header) error {
 	for group := range strings.SplitSeq(strings.Join(from.Header.Values(i.GroupsHeader), ","), ",") {
 		if group = strings.TrimSpace(group); group == "" {
 			continue
