@@ -25,6 +25,10 @@ func TestImpersonation(t *testing.T) {
 		for _, verb := range rule.Verbs {
 			switch {
 			case verb == "impersonate:user-info":
+				// Without names, a group would be any group of the cluster.
+				if !slices.Equal(rule.Resources, []string{"users"}) {
+					t.Errorf("it may %s %v, want users only", verb, rule.Resources)
+				}
 			case !strings.HasPrefix(verb, "impersonate-on:user-info:") || !slices.Equal(rule.APIGroups, []string{"rollouts.kruise.io"}):
 				t.Errorf("it may %s %v of %v", verb, rule.Resources, rule.APIGroups)
 			case strings.HasSuffix(verb, ":create"):

@@ -92,8 +92,8 @@ func template(o *unstructured.Unstructured) (string, error) {
 		return "", fmt.Errorf("%s contains {{, which Helm would read", id(o))
 	}
 	text = "---\n" + closeMarks(text)
-	if condition := wanted[o.GetKind()]; condition != "" {
-		text = "{{- if " + condition + " }}\n" + text + "{{- end }}\n"
+	if value := condition(o); value != "" {
+		text = "{{- if " + value + " }}\n" + text + "{{- end }}\n"
 	}
 	return strings.ReplaceAll(text, namespace, "{{ .Values.installation.namespace }}"), nil
 }

@@ -11,13 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// wanted are the conditions of kinds that are a value as a whole.
-var wanted = map[string]string{
-	"Namespace":                        ".Values.installation.createNamespace",
-	"MutatingAdmissionPolicy":          ".Values.policies",
-	"MutatingAdmissionPolicyBinding":   ".Values.policies",
-	"ValidatingAdmissionPolicy":        ".Values.policies",
-	"ValidatingAdmissionPolicyBinding": ".Values.policies",
+// condition is the value that decides whether the chart has an object; empty if it always
+// has the object. The policies that limit Weir's own accounts are always there.
+func condition(o *unstructured.Unstructured) string {
+	switch o.GetKind() {
+	case "Namespace":
+		return ".Values.installation.createNamespace"
+	case "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		if !strings.HasPrefix(o.GetName(), "weir-guard-") {
+			return ".Values.policies"
+		}
+	}
+	return ""
 }
 
 // open puts marks where the chart has values, by kind.

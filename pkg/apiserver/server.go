@@ -39,6 +39,8 @@ func (c *Config) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules := c.options.Rules
+	rules.OwnNamespace = c.options.TLS.Namespace
 	endpoints, err := rollouts.NewStorage(rollout.Config{
 		Scheme:          c.options.scheme,
 		Options:         c.Generic.RESTOptionsGetter,
@@ -46,7 +48,7 @@ func (c *Config) New() (*Server, error) {
 		Clock:           clock.RealClock{},
 		Controller:      c.options.ControllerUser,
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
-		Rules:           c.options.Rules,
+		Rules:           rules,
 		Finder:          c.finder,
 		Room:            c.room,
 	}, views)

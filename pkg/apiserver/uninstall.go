@@ -93,13 +93,11 @@ func (u *uninstall) run(ctx context.Context) error {
 			return err
 		}
 	}
-	held, err := u.held(ctx)
-	if err != nil {
+	if err := u.verifyNothingIsHeld(ctx); err != nil {
 		return err
 	}
-	if len(held) > 0 {
-		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
-			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
+	if err := u.verifyNothingIsOwned(ctx); err != nil {
+		return err
 	}
 	if err := u.deleteAdmission(ctx); err != nil {
 		return err
@@ -194,6 +192,19 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 	return nil
 }
 
+// verifyNothingIsHeld returns an error while a workload is taken from its native controller.
+func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
+	held, err := u.held(ctx)
+	if err != nil {
+		return err
+	}
+	if len(held) > 0 {
+		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
+			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
+	}
+	return nil
+}
+
 // held names the workloads that are still taken from their native controllers.
 func (u *uninstall) held(ctx context.Context) ([]string, error) {
 	var held []string
@@ -215,6 +226,39 @@ func (u *uninstall) held(ctx context.Context) ([]string, error) {
 		}
 	}
 	return held, nil
+}
+
+// servingResources are those of the objects that Weir makes to serve requests.
+var servingResources = []schema.GroupVersionResource{
+	{Group: "apps", Version: "v1", Resource: "deployments"},
+	{Version: "v1", Resource: "services"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+}
+
+// verifyNothingIsOwned returns an error while an object that serves requests belongs to an
+// object of Weir. Once nobody serves the API, the garbage collector takes that owner for
+// deleted.
+func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
+	var owned []string
+	for _, resource := range servingResources {
+		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the %s: %w", resource.Resource, err)
+		}
+		for i := range list.Items {
+			ours := slices.ContainsFunc(list.Items[i].GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+				return strings.HasPrefix(ref.APIVersion, rollouts.GroupName+"/")
+			})
+			if ours && list.Items[i].GetDeletionTimestamp() == nil {
+				owned = append(owned, resource.Resource+" "+nameOf(&list.Items[i]))
+			}
+		}
+	}
+	if len(owned) == 0 {
+		return nil
+	}
+	return fmt.Errorf("these belong to a release, and would be deleted without Weir's API:\n  %s\n"+
+		"if they serve no requests, delete them or their owner references, and run this again; Weir still serves", strings.Join(owned, "\n  "))
 }
 
 // deleteAdmission deletes what kube-apiserver asks before a workload changes. Not

@@ -20,12 +20,13 @@ import (
 // mostStatus bounds what is read of a refusal.
 const mostStatus = 64 << 10
 
-// probe is a user that a check of the rights impersonates. It needs no rights.
+// probe is a user, and a group, that a check of the rights impersonates. They need no rights.
 const probe = "weir-dashboard-probe"
 
 // CheckConstrained reports an error unless the account of the configuration may act as
-// others for Rollouts, and for nothing else. A cluster before 1.36 knows no such right; one
-// that may impersonate for everything is too powerful for a program that faces browsers.
+// users for Rollouts, and for nothing else. A cluster before 1.36 knows no such right. An
+// account that may impersonate for everything, or any group, is too powerful for a program
+// that faces browsers.
 func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) error {
 	may, err := impersonates(ctx, cluster, prefix, version+"/rollouts?limit=1")
 	if err != nil {
@@ -42,12 +43,19 @@ func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) 
 	if more {
 		return errors.New(`this account may act as others for everything: take the verb "impersonate" from its roles`)
 	}
+	anyGroup, err := impersonates(ctx, cluster, prefix, version+"/rollouts?limit=1", prefix+probe)
+	if err != nil {
+		return err
+	}
+	if anyGroup {
+		return errors.New("this account may act as any group: list the groups of your users in resourceNames of its roles, or leave groups out")
+	}
 	return nil
 }
 
 // impersonates reports whether a request was answered to the user that it impersonates,
-// whatever that one may do.
-func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string) (bool, error) {
+// with the groups, whatever that user may do.
+func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string, groups ...string) (bool, error) {
 	client, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return false, fmt.Errorf("preparing to ask the cluster: %w", err)
@@ -61,6 +69,7 @@ func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string
 		return false, err
 	}
 	r.Header.Set(transport.ImpersonateUserHeader, prefix+probe)
+	r.Header[transport.ImpersonateGroupHeader] = groups
 	answer, err := client.Do(r)
 	if err != nil {
 		return false, fmt.Errorf("asking the cluster: %w", err)

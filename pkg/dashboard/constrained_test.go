@@ -23,15 +23,16 @@ func TestCheckConstrained(t *testing.T) {
 		listed = ""
 	)
 	for name, tc := range map[string]struct {
-		rollouts, namespaces string
-		want                 string
+		rollouts, namespaces, grouped string
+		want                          string
 	}{
-		"constrained":               {user, self, ""},
-		"constrained, and listed":   {listed, self, ""},
-		"no right":                  {self, self, "may not act as others for Rollouts"},
-		"every right":               {user, user, "for everything"},
-		"every right, and all seen": {listed, listed, "for everything"},
-		"down":                      {"down", self, "the cluster answers 503"},
+		"constrained":               {user, self, self, ""},
+		"constrained, and listed":   {listed, self, self, ""},
+		"no right":                  {self, self, self, "may not act as others for Rollouts"},
+		"every right":               {user, user, user, "for everything"},
+		"every right, and all seen": {listed, listed, listed, "for everything"},
+		"every group":               {user, self, listed, "may act as any group"},
+		"down":                      {"down", self, self, "the cluster answers 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,6 +40,9 @@ func TestCheckConstrained(t *testing.T) {
 				message := tc.namespaces
 				if strings.HasPrefix(r.URL.Path, version) {
 					message = tc.rollouts
+				}
+				if r.Header.Get("Impersonate-Group") == "sso:weir-dashboard-probe" {
+					message = tc.grouped
 				}
 				if r.Header.Get("Impersonate-User") != "sso:weir-dashboard-probe" {
 					t.Errorf("impersonated %q", r.Header.Get("Impersonate-User"))

@@ -75,11 +75,32 @@ func (i Impersonation) Identify(from *http.Request, to http.Header) error {
 	case user == "" || len(from.Header.Values(i.UserHeader)) > 1:
 		return refusal{code: http.StatusUnauthorized, message: "the proxy in front has to name one user in " + i.UserHeader}
 	}
+	if err := i.refuseSystem(user); err != nil {
+		return err
+	}
 	to.Set(transport.ImpersonateUserHeader, i.Prefix+user)
+	return i.addGroups(from, to)
+}
+
+// addGroups adds the groups that the proxy names.
+func (i Impersonation) addGroups(from *http.Request, to http.Header) error {
 	for group := range strings.SplitSeq(strings.Join(from.Header.Values(i.GroupsHeader), ","), ",") {
-		if group = strings.TrimSpace(group); group != "" {
-			to.Add(transport.ImpersonateGroupHeader, i.Prefix+group)
+		if group = strings.TrimSpace(group); group == "" {
+			continue
 		}
+		if err := i.refuseSystem(group); err != nil {
+			return err
+		}
+		to.Add(transport.ImpersonateGroupHeader, i.Prefix+group)
+	}
+	return nil
+}
+
+// refuseSystem refuses a user or group that Kubernetes reserves. The prefix is part of the
+// name: "sys" and "tem:masters" would be the group of all rights.
+func (i Impersonation) refuseSystem(name string) error {
+	if strings.HasPrefix(i.Prefix+name, "system:") {
+		return refusal{code: http.StatusForbidden, message: "users and groups of the cluster itself, which begin with system:, do not sign in here"}
 	}
 	return nil
 }

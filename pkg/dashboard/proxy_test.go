@@ -153,12 +153,14 @@ func TestIdentities(t *testing.T) {
 			header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-User-Groups", "admins"},
 			code:   200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard",
 		},
-		"a user of the system":       {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "system:admin", "Argocd-User-Groups", "system:masters"}, code: 200, told: "Impersonate-Group=sso:system:masters Impersonate-User=sso:system:admin User-Agent=weir-dashboard"},
-		"a user and another":         {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Impersonate-User", "bob", "Impersonate-Extra-A", "b"}, code: 200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard"},
-		"two users":                  {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-Username", "bob"}, code: 401},
-		"a user of nobody":           {who: in, header: []string{"Argocd-Username", "alice"}, code: 401},
-		"a user, without any secret": {who: Impersonation{UserHeader: "U"}, header: []string{"U", "alice", "X-Weir-Proxy", ""}, code: 401},
-		"nobody":                     {who: in, header: []string{"X-Weir-Proxy", "p"}, code: 401},
+		"a user of the system":                            {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "system:admin", "Argocd-User-Groups", "system:masters"}, code: 200, told: "Impersonate-Group=sso:system:masters Impersonate-User=sso:system:admin User-Agent=weir-dashboard"},
+		"a user whom the prefix makes one of the system":  {who: Impersonation{Secret: "p", Prefix: "sys", UserHeader: "U"}, header: []string{"X-Weir-Proxy", "p", "U", "tem:admin"}, code: 403},
+		"a group that the prefix makes one of the system": {who: Impersonation{Secret: "p", Prefix: "sys", UserHeader: "U", GroupsHeader: "G"}, header: []string{"X-Weir-Proxy", "p", "U", "alice", "G", "a, tem:masters"}, code: 403},
+		"a user and another":                              {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Impersonate-User", "bob", "Impersonate-Extra-A", "b"}, code: 200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard"},
+		"two users":                                       {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-Username", "bob"}, code: 401},
+		"a user of nobody":                                {who: in, header: []string{"Argocd-Username", "alice"}, code: 401},
+		"a user, without any secret":                      {who: Impersonation{UserHeader: "U"}, header: []string{"U", "alice", "X-Weir-Proxy", ""}, code: 401},
+		"nobody":                                          {who: in, header: []string{"X-Weir-Proxy", "p"}, code: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

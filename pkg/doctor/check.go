@@ -58,6 +58,8 @@ var Checks = []Check{
 	{Name: "certificates", About: "each caBundle is set, and verifies what is served", Needs: []Part{PartAPIServices, PartWebhooks, PartCertificates, PartCluster}, judge: certificates},
 	{Name: "webhook", About: "the webhook that holds workloads is as it was installed", Needs: []Part{PartWebhooks, PartPolicies}, judge: webhooks},
 	{Name: "policies", About: "the policies that hold workloads are there, where the cluster has such", Needs: []Part{PartPolicies}, judge: policies},
+	{Name: "guards", About: "the policies that limit the accounts of Weir are there", Needs: []Part{PartPolicies}, judge: guards},
+	{Name: "unheld", About: "no Rollout is in a namespace in which no workload is held", Needs: []Part{PartLost}, judge: unheld},
 	{Name: "storage", About: "Rollouts can be read from etcd", Needs: []Part{PartRead}, judge: storage},
 	{Name: "lost", About: "nothing is stored in a namespace that does not exist", Needs: []Part{PartLost}, judge: lost},
 	{Name: "etcd", About: "members answer, have room and raise no alarm; for --data-dir or --etcd-servers", Needs: []Part{PartEtcd}, judge: etcd},

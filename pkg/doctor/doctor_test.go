@@ -257,6 +257,14 @@ func TestMistakes(t *testing.T) {
 			},
 			"policies", "MutatingAdmissionPolicy weir-created is not as installed: spec.matchConstraints", "records.yaml",
 		},
+		"a policy that limits accounts is gone": {
+			func(_ *testing.T, f *Facts) { delete(f.Policies, "ValidatingAdmissionPolicyBinding weir-guard-webhooks") },
+			"guards", "there is no ValidatingAdmissionPolicyBinding weir-guard-webhooks: without it a stolen token", "guards.yaml",
+		},
+		"Rollouts where nothing is held": {
+			func(_ *testing.T, f *Facts) { f.Unheld = map[string]int{"kube-system": 2} },
+			"unheld", "2 Rollouts do not protect their workloads: no workload is held in the namespace kube-system", "kubectl -n kube-system delete rollouts",
+		},
 		"storage": {
 			func(_ *testing.T, f *Facts) { f.ReadError = errors.New("etcdserver: request timed out") },
 			"storage", "etcdserver: request timed out", "/readyz?verbose",

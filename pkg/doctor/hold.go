@@ -11,6 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 func access(f Facts) (found findings, well string) {
@@ -110,7 +112,7 @@ func ignores(w admissionv1.MutatingWebhook) bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore
 }
 
-// policyKinds are the kinds that hold workloads inside kube-apiserver.
+// policyKinds are the kinds of policies and their bindings.
 var policyKinds = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
@@ -122,18 +124,22 @@ const policyFiles = "-f artifacts/policies/policies.yaml -f artifacts/policies/s
 
 // holding reports whether policies hold without the webhook.
 func holding(f Facts) bool {
-	wanted := f.Wanted.Of(policyKinds...)
-	return f.PoliciesServed && len(wanted) > 0 && len(policiesWrong(f)) == 0
+	wanted := f.Wanted.HoldingPolicies(policyKinds...)
+	return f.PoliciesServed && len(wanted) > 0 && len(policiesWrong(f, wanted, notHeld)) == 0
 }
 
-// policiesWrong says of each policy that is not as installed what is wrong.
-func policiesWrong(f Facts) []string {
+// notHeld is what happens without a policy that holds workloads.
+const notHeld = "updates are not held while weir-apiserver is down"
+
+// policiesWrong returns what is wrong with each policy that is missing, or is not as
+// installed. without is what happens if it is missing.
+func policiesWrong(f Facts, wanted Installation, without string) []string {
 	var found []string
-	for _, want := range f.Wanted.Of(policyKinds...) {
+	for _, want := range wanted {
 		name := want.GetKind() + " " + want.GetName()
 		have := f.Policies[name]
 		if have == nil {
-			found = append(found, "there is no "+name+": without it updates are not held while weir-apiserver is down")
+			found = append(found, "there is no "+name+": without it "+without)
 		} else if field := Drift(want, have); field != "" {
 			found = append(found, name+" is not as installed: "+field)
 		}
@@ -142,15 +148,35 @@ func policiesWrong(f Facts) []string {
 }
 
 func policies(f Facts) (found findings, well string) {
-	wanted := f.Wanted.Of(policyKinds...)
+	wanted := f.Wanted.HoldingPolicies(policyKinds...)
 	switch {
 	case len(wanted) == 0:
 		return nil, "this version has none; the webhook holds"
 	case !f.PoliciesServed:
 		return nil, "the cluster does not serve them in v1, which Kubernetes does from 1.36; the webhook holds"
 	}
-	for _, what := range policiesWrong(f) {
+	for _, what := range policiesWrong(f, wanted, notHeld) {
 		found.problem("kubectl apply "+policyFiles, "%s", what)
 	}
 	return found, fmt.Sprintf("%d policies and bindings hold without Weir", len(wanted))
+}
+
+// guards looks for the policies that limit Weir's accounts. Each cluster that Weir is made
+// for serves them.
+func guards(f Facts) (found findings, well string) {
+	wanted := f.Wanted.Guards()
+	for _, what := range policiesWrong(f, wanted, "a stolen token of Weir can write more than Weir does") {
+		found.problem("kubectl apply -f artifacts/base/guards.yaml", "%s", what)
+	}
+	return found, fmt.Sprintf("%d policies and bindings limit what Weir's accounts may write", len(wanted))
+}
+
+// unheld finds Rollouts that an import or an older version has stored where no workload
+// is held.
+func unheld(f Facts) (found findings, well string) {
+	for _, namespace := range sorted(f.Unheld) {
+		found.problem("kubectl -n "+namespace+" delete rollouts.rollouts.kruise.io --all",
+			"%d Rollouts do not protect their workloads: %s", f.Unheld[namespace], rollouts.Unheld(namespace, Namespace))
+	}
+	return found, "every Rollout is in a namespace in which workloads are held"
 }

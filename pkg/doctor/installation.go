@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -105,6 +106,19 @@ func (i Installation) Of(kinds ...string) Installation {
 		}
 	}
 	return found
+}
+
+// guardPrefix begins the names of the policies that limit Weir's own accounts.
+const guardPrefix = "weir-guard-"
+
+// Guards are the policies that limit what Weir's accounts may write, with their bindings.
+func (i Installation) Guards() Installation {
+	return slices.DeleteFunc(i.Of(policyKinds...), func(o *unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), guardPrefix) })
+}
+
+// HoldingPolicies are the policies of the kinds that hold workloads, with their bindings.
+func (i Installation) HoldingPolicies(kinds ...string) Installation {
+	return slices.DeleteFunc(i.Of(kinds...), func(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetName(), guardPrefix) })
 }
 
 // controllers is the Deployment whose process they run in.

@@ -57,7 +57,7 @@ func (a api) Entry(_ context.Context, r types.NamespacedName, ref *rollouts.Obje
 	return cluster.EntryIn(find[*corev1.ConfigMap](a.view(kindIndex), kindIndex, rollouts.IndexName), r, ref), nil
 }
 
-func (a api) Unprotected(context.Context, *rollouts.ObjectRef, string) (string, error) {
+func (a api) Unprotected(context.Context, *rollouts.Rollout, string) (string, error) {
 	return "", nil
 }
 

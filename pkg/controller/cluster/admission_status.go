@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/artifacts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
@@ -50,7 +51,7 @@ var shippedPolicies = sync.OnceValues(func() ([]policy, error) {
 	all, err := shipped()
 	var found []policy
 	for _, kind := range policyKinds {
-		for _, want := range all.Of(kind.Kind) {
+		for _, want := range all.HoldingPolicies(kind.Kind) {
 			found = append(found, policy{kind, want})
 		}
 	}
@@ -65,6 +66,8 @@ type AdmissionStatus struct {
 	Policies bool
 	// Verdicts are about those objects.
 	Verdicts *Verdicts
+	// Namespace is that of Weir.
+	Namespace string
 }
 
 // ServesPolicies asks the cluster.
@@ -106,10 +109,13 @@ func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Sour
 	}))
 }
 
-// Missing says which part of admission is not there for a workload of a resource;
-// empty if all is, or if there is no such resource. Unlisted is why the policies do
-// not know the workload, if they do not.
-func (d AdmissionStatus) Missing(ctx context.Context, resource schema.GroupResource, unlisted string) (string, error) {
+// Missing returns which part of admission is missing for a workload of a resource in a
+// namespace; empty if all parts are there, or if there is no such resource. Unlisted is
+// why the policies do not know the workload; empty if they know it.
+func (d AdmissionStatus) Missing(ctx context.Context, namespace string, resource schema.GroupResource, unlisted string) (string, error) {
+	if why := rollouts.Unheld(namespace, d.Namespace); why != "" {
+		return why, nil
+	}
 	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
 	switch {
 	case err != nil:

@@ -80,11 +80,27 @@ func TestMissing(t *testing.T) {
 			}
 			tc.change(w)
 			admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
-			got, err := admission.Missing(t.Context(), schema.ParseGroupResource(tc.resource), "")
+			got, err := admission.Missing(t.Context(), "shop", schema.ParseGroupResource(tc.resource), "")
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestMissingInNamespaces finds that nothing is held in two namespaces, whatever is installed.
+func TestMissingInNamespaces(t *testing.T) {
+	t.Parallel()
+	admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).Build(), Namespace: "gates"}
+	for namespace, want := range map[string]string{
+		"kube-system": "no workload is held in the namespace kube-system",
+		"gates":       "no workload is held in the namespace gates",
+		"weir-system": "weir-workloads does not exist",
+	} {
+		got, err := admission.Missing(t.Context(), namespace, schema.ParseGroupResource("deployments.apps"), "")
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("in %s: %q (%v), want %q", namespace, got, err, want)
+		}
 	}
 }
 
@@ -144,7 +160,7 @@ func TestMissingPolicies(t *testing.T) {
 				}
 				objects.WithObjects(o)
 			}
-			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"), why)
+			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), why)
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}

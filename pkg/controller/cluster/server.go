@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -30,6 +31,8 @@ type Reader struct {
 	Indexes client.Reader
 	// WriteTracker has the versions that the caches must show; nil to not wait for them.
 	WriteTracker *WriteTracker
+	// API says which resources are served.
+	API discovery.ServerResourcesInterface
 }
 
 // Server reads from informer caches and writes to the API server.

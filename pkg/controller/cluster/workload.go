@@ -195,7 +195,14 @@ func (s Reader) Named(ctx context.Context, w *Workload, counts func(client.Objec
 	if found, err := namedIn(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
 		return found, err
 	}
-	return namedIn(ctx, s.Live, key, counts, here)
+	// Before and after, since the API may change hands meanwhile.
+	if err := VerifyServedByWeir(s.API); err != nil {
+		return false, err
+	}
+	if found, err := namedIn(ctx, s.Live, key, counts, here); found || err != nil {
+		return found, err
+	}
+	return false, VerifyServedByWeir(s.API)
 }
 
 func namedIn(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -108,6 +109,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
 		return forget, fmt.Errorf("registering metrics: %w", err)
 	}
+	s.admission.Namespace = s.LeaderNamespace
 	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
 		return forget, fmt.Errorf("asking the cluster for policies: %w", err)
 	}
@@ -118,7 +120,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 	if err := cluster.Index(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return forget, fmt.Errorf("indexing: %w", err)
 	}
+	api, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return forget, fmt.Errorf("making a client of discovery: %w", err)
+	}
 	reader := cluster.Reader{
+		API:    api,
 		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
 	s.atRest = cluster.AtRest(ctx, reader)

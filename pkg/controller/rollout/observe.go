@@ -131,7 +131,7 @@ func (p passes) observeAdmission(ctx context.Context, obs *Observation) error {
 		return err
 	}
 	obs.Facts.Indexed, obs.Facts.Listed = obs.entry.Right, obs.entry.Listed
-	obs.Facts.Unprotected, err = p.Unprotected(ctx, obs.Rollout.Spec.WorkloadRef, obs.entry.Unlisted)
+	obs.Facts.Unprotected, err = p.Unprotected(ctx, obs.Rollout, obs.entry.Unlisted)
 	return err
 }
 

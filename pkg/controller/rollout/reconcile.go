@@ -88,12 +88,12 @@ type server struct {
 }
 
 // Unprotected implements Reader.
-func (s server) Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error) {
-	resource, err := s.Resource(ref)
+func (s server) Unprotected(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error) {
+	resource, err := s.Resource(ro.Spec.WorkloadRef)
 	if err != nil {
 		return "", err
 	}
-	return s.r.AdmissionStatus.Missing(ctx, resource, unlisted)
+	return s.r.AdmissionStatus.Missing(ctx, ro.Namespace, resource, unlisted)
 }
 
 // Absent implements Reader.

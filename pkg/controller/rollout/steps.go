@@ -28,9 +28,9 @@ type Reader interface {
 	BatchReleaseOf(context.Context, *rollouts.Rollout) (*rollouts.BatchRelease, error)
 	// Entry is what the index of the policies says of the Rollout.
 	Entry(context.Context, types.NamespacedName, *rollouts.ObjectRef) (*cluster.Entry, error)
-	// Unprotected says which part of admission is missing for a workload, of which
-	// unlisted says why the policies do not know it.
-	Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error)
+	// Unprotected returns which part of admission is missing for the workload of a Rollout;
+	// unlisted is why the policies do not know the workload.
+	Unprotected(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error)
 	// RolloutNaming is the Rollout that releases a workload; empty if none does.
 	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
 	// CatchUp has a pass wait for what the cache does not show yet of a workload.

@@ -262,7 +262,7 @@ func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
 	if err != nil {
 		return err
 	}
-	f.Lost = map[string]int{}
+	f.Lost, f.Unheld = map[string]int{}, map[string]int{}
 	for _, r := range []schema.GroupVersionResource{
 		v1beta1.SchemeGroupVersion.WithResource("rollouts"), v1beta1.SchemeGroupVersion.WithResource("batchreleases"),
 		v1alpha1.SchemeGroupVersion.WithResource("trafficroutings"), v1alpha1.SchemeGroupVersion.WithResource("rollouthistories"),
@@ -273,7 +273,11 @@ func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
 			return err
 		}
 		for i := range list.Items {
-			f.Lost[list.Items[i].Namespace]++
+			namespace := list.Items[i].Namespace
+			f.Lost[namespace]++
+			if r.Resource == "rollouts" && rollouts.Unheld(namespace, doctor.Namespace) != "" {
+				f.Unheld[namespace]++
+			}
 		}
 	}
 	namespaces, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{})

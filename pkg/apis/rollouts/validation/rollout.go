@@ -38,6 +38,8 @@ type Options struct {
 	// change the number of steps of a release under way, may give a weight of
 	// 0, and keeps the style in an annotation.
 	Version string
+	// OwnNamespace is the namespace of Weir, in which no Rollout is created.
+	OwnNamespace string
 }
 
 // v1alpha1 is the older version. Its schema limits neither steps nor matches,
@@ -84,6 +86,9 @@ var (
 // ValidateRollout validates a new Rollout.
 func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if why := rollouts.Unheld(r.Namespace, o.OwnNamespace); why != "" {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), r.Namespace, why))
+	}
 	return append(errs, validateSpec(r, o)...)
 }
 

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// Somebody deletes the APIServices in the middle of releases, where CRDs of the same kinds
+// are served: the owners of what serves requests are not found. The garbage collector
+// starts anew and collects what has no owner, but nothing that serves requests. Then the
+// releases go on. This test does not run beside others, which would see the API of the CRDs.
+func TestAPIServicesDeleted(t *testing.T) {
+	c := &crds{t: t, steps: &app{t: t}}
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		s := apiService(version + "." + theirGroup)
+		if err := here.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			t.Fatal(err)
+		}
+		c.services = append(c.services, s)
+	}
+	shared, extra := start(t, usual()), start(t, beside())
+	apps := []*app{shared, extra}
+	for _, a := range apps {
+		a.release("v2")
+		a.until("step 1 waits", a.waitsAt(1))
+	}
+	before := map[string]types.UID{}
+	for _, a := range apps {
+		for name, o := range a.madeObjects() {
+			before[name] = o.GetUID()
+		}
+	}
+	if len(before) < 5 {
+		t.Fatalf("only these were made beside the workloads: %v", before)
+	}
+	for _, k := range theirKinds {
+		if err := here.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored := false
+	restore := func() {
+		if !restored {
+			restored = true
+			c.restore()
+		}
+	}
+	defer restore()
+	for _, s := range c.services {
+		if err := here.client.Delete(t.Context(), apiService(s.GetName())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range c.services {
+		c.steps.until("the CRDs serve "+s.GetName(), c.serves(s.GetName(), false))
+	}
+	collectsAnew(t, shared)
+	for _, a := range apps {
+		now := a.madeObjects()
+		for name, o := range now {
+			if before[name] != o.GetUID() || o.GetDeletionTimestamp() != nil {
+				t.Errorf("%s was collected: uid %s, deleted %v, want uid %s", name, o.GetUID(), o.GetDeletionTimestamp(), before[name])
+			}
+			delete(before, name)
+		}
+	}
+	for name := range before {
+		t.Errorf("%s was collected", name)
+	}
+	restore()
+	for _, a := range apps {
+		a.until("step 1 waits", a.waitsAt(1))
+		a.promoteAll()
+		a.until("the Rollout is Healthy", a.healthy)
+		a.settled(versions{"v2": 6})
+	}
+}
+
+// madeObjects are the objects of the application that a release has made, by what they are.
+func (a *app) madeObjects() map[string]client.Object {
+	a.t.Helper()
+	made := map[string]client.Object{}
+	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &networkingv1.IngressList{}} {
+		if err := here.client.List(a.t.Context(), list, client.InNamespace(a.namespace)); err != nil {
+			a.t.Fatal(err)
+		}
+		for _, o := range objectsOf(list) {
+			if len(o.GetOwnerReferences()) > 0 {
+				made[fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())] = o
+			}
+		}
+	}
+	return made
+}
+
+func objectsOf(list client.ObjectList) (all []client.Object) {
+	switch l := list.(type) {
+	case *appsv1.DeploymentList:
+		for i := range l.Items {
+			all = append(all, &l.Items[i])
+		}
+	case *corev1.ServiceList:
+		for i := range l.Items {
+			all = append(all, &l.Items[i])
+		}
+	case *networkingv1.IngressList:
+		for i := range l.Items {
+			all = append(all, &l.Items[i])
+		}
+	}
+	return all
+}
+
+// collectsAnew restarts the garbage collector, which then looks at each object, and waits
+// until it has collected objects several times, each created after the one before had gone.
+func collectsAnew(t *testing.T, a *app) {
+	t.Helper()
+	if err := errors.Join(here.cluster.End(cluster.ControllerManager), here.cluster.Start(cluster.ControllerManager)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.namespace, Name: fmt.Sprintf("marker-%d", i),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: theirGroup + "/v1beta1", Kind: "Rollout", Name: "none", UID: types.UID(fmt.Sprintf("none-%d", i))}},
+		}}
+		if err := here.client.Create(t.Context(), marker); err != nil {
+			t.Fatal(err)
+		}
+		a.until("an object without an owner is collected", func(ctx context.Context) error {
+			return gone(&corev1.ConfigMap{}, client.ObjectKeyFromObject(marker))(ctx)
+		})
+	}
+}
