@@ -26,24 +26,26 @@ func factsOf(o Observed) *facts {
 		f.w = nil // or another workload of that name
 	}
 	f.status.ObservedGeneration = o.Release.Generation
-	f.bound()
+	f.status = bounded(f)
 	if f.w != nil && f.w.ExtraUID != "" {
 		f.status.ExtraUID = f.w.ExtraUID // stored before anything is done to it
 	}
 	return f
 }
 
-// bound limits what the status says to what the plan and the workload allow, since others may
-// have written it: the batch must be one that the plan allows, and pods are back already only
+// bounded returns the status as far as plan and workload allow it, since others may have
+// written it: the batch must be one that the plan allows, and pods are back already only
 // while the stable template is the live one. A plan that changed is taken up from its spec.
-func (f *facts) bound() {
-	f.status.CurrentBatch = max(f.status.CurrentBatch, 0)
+func bounded(f *facts) rollouts.BatchReleaseStatus {
+	s := f.status
+	s.CurrentBatch = max(s.CurrentBatch, 0)
 	if f.plan.BatchPartition != nil && !planChanged(f) {
-		f.status.CurrentBatch = min(f.status.CurrentBatch, max(*f.plan.BatchPartition, 0), max(int32(len(f.plan.Batches))-1, 0)) //nolint:gosec // batches are few
+		s.CurrentBatch = min(s.CurrentBatch, max(*f.plan.BatchPartition, 0), max(int32(len(f.plan.Batches))-1, 0)) //nolint:gosec // batches are few
 	}
 	if f.w != nil && !f.w.AtStable {
-		f.status.NoNeedUpdateReplicas = nil
+		s.NoNeedUpdateReplicas = nil
 	}
+	return s
 }
 
 // draft is a decision as it grows.

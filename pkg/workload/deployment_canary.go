@@ -73,7 +73,7 @@ func gathers(target *planner.Target, r revisions) bool {
 // unneeded removes extra Deployments of earlier templates, and drains those that are being
 // deleted, as soon as no request needs their pods.
 func unneeded(s availability) []object.Change {
-	_, surplus := s.split(extras(s.owned))
+	surplus := s.surplus()
 	superseded := discarded(s.superseded(), s.owned)
 	return append(superseded, drained(slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool { return !s.isLive(e) }), s.owned)...)
 }
@@ -355,7 +355,7 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	} else {
 		changes = stripped(r)
 	}
-	_, surplus := availabilityOf(d, owned).split(extras(owned))
+	surplus := availabilityOf(d, owned).surplus()
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		// Those of another template must not serve until the native rollout is over.
 		surplus = slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool {

@@ -75,22 +75,17 @@ func (s availability) needs(e *appsv1.Deployment, abort bool) (needed bool, unti
 	return ready > 0 && available < until, until
 }
 
-// split separates the extra Deployments that requests need from the others.
-func (s availability) split(all []*appsv1.Deployment) (needed, surplus []*appsv1.Deployment) {
-	for _, e := range all {
-		if is, _ := s.needs(e, aborting(s.d)); is {
-			needed = append(needed, e)
-		} else {
-			surplus = append(surplus, e)
-		}
-	}
-	return needed, surplus
+// surplus are the extra Deployments whose pods no request needs.
+func (s availability) surplus() []*appsv1.Deployment {
+	return slices.DeleteFunc(extras(s.owned), func(e *appsv1.Deployment) bool {
+		needed, _ := s.needs(e, aborting(s.d))
+		return needed
+	})
 }
 
 // superseded are the extra Deployments of other templates that requests do not need.
 func (s availability) superseded() []*appsv1.Deployment {
-	_, surplus := s.split(extras(s.owned))
-	return slices.DeleteFunc(surplus, s.isLive)
+	return slices.DeleteFunc(s.surplus(), s.isLive)
 }
 
 // isLive reports whether an extra Deployment is that of the live template. Somebody may have
