@@ -113,7 +113,7 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 		StableTemplate: digestOfPods(v.history.template(v.stable)), BackByTemplate: true,
 	}
 	if v.aside == "" {
-		w.UpdateTemplate = digestOfPods(v.template)
+		w.UpdateTemplate = withUnknown(digestOfPods(v.template), unknownIn(obj))
 	}
 	w.StableTemplate = withUnknown(w.StableTemplate, v.history.unknown(v.stable))
 	v.count(&w)
