@@ -6,7 +6,6 @@
 package collision
 
 import (
-	"fmt"
 	"hash/fnv"
 	"strings"
 
@@ -62,7 +61,7 @@ func Of(base, other *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 var offset = fnv.New32a().Sum32()
 
 // text is what native controllers hash.
-func text(t *corev1.PodTemplateSpec) string { return fmt.Sprintf("%v", dump.ForHash(*t)) }
+func text(t *corev1.PodTemplateSpec) string { return dump.ForHash(*t) }
 
 func forward(h uint32, s string) uint32 {
 	for i := range len(s) {

@@ -103,7 +103,7 @@ func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) e
 	for {
 		err := run(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the server ends, and whatever ended the controllers with it
 		}
 		if errors.Is(err, ErrLeadLost) {
 			haveLed, next = true, pause

@@ -57,8 +57,8 @@ func fill(t *testing.T, write func(i int) (int, string)) int {
 }
 
 // stuff writes to etcd itself, as no request of a user can, until tidying up does not help. It
-// returns why, and the keys.
-func stuff(t *testing.T, s *apiservertest.Server) (full error, keys []string) {
+// returns the keys, and why.
+func stuff(t *testing.T, s *apiservertest.Server) (keys []string, full error) {
 	t.Helper()
 	etcd := etcdOf(t, s)
 	for i := 0; i < 1000 && full == nil; i++ {
@@ -71,7 +71,7 @@ func stuff(t *testing.T, s *apiservertest.Server) (full error, keys []string) {
 			t.Fatal(err)
 		}
 	}
-	return full, keys
+	return keys, full
 }
 
 // A store is never full of what was overwritten: it is compacted when it is in the way.
@@ -99,7 +99,7 @@ func TestFullOfThePresent(t *testing.T) {
 	want(t, http.StatusCreated, s, "POST", list, rollout)
 	n := fill(t, record(t, s))
 	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
-	full, keys := stuff(t, s)
+	keys, full := stuff(t, s)
 	if full == nil || !strings.Contains(full.Error(), "--data-limit") {
 		t.Errorf("tidying up does not say what to do: %v", full)
 	}
@@ -125,7 +125,9 @@ func TestFullOfThePresent(t *testing.T) {
 	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
 	deletes(keys)
 	n = fill(t, record(t, s))
-	stuff(t, s)
+	if _, full := stuff(t, s); full == nil {
+		t.Fatal("the store is not full")
+	}
 	stop(t, s)
 
 	s = start(t, dir, limited("64Mi"))

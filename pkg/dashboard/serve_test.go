@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,8 +92,8 @@ func shown(t *testing.T, address, host string) {
 			t.Errorf("a connection fails: %v", err)
 			return nil
 		}
-		defer conn.Close()
-		return conn.ConnectionState().PeerCertificates[0].VerifyHostname(host)
+		err = conn.ConnectionState().PeerCertificates[0].VerifyHostname(host)
+		return errors.Join(err, conn.Close())
 	})
 	if err != nil {
 		t.Fatal(err)

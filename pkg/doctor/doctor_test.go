@@ -258,7 +258,9 @@ func TestMistakes(t *testing.T) {
 			"policies", "MutatingAdmissionPolicy weir-created is not as installed: spec.matchConstraints", "records.yaml",
 		},
 		"a policy that limits accounts is gone": {
-			func(_ *testing.T, f *Facts) { delete(f.Policies, "ValidatingAdmissionPolicyBinding weir-guard-webhooks") },
+			func(_ *testing.T, f *Facts) {
+				delete(f.Policies, "ValidatingAdmissionPolicyBinding weir-guard-webhooks")
+			},
 			"guards", "there is no ValidatingAdmissionPolicyBinding weir-guard-webhooks: without it a stolen token", "guards.yaml",
 		},
 		"Rollouts where nothing is held": {

@@ -90,7 +90,7 @@ func fill(v reflect.Value) {
 	case reflect.Map:
 		v.Set(reflect.ValueOf(map[string]string{"a": "b"}))
 	case reflect.Struct:
-		if size, ok := v.Addr().Interface().(*intstr.IntOrString); ok {
+		if size, ok := reflect.TypeAssert[*intstr.IntOrString](v.Addr()); ok {
 			*size = intstr.FromString("5%")
 			return
 		}
@@ -110,7 +110,7 @@ func walk(v reflect.Value, path string, field func(string, reflect.Value)) {
 	case reflect.Slice:
 		walk(v.Index(0), path+"[]", field)
 	case reflect.Struct:
-		if _, ok := v.Addr().Interface().(*intstr.IntOrString); ok {
+		if _, ok := reflect.TypeAssert[*intstr.IntOrString](v.Addr()); ok {
 			field(path, v)
 			return
 		}

@@ -35,6 +35,13 @@ type Write struct {
 	Bytes, Growth int64
 }
 
+// pageOverhead is what a write takes in the file of etcd besides its bytes: the file has pages
+// of 4 KiB, and a write fills the last of its pages and that of the index only in part.
+const pageOverhead = 8 << 10
+
+// stored is how much of the file of etcd the write takes at most.
+func (w Write) stored() int64 { return w.Bytes + pageOverhead }
+
 // Backend is an etcd whose usage is known.
 type Backend interface {
 	// Usage is how much of the etcd is used. The limit is 0 if it is not known.
@@ -45,6 +52,9 @@ type Backend interface {
 	// here. It reports whether the usage has everything afterwards that was written before.
 	Reclaim(ctx context.Context, enough func(Usage) bool) bool
 }
+
+// ledgerLag is how late the ledger may be. It follows a watch of etcd.
+const ledgerLag = catchUpLimit
 
 // reclaimInterval is how often room is made for writes that are refused all the same.
 const reclaimInterval = time.Second
@@ -58,20 +68,18 @@ type Room struct {
 	NamespaceLimit int64
 	Clock          clock.PassiveClock
 
-	mu sync.Mutex
-	// writing are the bytes of writes under way, by namespace. written are those of writes that
-	// are done and may not be in the usage yet, in two generations of at least the lag each.
-	// Counting some of them twice refuses a write a little early.
-	writing, written, before map[string]int64
-	turned                   time.Time
+	// reserving is held while a write is judged and counted.
+	reserving sync.Mutex
+	mu        sync.Mutex
+	// everywhere are the writes that may not be in the usage yet, and namespaces are those that
+	// may not be in the ledger yet, by namespace.
+	everywhere recent
+	namespaces map[string]*recent
 	// since is what was written since room was made last: as much may be freed at most.
 	since int64
 	// vain is when room was made last for a class that was refused all the same.
 	vain [Essential]time.Time
 }
-
-// everywhere counts what all namespaces were admitted. No namespace has this name.
-const everywhere = "/"
 
 // FullError refuses a write for which there is no room.
 type FullError struct {
@@ -103,14 +111,31 @@ func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
 	}
 	enough := func(u Usage) bool { return r.lacks(u, w) == nil && !r.isTight(u, w) }
 	if !enough(r.Backend.Usage()) && r.mayReclaim(w.Class) {
-		before := r.unmeasured(everywhere)
+		before := r.written()
 		if r.Backend.Reclaim(ctx, enough) {
-			r.measured(everywhere, before)
+			r.reclaimed(before)
 		}
 	}
 	if err := r.lacks(r.Backend.Usage(), w); err != nil {
 		r.reclaimedInVain(w.Class)
 		return nil, err
+	}
+	return r.reserve(w)
+}
+
+// reserve judges the write once more and counts it in the same step. Of many writes that come
+// at once, each is judged with those before it.
+func (r *Room) reserve(w Write) (done func(), _ error) {
+	u := r.Backend.Usage()
+	r.reserving.Lock()
+	defer r.reserving.Unlock()
+	if err := r.lacks(u, w); err != nil {
+		return nil, err
+	}
+	if w.Class == Growth && w.Namespace != "" && r.NamespaceLimit != 0 {
+		if err := r.inNamespace(w); err != nil {
+			return nil, err
+		}
 	}
 	return r.count(w), nil
 }
@@ -139,21 +164,32 @@ func (r *Room) reclaimedInVain(c Class) {
 	}
 }
 
-// namespaceHasRoom judges the share of the namespace. Before it refuses a write, it counts
-// exactly what was written.
+// namespaceHasRoom judges the share of the namespace. When more than half of the share is used,
+// it waits until everything is counted that was written before: the ledger follows a watch,
+// which may be late on a busy machine.
 func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
-	if w.Namespace == "" || r.NamespaceLimit == 0 || r.inNamespace(w) == nil {
+	if w.Namespace == "" || r.NamespaceLimit == 0 {
 		return nil
 	}
-	if before := r.unmeasured(w.Namespace); before > 0 && r.Ledger.CatchUp(ctx) {
-		r.measured(w.Namespace, before)
+	used, _ := r.Ledger.Of(w.Namespace)
+	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit/2 {
+		return nil
+	}
+	r.mu.Lock()
+	n := r.namespace(w.Namespace)
+	written := n.written + n.before
+	r.mu.Unlock()
+	if r.Ledger.CatchUp(ctx) {
+		r.mu.Lock()
+		r.namespace(w.Namespace).measured(written)
+		r.mu.Unlock()
 	}
 	return r.inNamespace(w)
 }
 
 func (r *Room) inNamespace(w Write) error {
 	used, parts := r.Ledger.Of(w.Namespace)
-	if used+r.lately(w.Namespace)+w.Growth <= r.NamespaceLimit {
+	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit {
 		return nil
 	}
 	return &FullError{Namespace: w.Namespace, Used: used, Of: r.NamespaceLimit, Parts: parts}
@@ -169,7 +205,7 @@ func (r *Room) lacks(u Usage, w Write) error {
 	if w.Class == Record {
 		share = u.Limit / 8 * 7
 	}
-	if u.InUse+r.lately(everywhere)+w.Bytes <= share {
+	if u.InUse+r.lately()+w.stored() <= share {
 		return nil
 	}
 	return &FullError{Used: u.InUse, Of: u.Limit}
@@ -183,12 +219,29 @@ func (r *Room) isTight(u Usage, w Write) bool {
 	if u.Limit == 0 {
 		return false
 	}
-	if u.Full || u.Size+w.Bytes >= u.Limit {
+	if u.Full || u.Size+w.stored() >= u.Limit {
 		return true
 	}
-	more := r.lately(everywhere) + w.Bytes
+	more := r.lately() + w.stored()
 	mayGrow := u.nearLimit(more) && u.free() < 2*more
 	return (mayGrow || u.InUse+more > u.Limit/8*7) && r.sinceReclaim() > u.Limit/64
+}
+
+// written is what was written so lately that the usage may not have it.
+func (r *Room) written() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
+	return r.everywhere.written + r.everywhere.before
+}
+
+// reclaimed forgets what was written before room was made: the usage has it.
+func (r *Room) reclaimed(written int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
+	r.everywhere.measured(written)
+	r.since = 0
 }
 
 func (r *Room) sinceReclaim() int64 {
@@ -204,72 +257,90 @@ func (u Usage) nearLimit(bytes int64) bool { return u.Size+bytes > u.Limit/16*15
 func (r *Room) count(w Write) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn()
-	add := func(to map[string]int64, sign int64) {
-		to[everywhere] += sign * w.Bytes
-		if w.Namespace != "" && w.Growth > 0 {
-			to[w.Namespace] += sign * w.Growth
-		}
+	r.everywhere.writing += w.stored()
+	r.since += w.stored()
+	bounded := w.Namespace != "" && w.Growth > 0
+	if bounded {
+		r.namespace(w.Namespace).writing += w.Growth
 	}
-	add(r.writing, 1)
-	r.since += w.Bytes
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.turn()
-		add(r.writing, -1)
-		if r.writing[w.Namespace] == 0 {
-			delete(r.writing, w.Namespace)
+		r.everywhere.finish(w.stored(), r.Clock.Now(), r.Backend.Lag())
+		if bounded {
+			r.namespace(w.Namespace).finish(w.Growth, r.Clock.Now(), ledgerLag)
 		}
-		add(r.written, 1)
 	}
 }
 
-// lately is what is being written to a namespace, or to all of them, and what was written so
-// lately that it may not be counted yet.
-func (r *Room) lately(namespace string) int64 {
+// recent are bytes of writes that may not be measured yet.
+type recent struct {
+	// writing are the bytes of writes under way.
+	writing int64
+	// written are those of writes that are done, in two generations of at least the lag of
+	// the measurement each. Some count twice, which refuses a write a little early.
+	written, before int64
+	turned          time.Time
+}
+
+// turn begins a new generation when the one under way is older than the lag.
+func (n *recent) turn(now time.Time, lag time.Duration) {
+	switch age := now.Sub(n.turned); {
+	case age < lag:
+	case age >= 2*lag:
+		n.before, n.written, n.turned = 0, 0, now
+	default:
+		n.before, n.written, n.turned = n.written, 0, now
+	}
+}
+
+func (n *recent) finish(bytes int64, now time.Time, lag time.Duration) {
+	n.turn(now, lag)
+	n.writing -= bytes
+	n.written += bytes
+}
+
+// measured forgets what was written before the measurement.
+func (n *recent) measured(written int64) {
+	older := min(written, n.before)
+	n.before -= older
+	n.written -= min(written-older, n.written)
+}
+
+// namespace returns the recent writes of a namespace. Namespaces without any are forgotten.
+func (r *Room) namespace(name string) *recent {
+	if r.namespaces == nil {
+		r.namespaces = map[string]*recent{}
+	}
+	n := r.namespaces[name]
+	if n == nil {
+		for other, o := range r.namespaces {
+			if o.turn(r.Clock.Now(), ledgerLag); *o == (recent{turned: o.turned}) {
+				delete(r.namespaces, other)
+			}
+		}
+		n = &recent{turned: r.Clock.Now()}
+		r.namespaces[name] = n
+	}
+	n.turn(r.Clock.Now(), ledgerLag)
+	return n
+}
+
+// lately is what is being written anywhere, and what was written so lately that the usage may
+// not have it.
+func (r *Room) lately() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn()
-	return r.writing[namespace] + r.written[namespace] + r.before[namespace]
+	n := &r.everywhere
+	n.turn(r.Clock.Now(), r.Backend.Lag())
+	return n.writing + n.written + n.before
 }
 
-// turn begins a new generation when the one under way is old enough.
-func (r *Room) turn() {
-	if r.writing == nil {
-		r.writing = map[string]int64{}
-	}
-	now, lag := r.Clock.Now(), r.Backend.Lag()
-	age := now.Sub(r.turned)
-	if r.written != nil && age < lag {
-		return
-	}
-	r.before = r.written
-	if age >= 2*lag {
-		r.before = nil
-	}
-	r.written, r.turned = map[string]int64{}, now
-}
-
-// unmeasured is what has been written to a namespace, or to all, and may not be in the usage.
-func (r *Room) unmeasured(namespace string) int64 {
+// latelyIn is what is being written to a namespace, and what was written so lately that the
+// ledger may not have it.
+func (r *Room) latelyIn(namespace string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn()
-	return r.written[namespace] + r.before[namespace]
-}
-
-// measured forgets what was written before the usage was measured.
-func (r *Room) measured(namespace string, written int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.turn()
-	older := min(written, r.before[namespace])
-	if older > 0 {
-		r.before[namespace] -= older
-	}
-	r.written[namespace] -= min(written-older, r.written[namespace])
-	if namespace == everywhere {
-		r.since = 0
-	}
+	n := r.namespace(namespace)
+	return n.writing + n.written + n.before
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -128,7 +129,7 @@ func TestRoomAfterOverwriting(t *testing.T) {
 			t.Fatalf("write %d, with %+v: %v", i, w.store.Usage(), err)
 		}
 		if i%20 == 0 {
-			if err := w.write(Growth, "b", fmt.Sprint(i), object, object); err != nil {
+			if err := w.write(Growth, "b", strconv.Itoa(i), object, object); err != nil {
 				t.Fatalf("somebody else at write %d, with %+v: %v", i, w.store.Usage(), err)
 			}
 		}
@@ -143,7 +144,7 @@ func TestRoomForManyAtOnce(t *testing.T) {
 	for i := range 100 {
 		wg.Go(func() {
 			var full *FullError
-			if err := w.write(Growth, fmt.Sprint("n", i%2), fmt.Sprint(i), object, object); err != nil && !errors.As(err, &full) {
+			if err := w.write(Growth, fmt.Sprint("n", i%2), strconv.Itoa(i), object, object); err != nil && !errors.As(err, &full) {
 				t.Error(err)
 			}
 		})

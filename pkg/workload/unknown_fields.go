@@ -213,8 +213,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		return known.(map[string]reflect.Type)
 	}
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" {
 			fields[name] = f.Type

@@ -30,7 +30,7 @@ var joinsOrLeaves = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { r
 
 // everyDaemonSet is looked at when a node joins or leaves.
 func everyDaemonSet(c client.Client) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) (all []reconcile.Request) { //nolint:forbidigo // a test may panic
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(DaemonSetKind)
 		if err := c.List(ctx, list); err != nil {

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-
 	"net/http"
 	"net/http/httptest"
 	"strings"

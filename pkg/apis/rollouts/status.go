@@ -189,9 +189,9 @@ type Decision struct {
 	// Revision that was being released, and the digest of its template.
 	Revision       string
 	UpdateTemplate string
-	Reason    string
-	RequestID string
-	Via       Via
+	Reason         string
+	RequestID      string
+	Via            Via
 	// Outcome is empty until the controller has acted on the decision.
 	Outcome Outcome
 	// Overrode is what was not waited for, such as analysis.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -195,7 +194,7 @@ func TestSinceStart(t *testing.T) {
 func TestLater(t *testing.T) {
 	t.Parallel()
 	var q woken
-	h := cluster.Later(time.Second, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	h := cluster.Later(time.Second, cluster.EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
 	}))
 	h.Create(t.Context(), event.CreateEvent{Object: heldDeployment()}, &q)

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,7 +125,7 @@ func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
 		// The same controllers may have run before in this process.
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		MapperProvider: cluster.NewMapper(clock.RealClock{}),
