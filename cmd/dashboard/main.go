@@ -42,7 +42,7 @@ func main() {
 	f.StringVar(&o.address, "listen", "127.0.0.1:8080", "address and port; one that others reach needs a certificate")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty inside a pod")
 	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
-	f.StringVar(&o.certificate, "tls-cert-file", "", "serving certificate, read again when it changes")
+	f.StringVar(&o.certificate, "tls-cert-file", "", "file with the serving certificate; it is reloaded when it changes")
 	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
 	f.StringVar(&o.clients, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
 	f.StringVar(&o.sessionKey, "session-key-file", "", "file of 32 bytes that replicas share, for token; without it sessions end with the process")

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// condition is the value that decides whether the chart has an object; empty if it always
-// has the object. The policies that limit Weir's own accounts are always there.
+// condition returns the chart value that must be true for an object to be rendered; empty if the
+// object is always rendered. The policies that limit Weir's own accounts are always rendered.
 func condition(o *unstructured.Unstructured) string {
 	switch o.GetKind() {
 	case "Namespace":

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collision makes pod templates with the short hash of another one. Tests use it to
-// show that nothing in Weir is identified by such a hash.
+// Package collision creates pod templates that have the short hash of another template. Tests use
+// it to show that Weir identifies nothing by such a hash.
 package collision
 
 import (
@@ -23,9 +23,9 @@ const (
 	hole    = "~~~~~~"
 )
 
-// Of returns other with an annotation of six characters, so that native controllers and
-// Weir compute the same short hash for it as for base. The hash is FNV-1a of 32 bits. Its
-// steps can be undone, so the halves of the annotation are searched from both ends.
+// Of returns a copy of other with an additional annotation of six characters, so that its short
+// hash equals that of base. The hash is 32-bit FNV-1a, whose steps are invertible. So Of finds the
+// annotation by meet in the middle: three characters forwards and three backwards.
 func Of(base, other *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	twin := other.DeepCopy()
 	if twin.Annotations == nil {

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// current is a link in a directory of files that belong together, such as a certificate and
-// its key. It leads to the directory that has them now. The name is that of kubelet, which
-// mounts Secrets in the same way.
+// current is the name of a symbolic link to the subdirectory with the current files. Renaming this
+// link replaces all files at once. kubelet uses the same name when it mounts Secrets.
 const current = "..data"
 
-// ReplaceTogether replaces the files of a directory together: a reader that resolves the
-// links finds the old files or the new ones, also after the machine lost its power halfway.
-// Each name in the directory is a link into a directory that is replaced by one rename.
+// ReplaceTogether replaces several files of a directory in one step, such as a certificate and its
+// key. A reader that resolves the links sees either all old or all new files, even after a power
+// failure. Each name in the directory is a symbolic link through ..data, which is replaced by
+// one rename.
 //
-// A reader that opens two names one after the other may still open one of each, if they are
-// replaced in between. Such a reader reads again when the files do not match.
+// A reader that opens two names one after the other may still get one old and one new file, if the
+// replacement happens in between. Such a reader must read again if the files do not match.
 func ReplaceTogether(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory %s: %w", dir, err)
@@ -33,7 +33,7 @@ func ReplaceTogether(dir string, files map[string][]byte) error {
 		return err
 	}
 	if before != "" && holds(filepath.Join(dir, before), files) {
-		return linkAll(dir, files) // a link may be missing, if the program ended between
+		return linkAll(dir, files) // a link may be missing if the program ended after the rename
 	}
 	next, err := os.MkdirTemp(dir, "..") // it has mode 0700
 	if err != nil {
@@ -57,7 +57,8 @@ func ReplaceTogether(dir string, files map[string][]byte) error {
 	return removeOld(dir, filepath.Base(next))
 }
 
-// removeOld removes the directories of earlier files, also of a program that ended halfway.
+// removeOld removes the subdirectories of earlier files, including those that a killed program
+// left.
 func removeOld(dir, now string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -92,7 +93,7 @@ func linkAll(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// link makes a name lead somewhere else, by one rename.
+// link creates or replaces the symbolic link name by one rename.
 func link(dir, name, to string) error {
 	temporary := filepath.Join(dir, "."+name+"-link")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -41,9 +41,9 @@ type Beside interface {
 	Run(context.Context, *rest.Config, Fence) error
 }
 
-// ErrLeadLost is the error of controllers that have lost their lease, for instance because
+// ErrLeadLost is the error of controllers that lost the leader election lease, for instance because
 // kube-apiserver did not answer in time. They start again, and the server goes on serving.
-var ErrLeadLost = errors.New("the controllers have lost their lease")
+var ErrLeadLost = errors.New("the controllers lost the leader election lease")
 
 // inProcess marks the context of requests that come from this process. Nobody else can
 // make one.
@@ -93,9 +93,9 @@ func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) generic
 
 var errEnded = errors.New("they ended")
 
-// keepRunning runs the controllers until the context ends, and returns the error with which
-// they end before they have led. Afterwards it starts them again, however often they end: the
-// API and the webhook must not restart because kube-apiserver was unavailable for some seconds.
+// keepRunning runs the controllers until the context ends. It returns their error if they end
+// before they have ever been the leader. After that it restarts them each time they end, because
+// the API and the webhook must stay up when kube-apiserver is unavailable for some seconds.
 func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) error) error {
 	haveLed := false
 	pause := wait.Backoff{Duration: time.Second, Factor: 2, Steps: math.MaxInt32, Cap: 30 * time.Second}
@@ -111,7 +111,7 @@ func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) e
 		if !haveLed {
 			return err
 		}
-		klog.ErrorS(err, "The controllers ended, and start again")
+		klog.ErrorS(err, "The controllers ended; restarting them in this process")
 		select {
 		case <-ctx.Done():
 			return nil

@@ -66,7 +66,8 @@ func (o claimedOptions) GetRESTOptions(resource schema.GroupResource, example ru
 	return options, nil
 }
 
-// claimedStorage writes Rollouts of requests that claim a workload with a storage of its own.
+// claimedStorage writes a Rollout through the storage direct if its request claims a workload,
+// and through the cached storage otherwise.
 type claimedStorage struct {
 	storage.Interface
 	direct  storage.Interface
@@ -94,8 +95,9 @@ func (s claimedStorage) GuaranteedUpdate(ctx context.Context, key string, out ru
 	return claimError(key, s.direct.GuaranteedUpdate(with, key, out, ignoreNotFound, p, update, cachedObject(ctx, s.Interface, key, s.newFunc())))
 }
 
-// withClaim returns a context whose transactions compare the claim of the request, and whether
-// the request may have one. Controllers write behind the fence, and never claim a workload.
+// withClaim reports whether the request may claim a workload, and returns a context whose
+// transactions compare the revision of that claim. Controllers write through the fenced storage
+// and never claim a workload.
 func (s claimedStorage) withClaim(ctx context.Context) (context.Context, bool) {
 	held := claim.HeldIn(ctx)
 	if held == nil || fromController(ctx) {

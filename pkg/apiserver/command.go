@@ -140,8 +140,8 @@ func (o *Options) flags() *pflag.FlagSet {
 		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
 	all.Var(&o.Store.Limit, "data-limit", "how large the embedded etcd may grow, between 64Mi and 8Gi")
-	all.Var(&o.NamespaceLimit, "namespace-data-limit", "how much the objects of one namespace may take, its RolloutHistories too; 0 means a quarter of --data-limit")
-	all.Var(&o.ExternalLimit, "etcd-data-limit", "how large the etcd of --etcd-servers may grow, if it does not tell, as before 3.6; 0 means that it is not known, and no room is kept")
+	all.Var(&o.NamespaceLimit, "namespace-data-limit", "how many bytes of the store the objects of one namespace may use, RolloutHistories included; 0 means a quarter of --data-limit")
+	all.Var(&o.ExternalLimit, "etcd-data-limit", "size limit of the etcd of --etcd-servers, for versions before 3.6, which do not report their --quota-backend-bytes; 0 means unknown: then no space is reserved for ending releases")
 	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
 	all.IntVar(&o.Rules.PartitionPercentLimit, "partition-percent-limit", o.Rules.PartitionPercentLimit,
 		"how much of a partitioned workload a step that routes traffic should upgrade at most, in percent")

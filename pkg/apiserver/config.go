@@ -36,11 +36,11 @@ type Config struct {
 	finder rollout.Finder
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
-	// room decides which writes there is room for. It knows what is stored by what follows the
-	// store.
+	// room decides which writes the store has room for. The functions in follow keep its usage
+	// up to date.
 	room   room
 	follow []func(ctx context.Context, counted func())
-	// closers close clients of etcd, in the end.
+	// closers close the etcd clients when the server ends.
 	closers []func() error
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source

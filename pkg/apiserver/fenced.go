@@ -52,7 +52,7 @@ func (c *Config) openFence() error {
 	return nil
 }
 
-// etcd says how the etcd is reached that the server stores in.
+// etcd returns the address and credentials of the etcd in which the server stores its objects.
 func (o *Options) etcd() store.Remote {
 	t := o.Recommended.Etcd.StorageConfig.Transport
 	return store.Remote{Servers: t.ServerList, CAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
@@ -101,8 +101,8 @@ func (f fencedOptions) leaderStorage(config *storagebackend.ConfigForResource, p
 	return directStorage(f.fence.Client, config, prefix, newFunc, newList)
 }
 
-// directStorage stores the same objects as the storage of the server, with another client and
-// without a watch cache.
+// directStorage returns a second storage of the same objects. It uses the given etcd client and
+// has no watch cache.
 func directStorage(with *clientv3.Client, config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
 	client := &kubernetes.Client{Client: with}
 	client.Kubernetes = client
@@ -114,7 +114,7 @@ func directStorage(with *clientv3.Client, config *storagebackend.ConfigForResour
 	s, err := etcd3.New(client, nil, config.Codec, newFunc, newList, config.Prefix, prefix, config.GroupResource, transformer,
 		config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the storage of %s with another client: %w", config.GroupResource, err)
+		return nil, nil, fmt.Errorf("opening an uncached storage of %s: %w", config.GroupResource, err)
 	}
 	return s, s.Close, nil
 }
@@ -161,8 +161,8 @@ func (s fencedStorage) cached(ctx context.Context, key string) runtime.Object {
 	return cachedObject(ctx, s.Interface, key, s.newFunc())
 }
 
-// cachedObject reads the object of the watch cache, as the storage of the server begins with
-// it, or nil.
+// cachedObject returns the object from the watch cache as the first guess of a
+// GuaranteedUpdate, as the server's own storage does; nil if the cache does not have it.
 func cachedObject(ctx context.Context, s storage.Interface, key string, into runtime.Object) runtime.Object {
 	if err := s.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, into); err != nil {
 		return nil

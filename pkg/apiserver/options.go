@@ -42,9 +42,11 @@ type Options struct {
 	Run *genericoptions.ServerRunOptions
 	// Store is the embedded etcd, which runs unless --etcd-servers is given.
 	Store store.Options
-	// NamespaceLimit is how much a namespace may store; a quarter of the store's limit if 0.
+	// NamespaceLimit is how many bytes the objects of one namespace may use; 0 means a quarter
+	// of the store's limit.
 	NamespaceLimit resource.QuantityValue
-	// ExternalLimit is how large an etcd elsewhere may grow, if it does not tell.
+	// ExternalLimit is the size limit of an external etcd that does not report its own (before
+	// 3.6); 0 if unknown.
 	ExternalLimit resource.QuantityValue
 	// TLS is where certificates come from.
 	TLS TLSOptions

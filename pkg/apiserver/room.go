@@ -22,8 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// room is the rule about a store that has little space left (docs/data.md#when-there-is-little-room):
-// each request has a class, and users cannot fill what the verbs that end a release need.
+// room implements storagefull.Room (docs/data.md#when-there-is-little-room). It assigns a class
+// to each request, so that users cannot use up the space that is reserved for ending releases.
 type room struct {
 	*store.Room
 	controller string
@@ -35,8 +35,8 @@ func (r room) Reclaim(ctx context.Context) {
 	r.Backend.Reclaim(ctx, func(u store.Usage) bool { return !u.Full })
 }
 
-// AdmitsAll implements storagefull.Room. Most writes are those of controllers, and most stores
-// are not half full.
+// AdmitsAll implements storagefull.Room. It is the fast path: most writes come from the
+// controllers, and most stores are less than half full.
 func (r room) AdmitsAll(ctx context.Context) bool {
 	return r.classOf(ctx, 1) == store.Essential && r.HasMuchRoom()
 }
@@ -56,13 +56,13 @@ func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ er
 func (r room) advice(full *store.FullError) string {
 	if full.Namespace != "" {
 		return "Delete Rollouts or RolloutHistories of the namespace that are not needed, or raise --namespace-data-limit of weir-apiserver. " +
-			"Meanwhile nothing in the namespace may grow, and releases that run can be ended"
+			"Until then objects in the namespace cannot grow; releases under way can still be ended"
 	}
 	limit := "--data-limit of weir-apiserver"
 	if r.external {
 		limit = "--quota-backend-bytes of etcd"
 	}
-	return "The rest is kept for abort, rollback, pause, resume, retry, deletions and the controllers. " +
+	return "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for the controllers. " +
 		"Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
@@ -91,8 +91,8 @@ func (r room) classOf(ctx context.Context, growth int64) store.Class {
 	}
 }
 
-// openRoom opens what knows how much is stored. The limit of a namespace is a quarter of that
-// of the store unless it is given.
+// openRoom opens the sources of the store's usage: the ledger of namespaces, and the embedded or
+// external etcd. Without --namespace-data-limit, a namespace may use a quarter of the store.
 func (c *Config) openRoom() error {
 	o := c.options
 	prefix := path.Join("/", o.Recommended.Etcd.StorageConfig.Prefix) + "/"
@@ -119,8 +119,8 @@ func (c *Config) openRoom() error {
 	return nil
 }
 
-// followRoom counts what is stored as long as the server runs, and returns when it is counted
-// once: the server is not ready before.
+// followRoom keeps the usage up to date while the server runs. It is a post-start hook that
+// returns after the first complete count, so the server is not ready before.
 func (c *Config) followRoom(hook genericapiserver.PostStartHookContext) error {
 	for _, follow := range c.follow {
 		counted := make(chan struct{})
@@ -134,8 +134,8 @@ func (c *Config) followRoom(hook genericapiserver.PostStartHookContext) error {
 	return nil
 }
 
-// placeOf says in which namespace a key is, and of which resource, by its path. Keys of the
-// second group have the name of the group in front.
+// placeOf returns the namespace and resource of an etcd key. Keys of the group weir-rollouts.io
+// begin with the name of the group.
 func placeOf(key string) (store.Place, bool) {
 	parts := strings.Split(strings.TrimPrefix(key, weir.GroupName+"/"), "/")
 	if len(parts) < 3 {

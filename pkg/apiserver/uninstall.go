@@ -192,14 +192,15 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 	return nil
 }
 
-// verifyNothingIsHeld returns an error while a workload is taken from its native controller.
+// verifyNothingIsHeld returns an error while Weir still holds a workload back from its native
+// controller.
 func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
 	held, err := u.held(ctx)
 	if err != nil {
 		return err
 	}
 	if len(held) > 0 {
-		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
+		return fmt.Errorf("these workloads are still held, though no Rollout names them:\n  %s\nif they are released by annotations only, finish that release "+
 			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
 	}
 	return nil
@@ -235,9 +236,9 @@ var servingResources = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
-// verifyNothingIsOwned returns an error while an object that serves requests belongs to an
-// object of Weir. Once nobody serves the API, the garbage collector takes that owner for
-// deleted.
+// verifyNothingIsOwned returns an error while an object that serves requests has an owner
+// reference to an object of Weir. Without the API the garbage collector considers that owner
+// deleted, and deletes the object.
 func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
 	var owned []string
 	for _, resource := range servingResources {
@@ -257,7 +258,7 @@ func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
 	if len(owned) == 0 {
 		return nil
 	}
-	return fmt.Errorf("these belong to a release, and would be deleted without Weir's API:\n  %s\n"+
+	return fmt.Errorf("these objects have an owner reference to an object of Weir, and the garbage collector deletes them once Weir's API is gone:\n  %s\n"+
 		"if they serve no requests, delete them or their owner references, and run this again; Weir still serves", strings.Join(owned, "\n  "))
 }
 

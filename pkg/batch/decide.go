@@ -325,7 +325,8 @@ func complain(d *draft) {
 	}
 }
 
-// waitsForOthers says that an abort keeps extra pods until others can serve.
+// waitsForOthers returns the message that an abort keeps extra pods until other pods can
+// serve; empty if it does not.
 func waitsForOthers(f *facts) string {
 	if !f.plan.Abort {
 		return ""

@@ -33,9 +33,10 @@ func factsOf(o Observed) *facts {
 	return f
 }
 
-// bounded returns the status as far as plan and workload allow it, since others may have
-// written it: the batch must be one that the plan allows, and pods are back already only
-// while the stable template is the live one. A plan that changed is taken up from its spec.
+// bounded returns the status with values that the plan and the workload allow, because other
+// clients can write the status. CurrentBatch must be a batch of the plan and not beyond
+// BatchPartition. NoNeedUpdateReplicas (pods that are already back) is kept only while the
+// workload has the stable template. After a change of the plan, BatchPartition is not applied.
 func bounded(f *facts) rollouts.BatchReleaseStatus {
 	s := f.status
 	s.CurrentBatch = max(s.CurrentBatch, 0)

@@ -17,10 +17,11 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// mostStatus bounds what is read of a refusal.
+// mostStatus is the maximum number of bytes read of kube-apiserver's refusal.
 const mostStatus = 64 << 10
 
-// probe is a user, and a group, that a check of the rights impersonates. They need no rights.
+// probe is the name of a user and a group that CheckConstrained impersonates to test its own
+// rights. Neither needs to exist.
 const probe = "weir-dashboard-probe"
 
 // CheckConstrained reports an error unless the account of the configuration may act as
@@ -48,7 +49,7 @@ func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) 
 		return err
 	}
 	if anyGroup {
-		return errors.New("this account may act as any group: list the groups of your users in resourceNames of its roles, or leave groups out")
+		return errors.New("the service account of weir-dashboard may act as any group: list your users' groups in resourceNames of its ClusterRole, or remove the rule for groups")
 	}
 	return nil
 }

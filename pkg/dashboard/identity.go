@@ -96,11 +96,11 @@ func (i Impersonation) addGroups(from *http.Request, to http.Header) error {
 	return nil
 }
 
-// refuseSystem refuses a user or group that Kubernetes reserves. The prefix is part of the
-// name: "sys" and "tem:masters" would be the group of all rights.
+// refuseSystem refuses a name that Kubernetes reserves. It checks the prefix and the name
+// together: the prefix "sys" and the group "tem:masters" would make "system:masters".
 func (i Impersonation) refuseSystem(name string) error {
 	if strings.HasPrefix(i.Prefix+name, "system:") {
-		return refusal{code: http.StatusForbidden, message: "users and groups of the cluster itself, which begin with system:, do not sign in here"}
+		return refusal{code: http.StatusForbidden, message: "this user or one of its groups has a name that begins with system:, which Kubernetes reserves; sign in as another user"}
 	}
 	return nil
 }

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// headerTimeout is how long a client may take to say what it wants.
+	// headerTimeout is how long a client may take to send the header of a request.
 	headerTimeout = 10 * time.Second
-	// idleTimeout is how long a connection stays open without a request. Streams are requests.
+	// idleTimeout is how long a connection stays open without a request. An open stream is a request.
 	idleTimeout = 2 * time.Minute
 )
 
-// Serve serves until the context ends. Streams end with it.
+// Serve serves HTTP requests until the context ends, and then closes all connections, streams
+// included.
 func Serve(ctx context.Context, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 	ended := make(chan error, 1)
@@ -39,10 +40,10 @@ func Serve(ctx context.Context, handler http.Handler, listener net.Listener) err
 	}
 }
 
-// ReloadTLS serves with a certificate from files and, where clients names a file, asks for
-// client certificates of the authorities in it. The files are read again when they change,
-// until the context ends. A certificate and a key that do not match, because one of them is
-// replaced already and the other is not, are read again; meanwhile the pair before serves.
+// ReloadTLS returns a TLS configuration with the serving certificate of two files. If clients is
+// not empty, it names a file with CAs, and client certificates of these CAs are required. Until
+// the context ends, changed files are reloaded. If certificate and key do not match, because only
+// one has been replaced yet, the previous pair stays in use and both are read again.
 func ReloadTLS(ctx context.Context, certificate, key, clients string) (*tls.Config, error) {
 	serving, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving", certificate, key)
 	if err != nil {

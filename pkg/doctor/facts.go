@@ -50,7 +50,8 @@ type Facts struct {
 	ReadError error
 	// Lost is how many objects of Weir are in each namespace that does not exist.
 	Lost map[string]int
-	// Unheld is how many Rollouts are in each namespace in which no workload is held.
+	// Unheld is the number of Rollouts in each namespace where Weir holds no workloads
+	// (rollouts.Unheld).
 	Unheld map[string]int
 	// Members are those of the etcd that was looked at; none if nobody asked to.
 	Members []Member

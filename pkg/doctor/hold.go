@@ -128,11 +128,11 @@ func holding(f Facts) bool {
 	return f.PoliciesServed && len(wanted) > 0 && len(policiesWrong(f, wanted, notHeld)) == 0
 }
 
-// notHeld is what happens without a policy that holds workloads.
+// notHeld is the consequence of a missing policy that holds workloads, as a part of a message.
 const notHeld = "updates are not held while weir-apiserver is down"
 
-// policiesWrong returns what is wrong with each policy that is missing, or is not as
-// installed. without is what happens if it is missing.
+// policiesWrong describes each wanted policy that is missing or differs from the installed
+// manifests. The text without is the consequence of a missing policy.
 func policiesWrong(f Facts, wanted Installation, without string) []string {
 	var found []string
 	for _, want := range wanted {
@@ -161,22 +161,22 @@ func policies(f Facts) (found findings, well string) {
 	return found, fmt.Sprintf("%d policies and bindings hold without Weir", len(wanted))
 }
 
-// guards looks for the policies that limit Weir's accounts. Each cluster that Weir is made
-// for serves them.
+// guards checks that the policies that limit Weir's accounts are installed. Every Kubernetes
+// version that Weir supports serves ValidatingAdmissionPolicies.
 func guards(f Facts) (found findings, well string) {
 	wanted := f.Wanted.Guards()
-	for _, what := range policiesWrong(f, wanted, "a stolen token of Weir can write more than Weir does") {
+	for _, what := range policiesWrong(f, wanted, "a stolen token of a Weir service account can write more than Weir ever writes") {
 		found.problem("kubectl apply -f artifacts/base/guards.yaml", "%s", what)
 	}
 	return found, fmt.Sprintf("%d policies and bindings limit what Weir's accounts may write", len(wanted))
 }
 
-// unheld finds Rollouts that an import or an older version has stored where no workload
-// is held.
+// unheld finds Rollouts in namespaces where no workload is held. An import or an older version
+// of Weir can have stored them.
 func unheld(f Facts) (found findings, well string) {
 	for _, namespace := range sorted(f.Unheld) {
 		found.problem("kubectl -n "+namespace+" delete rollouts.rollouts.kruise.io --all",
 			"%d Rollouts do not protect their workloads: %s", f.Unheld[namespace], rollouts.Unheld(namespace, Namespace))
 	}
-	return found, "every Rollout is in a namespace in which workloads are held"
+	return found, "no Rollout is in a namespace where workloads are never held"
 }

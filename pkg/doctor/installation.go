@@ -108,15 +108,16 @@ func (i Installation) Of(kinds ...string) Installation {
 	return found
 }
 
-// guardPrefix begins the names of the policies that limit Weir's own accounts.
+// guardPrefix is the name prefix of the policies that limit Weir's own accounts.
 const guardPrefix = "weir-guard-"
 
-// Guards are the policies that limit what Weir's accounts may write, with their bindings.
+// Guards returns the policies that limit what Weir's accounts may write, with their bindings.
 func (i Installation) Guards() Installation {
 	return slices.DeleteFunc(i.Of(policyKinds...), func(o *unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), guardPrefix) })
 }
 
-// HoldingPolicies are the policies of the kinds that hold workloads, with their bindings.
+// HoldingPolicies returns the policies and bindings of the given kinds, without Guards. These
+// policies hold workloads.
 func (i Installation) HoldingPolicies(kinds ...string) Installation {
 	return slices.DeleteFunc(i.Of(kinds...), func(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetName(), guardPrefix) })
 }

@@ -17,11 +17,12 @@ const (
 	// maxSteps are instructions and other work: each table that is converted, and each
 	// bytesOfStep of texts and valuesOfStep of values on the stack of an instruction.
 	maxSteps, stepsOfTable, bytesOfStep, valuesOfStep = 200_000, 16, 1 << 10, 256
-	// stepsOfError is the cost of an error that the script catches: the interpreter
-	// describes the stack for each.
+	// stepsOfError is the cost of an error that the script catches, because the interpreter
+	// formats a stack trace for each error.
 	stepsOfError = 100
-	// maxSearchTime is CPU time, which a busy machine does not use up. Only a search by a
-	// pattern needs it: the length of its texts does not bound the work of a search.
+	// maxSearchTime limits the CPU time of scripts that search by patterns. The work of a pattern
+	// search cannot be bounded by the length of the text. CPU time, unlike elapsed time, does not
+	// depend on the load of the machine.
 	maxSearchTime = time.Minute
 	// maxText is the length of one text: that of all annotations of an object.
 	maxText = 256 << 10
@@ -44,11 +45,13 @@ type budget struct {
 	end             context.CancelCauseFunc
 	state           *lua.LState
 	steps           int
-	// searchTime is maxSearchTime, and began the CPU time of this thread at the start.
+	// searchTime is maxSearchTime except in tests. began is the CPU time of this thread when
+	// the script started.
 	searchTime, began time.Duration
 }
 
-// newBudget starts to count. The caller runs the script on one thread and calls end.
+// newBudget starts a budget. The caller must lock the goroutine to its thread, run the script
+// there, and call end.
 func newBudget(state *lua.LState) *budget {
 	//nolint:forbidigo // A route is computed by pure functions, which have no context.
 	ctx, end := context.WithCancelCause(context.Background())
@@ -87,7 +90,7 @@ func (b *budget) text(n int) error {
 	return nil
 }
 
-// searched ends a script whose searches have used up their CPU time.
+// searched ends the script, after a pattern search, if the CPU time is used up.
 func (b *budget) searched() error {
 	if threadTime()-b.began > b.searchTime {
 		b.end(fmt.Errorf("%s searches texts by patterns for more than %s of CPU time", chunkName, b.searchTime))

@@ -40,8 +40,8 @@ func (c *converter) open(l *lua.LState) {
 	c.charge(l)
 }
 
-// charge makes the functions of the libraries count their work before they do it, where
-// the work is more than that of an instruction: nothing interrupts such a function.
+// charge wraps library functions that do more work than one instruction. The wrapper counts
+// the work before the function runs, because a running library function cannot be interrupted.
 func (c *converter) charge(l *lua.LState) {
 	before(l, "string.rep", func() error {
 		size := float64(len(l.CheckString(1))) * float64(l.CheckNumber(2))
@@ -92,14 +92,14 @@ func (c *converter) charge(l *lua.LState) {
 	})
 }
 
-// A step is the work of moving, joining or comparing so many values, or of searching or
-// copying so many bytes.
+// These constants convert work to steps: one step is the work of moving, joining or comparing this
+// number of values, or of searching or copying this number of bytes.
 const (
 	valuesOfMove, valuesOfConcat, valuesOfComparison = 64, 16, 4
 	bytesOfSearch, bytesOfReplacement                = 16, 4 << 10
 )
 
-// search counts a search in a text.
+// search counts the steps of a pattern search in s, and refuses a text that is too long.
 func (c *converter) search(s string) error {
 	if len(s) > maxSearched {
 		return fmt.Errorf("a text of more than %d KiB cannot be searched", maxSearched>>10)
@@ -107,7 +107,7 @@ func (c *converter) search(s string) error {
 	return c.step(len(s) / bytesOfSearch)
 }
 
-// measure returns the number of entries of a list, and of the bytes of their texts.
+// measure returns the number of entries of a list and the total length of those that are texts.
 func (c *converter) measure(list *lua.LTable) (values, bytes int) {
 	values = list.Len()
 	for i := range values {
@@ -118,7 +118,7 @@ func (c *converter) measure(list *lua.LTable) (values, bytes int) {
 	return values, bytes
 }
 
-// before makes a function of a library check something first.
+// before wraps a library function: check runs first, and its error is raised instead of the call.
 func before(l *lua.LState, name string, check func() error) {
 	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
 		must(l, check())
@@ -126,7 +126,7 @@ func before(l *lua.LState, name string, check func() error) {
 	})
 }
 
-// after makes a function of a library check the first value that it returns.
+// after wraps a library function: check gets the first returned value, and its error is raised.
 func after(l *lua.LState, name string, check func(first lua.LValue) error) {
 	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
 		n := run(l)
@@ -135,7 +135,8 @@ func after(l *lua.LState, name string, check func(first lua.LValue) error) {
 	})
 }
 
-// wrap makes with run in place of a function of a library, or of a global function.
+// wrap replaces a library or global function with one that calls with. The parameter run is
+// the original function.
 func wrap(l *lua.LState, name string, with func(l *lua.LState, run lua.LGFunction) int) {
 	value := l.GetGlobal(name)
 	if library, key, ok := strings.Cut(name, "."); ok {
@@ -180,12 +181,13 @@ func (c *converter) encode(l *lua.LState) int {
 	if err != nil {
 		return c.answer(l, lua.LNil, fmt.Errorf("value%w", err))
 	}
-	must(l, c.text(lengthOf(value))) // a table that is repeated in the value costs nothing before
+	must(l, c.text(lengthOf(value))) // count now: a value that contains one table many times costs only one table until it is encoded
 	text, err := json.Marshal(value)
 	return c.answer(l, lua.LString(text), err)
 }
 
-// lengthOf returns the length of the texts of a value, which its JSON has at least.
+// lengthOf returns the total length of the texts in a value, a lower bound of the length of
+// its JSON.
 func lengthOf(v any) (n int) {
 	switch v := v.(type) {
 	case string:

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the CPU time that this thread has used. Unlike the time on the clock
-// it does not pass while others use the processor.
+// threadTime returns the CPU time that this thread has used. It does not advance while the thread
+// waits for a processor.
 func threadTime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {

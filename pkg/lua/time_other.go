@@ -7,5 +7,6 @@ package lua
 
 import "time"
 
-// threadTime returns 0: only clients run here, which route no traffic.
+// threadTime returns 0, so searches have no time limit: on other systems only clients run,
+// whose scripts route no traffic.
 func threadTime() time.Duration { return 0 }

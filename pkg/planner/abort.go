@@ -105,8 +105,9 @@ func keepStable(d *draft) {
 	}
 }
 
-// unpinUnready lets the Service select all pods where stable has no ready pod and others
-// have: a release that ends takes the way to those others away.
+// unpinUnready removes the Service's selector for stable pods if no stable pod is ready and
+// other pods are. A release that ends removes the routes to the other pods, so without this
+// requests would reach no ready pod.
 func unpinUnready(d *draft) {
 	if r := d.route(); r != nil && r.Pinned != "" && onlyOthers(d.facts) {
 		d.act(Unpin{})
@@ -276,7 +277,7 @@ func podsBack(f *facts, routed bool) remains {
 // abortOf is the revision that an abort is meant for.
 func abortOf(f *facts) Revision {
 	if f.style == rollouts.StyleBlueGreen {
-		return Revision{} // a template that was refused meanwhile changes nothing about it
+		return Revision{} // a template that was refused during the abort does not change the target of the abort
 	}
 	return f.revision()
 }

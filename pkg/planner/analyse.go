@@ -34,7 +34,8 @@ func beginAttempt(d *draft) {
 	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: a != nil && a.Overridden}
 }
 
-// judgesRelease reports whether the results are about the template of the release.
+// judgesRelease reports whether the analysis in the status belongs to the template of the
+// release, and not to an earlier one.
 func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }

@@ -5,11 +5,11 @@ package planner
 
 import "time"
 
-// sayAfter is how long a batch waits before its step says what for, where no pod is in trouble.
-// To say it at once would cost a write for each step.
+// sayAfter is how long a batch waits before the message of its step explains the wait, if no pod
+// has a problem. An immediate explanation would cost a status write for each step.
 const sayAfter = 30 * time.Second
 
-// untilSaid is how long it is until the step says what its batch waits for.
+// untilSaid returns the time until the message of the step should explain what the batch waits for.
 func untilSaid(f *facts) time.Duration {
 	since := f.progress().LastUpdateTime
 	if since == nil || Ahead(since, f.Now) || !f.stayed() {
@@ -18,8 +18,8 @@ func untilSaid(f *facts) time.Duration {
 	return f.until(since.Add(sayAfter))
 }
 
-// awaited says what a batch waits for, in words that do not change with each pod; empty if
-// nothing is known.
+// awaited returns the explanation of what a batch waits for; empty if none is known. The text has
+// no counts, so that the status is not written for each pod.
 func awaited(f *facts) string {
 	w, desired := f.w, given(f)
 	switch {

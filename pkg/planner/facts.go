@@ -156,9 +156,9 @@ func (f *facts) ending() bool {
 // replaces reports whether update pods take the place of stable ones.
 func (f *facts) replaces() bool { return f.style == rollouts.StylePartition }
 
-// live reports whether the template is still the one of the stored release. A release
-// that an earlier version of Weir stored has no digest. That version's way to compute names
-// may have been another, so the label of its ReplicaSet counts, too.
+// live reports whether the workload still has the template of the stored release. A release
+// that an earlier version of Weir stored has no digest. That version may have computed
+// revision names differently, so the hash label of its ReplicaSet is compared, too.
 func (f *facts) live() bool {
 	p := f.was()
 	return f.w.Is(updateOf(p)) || p.UpdateTemplate == "" && f.w.Is(Revision{Name: p.PodTemplateHash})
@@ -182,7 +182,7 @@ func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 	return PlanHash(release)
 }
 
-// revision is the revision of the release, for its batches.
+// revision returns the revision of the release, which is written into the plan of its batches.
 func (f *facts) revision() Revision {
 	p := f.progress()
 	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.Is(updateOf(p)) {

@@ -138,7 +138,7 @@ func wantedRoute(f *facts) (wanted Route, astray bool) {
 		return Route{}, false
 	}
 	if planChanged(f) {
-		return Route{}, false // routers do what the step was before this edit, and the release leaves it
+		return Route{}, false // routers still have the routes of the step before this edit, and the release is leaving that step
 	}
 	wanted = RouteOf(*step)
 	return wanted, !r.Carries(wanted, p.PodTemplateHash)

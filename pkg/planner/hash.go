@@ -18,13 +18,13 @@ import (
 // PlanHash identifies what step numbers refer to. An edit that changes the hash makes the
 // release look for its step again; TestPlanHashFields lists each field that does not count:
 //
-//   - pauses, failureThreshold, progressDeadlineSeconds: they say how long to wait, and the
-//     current values are read in each pass. No step means anything else.
+//   - pauses, failureThreshold, progressDeadlineSeconds: they only set how long to wait, and each
+//     pass reads the current values. The meaning of a step number does not change.
 //   - analysis: each check has a digest of its own with its evidence (mark), so that evidence
 //     of a check that was edited does not count for the check as it is now.
 //
-// All texts are quoted, so that no two plans are written the same. A size is written as a
-// text: 5 and "5" are the same size.
+// All texts are quoted, so that two different plans never have the same encoding. Sizes are
+// encoded as texts, so that 5 and "5" give the same hash.
 func PlanHash(r *rollouts.Release) string {
 	if r == nil {
 		return ""
@@ -84,8 +84,8 @@ func targetOf(a Action) string {
 	if !routes {
 		return a.String()
 	}
-	// The whole digest: whoever writes a plan could make two steps with the same 64 bits, and
-	// the second one would not wait until routers know what it wants.
+	// Use the whole digest: the author of a plan could find two steps with the same 64 bits, and
+	// the second step would not wait until the routers have applied its routes.
 	sum := sha256.Sum256([]byte(weight(to.Want.Weight) + "\n" + matches(to.Want.Matches) + "\n" + modifier(to.Want.Headers)))
 	return to.String() + " " + hex.EncodeToString(sum[:])
 }

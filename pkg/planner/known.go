@@ -47,7 +47,8 @@ type Known struct {
 	Leaves bool
 }
 
-// Driven is the revision that the workload was last driven to; empty if it was not.
+// Driven returns the revision of the target that was last written to the workload; empty if
+// there is no target.
 func (k Known) Driven() Revision {
 	if k.Target == nil {
 		return Revision{}

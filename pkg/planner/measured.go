@@ -153,10 +153,11 @@ func (c *checked) continues(stored *rollouts.CheckStatus) bool {
 	return stored != nil && !c.edited(stored) && (!c.once() || !earlier(c.since, stored))
 }
 
-// mark begins the stored evidence of a check: one that is edited gets another one. It is a
-// whole digest: whoever edits a check could find another check with the same 32 bits in
-// seconds, which would inherit the evidence. Evidence with a shorter mark, of an earlier
-// version, does not count: the check begins again.
+// mark returns the digest of a check that its stored evidence begins with. An edited check has
+// another mark, so evidence of the check before the edit does not count. mark is a whole
+// SHA-256 digest: with 32 bits, a user could find in seconds another check with the same mark,
+// which would inherit the evidence. Evidence of an earlier version of Weir has a shorter mark
+// and does not count: the check starts again.
 func (c *checked) mark() string {
 	sum := sha256.Sum256([]byte(dump.ForHash(c.Planned)))
 	return hex.EncodeToString(sum[:]) + " "

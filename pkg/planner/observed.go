@@ -86,12 +86,13 @@ type Workload struct {
 	Shrinks bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
-	// UpdateRevision names the template to release; empty until the native controller has
-	// named it, where that names revisions. It is a short hash and identifies nothing.
+	// UpdateRevision is the name of the template to release. For kinds whose native controller
+	// names revisions it is empty until that has happened. It is a short hash, so it does not
+	// identify the template.
 	UpdateRevision string
 	// UpdateTemplate is the SHA-256 digest of the template to release, which identifies it.
-	// It is empty while an abort has set the stable template in its place (BackByTemplate):
-	// then the store names the revision.
+	// It is empty while an abort has replaced that template by the stable one
+	// (BackByTemplate): then the stored status has the revision.
 	UpdateTemplate string
 	// PodTemplateHash is the label value of the pods of the live template;
 	// empty until something made such pods possible.
@@ -105,8 +106,8 @@ type Workload struct {
 	// UpdatedReplicas counts the pods of the update revision, and
 	// UpdatedReadyReplicas those of them that are ready.
 	UpdatedReplicas, UpdatedReadyReplicas int32
-	// AvailableLater says that new pods are ready, and count only after minReadySeconds; empty
-	// if all of those that are ready count.
+	// AvailableLater is the message that new pods are ready but not yet available because of
+	// minReadySeconds; empty if all ready new pods are available.
 	AvailableLater string
 	// StableReplicas is how many pods every other revision is asked to have.
 	StableReplicas int32
@@ -202,8 +203,8 @@ type Target struct {
 	Abort bool
 	// Owner is the uid of the BatchRelease that drives.
 	Owner types.UID
-	// Revision is the revision that Partition is meant for; any other template freezes
-	// the sizes until the target is set again.
+	// Revision is the revision that Partition applies to. While the workload has another
+	// template, its sizes stay as they are until a new target is written.
 	Revision Revision
 }
 

@@ -84,8 +84,8 @@ func onlyStable(f *facts) bool {
 // Service pinned to stable would lose every request.
 func onlyUpdate(f *facts) bool { return f.w.StableReadyReplicas == 0 && f.w.UpdatedReadyReplicas > 0 }
 
-// extraServes reports whether requests need the pods of a Deployment beside the workload,
-// whichever template it has.
+// extraServes reports whether requests still need the pods of an extra Deployment, of any
+// template.
 func extraServes(f *facts) bool { return f.w != nil && f.w.ExtraNeeded != "" }
 
 // onlyOthers reports whether stable has no ready pod, and other revisions have some.

@@ -12,11 +12,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The stable revision may be deleted or edited while a step waits. Operators must learn
-// that at once, and not from the abort that stalls: they may have to abort in a hurry.
+// The stable revision may be deleted or edited while a step waits. Operators must learn this at
+// once. If only the abort reported it, they would learn it in the middle of an incident.
 
-// reportRevertible sets the condition Revertible, and appends what it says to the message
-// of the step.
+// reportRevertible sets the condition Revertible, and appends its message to status.message.
 func reportRevertible(d *draft) {
 	reason, message := irreversible(d.facts)
 	was := d.status.Condition(rollouts.ConditionRevertible)
@@ -34,8 +33,9 @@ func reportRevertible(d *draft) {
 	d.status.Message = strings.TrimSuffix(d.status.Message, ".") + "; " + message
 }
 
-// irreversible says why abort and rollback cannot restore the stable revision of a release
-// that goes on or waits; empty if they can. Of an abort the condition Stalled says it.
+// irreversible returns the reason why abort and rollback cannot restore the stable revision;
+// empty if they can. It is only about releases that progress or wait: a running abort reports
+// the same in the condition Stalled.
 func irreversible(f *facts) (reason rollouts.StallReason, message string) {
 	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.doing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		return "", ""
@@ -56,8 +56,8 @@ func irreversible(f *facts) (reason rollouts.StallReason, message string) {
 	}
 }
 
-// Irreversible says why a verb that goes back cannot restore the stable revision; empty if it
-// can, or if the verb does not go back.
+// Irreversible returns the reason why abort or rollback cannot restore the stable revision; empty
+// if they can, and for all other verbs.
 func Irreversible(r *rollouts.Rollout, v rollouts.Verb) string {
 	c := r.Status.Condition(rollouts.ConditionRevertible)
 	if c == nil || c.Status != metav1.ConditionFalse || v != rollouts.VerbAbort && v != rollouts.VerbRollback {

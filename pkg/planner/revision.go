@@ -12,13 +12,13 @@ type Revision struct {
 	Name string
 	// Template is the SHA-256 digest of the pod template, in hexadecimal digits. It is
 	// empty in data that an earlier version of Weir stored, and for a revision whose
-	// template does not exist anymore.
+	// template no longer exists.
 	Template string
 }
 
-// Is reports whether the template to release is that of the revision. Names decide only
-// where one of the two digests is not known: a status of an earlier version gets its
-// digest from the first observation (bindTemplate).
+// Is reports whether the workload's template to release is that of the revision. It compares
+// digests. It compares names only if one of the digests is unknown, as in a status of an
+// earlier version of Weir, before bindTemplate has added the digest.
 func (w *Workload) Is(r Revision) bool {
 	if r.Template != "" && w.UpdateTemplate != "" {
 		return r.Template == w.UpdateTemplate
@@ -26,25 +26,25 @@ func (w *Workload) Is(r Revision) bool {
 	return r.Name != "" && (r.Name == w.UpdateRevision || r.Name == w.PodTemplateHash)
 }
 
-// updateOf is the revision that a release updates the workload to.
+// updateOf returns the revision that a release updates the workload to.
 func updateOf(p rollouts.Progress) Revision { return Revision{p.UpdateRevision, p.UpdateTemplate} }
 
-// stableOf is the revision that served before a release.
+// stableOf returns the revision that served before a release.
 func stableOf(p rollouts.Progress) Revision { return Revision{p.StableRevision, p.StableTemplate} }
 
-// Planned is the revision that a plan of batches is for.
+// Planned returns the revision that a release plan is for.
 func Planned(p rollouts.ReleasePlan) Revision { return Revision{p.Revision, p.UpdateTemplate} }
 
-// Wanted reports whether the plan is for the template that the workload has. A plan that
-// names no revision is for any template.
+// Wanted reports whether the plan is for the current template of the workload. A plan without a
+// revision applies to any template.
 func Wanted(p rollouts.ReleasePlan, w *Workload) bool {
 	r := Planned(p)
 	return r == Revision{} || w.Is(r)
 }
 
-// bindTemplate binds a status of an earlier version of Weir, which has no digest, to the
-// template that the workload has, if that has the name of the release. Until then the name
-// alone decides, as it did in that version.
+// bindTemplate adds the digest to a status that an earlier version of Weir stored without one. It
+// takes the digest of the workload's current template if that template has the revision name of
+// the release. Until then only the name is compared, as in the earlier version.
 func bindTemplate(f *facts) {
 	p := f.status.Active()
 	if p == nil || f.w == nil || p.UpdateTemplate != "" || p.UpdateRevision == "" || !f.live() {
@@ -59,10 +59,10 @@ func bindTemplate(f *facts) {
 	}
 }
 
-// newName names the revision of a release that starts. Another template of the record
-// may have the same short hash, by intention: then digits of the digest are added, so that
-// people and clients can tell both apart. Native controllers choose the names of
-// ControllerRevisions, and choose different ones.
+// newName returns the revision name of a release that starts. A user can craft a template with
+// the short hash of an earlier one. Then newName appends digits of the digest, so that people
+// and clients can distinguish the two. Names of ControllerRevisions need no change: native
+// controllers resolve such collisions themselves.
 func newName(f *facts) string {
 	name, template := f.w.UpdateRevision, f.w.UpdateTemplate
 	if f.w.BackByTemplate || template == "" {
@@ -80,5 +80,5 @@ func newName(f *facts) string {
 	return DistinctName(name, template)
 }
 
-// DistinctName is the name of a revision whose short hash another revision has, too.
+// DistinctName returns a unique name for a revision whose short hash another revision has as well.
 func DistinctName(hash, template string) string { return hash + "-" + template[:8] }

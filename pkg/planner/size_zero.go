@@ -24,7 +24,7 @@ func sleep(d *draft, step *rollouts.Step, goes bool) {
 	runs := b.forward() && d.live() && guards(d.facts, step)
 	if runs && !b.Plan.Paused {
 		stops := !goes && d.progress().State == rollouts.StepUpgrade && b.running()          // stopBatch does it
-		if plan := b.Plan; !stops && (!goes || d.progress().State != rollouts.StepUpgrade) { // else the stage does it
+		if plan := b.Plan; !stops && (!goes || d.progress().State != rollouts.StepUpgrade) { // in StepUpgrade, the stage itself updates the plan
 			plan.Paused = true
 			d.act(RunBatch{Plan: plan})
 		}

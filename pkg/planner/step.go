@@ -80,7 +80,7 @@ type want struct {
 	found, stale Action
 	// undone is what somebody has undone.
 	undone string
-	// again is when to look again, though nothing may have changed.
+	// again is the time until the next pass, even if no object changes before.
 	again time.Duration
 }
 
@@ -265,7 +265,8 @@ func approvedBefore(f *facts, step int32) string {
 	return ""
 }
 
-// approver names the user who promoted a step of this release last, with that outcome.
+// approver returns the user of the latest promotion of a step of this release that has the
+// given outcome.
 func approver(s *rollouts.RolloutStatus, step int32, outcome rollouts.Outcome) string {
 	for _, d := range slices.Backward(s.Decisions) {
 		if d.Verb == rollouts.VerbPromote && d.Outcome == outcome && d.Step == step && d.IsAbout(s.Active()) {

@@ -207,7 +207,7 @@ func removingBatch(f *facts, _ rollouts.ReleasePlan) remains {
 	case f.Batch.Terminating:
 		return remains{waits: true}
 	case extraServes(f):
-		return remains{} // it owns the pods that serve, and gets the plan of the next release
+		return remains{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
 	default:
 		return remains{action: ReleaseBatch{}}
 	}

@@ -40,7 +40,7 @@ type Sets interface {
 type Decision struct {
 	planner.Decision
 	// First is what was found out of the batch, to be stored before the status of the Rollout.
-	// FirstEvents are announced only if it is stored.
+	// FirstEvents are announced only if First is stored.
 	First       []planner.Action
 	FirstEvents []planner.Event
 	// Beside are actions of a batch that goes on. They do not wait for the other actions,

@@ -62,8 +62,9 @@ func (c *Client) Ask(ctx context.Context, now time.Time, q Question) ([]metric.S
 	}
 }
 
-// wait asks when there is a place and the rate allows it. Namespaces have turns for the places,
-// and only who has a place waits for the rate, so that they share that as well.
+// wait sends the query once the source has a free place and the rate limit allows it. Namespaces
+// take turns for the places. Only queries with a place wait for the rate limiter, so namespaces
+// share the rate fairly, too.
 func (c *Client) wait(ctx context.Context, q Question) ([]metric.Series, error) {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -142,8 +143,8 @@ func (c *Client) kept(key string, now time.Time) ([]metric.Series, bool) {
 	return kept.series, ok && now.Before(kept.until)
 }
 
-// keep has an answer for those who ask the same in this window, if there is room for it in
-// the share of its namespace. An answer that is not kept is asked for again.
+// keep caches an answer for other checks with the same query in this window, if the cache limits
+// of all and of this namespace allow it. Without a cached answer the source is queried again.
 func (c *Client) keep(key string, a answer, err error, now time.Time) {
 	if err != nil {
 		return

@@ -57,8 +57,8 @@ func (r Rules) host(host string) error {
 	return refusal(host + " is not among the hosts that this installation asks (--source-hosts)")
 }
 
-// metadata are the addresses at which clouds give credentials of the machine, where these
-// are not link-local. No source and no Service of a user is there.
+// metadata are the addresses, other than link-local ones, at which cloud metadata services hand
+// out credentials of the machine. No legitimate source uses them.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
@@ -67,12 +67,12 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
 }
 
-// localTranslation is the prefix that RFC 8215 gives to the translators of a network. Such a
-// translator decides which bytes are the address of IPv4, so Weir cannot judge it.
+// localTranslation is the prefix that RFC 8215 reserves for local IPv6-to-IPv4 translators. Each
+// translator defines where the IPv4 address is, so Weir cannot verify that address.
 var localTranslation = netip.MustParsePrefix("64:ff9b:1::/48")
 
-// embeddings are the prefixes after which an address of IPv6 has one of IPv4, and the byte at
-// which that begins: a translator (RFC 6052, RFC 7915), 6to4, and IPv4-compatible addresses.
+// embeddings are the prefixes of IPv6 addresses that embed an IPv4 address, and the byte at which
+// the IPv4 address begins: translators (RFC 6052, RFC 7915), 6to4, IPv4-compatible addresses.
 var embeddings = []struct {
 	prefix netip.Prefix
 	begin  int
@@ -83,7 +83,7 @@ var embeddings = []struct {
 	{netip.MustParsePrefix("::/96"), 12},
 }
 
-// meanings returns an address, and the address of IPv4 that it embeds, if there is one.
+// meanings returns the address and every IPv4 address that it embeds.
 func meanings(ip netip.Addr) []netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	all := []netip.Addr{ip}
@@ -95,12 +95,13 @@ func meanings(ip netip.Addr) []netip.Addr {
 	return all
 }
 
-// Named reports whether --source-hosts has a host word for word, and not by a pattern.
+// Named reports whether --source-hosts lists exactly this host. A match by a pattern does not
+// count.
 func (r Rules) Named(host string) bool {
 	return slices.ContainsFunc(r.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
 }
 
-// address returns an error for an address that nobody may ask through Weir.
+// address returns an error for an address that Weir must never connect to.
 func (r Rules) address(host string, address netip.AddrPort) error {
 	for _, ip := range meanings(address.Addr()) {
 		within := func(p netip.Prefix) bool { return p.Contains(ip) }

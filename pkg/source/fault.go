@@ -39,10 +39,10 @@ func (c *Client) fault(q Question, err error, now time.Time) *Fault {
 	since, ok := mine[q.Text]
 	if !ok {
 		since = now
-		if len(c.failing) == maxKept { // Most are of namespaces that are gone.
+		if len(c.failing) == maxKept { // most entries are of deleted namespaces
 			clear(c.failing)
 		}
-		if mine == nil || len(mine) == ofKept { // Most are of releases that are over.
+		if mine == nil || len(mine) == ofKept { // most entries are of finished releases
 			mine = map[string]time.Time{}
 			c.failing[q.Namespace] = mine
 		}

@@ -54,14 +54,15 @@ type Services struct {
 	Rules Rules
 
 	flights singleflight.Group
-	// addresses let one question to an address of a namespace through at a time, whichever
-	// Service it is about.
+	// addresses allows one request at a time per namespace and address, even if several Services
+	// have the address.
 	addresses lazyGate
 	mu        sync.Mutex
 	answers   map[string]answered
 }
 
-// lazyGate is a gate with one place for each owner.
+// lazyGate is a turns.Gate with one place per owner, created at the first use so that the zero
+// value is valid.
 type lazyGate struct {
 	once sync.Once
 	gate *turns.Gate
@@ -72,14 +73,14 @@ func (g *lazyGate) enter(ctx context.Context, owner string) (leave func(), err e
 	return g.gate.Enter(ctx, owner)
 }
 
-// answered is an answer, its namespace, and the window until which it is kept.
+// answered is a cached answer with its namespace and the window that it is valid for.
 type answered struct {
 	answer    Answer
 	namespace string
 	window    time.Time
 }
 
-// keptOfNamespace is how many answers of one namespace are kept, of maxKept.
+// keptOfNamespace is how many of the maxKept cached answers may be of one namespace.
 const keptOfNamespace = maxKept / 8
 
 // Get sends a request, or has the answer that an equal one got. It says why there is none.

@@ -42,7 +42,7 @@ const (
 	atOnce     = 8
 )
 
-// Of what a source has for all namespaces, one has a share at most.
+// The capacity of a source that one namespace may use at most.
 const (
 	ofPlaces = atOnce / 4
 	ofKept   = maxKept / 8
@@ -83,7 +83,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	answers map[string]answer
-	// failing are the questions of each namespace that have no answer, and since when.
+	// failing has, by namespace and query, the time since which the query gets no answer.
 	failing map[string]map[string]time.Time
 }
 

@@ -10,10 +10,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ErrConditionFailed refuses a write because a key that it depends on has changed.
-var ErrConditionFailed = errors.New("what this write depends on has changed meanwhile")
+// ErrConditionFailed is the error of a write that was not stored, because the key of its
+// Condition has changed.
+var ErrConditionFailed = errors.New("another request modified the etcd key that this write depends on")
 
-// Condition is a key that a write of another key depends on.
+// Condition is a precondition on another key: a transaction is stored only if that key is
+// unchanged since Revision.
 type Condition struct {
 	Key string
 	// Revision at which the key must have been modified last.
@@ -22,15 +24,15 @@ type Condition struct {
 
 type conditionKey struct{}
 
-// WithCondition returns a context whose transactions have a condition. It is asked for when a
-// transaction is committed; there is none if it returns false.
+// WithCondition returns a context whose transactions have a condition. The function is called
+// when a transaction is committed. If it returns false, the transaction has no condition.
 func WithCondition(ctx context.Context, condition func() (Condition, bool)) context.Context {
 	return context.WithValue(ctx, conditionKey{}, condition)
 }
 
-// OpenConditional makes a client of an etcd whose transactions have the condition of their
-// context. A transaction that succeeds modifies the key of the condition, too, without
-// changing its value: two writes with the same condition never both succeed.
+// OpenConditional returns an etcd client that adds the condition of the context to each
+// transaction. A successful transaction also raises the revision of the condition's key,
+// without changing its value. So two writes with the same condition never both succeed.
 func OpenConditional(r Remote) (*clientv3.Client, error) {
 	c, err := r.client(r.Servers...)
 	if err != nil {
@@ -85,7 +87,7 @@ func (t *conditionalTxn) Commit() (*clientv3.TxnResponse, error) {
 	return t.commitIf(c.Key, c.Revision, ErrConditionFailed)
 }
 
-// parts are those of a transaction that is committed with more of them.
+// parts collects the compares and operations of a transaction, to which Commit adds its own.
 type parts struct {
 	inner        clientv3.Txn
 	compares     []clientv3.Cmp
@@ -100,9 +102,9 @@ func (p *parts) commit() (*clientv3.TxnResponse, error) {
 	return p.inner.If(p.compares...).Then(p.then...).Else(p.orElse...).Commit()
 }
 
-// commitIf commits the transaction if the key was modified last at the revision, and returns
-// the error if it was not. The answer has nothing about the key: the operations about it are
-// the last ones.
+// commitIf commits the transaction if the key was last modified at the revision, and returns
+// the error changed otherwise. The Get of the key is the last operation and is removed from the
+// response, so callers see only the responses to their own operations.
 func (p *parts) commitIf(key string, revision int64, changed error) (*clientv3.TxnResponse, error) {
 	p.addIf([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)})
 	p.addElse([]clientv3.Op{clientv3.OpGet(key)})

@@ -16,10 +16,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// externalInterval is how often an etcd elsewhere is asked how much of it is used.
+// externalInterval is how often the database size of an external etcd is read.
 const externalInterval = 2 * time.Second
 
-// External is an etcd elsewhere. Nothing is reclaimed there from here: it may have more users.
+// External is an external etcd (--etcd-servers). Weir never compacts or defragments it on
+// demand, because others may use it.
 type External struct {
 	client *clientv3.Client
 	limit  int64
@@ -28,8 +29,8 @@ type External struct {
 	usage Usage
 }
 
-// NewExternal asks an etcd elsewhere how much of it is used. The limit counts if etcd does not
-// tell its own, as before version 3.6; 0 if it is not known.
+// NewExternal returns an external etcd. The parameter limit is used if etcd does not report its
+// own size limit, as versions before 3.6 do not; 0 means that the limit is unknown.
 func NewExternal(r Remote, limit int64) (*External, error) {
 	c, err := r.client(r.Servers...)
 	if err != nil {
@@ -48,25 +49,26 @@ func (e *External) Usage() Usage {
 	return e.usage
 }
 
-// Lag implements Backend: the time between two questions, and as long for an answer.
+// Lag implements Backend: it is the interval between two reads plus the timeout of one.
 func (e *External) Lag() time.Duration { return 2 * externalInterval }
 
 // Reclaim implements Backend.
 func (e *External) Reclaim(context.Context, func(Usage) bool) bool { return false }
 
-// Follow asks until the context ends. It calls asked when it has asked once.
+// Follow reads the usage until the context ends. It calls asked after the first attempt, even
+// a failed one.
 func (e *External) Follow(ctx context.Context, asked func()) {
 	var once sync.Once
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := e.ask(ctx); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Asking etcd how much of it is used")
+			klog.ErrorS(err, "Reading the database size of the external etcd failed")
 		}
 		once.Do(asked)
 	}, externalInterval)
 }
 
-// ask keeps the usage of the member that has least room. A member that does not answer does
-// not count, since it does not serve either.
+// ask stores the largest usage and the smallest limit of all members. A member that does not
+// answer is ignored, because it serves no requests either.
 func (e *External) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, externalInterval)
 	defer cancel()

@@ -20,31 +20,33 @@ import (
 )
 
 const (
-	// keyOverhead is what etcd takes a key to cost besides itself and its value.
+	// keyOverhead is an estimate of the bytes that etcd needs for a key in addition to the key
+	// and its value.
 	keyOverhead = 256
-	// ledgerPage is how many keys are read at once in the beginning.
+	// ledgerPage is the page size of the first read of all keys.
 	ledgerPage = 200
 	// ledgerRetry is how long to wait before reading again after a failure.
 	ledgerRetry = 5 * time.Second
-	// catchUpLimit is how long a write waits for what was stored before it to be counted.
+	// catchUpLimit is how long a write waits until the ledger has counted all earlier writes.
 	catchUpLimit = 5 * time.Second
 )
 
-// Place is where the bytes of a key are counted.
+// Place is the account that the bytes of a key are charged to.
 type Place struct{ Namespace, Kind string }
 
-// Ledger knows how many bytes each namespace stores, and in what. It follows what is written,
-// by whichever process.
+// Ledger counts the bytes that each namespace stores, by kind. It watches etcd, so it counts the
+// writes of all processes.
 type Ledger struct {
 	client *clientv3.Client
 	prefix string
-	// placeOf returns where a key is counted, without the prefix; nowhere if it returns false.
+	// placeOf returns the Place of a key, given without the prefix. A key for which it returns
+	// false is not counted.
 	placeOf func(key string) (Place, bool)
 
 	mu    sync.Mutex
 	sizes map[string]int64
 	sums  map[string]map[string]int64
-	// seen is the revision up to which everything is counted.
+	// seen is the etcd revision up to which all writes are counted.
 	seen int64
 }
 
@@ -60,7 +62,8 @@ func NewLedger(r Remote, prefix string, placeOf func(key string) (Place, bool)) 
 // Close ends the client.
 func (l *Ledger) Close() error { return l.client.Close() }
 
-// Of returns the bytes that a namespace stores, and a text that says in what.
+// Of returns the bytes that a namespace stores, and their breakdown by kind, such as "rollouts
+// 12.4 MiB".
 func (l *Ledger) Of(namespace string) (total int64, parts string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +76,8 @@ func (l *Ledger) Of(namespace string) (total int64, parts string) {
 	return total, strings.Join(texts, ", ")
 }
 
-// CatchUp waits until everything is counted that is stored now, for as long as catchUpLimit. It
-// reports whether that is so.
+// CatchUp waits until all writes up to the current revision are counted, at most catchUpLimit.
+// It reports whether they are.
 func (l *Ledger) CatchUp(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
@@ -97,8 +100,8 @@ func (l *Ledger) seenUpTo() int64 {
 	return l.seen
 }
 
-// Follow counts until the context ends. It reads everything once, calls counted, and then
-// watches.
+// Follow keeps the ledger up to date until the context ends. It reads all keys, calls counted
+// once, and then watches for changes.
 func (l *Ledger) Follow(ctx context.Context, counted func()) {
 	var once sync.Once
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -108,12 +111,12 @@ func (l *Ledger) Follow(ctx context.Context, counted func()) {
 			err = l.watch(ctx, revision+1)
 		}
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Counting what namespaces store")
+			klog.ErrorS(err, "Counting the bytes that each namespace stores failed; retrying")
 		}
 	}, ledgerRetry)
 }
 
-// read counts everything as it is at one revision, and returns that.
+// read replaces all counts with those of one revision, and returns that revision.
 func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
 	sizes, from, end := map[string]int64{}, l.prefix, clientv3.GetPrefixRangeEnd(l.prefix)
 	for {

@@ -80,17 +80,17 @@ func (s *Store) Maintain(ctx context.Context) {
 // Lag implements Backend: etcd commits ten times a second, and counts what is committed.
 func (s *Store) Lag() time.Duration { return time.Second }
 
-// Reclaim implements Backend. It compacts what was overwritten, although the API server does so
-// once a minute, too: a writer who changes large objects could fill the store in between.
-// Watches from older versions are told to read again.
+// Reclaim implements Backend. It compacts old revisions at once. The periodic compaction (once a
+// minute) is not enough: a client that overwrites large objects could fill the store in
+// between. Watches and paged lists at older revisions then get 410 Gone.
 func (s *Store) Reclaim(ctx context.Context, enough func(Usage) bool) bool {
 	s.tidying.Lock()
 	defer s.tidying.Unlock()
 	if s.etcd.Server.Backend().ForceCommit(); enough(s.Usage()) {
-		return true // somebody else has made room
+		return true // a concurrent Reclaim has freed enough
 	}
 	if err := s.reclaim(ctx); err != nil && ctx.Err() == nil {
-		klog.ErrorS(err, "Making room in the embedded etcd")
+		klog.ErrorS(err, "Compacting or defragmenting the embedded etcd to free space failed")
 	}
 	return true
 }
@@ -110,8 +110,8 @@ func (s *Store) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// awaitFreed waits until the pages that a compaction freed count as free, which they do after a
-// commit without readers who began before it.
+// awaitFreed waits until Usage counts the pages that a compaction freed as free. bbolt frees them
+// at a commit after all read transactions that began before the compaction have ended.
 func (s *Store) awaitFreed(ctx context.Context) {
 	last := int64(-1)
 	_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 500*time.Millisecond, true, func(context.Context) (bool, error) {
@@ -119,7 +119,7 @@ func (s *Store) awaitFreed(ctx context.Context) {
 		before := last
 		last = s.Usage().InUse
 		return last == before, nil
-	}) // what is not free by then is so the next time
+	}) // pages that are not free by then are found free by the next Reclaim
 }
 
 // Tidy does once what is due.

@@ -12,23 +12,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Class says how much of the store a write may use. Each class leaves room for those after it.
+// Class determines how much of the store a write may fill. Each class reserves space for the
+// classes after it.
 type Class int
 
 const (
-	// Growth is for users' writes that store more than before. They leave a quarter of the
-	// store, and are bounded for each namespace.
+	// Growth is for creations, and for updates that make an object larger. They may fill three
+	// quarters of the store, and are also limited per namespace.
 	Growth Class = iota
-	// Record is for writes that add little: a record of what happens, or as much as before.
-	// They leave an eighth.
+	// Record is for writes that add little, such as new RolloutHistories and updates that do not
+	// change the size. They may fill seven eighths of the store.
 	Record
-	// Essential is for what ends releases or frees room. It may use all that there is.
+	// Essential is for writes that end releases or free space. They may fill the whole store.
 	Essential
 )
 
-// Write is what somebody is about to store.
+// Write describes a write that a request is about to do.
 type Write struct {
-	// Namespace of the object; empty for objects that are in none.
+	// Namespace of the object; empty for cluster-scoped objects.
 	Namespace string
 	Class     Class
 	// Bytes is the size of the object, and Growth is how much larger it is than before.
@@ -42,29 +43,31 @@ const pageOverhead = 8 << 10
 // stored is how much of the file of etcd the write takes at most.
 func (w Write) stored() int64 { return w.Bytes + pageOverhead }
 
-// Backend is an etcd whose usage is known.
+// Backend is an etcd that reports its usage: a Store (embedded) or an External.
 type Backend interface {
-	// Usage is how much of the etcd is used. The limit is 0 if it is not known.
+	// Usage returns how much of the etcd is used. Its Limit is 0 if the limit is unknown.
 	Usage() Usage
-	// Lag is how old the usage may be.
+	// Lag returns the maximum age of the usage: later writes may be missing in it.
 	Lag() time.Duration
-	// Reclaim frees what is not needed any more until there is enough, if that can be done from
-	// here. It reports whether the usage has everything afterwards that was written before.
+	// Reclaim compacts and defragments until enough returns true, if the backend supports that.
+	// It reports whether Usage includes all earlier writes afterwards.
 	Reclaim(ctx context.Context, enough func(Usage) bool) bool
 }
 
 // ledgerLag is how late the ledger may be. It follows a watch of etcd.
 const ledgerLag = catchUpLimit
 
-// reclaimInterval is how often room is made for writes that are refused all the same.
+// reclaimInterval is the minimum time between two calls of Reclaim for a class whose write was
+// refused in spite of the first.
 const reclaimInterval = time.Second
 
-// Room decides which writes the store has room for, so that no user can take the space that safety needs.
+// Room decides which writes the store has room for, so that no user can fill the space that is
+// reserved for ending releases.
 type Room struct {
 	Backend Backend
 	// Ledger knows how much each namespace stores.
 	Ledger *Ledger
-	// NamespaceLimit is how much a namespace may store; 0 for any amount.
+	// NamespaceLimit is how many bytes a namespace may store; 0 means no limit.
 	NamespaceLimit int64
 	Clock          clock.PassiveClock
 
@@ -75,18 +78,19 @@ type Room struct {
 	// may not be in the ledger yet, by namespace.
 	everywhere recent
 	namespaces map[string]*recent
-	// since is what was written since room was made last: as much may be freed at most.
+	// since is the number of bytes written since the last Reclaim. Another one can free at
+	// most as much.
 	since int64
-	// vain is when room was made last for a class that was refused all the same.
+	// vain is the time, by class, of the last Reclaim after which the write was still refused.
 	vain [Essential]time.Time
 }
 
 // FullError refuses a write for which there is no room.
 type FullError struct {
-	// Namespace whose share is used; empty if the whole store is full.
+	// Namespace that has reached its limit; empty if the whole store is full.
 	Namespace string
 	Used, Of  int64
-	// Parts says what uses the share of the namespace.
+	// Parts lists the bytes of the namespace by kind.
 	Parts string
 }
 
@@ -100,9 +104,9 @@ func (e *FullError) Error() string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// Admit returns a FullError if there is no room for the write. Otherwise the function that it
-// returns must be called when the write is done. Before Admit refuses a write, and before a
-// write reaches the limit of etcd, Admit frees what is not needed any more.
+// Admit returns a FullError if there is no room for the write. Otherwise the caller must call done
+// when the write has ended. Admit calls Reclaim before it refuses a write, and before a write
+// would reach the limit of etcd.
 func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
 	if w.Class == Growth {
 		if err := r.namespaceHasRoom(ctx, w); err != nil {
@@ -140,22 +144,22 @@ func (r *Room) reserve(w Write) (done func(), _ error) {
 	return r.count(w), nil
 }
 
-// HasMuchRoom reports whether less than half of the store is used, so that no essential write
-// needs to be counted.
+// HasMuchRoom reports whether less than half of the store is used. Then essential writes need not
+// be counted.
 func (r *Room) HasMuchRoom() bool {
 	u := r.Backend.Usage()
 	return u.Limit == 0 || !u.Full && max(u.Size, u.InUse) < u.Limit/2
 }
 
-// mayReclaim reports whether room is made for a write of a class now. A user whose writes are
-// refused must not keep the store busy.
+// mayReclaim reports whether Admit may call Reclaim for a write of a class now. A user whose writes
+// are refused repeatedly must not keep the store busy with compactions.
 func (r *Room) mayReclaim(c Class) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return c == Essential || r.Clock.Since(r.vain[c]) >= reclaimInterval
 }
 
-// reclaimedInVain remembers that a write was refused although room was made.
+// reclaimedInVain records that a write was refused in spite of a Reclaim.
 func (r *Room) reclaimedInVain(c Class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,8 +199,8 @@ func (r *Room) inNamespace(w Write) error {
 	return &FullError{Namespace: w.Namespace, Used: used, Of: r.NamespaceLimit, Parts: parts}
 }
 
-// lacks judges the whole store. What was overwritten counts until it is compacted, since etcd
-// counts it.
+// lacks returns a FullError if the write would exceed the part of the store that its class may
+// fill. Old versions of objects count until they are compacted, because they occupy space.
 func (r *Room) lacks(u Usage, w Write) error {
 	if u.Limit == 0 || w.Class == Essential {
 		return nil
@@ -211,10 +215,10 @@ func (r *Room) lacks(u Usage, w Write) error {
 	return &FullError{Used: u.InUse, Of: u.Limit}
 }
 
-// isTight reports whether room must be made before a write, although the write may use all of
-// the store. Etcd refuses a write by the size of its file, whatever of it is free. A
-// compaction in time lets later writes use the file as it is. Without it the file must be
-// defragmented, for which everybody waits.
+// isTight reports whether Reclaim should run before a write that lacks admits. etcd compares its
+// limit with the size of its file, even if most of the file is free. A compaction in time lets
+// later writes reuse free pages of the file. Otherwise the file grows and must be
+// defragmented, and all requests wait for a defragmentation.
 func (r *Room) isTight(u Usage, w Write) bool {
 	if u.Limit == 0 {
 		return false
@@ -250,10 +254,10 @@ func (r *Room) sinceReclaim() int64 {
 	return r.since
 }
 
-// nearLimit reports whether the file comes near the limit with so many more bytes.
+// nearLimit reports whether the file would exceed 15/16 of the limit with so many more bytes.
 func (u Usage) nearLimit(bytes int64) bool { return u.Size+bytes > u.Limit/16*15 }
 
-// count remembers what is being written, until the function is called that it returns.
+// count adds a write to writing. done moves it to written.
 func (r *Room) count(w Write) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,7 +84,7 @@ type Store struct {
 	maintenance sync.WaitGroup
 	// stop ends the maintenance.
 	stop context.CancelFunc
-	// tidying is held while the database is made smaller.
+	// tidying serializes compactions and defragmentations.
 	tidying sync.Mutex
 }
 

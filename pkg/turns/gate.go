@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Gate lets a number of callers in at once, and others when these leave. Callers of one owner
-// have at most a part of the places, so that others find some free at any time.
+// Gate is a semaphore that is shared fairly by owners, such as namespaces. It bounds the callers
+// that are inside at once: in all, and per owner, so that one owner cannot take all places.
 type Gate struct {
 	mu      sync.Mutex
 	all     int
@@ -19,15 +19,17 @@ type Gate struct {
 	waiting Line[string, *caller]
 }
 
-// caller waits to be let in.
+// caller is a call of Enter; in is closed when the gate admits the caller.
 type caller struct{ in chan struct{} }
 
-// NewGate returns a gate with so many places in all, and so many for each owner.
+// NewGate returns a gate that admits at most all callers at once, at most each of them for one
+// owner.
 func NewGate(all, each int) *Gate {
 	return &Gate{all: all, each: each, inside: map[string]int{}, waiting: NewLine[string, *caller]()}
 }
 
-// Enter waits until there is a place for the owner. The caller calls leave once if there is no error.
+// Enter blocks until there is a place for the owner or the context ends. Without an error the
+// caller must call leave exactly once.
 func (g *Gate) Enter(ctx context.Context, owner string) (leave func(), err error) {
 	c := &caller{in: make(chan struct{})}
 	g.mu.Lock()
@@ -44,7 +46,7 @@ func (g *Gate) Enter(ctx context.Context, owner string) (leave func(), err error
 	g.waiting.Drop(owner, c)
 	g.mu.Unlock()
 	if !waits {
-		g.leave(owner) // it was let in meanwhile
+		g.leave(owner) // the gate admitted the caller when the context ended
 	}
 	return nil, ctx.Err()
 }
@@ -59,7 +61,7 @@ func (g *Gate) leave(owner string) {
 	g.admit()
 }
 
-// admit lets in whom there is a place for.
+// admit admits waiting callers as long as there are places.
 func (g *Gate) admit() {
 	for g.total < g.all {
 		var of string

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package turns shares something scarce among owners, such as namespaces: each owner that
-// waits has its turn after each other owner, however many items it has waiting.
+// Package turns has a round-robin queue and a semaphore that share a scarce resource fairly
+// between owners, such as namespaces: an owner with many waiting items does not delay others.
 package turns
 
 import "slices"
 
-// Line has items that wait, by owner. Within an owner, first in is first out.
+// Line is a round-robin queue: owners take turns, and the items of one owner are first in,
+// first out.
 type Line[O, T comparable] struct {
 	items map[O][]T
-	// owners are those of which something waits, the next one first.
+	// owners are the owners with waiting items; the first has the next turn.
 	owners []O
 }
 
@@ -25,7 +26,8 @@ func (l *Line[O, T]) Push(owner O, item T) {
 	l.items[owner] = append(l.items[owner], item)
 }
 
-// Pop takes the next item of the next owner that may have one.
+// Pop removes and returns the first item of the next owner for which may returns true. That
+// owner moves to the end.
 func (l *Line[O, T]) Pop(may func(owner O) bool) (item T, found bool) {
 	next := slices.IndexFunc(l.owners, may)
 	if next < 0 {
@@ -43,7 +45,7 @@ func (l *Line[O, T]) Pop(may func(owner O) bool) (item T, found bool) {
 	return item, true
 }
 
-// KeepTurn gives the owner whose item was taken last its turn back.
+// KeepTurn moves an owner that Pop has just moved to the end back to the front.
 func (l *Line[O, T]) KeepTurn(owner O) {
 	if last := len(l.owners) - 1; last > 0 && l.owners[last] == owner {
 		l.owners = slices.Insert(l.owners[:last], 0, owner)
@@ -53,7 +55,7 @@ func (l *Line[O, T]) KeepTurn(owner O) {
 // Has reports whether an item of an owner waits.
 func (l *Line[O, T]) Has(owner O, item T) bool { return slices.Contains(l.items[owner], item) }
 
-// Drop takes an item out.
+// Drop removes a waiting item of an owner.
 func (l *Line[O, T]) Drop(owner O, item T) {
 	if !l.Has(owner, item) {
 		return
@@ -65,7 +67,7 @@ func (l *Line[O, T]) Drop(owner O, item T) {
 	}
 }
 
-// Owners are those of which something waits, the next one first.
+// Owners returns the owners with waiting items; the first has the next turn.
 func (l *Line[O, T]) Owners() []O { return l.owners }
 
 // Count returns how many items of an owner wait.

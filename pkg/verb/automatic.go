@@ -12,8 +12,8 @@ import (
 
 // Automatic puts on record what the checks of a plan have decided, where a status that is
 // written says so: an abort, or that a step went on which no person had approved. The command
-// has who writes, and when. Without its record a status must not be stored, so an error
-// refuses the write.
+// has who writes, and when. A status with a promotion must not be stored without the
+// decision, so an error refuses the write.
 func Automatic(was, next *rollouts.RolloutStatus, c Command) error {
 	v, step, reason := decidedByChecks(was, next)
 	if v == "" {

@@ -189,7 +189,7 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 	for _, e := range []struct{ want, have, format string }{
 		{string(want.UID), string(r.UID), "expected uid %s, but this rollout has uid %s"},
 		{want.Revision, p.UpdateRevision, "expected revision %s, but the rollout releases revision %s"},
-		{want.UpdateTemplate, p.UpdateTemplate, "expected updateTemplate %s, but the rollout releases the template with the digest %q"},
+		{want.UpdateTemplate, p.UpdateTemplate, "expected updateTemplate %s, but the rollout releases another template, with the digest %q; read the rollout before you repeat the request"},
 		{want.Plan, p.RolloutHash, "expected plan %s, but the steps now are those of plan %s"},
 		{want.ResourceVersion, r.ResourceVersion, "expected resourceVersion %s, but the rollout is at %s"},
 	} {

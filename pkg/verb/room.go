@@ -13,27 +13,28 @@ const (
 	// maxDecisions bounds a share, and maxBytes what it takes in storage.
 	maxDecisions = 200
 	maxBytes     = 192 << 10
-	// maxCheckBytes bounds the share of the checks instead of maxBytes.
+	// maxCheckBytes is the size limit of the share ofChecks; the other shares have maxBytes.
 	maxCheckBytes = 64 << 10
 	// maxTurns is how many pauses and resumes in a row one user has on record.
 	maxTurns = 10
 )
 
-// share is a part of the record with room of its own, so that no decision uses up the room
-// of another share.
+// share is a class of decisions with its own size limit, so that decisions of one class cannot
+// use up the space of another.
 type share int
 
 const (
-	// ofUsers has the verbs that are refused when their share is full.
+	// ofUsers has promote and jump, which are refused when the share is full.
 	ofUsers share = iota
-	// ofSafety has the verbs that are always possible.
+	// ofSafety has the safety verbs, which must always be possible: older decisions are
+	// removed for them.
 	ofSafety
-	// ofChecks has the promotions by checks. Nobody waits for an answer to them, so they
-	// cannot be refused: an older one makes room.
+	// ofChecks has the promotions by checks. No client could react to a refusal, so older
+	// promotions by checks are removed for them.
 	ofChecks
 )
 
-// shareFor returns the share that has the room of a decision.
+// shareFor returns the share that a decision is counted in.
 func shareFor(d *rollouts.Decision) share {
 	switch {
 	case verbs[d.Verb].safety:
@@ -45,8 +46,8 @@ func shareFor(d *rollouts.Decision) share {
 	}
 }
 
-// record appends the decision. Decisions that are filed in a history make room first. Other
-// decisions go only from a share that must always have room.
+// record appends the decision. To make room it first removes decisions that are already in a
+// RolloutHistory. It removes other decisions only from the shares ofSafety and ofChecks.
 func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
 	d := rollouts.Decision{
@@ -138,7 +139,8 @@ func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
 // dispensable is what may go, in this order, the oldest first.
 var dispensable = []struct {
 	may func(s *rollouts.RolloutStatus, d rollouts.Decision) bool
-	// always reports whether the decision goes from every share; the others stay in ofUsers.
+	// always is true if the decisions of this row may be removed from every share, and false
+	// if not from ofUsers.
 	always bool
 }{
 	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !unfiled(s, d) }},

@@ -53,9 +53,9 @@ func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Atte
 	return Attempt{Possible: true, Reason: effect(next, batch)}
 }
 
-// stablePodsSurvive reports whether the pods of the stable revision serve on without the object
-// that has its template, so that an abort still moves requests to them. The pods of a
-// Deployment go with their ReplicaSet.
+// stablePodsSurvive reports whether the stable pods keep running after their ReplicaSet or
+// ControllerRevision is deleted, so that an abort can still move requests to them. The pods of
+// a Deployment are deleted with their ReplicaSet.
 func stablePodsSurvive(r *rollouts.Rollout) bool {
 	return r.Spec.WorkloadRef != nil && r.Spec.WorkloadRef.Kind != "Deployment"
 }

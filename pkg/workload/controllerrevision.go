@@ -40,14 +40,14 @@ func (h history) template(name string) *corev1.PodTemplateSpec {
 	return t
 }
 
-// unknown returns the fields of the template of a revision that its Go type does not have.
+// unknown returns the unknown fields of the template of a revision (see UnknownFields).
 func (h history) unknown(name string) UnknownFields {
 	_, unknown := h.read(name)
 	return unknown
 }
 
-// read returns the template of a revision, as the controller reads it that wrote it: keys
-// are case-sensitive, and the last of two equal keys counts.
+// read returns the template of a revision and its unknown fields. It decodes the revision as the
+// kind's controller does: keys are case-sensitive, and the last of two equal keys wins.
 func (h history) read(name string) (*corev1.PodTemplateSpec, UnknownFields) {
 	cr := h[name]
 	if cr == nil {
@@ -71,7 +71,7 @@ func (h history) read(name string) (*corev1.PodTemplateSpec, UnknownFields) {
 	return readTree(cr.Data.Raw)
 }
 
-// readTree reads a template that has unknown fields, or a key twice.
+// readTree is the slow path of read, for templates with unknown fields or repeated keys.
 func readTree(data []byte) (*corev1.PodTemplateSpec, UnknownFields) {
 	var content map[string]any
 	if err := json.Unmarshal(data, &content); err != nil {

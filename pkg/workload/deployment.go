@@ -94,9 +94,9 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
-// hasTemplateOf reports whether a template is that of a revision. Label is the value of the
-// hash label of its ReplicaSet, if that exists. An earlier version of Weir stored no digest:
-// then the label or the short hash decides.
+// hasTemplateOf reports whether a template is that of a revision. It compares digests. If an
+// earlier version of Weir stored the revision without a digest, it compares the short hash, or
+// label, the value of the hash label of the template's ReplicaSet (empty without a ReplicaSet).
 func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) bool {
 	if r.Template != "" {
 		return Digest(t) == r.Template
@@ -104,7 +104,7 @@ func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) 
 	return r.Name != "" && (label == r.Name || TemplateHash(t) == r.Name)
 }
 
-// releases reports whether the live template is that of a revision.
+// releases reports whether the current template of the Deployment is that of a revision.
 func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) bool {
 	label := ""
 	if r.update != nil {

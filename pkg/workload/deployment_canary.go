@@ -70,8 +70,8 @@ func gathers(target *planner.Target, r revisions) bool {
 	})
 }
 
-// unneeded removes extra Deployments of earlier templates, and drains those that are being
-// deleted, as soon as no request needs their pods.
+// unneeded returns the changes that delete extra Deployments of earlier templates, and scale down
+// those that are already being deleted, once no request needs their pods.
 func unneeded(s availability) []object.Change {
 	surplus := s.surplus()
 	superseded := discarded(s.superseded(), s.owned)
@@ -106,8 +106,8 @@ func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	}
 }
 
-// sized is the size of an extra Deployment that exists. An abort takes none of its pods while
-// requests need them.
+// sized returns the replicas that an existing extra Deployment should have. An abort does not
+// shrink it while requests need its pods.
 func sized(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, target *planner.Target) int32 {
 	if target.Abort {
 		if needed, _ := availabilityOf(d, owned).needs(extra, true); needed {
@@ -206,9 +206,9 @@ func includes(m, part map[string]string) bool {
 
 const canaryInfix = rollouts.CanarySuffix + "-"
 
-// extraName is the name of the extra Deployment of the live template. Of is the revision
-// that the workload was last driven to: its template has the name of the release, and a
-// template with the same short hash has another one.
+// extraName returns the name of the extra Deployment of the live template. The parameter of is
+// the revision that the workload was last driven to. If the live template is of that revision,
+// extraName uses the revision's name. If it only has the same short hash, it gets another name.
 func extraName(d *appsv1.Deployment, of planner.Revision) string {
 	name := TemplateHash(&d.Spec.Template)
 	switch {
@@ -221,7 +221,7 @@ func extraName(d *appsv1.Deployment, of planner.Revision) string {
 	return canaryName(d.Name, name)
 }
 
-// drivenTo is the revision that a Deployment was last driven to.
+// drivenTo returns the revision of the target that was last written to a Deployment.
 func drivenTo(d *appsv1.Deployment) planner.Revision {
 	v, _ := readDriving(d)
 	return v.target().Revision
@@ -315,8 +315,8 @@ func extraFor(d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRefe
 	writeOwner(extra, owner)
 	extra.Spec.Replicas, extra.Spec.Paused = &size, false
 	if r := to.Revision; r.Template != "" && r.Name == planner.DistinctName(TemplateHash(&d.Spec.Template), r.Template) {
-		// Pods of another template have the short hash as their label. With this annotation the
-		// native controller computes another one, and no Service selects both.
+		// Pods of another template have the same short hash in their label. This annotation changes
+		// the hash that the native controller computes, so that no Service selects both.
 		t := &extra.Spec.Template
 		t.Annotations = merged(t.Annotations, map[string]string{rollouts.AnnotationDistinctRevision: r.Name})
 	}
@@ -357,7 +357,8 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	}
 	surplus := availabilityOf(d, owned).surplus()
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
-		// Those of another template must not serve until the native rollout is over.
+		// Keep only extra Deployments of the live template: pods of other templates must not
+		// serve until the native rollout is over.
 		surplus = slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool {
 			return runsSame(&e.Spec.Template, &d.Spec.Template)
 		})

@@ -20,7 +20,8 @@ import (
 
 // Extras are those Deployments of a namespace that were made beside a workload: the one
 // whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
-// There may be several while pods of a superseded template stay because requests need them.
+// There can be several extra Deployments while pods of a superseded template stay because
+// requests need them.
 func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) []object.Object {
 	if _, ok := obj.(*appsv1.Deployment); !r.Extra || !ok {
 		return nil

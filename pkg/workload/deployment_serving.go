@@ -13,25 +13,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Ready pods of an extra Deployment stay while the Deployment itself has too few. Its
-// stable ReplicaSet may have been deleted, or its pods may be unready, when the release is
-// aborted, cancelled, superseded, or its Rollout is disabled or deleted. Without this rule
-// the last ready pods would go before the first other pod could serve.
+// Ready pods of an extra Deployment stay while the Deployment itself has too few available pods.
+// Scenario: the stable ReplicaSet was deleted, or the stable pods are unready, and then the
+// release is aborted, cancelled or superseded, or its Rollout is disabled or deleted. Without
+// this rule the last ready pods would be deleted before any other pod could serve.
 //
-//   - Extra pods of the live template stay until the Deployment has as many available pods
-//     as its owner asks for, less maxUnavailable.
-//   - Extra pods of another template stay until the Deployment has as many available pods
-//     as they are, or as many as that. So one unready stable pod does not keep a version
-//     that was aborted.
-//   - An abort treats those of the live template in the same way. Extra pods that a
-//     superseded template left count as the Deployment's own then.
+//   - Extra pods of the live template stay until the Deployment has replicas minus
+//     maxUnavailable available pods (the floor).
+//   - Extra pods of another template stay until the Deployment has as many available pods as
+//     there are ready extra pods, or the floor if that is smaller. So one unready stable pod
+//     does not keep an aborted version running.
+//   - During an abort the second rule applies to extra pods of the live template, too. Ready
+//     extra pods of superseded templates then count as available pods of the Deployment.
 
-// availability is what decides which extra Deployments requests still need.
+// availability has the numbers that decide which extra Deployments requests still need.
 type availability struct {
 	d     *appsv1.Deployment
 	owned []object.Object
-	// available counts the available pods of the Deployment, and floor is how many its owner
-	// wants at least.
+	// available is the number of available pods of the Deployment. floor is the number that it
+	// must have at least: replicas minus maxUnavailable, but at least 1.
 	available, floor int32
 }
 
@@ -58,8 +58,8 @@ func (s availability) ready(e *appsv1.Deployment) int32 {
 	return n
 }
 
-// needs reports whether requests still need the pods of an extra Deployment, and how many
-// other pods must be available before they go.
+// needs reports whether requests still need the pods of an extra Deployment. until is the number
+// of other pods that must be available before the extra pods may be removed.
 func (s availability) needs(e *appsv1.Deployment, abort bool) (needed bool, until int32) {
 	ready, available, until := s.ready(e), s.available, s.floor
 	if live := s.isLive(e); !live || abort {
@@ -75,7 +75,7 @@ func (s availability) needs(e *appsv1.Deployment, abort bool) (needed bool, unti
 	return ready > 0 && available < until, until
 }
 
-// surplus are the extra Deployments whose pods no request needs.
+// surplus returns the extra Deployments whose pods no request needs.
 func (s availability) surplus() []*appsv1.Deployment {
 	return slices.DeleteFunc(extras(s.owned), func(e *appsv1.Deployment) bool {
 		needed, _ := s.needs(e, aborting(s.d))
@@ -83,18 +83,18 @@ func (s availability) surplus() []*appsv1.Deployment {
 	})
 }
 
-// superseded are the extra Deployments of other templates that requests do not need.
+// superseded returns the surplus extra Deployments of other templates than the live one.
 func (s availability) superseded() []*appsv1.Deployment {
 	return slices.DeleteFunc(s.surplus(), s.isLive)
 }
 
-// isLive reports whether an extra Deployment is that of the live template. Somebody may have
-// edited its template, which is then corrected.
+// isLive reports whether an extra Deployment belongs to the live template. It compares names as
+// well as templates: a user may have edited the template, which Weir then corrects.
 func (s availability) isLive(e *appsv1.Deployment) bool {
 	return e == extraOf(s.d, s.owned, drivenTo(s.d)) || runsSame(&e.Spec.Template, &s.d.Spec.Template)
 }
 
-// explain says why extra pods stay; empty if requests need none of them.
+// explain returns the message why extra pods stay; empty if requests need none of them.
 func (s availability) explain() string {
 	for _, e := range remaining(s.owned) {
 		if needed, until := s.needs(e, aborting(s.d)); needed {
@@ -104,9 +104,10 @@ func (s availability) explain() string {
 	return ""
 }
 
-// availableLater says that ready pods of a set count only when they have been ready for
-// minReadySeconds: in the canary style the step waits for that, as in OpenKruise, and in the
-// partition style old pods stay until then. In the blue-green style Weir writes the field.
+// availableLater returns the message that ready pods of a ReplicaSet are not yet available because
+// of minReadySeconds; empty if they are. In the canary style the step waits for available pods,
+// as in OpenKruise; in the partition style old pods stay until then. In the blue-green style
+// Weir itself sets minReadySeconds to foreverReady, so the field explains nothing.
 func availableLater(rs *appsv1.ReplicaSet) string {
 	if s := rs.Spec.MinReadySeconds; s == 0 || s == foreverReady || rs.Status.ReadyReplicas <= rs.Status.AvailableReplicas {
 		return ""

@@ -20,17 +20,18 @@ import (
 // The index of a namespace says which Rollout holds which workload. The policies
 // in kube-apiserver read it, since they cannot read Rollouts while we are down.
 
-// longKeys are the kinds that the policies hold, with what their keys begin with instead of
-// group and kind if the name is long. CEL in admission policies has no hash function. A name
-// begins with a small letter or a digit, so that no two workloads have one key.
+// longKeys maps each kind that the policies hold to a short prefix. The prefix replaces group and
+// kind in the index key if the name is long. A hash is impossible, because CEL in admission
+// policies has no hash function. Keys stay unique: a name begins with a lower-case letter or a
+// digit, never with an upper-case prefix.
 var longKeys = map[schema.GroupKind]string{
 	deploymentKind.GroupKind():  "D",
 	statefulSetKind.GroupKind(): "S",
 	daemonSetKind.GroupKind():   "", // its names may have as many characters as a key
 }
 
-// IndexKey returns the key of a workload in the index. The underscore is in no name. The
-// policies look up both forms of the key.
+// IndexKey returns the key of a workload in the ConfigMap rollouts-index. No name contains an
+// underscore, so the long form is unambiguous. The policies look up the long and the short form.
 func IndexKey(kind schema.GroupKind, name string) string {
 	key := kind.String() + "_" + name
 	if prefix, ok := longKeys[kind]; ok && !Indexable(key) {
@@ -39,9 +40,9 @@ func IndexKey(kind schema.GroupKind, name string) string {
 	return key
 }
 
-// Indexable reports whether a key can stand in an index. A workload whose key cannot is held by
-// the webhook alone: a custom resource, which no policy holds anyway, or a Deployment or
-// StatefulSet whose name has 253 characters, of which no pod can be made.
+// Indexable reports whether a key is valid in a ConfigMap. A workload without a valid key is held
+// by the webhook alone. This concerns custom resources, which no policy holds anyway, and
+// Deployments and StatefulSets with names of 253 characters, which cannot create pods.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 
 // room is how much an index may hold: somewhat less than etcd takes.

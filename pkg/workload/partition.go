@@ -76,8 +76,8 @@ type pausable interface{ resume() }
 // fields are what the kinds have in common. Pointers lead into the object.
 type fields struct {
 	template *corev1.PodTemplateSpec
-	// unknown are the fields of the template that its Go type does not have; nil for a kind
-	// of which kube-apiserver stores no such fields.
+	// unknown points to the unknown fields of the template; nil for built-in kinds, for which
+	// kube-apiserver stores no unknown fields.
 	unknown      *UnknownFields
 	historyLimit **int32
 	// replicas is the size that the owner asks for; nil for the default, and where the

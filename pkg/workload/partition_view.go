@@ -220,7 +220,7 @@ func (v view) setStableTemplate(want object.Object) {
 	setAside(want, v.live)
 }
 
-// setTemplate makes the template of a revision the live one, with its unknown fields.
+// setTemplate copies the template of a revision, unknown fields included, into the spec of want.
 func (v view) setTemplate(want object.Object, revision string) {
 	f := v.of(want).fields()
 	*f.template = *v.history.template(revision)

@@ -23,7 +23,8 @@ func AskAgain(obj object.Object, how planner.AskAgain) []object.Change {
 	return change(obj, want)
 }
 
-// keptTemplate is what is filed of a ControllerRevision: its template with its unknown fields.
+// keptTemplate is the part of a ControllerRevision that a RolloutHistory keeps: the template
+// with its unknown fields.
 type keptTemplate struct {
 	Template any `json:"template"`
 }

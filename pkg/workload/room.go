@@ -26,8 +26,9 @@ var bounds = []bound{
 	{"labels", metav1.Object.GetLabels, 64, "since each write of the workload would take long, and an abort with them"},
 }
 
-// mostKeys is how many annotations, and how many labels, others may write. kube-apiserver's
-// work for a write grows with the number of keys: 12,000 of one byte cost 35 times as much.
+// mostKeys is the maximum number of annotations, and of labels, that are not Weir's. The cost of
+// a write in kube-apiserver grows with the number of keys: a write of an object with 12,000
+// one-byte keys takes 35 times as long.
 const mostKeys = 512
 
 // Crowded says why an update must not be: its annotations leave no room for ours, or
@@ -49,8 +50,8 @@ func Crowded(old, update metav1.Object) string {
 // longestNumber is how many digits a revision may have.
 const longestNumber = 20
 
-// crowd returns the size and the number of keys that others write, but for the number that
-// the native controller notes through the status.
+// crowd returns the total size and the number of the keys that are not Weir's. It ignores the
+// revision number that the native controller writes together with the status.
 func crowd(metadata map[string]string) (size, keys int) {
 	for key, value := range metadata {
 		noted := key == annotationRevision && len(value) <= longestNumber

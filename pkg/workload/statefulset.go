@@ -134,7 +134,8 @@ func keepOrdered(was, s orderedSet, isAnother bool) {
 	}
 }
 
-// StatefulSetLike is a StatefulSet of another group, which has the fields of a native one.
+// StatefulSetLike is a custom resource of kind StatefulSet in another API group that has the
+// fields of apps/v1.
 type StatefulSetLike struct {
 	appsv1.StatefulSet `json:",inline"`
 
@@ -148,7 +149,8 @@ func (s *StatefulSetLike) DeepCopyObject() runtime.Object {
 
 func (s *StatefulSetLike) unknownFields() *UnknownFields { return &s.Unknown }
 
-// nativeOf returns the native part of a StatefulSet of any group but Kruise's.
+// nativeOf returns the apps/v1 fields of a native StatefulSet or a StatefulSetLike. Kruise's
+// StatefulSet has its own type.
 func nativeOf(obj object.Object) *appsv1.StatefulSet {
 	if s, ok := obj.(*StatefulSetLike); ok {
 		return &s.StatefulSet
@@ -156,7 +158,8 @@ func nativeOf(obj object.Object) *appsv1.StatefulSet {
 	return obj.(*appsv1.StatefulSet)
 }
 
-// likeStatefulSet is the subject of a StatefulSetLike.
+// likeStatefulSet implements subject for a StatefulSetLike: as for a native StatefulSet, with
+// unknown fields.
 type likeStatefulSet struct {
 	nativeStatefulSet
 	like *StatefulSetLike

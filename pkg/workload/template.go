@@ -66,10 +66,9 @@ func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 // hashes has the hash of a template by its digest, so that a large one costs no more.
 var hashes = newMemo[string]()
 
-// Digest identifies the template of a Deployment: it is the SHA-256 digest of its encoding
-// without the hash label, in hexadecimal digits, and empty for no template. The short hash
-// of native controllers identifies nothing: another template with the same one is found in
-// a second.
+// Digest returns the SHA-256 digest of a Deployment's template without the hash label, in
+// hexadecimal digits; empty for nil. The digest identifies the template. The short hash of
+// native controllers does not: another template with the same hash is found in a second.
 func Digest(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
@@ -77,8 +76,8 @@ func Digest(t *corev1.PodTemplateSpec) string {
 	return digestOfPods(plain(t))
 }
 
-// digestOfPods identifies a template by all that it has, as kinds with ControllerRevisions
-// do: for those each label makes another revision.
+// digestOfPods returns the digest of a whole template, labels included. Kinds with
+// ControllerRevisions need it: for them any changed label is a new revision.
 func digestOfPods(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""

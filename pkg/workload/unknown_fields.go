@@ -21,16 +21,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// The definition of a custom resource may keep fields that the Go types here do not have,
-// and its controller may start pods by them. Weir therefore keeps these fields of the pod
-// template beside the typed template. Two templates are the same only if the typed templates
-// and the unknown fields are the same.
+// The CustomResourceDefinition of a workload may store pod template fields that
+// corev1.PodTemplateSpec lacks, and its controller may use them to create pods. So Weir keeps
+// these unknown fields beside the typed template. Two templates are equal only if both parts
+// are equal.
 
-// UnknownFields is the canonical JSON of the fields of a pod template that the Go types do
-// not have, nested as in the template; empty if there are none.
+// UnknownFields is the canonical JSON of those fields of a pod template that
+// corev1.PodTemplateSpec lacks, nested as in the template; empty if there are none.
 type UnknownFields string
 
-// keepsUnknownFields is a view of a custom resource.
+// keepsUnknownFields is implemented by the Go types of custom resources.
 type keepsUnknownFields interface{ unknownFields() *UnknownFields }
 
 // unknownIn returns the unknown fields of the template of an object. Objects of apps/v1
@@ -45,8 +45,8 @@ func unknownIn(obj object.Object) UnknownFields {
 // sameUnknown reports whether the templates of two objects have the same unknown fields.
 func sameUnknown(a, b object.Object) bool { return unknownIn(a) == unknownIn(b) }
 
-// FromJSON decodes an object as kube-apiserver does: keys are case-sensitive. A key that
-// occurs twice is an error, since kube-apiserver stores one value of it.
+// FromJSON decodes an object as kube-apiserver does: keys are case-sensitive. A repeated key is an
+// error, because Weir and kube-apiserver might use different values of it.
 func (r Row) FromJSON(data []byte) (object.Object, error) {
 	obj := r.New()
 	repeated, err := kjson.UnmarshalStrict(data, obj, kjson.DisallowDuplicateFields)
@@ -67,7 +67,8 @@ func (r Row) FromJSON(data []byte) (object.Object, error) {
 	return obj, nil
 }
 
-// untagged is the tag of fields that are not in JSON. FromUnstructured takes it for a key.
+// untagged is the JSON tag of fields that are never encoded. FromUnstructured wrongly treats
+// the tag as the key "-".
 const untagged = "-"
 
 // FromContent reads an object from the content of an unstructured one.
@@ -87,7 +88,7 @@ func (r Row) FromContent(content map[string]any) (object.Object, error) {
 	return obj, nil
 }
 
-// Content is the opposite of FromContent: the object with the unknown fields of its template.
+// Content is the inverse of FromContent. The result includes the unknown fields of the template.
 func Content(obj object.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -105,7 +106,7 @@ func Content(obj object.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// Marshal is the opposite of FromJSON.
+// Marshal is the inverse of FromJSON.
 func Marshal(obj object.Object) ([]byte, error) {
 	if unknownIn(obj) == "" {
 		return json.Marshal(obj)
@@ -117,8 +118,8 @@ func Marshal(obj object.Object) ([]byte, error) {
 	return json.Marshal(content)
 }
 
-// withUnknown extends the digest of a typed template by its unknown fields. A template
-// without unknown fields keeps the digest of the typed template.
+// withUnknown returns the digest of a template from the digest of its typed part and its unknown
+// fields. Without unknown fields it returns the digest of the typed part.
 func withUnknown(digest string, unknown UnknownFields) string {
 	if digest == "" || unknown == "" {
 		return digest
@@ -127,7 +128,7 @@ func withUnknown(digest string, unknown UnknownFields) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// unknownOf returns the unknown fields of a template in JSON terms.
+// unknownOf returns the unknown fields of a template that was decoded into maps and slices.
 func unknownOf(template any) UnknownFields {
 	rest := unknownFor(template, reflect.TypeFor[corev1.PodTemplateSpec]())
 	if rest == nil {
@@ -136,8 +137,8 @@ func unknownOf(template any) UnknownFields {
 	return UnknownFields(encode(rest))
 }
 
-// unknownFor returns the part of a JSON value that a Go type has no field for; nil if there
-// is none. Elements of a list keep their index.
+// unknownFor returns the parts of a JSON value for which a Go type has no field; nil if there are
+// none. Elements of a list keep their index: elements without unknown fields are nil.
 func unknownFor(value any, t reflect.Type) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -191,7 +192,8 @@ func unknownElements(elements []any, t reflect.Type) any {
 	return rest
 }
 
-// memberType returns the type of a member of a JSON object that is decoded into a type.
+// memberType returns the Go type of the value of a key in a JSON object that decodes into t.
+// It returns false for an unknown key.
 func memberType(t reflect.Type, key string) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Map:
@@ -219,13 +221,13 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			fields[name] = f.Type
 			continue
 		}
-		maps.Copy(fields, fieldsOf(f.Type)) // all API types name their fields, so that it is embedded
+		maps.Copy(fields, fieldsOf(f.Type)) // a field without a JSON name is embedded
 	}
 	jsonFields.Store(t, fields)
 	return fields
 }
 
-// jsonOf returns a typed template with its unknown fields in JSON terms.
+// jsonOf returns a value whose JSON is that of a typed template with its unknown fields.
 func jsonOf(t *corev1.PodTemplateSpec, unknown UnknownFields) (any, error) {
 	if unknown == "" {
 		return t, nil

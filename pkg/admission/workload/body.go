@@ -31,10 +31,10 @@ const (
 // errBusy is the answer while too much is in flight.
 var errBusy = errors.New("too many admission reviews are under way; try again")
 
-// inFlight counts the bytes of requests that are not answered yet. One address has a
-// part of the room at most, and a namespace half of that: all reviews may come from one
-// kube-apiserver. Where there is none, the body that has been coming for
-// longest gives way, so that slow ones never keep out those of kube-apiserver.
+// inFlight counts the bytes of requests that are not answered yet. One client address may
+// use a quarter of the memory. One namespace may use half of that, because all reviews may come
+// from one kube-apiserver. If there is no room, the request whose body has been arriving the
+// longest is cut off, so that slow clients cannot block kube-apiserver.
 type inFlight struct {
 	sync.Mutex
 	all int64
@@ -46,8 +46,8 @@ type inFlight struct {
 // body is what is read of one request.
 type body struct {
 	from string
-	// head is how the body begins, until the namespace is known. share is the namespace's key
-	// among those of addresses; empty while it is not known.
+	// head is the beginning of the body, kept until the namespace is found in it. share is the
+	// key in inFlight.by under which the namespace's bytes are counted; empty until then.
 	head   []byte
 	share  string
 	of     io.Reader

@@ -6,16 +6,17 @@ package workload
 import "bytes"
 
 const (
-	// mostOfNamespace bounds what is read of the reviews about one namespace from one address.
+	// mostOfNamespace is the maximum number of bytes in flight of reviews from one address
+	// about one namespace.
 	mostOfNamespace = mostOfOne / 2
-	// longestHead is in how much of a review its namespace is looked for. kube-apiserver sends
-	// it before the objects, after names and kinds.
+	// longestHead is how many bytes of a review are searched for its namespace. kube-apiserver
+	// sends the namespace after names and kinds, and before the objects.
 	longestHead = 4 << 10
 )
 
-// notice looks for the namespace of a review in what is read of it. A body in which it is not
-// found has the share of its address only. The bytes before the objects are kube-apiserver's:
-// names of users are after the namespace, and names of objects have no quotes.
+// notice searches the bytes that have been read for the namespace of the review. If it finds none,
+// only the limit of the address applies. Users cannot forge the namespace: kube-apiserver writes
+// the bytes before it, user names follow it, and object names contain no quotes.
 func (b *body) notice(read []byte) {
 	if b.share != "" || len(b.head) >= longestHead {
 		return
@@ -30,7 +31,7 @@ func (b *body) notice(read []byte) {
 	b.head = nil
 }
 
-// assign counts what was read of a body before its share was known.
+// assign sets the share of a body and counts the bytes that were read before.
 func (f *inFlight) assign(b *body, share string) {
 	f.Lock()
 	defer f.Unlock()

@@ -60,8 +60,9 @@ type ReleasePlan struct {
 	// workload held. With BatchPartition nil, the workload is given back but
 	// stays paused. Weir's own.
 	Abort bool
-	// UpdateTemplate is the digest of the template of Revision, which it is compared by.
-	// Revision alone decides in a plan of a version that did not have the digest. Weir's own.
+	// UpdateTemplate is the digest of the template of Revision. Templates are compared by this
+	// digest; Revision is compared only in plans of earlier versions of Weir, which have no
+	// digest. OpenKruise does not have this field.
 	UpdateTemplate string
 	// StableRevision is the revision that the Rollout knows to be stable; empty
 	// where no Rollout has written the plan. Weir's own.
@@ -93,7 +94,8 @@ type BatchReleaseStatus struct {
 	UpdatedReplicas          int32
 	UpdatedReadyReplicas     int32
 	NoNeedUpdateReplicas     *int32
-	// UpdateTemplate is the digest of the template of UpdateRevision. Weir's own.
+	// UpdateTemplate is the digest of the template of UpdateRevision. OpenKruise does not have
+	// this field.
 	UpdateTemplate string
 	// WorkloadUID is the uid of the workload that the plan is carried out on, since a
 	// later workload may have the same name. Weir's own.
@@ -117,8 +119,8 @@ type Drive struct {
 	Least int32
 	// Abort sends every pod back to the stable revision.
 	Abort bool
-	// Revision is the revision that Partition is for, and UpdateTemplate the digest of its
-	// template. With another template, the sizes stay as they are until the Drive is set again.
+	// Revision is the revision that Partition applies to, and UpdateTemplate the digest of its
+	// template. If the workload has another template, sizes stay as they are until a new Drive.
 	Revision       string
 	UpdateTemplate string
 }

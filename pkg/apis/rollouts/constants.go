@@ -263,8 +263,9 @@ const (
 	// AnnotationAskedAgain on a held workload is when Weir last made its native controller
 	// reconcile it, to create a deleted ControllerRevision again.
 	AnnotationAskedAgain = "rollouts.kruise.io/asked-again"
-	// AnnotationDistinctRevision on the pods of an extra Deployment has the name of their
-	// revision, where another template has the same short hash.
+	// AnnotationDistinctRevision is set on the pod template of an extra Deployment if another
+	// template has the same short hash. Its value is the revision name. The annotation changes
+	// the hash, so that the pods of both templates have different labels.
 	AnnotationDistinctRevision = "rollouts.kruise.io/distinct-revision"
 	// AnnotationWantedSpec on a held workload keeps what its owner wrote to fields that the
 	// policies keep, until Weir applies it.

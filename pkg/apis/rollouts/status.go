@@ -120,13 +120,13 @@ type Progress struct {
 	// StableTemplate is a digest of the template of that revision, taken when the
 	// release begins: the object that keeps it may be edited. Weir's own.
 	StableTemplate string
-	// UpdateRevision is the name of the revision being released. It is a short hash that
-	// anybody can collide with, so it is for people and clients only.
+	// UpdateRevision is the name of the revision being released. It is a short
+	// hash. Anybody can make a template with the same hash, so Weir never compares releases by it.
 	UpdateRevision string
 	// UpdateTemplate is the SHA-256 digest of the template being released. The release is
 	// bound to it: another template with the same UpdateRevision is another release. It is
-	// empty in a status of a version that did not have it, until the template is next
-	// observed. Weir's own.
+	// empty in a status of an earlier version of Weir, until the next observation of the template.
+	// OpenKruise does not have this field.
 	UpdateTemplate string
 	// PodTemplateHash is the label value of the update revision's pods.
 	PodTemplateHash string
@@ -198,9 +198,8 @@ type Decision struct {
 	Overrode []string
 }
 
-// IsAbout reports whether the decision is about the release that p is the progress of. A
-// decision or a progress that an earlier version of Weir stored has no digest; the name of
-// the revision decides then.
+// IsAbout reports whether the decision belongs to the release with the progress p. It compares
+// digests, or revision names if an earlier version of Weir stored either without a digest.
 func (d *Decision) IsAbout(p *Progress) bool {
 	if p == nil {
 		return false
@@ -208,12 +207,12 @@ func (d *Decision) IsAbout(p *Progress) bool {
 	return sameTemplate(d.Revision, d.UpdateTemplate, p.UpdateRevision, p.UpdateTemplate)
 }
 
-// SameRelease reports whether both are the progress of releases of one template.
+// SameRelease reports whether p and o are about releases of the same template.
 func (p *Progress) SameRelease(o *Progress) bool {
 	return sameTemplate(p.UpdateRevision, p.UpdateTemplate, o.UpdateRevision, o.UpdateTemplate)
 }
 
-// sameTemplate compares digests where both are known, and names where one is not.
+// sameTemplate compares the digests if both are known, and the names otherwise.
 func sameTemplate(name, digest, otherName, otherDigest string) bool {
 	if digest != "" && otherDigest != "" {
 		return digest == otherDigest

@@ -5,13 +5,14 @@ package rollouts
 
 import "fmt"
 
-// SystemNamespace has what a cluster consists of. Admission that failed there could keep
-// the cluster from starting.
+// SystemNamespace has the components of the cluster. A failing admission webhook there could
+// prevent the cluster from starting.
 const SystemNamespace = "kube-system"
 
-// Unheld returns why no workload of a namespace is held; empty if workloads there are
-// held. The namespaceSelectors of artifacts/base and artifacts/policies exclude the same
-// namespaces. own is the namespace of Weir, whose workloads must start while Weir is down.
+// Unheld returns the reason why Weir holds no workload of a namespace; empty if Weir holds
+// workloads there. The namespaceSelectors in artifacts/base and artifacts/policies exclude the
+// same namespaces. The parameter own is Weir's namespace, whose workloads must start while
+// Weir is down.
 func Unheld(namespace, own string) string {
 	if namespace == "" || namespace != SystemNamespace && namespace != own {
 		return ""

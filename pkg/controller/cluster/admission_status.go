@@ -109,9 +109,9 @@ func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Sour
 	}))
 }
 
-// Missing returns which part of admission is missing for a workload of a resource in a
-// namespace; empty if all parts are there, or if there is no such resource. Unlisted is
-// why the policies do not know the workload; empty if they know it.
+// Missing returns the reason why admission does not hold a workload; empty if it does, or if the
+// resource does not exist. The parameter unlisted is the reason why rollouts-index lacks the
+// workload, so that no policy holds it; empty if the index has the workload.
 func (d AdmissionStatus) Missing(ctx context.Context, namespace string, resource schema.GroupResource, unlisted string) (string, error) {
 	if why := rollouts.Unheld(namespace, d.Namespace); why != "" {
 		return why, nil

@@ -69,7 +69,7 @@ func whyUnlisted(ctx context.Context, s Reader, e *Entry) (string, error) {
 	case e.Key == "" || e.Right:
 		return "", nil
 	case !workload.Indexable(e.Key):
-		return "its kind, group and name are together too long for an entry of the ConfigMap " + rollouts.IndexName + "; give the workload a shorter name", nil
+		return "its kind, group and name together exceed the length of a key in the ConfigMap " + rollouts.IndexName + ", so that no policy holds it; give the workload a shorter name", nil
 	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}

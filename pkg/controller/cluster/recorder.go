@@ -14,27 +14,30 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxRepeated bounds how many events are remembered. It is a size of client-go's correlator.
+// maxRepeated is the number of different events that are remembered. client-go's event
+// correlator uses the same size.
 const maxRepeated = 4096
 
-// repeatedKey identifies an event that is announced again.
+// repeatedKey has the fields in which repetitions of an event agree.
 type repeatedKey struct {
 	uid                types.UID
 	kind, reason, note string
 }
 
 // aggregating is an EventRecorder that lets client-go count repeated events as one series.
-// client-go compares what an event refers to, resource version included, and no note. A tool
-// that undoes Weir's writes every second makes a new version of the Rollout each time, so that
-// it would make an Event each second. Events that differ in their note stay apart.
+// client-go compares the object reference of events, resource version included, and ignores
+// the note. Scenario: a tool undoes Weir's writes every second. Each time the Rollout has a new
+// resource version, so client-go would create an Event each second. aggregating passes the
+// reference of the first equal event instead. Events with different notes stay separate.
 type aggregating struct {
 	events.EventRecorder
 	scheme *runtime.Scheme
-	// first has what the first of several equal events referred to.
+	// first has the object reference of the first of several equal events.
 	first *lru.Cache
 }
 
-// AggregateEvents returns a recorder that counts events with the same note as one series.
+// AggregateEvents returns a recorder that counts events of one object with the same type,
+// reason and note as one series.
 func AggregateEvents(to events.EventRecorder, scheme *runtime.Scheme) events.EventRecorder {
 	return &aggregating{EventRecorder: to, scheme: scheme, first: lru.New(maxRepeated)}
 }

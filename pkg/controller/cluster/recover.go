@@ -14,20 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// recovered returns what compute returns, or nothing if compute panics. All code that looks
-// at a single object outside of a pass runs in it: indexes, watches, and the order of the
-// queue. Nothing recovers there, so a panic would end the process, and again after each
-// start, because the object is still stored. In a pass controller-runtime recovers.
+// recovered returns the result of compute, or the zero value if compute panics. All code that
+// handles a single object outside of a pass runs in recovered: index functions, watch handlers,
+// and the order of the queue. controller-runtime recovers panics only in a pass. Elsewhere one
+// malformed stored object would end the process, and end it again after each restart.
 func recovered[T any](doing string, of any, compute func() T) (out T) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			utilruntime.HandleError(fmt.Errorf("%s of %s: recovered from a panic, please report it: %v\n%s", doing, described(of), cause, debug.Stack()))
+			utilruntime.HandleError(fmt.Errorf("%s of %s: recovered from a panic; the object is skipped; please report this bug: %v\n%s", doing, described(of), cause, debug.Stack()))
 		}
 	}()
 	return compute()
 }
 
-// described names an object in a log.
+// described returns the type, namespace and name of an object, for a log.
 func described(of any) string {
 	if o, ok := of.(client.Object); ok {
 		return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
@@ -35,7 +35,8 @@ func described(of any) string {
 	return fmt.Sprint(of)
 }
 
-// EnqueueMapped wakes the requests that a function returns for an object.
+// EnqueueMapped returns a handler that enqueues the requests of an object, and recovers if the
+// function panics.
 func EnqueueMapped(requests handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { //nolint:forbidigo // recovered
 		return recovered("finding the requests", o, func() []reconcile.Request { return requests(ctx, o) })

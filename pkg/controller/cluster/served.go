@@ -14,17 +14,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// errServedByOthers stops what depends on the absence of Rollouts.
-var errServedByOthers = errors.New("the API of Rollouts is served by CustomResourceDefinitions and not by Weir, so that no Rollout " +
-	"can be said to be gone; let the APIServices lead to Weir, or stop the controllers")
+// errServedByOthers stops a pass that would act because a Rollout seems to be deleted.
+var errServedByOthers = errors.New("rollouts.kruise.io/v1beta1 is served by CustomResourceDefinitions instead of Weir, so the controllers cannot tell whether a Rollout " +
+	"was deleted; point the APIServices of rollouts.kruise.io at the Service weir-apiserver again, or stop the controllers")
 
-// VerifyServedByWeir returns an error if others serve the API of Rollouts. While
-// CustomResourceDefinitions serve the API, every Rollout of Weir seems to be deleted: a
-// controller that gave workloads back then would release what nobody approved.
+// VerifyServedByWeir returns an error if another server serves the API of Rollouts. While
+// CustomResourceDefinitions serve the API, every Rollout that Weir stores seems to be
+// deleted. A controller that gave workloads back then would release unapproved templates.
 func VerifyServedByWeir(api discovery.ServerResourcesInterface) error {
 	served, err := api.ServerResourcesForGroupVersion(v1beta1.SchemeGroupVersion.String())
 	if err != nil {
-		return fmt.Errorf("asking who serves the API of Rollouts: %w", err)
+		return fmt.Errorf("discovering which server serves rollouts.kruise.io/v1beta1: %w", err)
 	}
 	// A CustomResourceDefinition has no such subresource.
 	if !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "rollouts/promote" }) {

@@ -31,7 +31,7 @@ type Reader struct {
 	Indexes client.Reader
 	// WriteTracker has the versions that the caches must show; nil to not wait for them.
 	WriteTracker *WriteTracker
-	// API says which resources are served.
+	// API discovers which resources the cluster serves.
 	API discovery.ServerResourcesInterface
 }
 

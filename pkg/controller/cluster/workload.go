@@ -195,7 +195,7 @@ func (s Reader) Named(ctx context.Context, w *Workload, counts func(client.Objec
 	if found, err := namedIn(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
 		return found, err
 	}
-	// Before and after, since the API may change hands meanwhile.
+	// Verify before and after the reads: CRDs may take over the API in between.
 	if err := VerifyServedByWeir(s.API); err != nil {
 		return false, err
 	}

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// backoff delays a request that fails, each time for longer, but not beyond the time at
-// which its pass wanted to look again anyway. controller-runtime ignores the RequeueAfter of
-// a pass that returns an error, so a pause of a second would end up to 15 s late.
+// backoff is an exponential rate limiter whose delay never exceeds the planned wake-up of the
+// failed pass. controller-runtime ignores RequeueAfter if a pass returns an error, so without
+// the bound a pause of a second could end 15 s late.
 type backoff struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 	mu sync.Mutex
-	// due is what noLater said since the request failed last.
+	// due is the planned wake-up of each request, as set by noLater since the last failure.
 	due map[reconcile.Request]time.Duration
 }
 
@@ -29,8 +29,8 @@ func newBackoff() *backoff {
 	}
 }
 
-// NoLater returns the function of a controller by which a pass says, before it returns an
-// error, that its next pass is due after that time.
+// NoLater returns the function that bounds the backoff of a request. A pass calls it with the time
+// until its planned wake-up before the pass returns an error.
 func NoLater(o controller.Options) func(reconcile.Request, time.Duration) {
 	b, _ := o.RateLimiter.(*backoff)
 	return b.noLater

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/turns"
 )
 
-// line has requests that wait, by namespace.
+// line is a round-robin queue of reconcile requests, in which namespaces take turns.
 type line = turns.Line[string, reconcile.Request]
 
 // Rests reports whether nothing is under way of what a request is about.

@@ -13,25 +13,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/turns"
 )
 
-// Target is what is asked to work on an item, and may not answer.
+// Target is what an item sends queries to: a Service, a MetricSource or a Job. It may never answer.
 type Target struct {
 	Namespace, Name string
-	// Most is how many items ask it at once while it answers.
+	// Most is the number of concurrent queries to the target while it answers.
 	Most int
 }
 
-// Limits bound what is worked on at once: in all, and of one namespace.
+// Limits are the maximum numbers of items in progress: in all, and per namespace.
 type Limits struct{ All, Namespace int }
 
-// Targets is a queue of items that ask targets. Namespaces have turns, and within a namespace
-// its targets have. A namespace works on few items at once, so that waiting for its targets
-// takes few places, and a target that did not answer is asked by one item at a time.
+// Targets is a work queue of items that query targets. Namespaces take turns, and so do the
+// targets of one namespace. The number of items in progress is limited per namespace, so that
+// slow targets of one namespace block few workers. A target that did not answer its last query
+// is silent: only one item at a time queries it.
 type Targets[T comparable] struct {
 	workqueue.TypedDelayingInterface[T]
 	order *targets[T]
 }
 
-// NewTargets returns a queue. When an item is added, of returns the target that it asks.
+// NewTargets returns a queue. The function of returns the target of an item; the queue calls
+// it when the item is added.
 func NewTargets[T comparable](c clock.WithTicker, limits Limits, of func(T) Target) *Targets[T] {
 	o := &targets[T]{
 		limits: limits, of: of, waiting: map[string]*turns.Line[string, T]{}, targets: map[string]map[string]Target{},
@@ -48,7 +50,7 @@ func (q *Targets[T]) Done(item T) {
 	q.TypedDelayingInterface.Done(item)
 }
 
-// Heard notes whether the target of an item that is worked on has answered.
+// Heard records whether the target of an item in progress has answered.
 func (q *Targets[T]) Heard(item T, answered bool) { q.order.heard(item, answered) }
 
 // maxSilent bounds how many silent targets are remembered.
@@ -59,12 +61,12 @@ type targets[T comparable] struct {
 	mu     sync.Mutex
 	limits Limits
 	of     func(T) Target
-	// waiting are the items of each namespace, by the name of their target, and namespaces are
-	// those of which something waits, the next one first.
+	// waiting has the waiting items of each namespace, by the name of their target. namespaces
+	// has the namespaces with waiting items; the first has the next turn.
 	waiting    map[string]*turns.Line[string, T]
 	namespaces []string
 	targets    map[string]map[string]Target
-	// taken are the targets of the items that are worked on.
+	// taken has the target of each item in progress.
 	taken   map[T]Target
 	working map[string]int
 	asked   map[Target]int
@@ -76,7 +78,7 @@ func (o *targets[T]) Touch(T) {}
 
 // Push implements workqueue.Queue.
 func (o *targets[T]) Push(item T) {
-	target := o.of(item) // without the lock: it may take others
+	target := o.of(item) // before taking the lock, because of may take other locks
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := o.waiting[target.Namespace]
@@ -89,7 +91,8 @@ func (o *targets[T]) Push(item T) {
 	o.targets[target.Namespace][target.Name] = target
 }
 
-// Len implements workqueue.Queue. It is above zero if an item can be taken now.
+// Len implements workqueue.Queue. It returns the number of namespaces from which Pop can take
+// an item now.
 func (o *targets[T]) Len() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,12 +116,13 @@ func (o *targets[T]) Pop() (item T) {
 			}
 		}
 	}
-	// Since Len was asked, a target has become silent.
+	// A target has become silent after the call of Len. The workqueue must get an item, so
+	// ignore the limits.
 	item, _ = o.take(o.namespaces[0], anything)
 	return item
 }
 
-// take takes the next item of a namespace, which has its next turn after the others.
+// take removes and returns the next item of a namespace, and moves the namespace to the end.
 func (o *targets[T]) take(namespace string, may func(name string) bool) (item T, found bool) {
 	line := o.waiting[namespace]
 	var name string
@@ -146,14 +150,14 @@ func (o *targets[T]) take(namespace string, may func(name string) bool) (item T,
 	return item, true
 }
 
-// hasPlace reports whether a namespace may work on one more item. When half of all places are
-// taken, the others are for namespaces that have none.
+// hasPlace reports whether one more item of a namespace may be in progress. Once half of all places
+// are taken, the rest is reserved for namespaces without an item in progress.
 func (o *targets[T]) hasPlace(namespace string) bool {
 	has := o.working[namespace]
 	return has == 0 || has < o.limits.Namespace && len(o.taken) < o.limits.All/2
 }
 
-// mayAsk reports whether one more item may ask a target of a namespace.
+// mayAsk returns a function that reports whether one more item may query a target of a namespace.
 func (o *targets[T]) mayAsk(namespace string) func(name string) bool {
 	return func(name string) bool {
 		target := o.targets[namespace][name]

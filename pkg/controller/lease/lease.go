@@ -26,8 +26,8 @@ import (
 // ErrStale refuses a write.
 var ErrStale = errors.New("the lease was not renewed in time, so another replica may lead")
 
-// ErrLost ends controllers that led, and did not renew the lease in time.
-var ErrLost = errors.New("the lease was not renewed in time")
+// ErrLost is the error of controllers that were the leader and did not renew the lease in time.
+var ErrLost = errors.New("the leader election lease weir-controller was not renewed in time")
 
 // Lease is the lock of a leader election that remembers when this process last
 // renewed it.
@@ -124,9 +124,9 @@ func (l *Lease) behindFence(ctx context.Context, take func() error) func() error
 	}
 }
 
-// Lost returns the error with which controllers ended that nobody told to end, as ErrLost if
-// they have led. An election that could not renew the lease in time tries to give it back, so
-// that it may not be held any more.
+// Lost wraps the error of controllers that ended although their context had not. It wraps the
+// error in ErrLost if this process has ever held the lease. It does not ask whether the lease
+// is held now: an election that fails to renew the lease tries to release it.
 func (l *Lease) Lost(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -99,8 +99,8 @@ func Names() []string {
 	return names
 }
 
-// setup adds the controllers to the manager. The function that it returns, always, forgets
-// what metrics are collected from.
+// setup adds the controllers to the manager. The returned function is never nil. It unregisters
+// the metrics collector, so that setup can run again in this process.
 func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ error) {
 	forget = func() {}
 	s := shared{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
@@ -122,7 +122,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 	}
 	api, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return forget, fmt.Errorf("making a client of discovery: %w", err)
+		return forget, fmt.Errorf("creating the discovery client: %w", err)
 	}
 	reader := cluster.Reader{
 		API:    api,

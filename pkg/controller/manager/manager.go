@@ -42,15 +42,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Run runs the controllers until the context ends, or the lease is lost, which is
-// lease.ErrLost. A new leader raises the fence, if there is one. Run may be called again in
-// the same process: nothing of the run before can write any more, since its lease is stale.
+// Run runs the controllers until the context ends. If the lease is lost, Run returns
+// lease.ErrLost. A new leader raises the fence, if there is one. Run may be called again in the
+// same process: goroutines of the earlier run cannot write, because their lease is stale.
 func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &warnings{}
-	// The server's priority and fairness decides who waits, not the client.
+	// Disable client-side rate limiting: the server's priority and fairness limits requests.
 	config.QPS = -1
 	config.Wrap(plainly)
 	held, err := guardByLease(ctx, config, o, fence)
@@ -124,7 +124,7 @@ func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager
 		RenewDeadline:                       &renewDeadline,
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
-		// The same controllers may have run before in this process.
+		// An earlier Run in this process may have used the same controller names.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},

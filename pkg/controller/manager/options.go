@@ -63,7 +63,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.HistoryLimit, "history-limit", o.HistoryLimit, "how many histories of releases are kept for each Rollout, at least 1")
 	f.DurationVar(&o.HistoryAge, "history-age", o.HistoryAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
 	f.StringVar(&o.PodsCheck, "pods-check", o.PodsCheck, "what is done while new pods crash and the plan has no analysis: wait, so that no time ends the pause of a step; report, by an event; or off")
-	f.StringSliceVar(&o.SourceHosts, "source-hosts", o.SourceHosts, "hosts that MetricSources may name, such as *.monitoring.svc; none means all but this machine, link-local addresses and kube-apiserver; a Service that is named word for word, such as tickets.shop.svc, may have endpoints that are no pods")
+	f.StringSliceVar(&o.SourceHosts, "source-hosts", o.SourceHosts, "hosts that MetricSources may name, such as *.monitoring.svc; none means all but this machine, link-local addresses and kube-apiserver; http checks ask a Service that is listed without a pattern, such as tickets.shop.svc, also at endpoints that are not pods")
 	f.StringVar(&o.PodLabels, "pod-batch-labels", o.PodLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
 }
 

@@ -107,8 +107,8 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if err != nil {
 		return nil, err
 	}
-	// Readers of a Rollout may not read what its Services answer. So the body is not
-	// repeated, and neither is the error of the expression, which may have a part of it.
+	// Users who can read a Rollout may not be allowed to call its Services. So the message contains
+	// neither the body of the response nor the error of the expression, which may quote the body.
 	says := fmt.Sprintf("%s answers %d", check.HTTP.Service, answer.Code)
 	good, err := pass.Of(answer.Code, answer.Body)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // requestTimeout is how long one request to kube-apiserver may take. Without it a request that
-// is never answered would hold the place of a question for ever.
+// is never answered would block a worker forever.
 const requestTimeout = 10 * time.Second
 
 // boundedReader reads with a timeout for each request.

@@ -79,8 +79,8 @@ type Measures struct {
 	releases map[types.NamespacedName]*release
 	// queue has the checks of releases, and tries those that are tried before a release.
 	queue, tries *fair.Targets[task]
-	// targets are what the checks ask, as fair.Target by task. The queues read them while they
-	// are locked, so it must not be mu that guards them.
+	// targets maps each task to the fair.Target of its check. mu must not guard it: the queues
+	// read it under their own locks, while holders of mu may be adding to the queues.
 	targets sync.Map
 }
 
@@ -102,7 +102,8 @@ type series struct {
 	measured planner.Measured
 	// row has the requests of this release; nil until one was found.
 	row *metric.Row
-	// asked reports whether something was asked in this turn.
+	// asked reports whether this pass has sent a query, so that its fault says whether the
+	// target answers.
 	asked bool
 }
 
@@ -114,35 +115,37 @@ func New(sources Sources, c clock.WithTicker, wake chan<- event.GenericEvent) *M
 	return m
 }
 
-// A question may wait for an answer that never comes, up to the timeouts of its source. So each
-// namespace has a few places of its own, and there are so many in all that it takes more than
-// a hundred namespaces of silent targets until another one waits. What a place costs while it
-// waits is a connection. A source bounds the questions to it by itself.
+// A query may wait for an answer until the timeout of its source. So the number of concurrent
+// queries per namespace is small, and the total is large: other namespaces wait only if targets
+// in more than a hundred namespaces do not answer. A waiting query costs one connection. Each
+// source additionally limits the queries that it gets.
 var (
 	questions = fair.Limits{All: 256, Namespace: 4}
-	// tries are few, because each asks about a day.
+	// tries are few, because each queries the data of a whole day.
 	tries = fair.Limits{All: 2, Namespace: 1}
 )
 
 const (
-	// mostOfService is how many questions a Service is asked at once, and mostOfOther another
-	// target that answers: one place of the namespace is left for the other targets.
+	// mostOfService is the number of concurrent queries to a Service, and mostOfOther to another
+	// target, while they answer. mostOfOther leaves one place of the namespace for other targets.
 	mostOfService = 1
 	mostOfOther   = 3
-	// What cannot be tried, or measures nothing, is tried again, less and less often.
+	// A check that cannot be tried, or finds no data, is tried again after tryAgain, and then
+	// less and less often.
 	tryAgain = time.Hour
 	tryLess  = 10
 )
 
-// targetOf returns what a check asks.
+// targetOf returns the target that the check of a task queries.
 func (m *Measures) targetOf(t task) fair.Target {
 	if target, ok := m.targets.Load(t); ok {
 		return target.(fair.Target)
 	}
-	return fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther} // nobody asks any more
+	return fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther} // the check was removed
 }
 
-// aims notes what a check asks: a check that uses another one is known when that was read.
+// aims records the target of a check. The target of a check with use is known only after the
+// check that it uses was read.
 func (m *Measures) aims(t task, c rollouts.Check) {
 	target := fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther}
 	switch {
@@ -284,7 +287,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 		m.targets.Delete(t)
 		return true // nobody asks any more
 	case m.queueOf(s.question) != queue:
-		return true // it waits in the other queue
+		return true // the check has moved to the other queue
 	}
 	news, again := measure(ctx, subject, s)
 	if s.asked {
@@ -303,7 +306,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 	return true
 }
 
-// lookUp returns a copy of what was measured for a check; nil if nobody asks about it.
+// lookUp returns a copy of the series of a check; nil if the check is no longer needed.
 func (m *Measures) lookUp(t task) (Subject, *series) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,7 +319,7 @@ func (m *Measures) lookUp(t task) (Subject, *series) {
 	return of.subject, &s
 }
 
-// try measures a check on the past.
+// try evaluates a check on data of the last day, before a release uses the check.
 func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
 	news, again = m.measure(ctx, subject, s)
 	if s.measured.Data.Fault.Why != "" {

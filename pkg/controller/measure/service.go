@@ -76,7 +76,7 @@ func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPChe
 const (
 	// maxSlices is how many EndpointSlices of a Service are read.
 	maxSlices = 10
-	// maxPods is how many endpoints are looked at to find one that is a pod.
+	// maxPods is how many endpoints are examined to find one that is a running pod.
 	maxPods = 100
 )
 
@@ -86,12 +86,12 @@ type endpoint struct {
 	pod string
 }
 
-// endpoint returns an endpoint of a port of a Service that is ready, and another one in each
-// turn. The endpoint is a pod of the namespace that runs at the address, because users write
-// EndpointSlices: an address from there alone would have Weir ask what the namespace's network
-// policies hide from its users. The addresses in the status of a pod are written by its kubelet.
-// The pod must be running, because the address of a pod that has ended may be another's by now.
-// An administrator who names the Service in --source-hosts allows other endpoints.
+// endpoint returns a ready endpoint of a port of a Service, and moves on to the next one after
+// each turn. Users can write EndpointSlices, so an address from a slice alone could make Weir
+// connect to servers that network policies hide from these users. So the endpoint must be a
+// pod of the namespace whose status, which only kubelet writes, has the address. The pod must
+// be running, because another pod may have got the address of a pod that has ended. An
+// administrator can allow other endpoints of a Service with --source-hosts.
 func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window time.Time) (netip.AddrPort, error) {
 	ready, err := c.endpoints(ctx, service, port)
 	switch {
@@ -115,7 +115,7 @@ func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, po
 		service.Name, service.Namespace, hostOf(service.Namespace, service.Name))
 }
 
-// runsAt reports whether a pod runs at an address.
+// runsAt reports whether a pod is running and has the address in its status.
 func (c *Cluster) runsAt(ctx context.Context, key types.NamespacedName, ip netip.Addr) (bool, error) {
 	if key.Name == "" {
 		return false, nil
@@ -160,8 +160,8 @@ func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, p
 	return slices.Compact(ready), nil
 }
 
-// podOf returns the name of the pod of a namespace that a reference names; empty if it names
-// something else.
+// podOf returns the name in a reference to a pod of the namespace; empty if the reference is to
+// another kind or namespace.
 func podOf(ref *corev1.ObjectReference, namespace string) string {
 	if ref == nil || ref.Kind != "Pod" || ref.Namespace != "" && ref.Namespace != namespace {
 		return ""
@@ -186,8 +186,8 @@ func addresses(texts []string, port int32) (all []netip.AddrPort) {
 	return all
 }
 
-// servers are the addresses of kube-apiserver, which nobody asks through Weir. Each connection
-// reads them, so reading them never waits for a request.
+// servers caches the addresses of kube-apiserver, to which checks must not connect. Each new
+// connection reads the cache, so reading never waits for a lookup.
 type servers struct {
 	lookups singleflight.Group
 	known   atomic.Pointer[knownServers]
@@ -201,7 +201,7 @@ type knownServers struct {
 // serversAge is how long they are believed.
 const serversAge = time.Minute
 
-// knownServers returns the addresses of kube-apiserver as they were looked up last.
+// knownServers returns the cached addresses of kube-apiserver.
 func (c *Cluster) knownServers() []netip.AddrPort {
 	if known := c.servers.known.Load(); known != nil {
 		return known.addresses
@@ -209,8 +209,8 @@ func (c *Cluster) knownServers() []netip.AddrPort {
 	return nil
 }
 
-// lookUpServers looks up the addresses of kube-apiserver. Nobody is asked before they are
-// known. All who need them meanwhile wait for one lookup.
+// lookUpServers refreshes the cached addresses of kube-apiserver if they are too old. It must
+// succeed before any query. Concurrent callers share one lookup.
 func (c *Cluster) lookUpServers(ctx context.Context) error {
 	if known := c.servers.known.Load(); known != nil && c.Clock.Now().Before(known.until) {
 		return nil
@@ -230,7 +230,8 @@ func (c *Cluster) lookUpServers(ctx context.Context) error {
 	}
 }
 
-// readServers reads the addresses of kube-apiserver, by its endpoints and by its Service.
+// readServers reads the addresses of kube-apiserver: those of its endpoints and the cluster
+// IPs of its Service.
 func (c *Cluster) readServers(ctx context.Context) ([]netip.AddrPort, error) {
 	name := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 	var service corev1.Service

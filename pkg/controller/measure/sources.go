@@ -39,7 +39,8 @@ type Cluster struct {
 	Clock        clock.PassiveClock
 
 	servers servers
-	// renewals read what a source needs: those who need the same source wait, and no others.
+	// renewals read a source's configuration and Secret. Only callers that need the same
+	// source wait for the read.
 	renewals singleflight.Group
 	mu       sync.Mutex
 	clients  map[string]*known
@@ -132,7 +133,7 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		if err != nil {
 			return nil, err
 		}
-		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // its tokens are for later questions, too
+		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
 	})
 	select {
 	case result := <-renewal:
@@ -145,8 +146,8 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 	}
 }
 
-// made returns the client of a version of a source; nil if there is none, or if its Secret must
-// be read again.
+// made returns the cached client of a version of a source; nil if there is none, or if its
+// Secret must be read again.
 func (c *Cluster) made(name, version string) *source.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +157,8 @@ func (c *Cluster) made(name, version string) *source.Client {
 	return nil
 }
 
-// renew keeps the client of a source if the source and its Secret are the same, and replaces
-// it otherwise.
+// renew returns the cached client of a source if the source and its Secret are unchanged, and
+// replaces the client otherwise.
 func (c *Cluster) renew(name string, now known, config source.Config) (*source.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

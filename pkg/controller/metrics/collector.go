@@ -73,8 +73,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// gauge replaces in labels what is not UTF-8: prometheus panics about it, in a goroutine of
-// a scrape where nothing recovers.
+// gauge replaces invalid UTF-8 in labels. Prometheus panics on invalid UTF-8, and the panic would
+// end the process, because no code recovers in the goroutine of a scrape.
 func gauge(of *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	for i, label := range labels {
 		labels[i] = strings.ToValidUTF8(label, "?")

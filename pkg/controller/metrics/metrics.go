@@ -28,8 +28,8 @@ type Metrics struct {
 	evidence      *prometheus.GaugeVec
 }
 
-// New registers them. Those that are registered already are used again: counters go on, and
-// what is measured of Rollouts starts empty.
+// New registers the metrics. If they are registered already, because the controllers ran before
+// in this process, New reuses them: counters continue, and metrics of single Rollouts are reset.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		stepDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -64,7 +64,8 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// register registers a collector, or replaces it with the same one that is registered.
+// register registers the collector *c. If an equal collector is already registered, register
+// sets *c to that one.
 func register[C prometheus.Collector](registry prometheus.Registerer, c *C) error {
 	err := registry.Register(*c)
 	before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err)

@@ -37,8 +37,8 @@ type Decision[S any] struct {
 	// First are records that Status rests on, to be stored before it. Beside and Follow go by
 	// them, too.
 	First []planner.Action
-	// FirstEvents are announced if First is stored. If it is denied, the next pass finds the
-	// same, and would announce it again.
+	// FirstEvents are announced only if First is stored. If the write is denied, each later pass
+	// would find the same facts and announce the events again.
 	FirstEvents []planner.Event
 	// Beside are actions that do not wait for Actions, nor these for them.
 	Beside []planner.Action
@@ -77,8 +77,8 @@ type Steps[O, S any] struct {
 	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
 	// Again is how soon to look again whatever was decided; zero where a watch tells.
 	Again func(*O) time.Duration
-	// NoLater bounds the backoff of a pass that fails by the time at which it would have looked
-	// again; nil where the queue has no bound.
+	// NoLater limits the backoff of a failed pass to the time until its planned wake-up; nil if
+	// the queue does not support that.
 	NoLater func(reconcile.Request, time.Duration)
 	// Values are keys and values for each line of the log.
 	Values func(Decision[S]) []any

@@ -37,8 +37,9 @@ func (s Steps[O, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: Sooner(d.Wake, s.Again(o))}, nil
 }
 
-// Result is when to look again after a pass that ended so. It returns each error that is not
-// a reason to observe again: controller-runtime counts it, logs it and backs off.
+// Result converts the error of a pass to the result for controller-runtime. It returns all errors
+// except those that only require a new observation, such as conflicts: controller-runtime
+// counts and logs a returned error, and backs off.
 func Result(err error) (ctrl.Result, error) {
 	switch {
 	case cluster.Behind(err):

@@ -41,7 +41,7 @@ type Reconciler struct {
 	network         *cluster.Network
 	turns           cluster.Turns
 	kinds           cluster.Kinds
-	// noLater is that of the queue.
+	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string

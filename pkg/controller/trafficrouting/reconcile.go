@@ -28,7 +28,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
-	// noLater is that of the queue.
+	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string

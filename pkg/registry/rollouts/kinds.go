@@ -142,8 +142,8 @@ func driver(b *rollouts.BatchRelease, r *rollouts.Rollout) string {
 	return ""
 }
 
-// copiesOf are the copies in a history. The revision that was stable has a template of the
-// workload, and whoever may get the workload may see it.
+// copiesOf returns the copies in a RolloutHistory. The template in spec.stable counts as a copy of
+// the workload, so users who may get the workload may see it.
 func copiesOf(h *rollouts.RolloutHistory) (all []plain.Copy) {
 	add := func(of schema.GroupResource, name string, info *rollouts.ObjectInfo) {
 		if info != nil && len(info.Data.Raw) > 0 {

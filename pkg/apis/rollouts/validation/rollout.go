@@ -38,7 +38,7 @@ type Options struct {
 	// change the number of steps of a release under way, may give a weight of
 	// 0, and keeps the style in an annotation.
 	Version string
-	// OwnNamespace is the namespace of Weir, in which no Rollout is created.
+	// OwnNamespace is the namespace of Weir. Rollouts in it are refused.
 	OwnNamespace string
 }
 

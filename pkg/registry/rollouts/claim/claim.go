@@ -29,13 +29,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// pendingPeriod is how long a claim counts while its owner is not stored. It only bounds how
-// long a crash blocks a workload: a write that is later than that fails, because it compares
-// the revision of the claim that it took.
+// pendingPeriod is how long a claim is valid although its owner is not stored yet. It only limits
+// how long a crash blocks a workload. It does not need to be safe for slow requests: a later
+// write fails, because it compares the revision of the claim.
 const pendingPeriod = time.Minute
 
-// annotationAttempt distinguishes two acquisitions by the same owner in the same second. Each
-// acquisition must change the record, and with it the revision of the claim.
+// annotationAttempt has a random value, so that two acquisitions by the same owner in the same
+// second differ. Each acquisition must change the stored claim, and with it the claim's revision.
 const annotationAttempt = "attempt"
 
 // attempts bounds how often a race is entered again; losing one means that
@@ -68,8 +68,9 @@ type Claims struct {
 }
 
 // Acquire claims the workload for the owner. A second owner is refused with a conflict that
-// names the first. A claim that the owner has already is written again, so that nobody takes
-// it over who read it before. The context remembers the revision that the claim has then.
+// names the first. Acquire writes even a claim that the owner already holds, so that another
+// request that read the old claim cannot take it over. The new revision is recorded in the
+// Held of the context.
 func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	key := keyOf(owner.Namespace, ref)
 	for range attempts {
@@ -105,9 +106,9 @@ func (c *Claims) Check(ctx context.Context, owner Owner, ref *rollouts.ObjectRef
 	return c.judge(ctx, held, owner, ref)
 }
 
-// Release deletes the claim of the owner, unless the owner is stored and names the workload.
-// It deletes the claim that it read: if another request of the same owner has written the
-// claim since, the claim belongs to that request.
+// Release deletes the claim of the owner, unless the stored owner names the workload. It deletes
+// the claim only at the revision that it read: if another request of the same owner has written
+// the claim since, that request holds it.
 func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	key := keyOf(owner.Namespace, ref)
 	held := &metav1.PartialObjectMetadata{}
@@ -132,8 +133,8 @@ func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 	return fmt.Errorf("releasing the claim of %s: %w", describe(ref), err)
 }
 
-// replace writes the owner's own claim again, or takes over a claim that does not count any
-// more. retry reports whether the claim is gone or has changed meanwhile.
+// replace writes the owner's own claim again, or takes over a claim that is no longer valid. retry
+// reports whether the claim was deleted or changed in between, so that the caller must try again.
 func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
 	held := &metav1.PartialObjectMetadata{}
 	err = c.Storage.Get(ctx, key, storage.GetOptions{}, held)

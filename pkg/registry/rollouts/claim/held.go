@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Held is the claim that a request has taken, for the storage that writes the Rollout. The
-// write of the Rollout compares the revision of the claim, and raises it, in one transaction:
-// of two requests that both believe that they have a claim, the second one fails.
+// Held is the claim that a request has acquired. The storage of Rollouts reads it: the transaction
+// that writes the Rollout compares the revision of the claim and raises it. So if two requests
+// both believe that they hold the claim, the second write fails.
 type Held struct {
 	// Key of the claim; empty while the request has none.
 	Key string
-	// Revision that the claim had when it was taken.
+	// Revision of the claim right after this request wrote it.
 	Revision int64
 }
 
@@ -32,7 +32,7 @@ func WithHeld(ctx context.Context) (context.Context, *Held) {
 	return context.WithValue(ctx, heldKey{}, h), h
 }
 
-// HeldIn returns where the claim of a request is remembered; nil if the request takes none.
+// HeldIn returns the Held of a request; nil if the request does not claim a workload.
 func HeldIn(ctx context.Context) *Held {
 	h, _ := ctx.Value(heldKey{}).(*Held)
 	return h

@@ -21,19 +21,19 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// A Copy in an object is what another object had when the copy was made. It may have what
-// only readers of that object may see, such as values of environment variables. So a copy is
-// left out of every answer to a user who may not get the object that it is of: of reads,
-// lists and watches, and of the answers to writes.
+// Copy is a part of an object that was copied from another object, the original. It may
+// contain secrets of the original, such as values of environment variables. So each response
+// (to reads, lists, watches and writes) omits the copies whose originals the user may not get.
 type Copy struct {
-	// Of is the resource of the object, and Name its name.
+	// Of is the resource of the original, and Name its name.
 	Of   schema.GroupResource
 	Name string
-	// Drop takes the copy out.
+	// Drop removes the copy from the object that contains it.
 	Drop func()
 }
 
-// reader asks for one request which copies its user may see.
+// reader decides which copies the user of one request may see, and remembers the answers of
+// the authorizer.
 type reader[T Object, Spec, Status any] struct {
 	guard[T, Spec, Status]
 	// one reports whether the request is about one object. For a list or a watch the user must
@@ -49,7 +49,8 @@ func (g guard[T, Spec, Status]) reader(one bool) *reader[T, Spec, Status] {
 	return &reader[T, Spec, Status]{guard: g, one: one, asked: map[string]bool{}}
 }
 
-// shown returns the object, or a copy of it without what the user may not see.
+// shown returns the object as its user may see it: itself, or a deep copy without the
+// forbidden copies.
 func (r *reader[T, Spec, Status]) shown(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
 	if _, ok := genericapirequest.UserFrom(ctx); !ok || r.kind.Copies == nil {
 		return obj, nil // a read of this process itself
@@ -111,14 +112,14 @@ func (r *reader[T, Spec, Status]) showList(ctx context.Context, list runtime.Obj
 	return meta.SetList(list, items)
 }
 
-// answer shows what an endpoint answers, and warns about what is left out.
+// answer filters the response of an endpoint, and adds a warning that names what was left out.
 func (r *reader[T, Spec, Status]) answer(ctx context.Context, obj runtime.Object, err error) (runtime.Object, error) {
 	if err != nil || obj == nil {
 		return obj, err
 	}
 	obj, err = r.shown(ctx, obj)
 	if slices.Sort(r.left); err == nil && len(r.left) > 0 {
-		warning.AddWarning(ctx, "", "copies of objects that you may not get are left out: "+strings.Join(slices.Compact(r.left), ", "))
+		warning.AddWarning(ctx, "", "copies are left out (data is empty), because you lack the permission to get these resources: "+strings.Join(slices.Compact(r.left), ", "))
 	}
 	return obj, err
 }
@@ -162,8 +163,9 @@ func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalvers
 	}), nil
 }
 
-// withoutCopies gives a write the object as its user may see it, so that no patch tests what
-// is left out. A write that leaves these parts alone leaves them as they are stored.
+// withoutCopies applies a write to the object as its user may see it. Otherwise a JSON patch with
+// a "test" operation could guess hidden values. A write that does not change the visible spec
+// keeps the stored copies.
 func (g guard[T, Spec, Status]) withoutCopies(info rest.UpdatedObjectInfo) rest.UpdatedObjectInfo {
 	if g.kind.Copies == nil {
 		return info

@@ -28,8 +28,8 @@ type Drivers interface {
 	Drives(ctx context.Context) (bool, error)
 	// Controls reports whether the user is the one that does it.
 	Controls(ctx context.Context) bool
-	// Reads reports whether the user may get an object of that name in the namespace of the
-	// request; without a name, all objects there.
+	// Reads reports whether the user may get the named object in the namespace of the request, or
+	// all objects of the resource there if the name is empty.
 	Reads(ctx context.Context, of schema.GroupResource, name string) (bool, error)
 	// Rollout is the stored Rollout of that name in the namespace of the request, or nil.
 	Rollout(ctx context.Context, name string) (*rollouts.Rollout, error)

@@ -64,7 +64,7 @@ type Kind[T Object, Spec, Status any] struct {
 	// Reserved says of a write that only those may do who drive releases what to
 	// do instead, and nothing of others; nil if there are none.
 	Reserved func(ctx context.Context, d Drivers, w Write[T]) (instead string, err error)
-	// Copies are those of other objects that an object has; nil if there are none.
+	// Copies returns the copies of other objects that an object contains; nil for kinds without copies.
 	Copies func(T) []Copy
 	// Attributes are what lists can select objects by; nil for namespace and name.
 	Attributes storage.AttrFunc

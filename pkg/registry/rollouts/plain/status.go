@@ -49,7 +49,8 @@ type StatusREST struct {
 	readable
 	Store *registry.Store
 	check rest.TransformFunc
-	// write and shown hide copies from a user who may not see them.
+	// write and shown remove copies that the user may not see: write before an update, shown
+	// from the response.
 	write func(rest.UpdatedObjectInfo) rest.UpdatedObjectInfo
 	shown func(context.Context, runtime.Object, error) (runtime.Object, error)
 }
@@ -76,7 +77,7 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	return obj, made, err
 }
 
-// shownStore reads what the user may see.
+// shownStore is a store whose Get returns only what the user may see.
 type shownStore[T Object, Spec, Status any] struct {
 	*registry.Store
 	guard[T, Spec, Status]
@@ -88,7 +89,7 @@ func (s shownStore[T, Spec, Status]) Get(ctx context.Context, name string, optio
 	return s.shownOnce(ctx, obj, err)
 }
 
-// shownOnce is an answer about one object.
+// shownOnce filters a response that has one object.
 func (g guard[T, Spec, Status]) shownOnce(ctx context.Context, obj runtime.Object, err error) (runtime.Object, error) {
 	return g.reader(true).answer(ctx, obj, err)
 }

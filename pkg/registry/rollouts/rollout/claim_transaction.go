@@ -28,21 +28,21 @@ type claimTransaction struct {
 	dry    bool
 	held   *claim.Held
 
-	// taken are the claims that attempts of this request have acquired.
+	// taken has the claims that this request has acquired, one per attempt.
 	taken []ownedRef
 	// left is the workload that an update moves away from.
 	left *ownedRef
 }
 
-// ownedRef is a workload and the Rollout that claims it. A generated name may need several
-// attempts, each with its own uid.
+// ownedRef is a workload and the Rollout that claims it. A create with generateName may need
+// several attempts, each with its own name and uid.
 type ownedRef struct {
 	owner claim.Owner
 	ref   *rollouts.ObjectRef
 }
 
-// newClaimTransaction returns a transaction, and the context that the store must be called
-// with.
+// newClaimTransaction returns a transaction. The store must be called with the returned context,
+// which carries the claim.
 func newClaimTransaction(ctx context.Context, claims *claim.Claims, dry bool) (context.Context, *claimTransaction) {
 	ctx, held := claim.WithHeld(ctx)
 	return ctx, &claimTransaction{claims: claims, dry: dry, held: held}
@@ -89,11 +89,11 @@ func (t *claimTransaction) acquire(ctx context.Context, w ownedRef) error {
 	return nil
 }
 
-// settle ends the transaction once the write has succeeded or failed. It releases every claim
-// that the stored Rollout does not need: after a failure the claims that were taken, after a
-// success those of earlier attempts, and that of the workload which the Rollout has left. A
-// failure may leave open whether the object was stored. Releasing is right in that case, too:
-// a write that arrives later finds its claim changed, and fails.
+// settle ends the transaction after the write. It releases every claim that the stored Rollout does
+// not need: after a failure all acquired claims; after a success those of earlier attempts, and
+// the claim of the previous workloadRef. After a timeout it is unknown whether the Rollout was
+// stored. Releasing is safe even then: a write that arrives later fails, because its claim has
+// changed.
 func (t *claimTransaction) settle(ctx context.Context, err error) {
 	if t.dry {
 		return

@@ -44,7 +44,7 @@ type Config struct {
 	Rules validation.Options
 	// Finder looks up what Rollouts name; nil where there is no cluster.
 	Finder Finder
-	// Room decides which writes there is room for; nil for all.
+	// Room decides which writes the store has room for; nil admits all writes.
 	Room storagefull.Room
 }
 
@@ -189,14 +189,14 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	return out, created, nil
 }
 
-// rewriteEarlier stores the earlier decisions as they would be stored now, since a user who
-// rewrites a Rollout expects all of it in the current version and key. The Rollout is stored
-// already, so a failure is a warning: an error would deny a write that has happened.
+// rewriteEarlier rewrites the earlier decisions in the current storage version and encryption
+// key, because a user who rewrites a Rollout expects all of it to be migrated. The Rollout is
+// already stored, so a failure is only a warning: an error would deny a write that happened.
 func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 	if err := r.earlier.Rewrite(ctx, stored); err != nil {
-		klog.ErrorS(err, "Earlier decisions are not rewritten", "rollout", klog.KObj(stored))
+		klog.ErrorS(err, "Rewriting earlier decisions failed", "rollout", klog.KObj(stored))
 		warning.AddWarning(ctx, "", "the Rollout is stored, but its earlier decisions are not yet rewritten in the current version and encryption key ("+
-			rollouts.Clean(err.Error(), rollouts.MaxUserAgent)+"); none of them is lost, and any later update of the Rollout tries again")
+			rollouts.Clean(err.Error(), rollouts.MaxUserAgent)+"); no decision is lost; the next update of the Rollout rewrites them")
 	}
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagefull answers one question: which writes are stored while etcd has little
-// space left, and what is a client told of the others? It must not know what is stored.
+// Package storagefull wraps storages. It refuses writes that etcd has no room for, with the
+// code 507 and a message for the client. The package does not depend on the kinds it stores.
 package storagefull
 
 import (
@@ -24,27 +24,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Room decides whether there is room for a write.
+// Room decides whether the store has room for a write.
 type Room interface {
-	// Admit returns an error that says what is full, and what to do, if there is no room.
-	// Otherwise the function that it returns must be called when the write is done.
+	// Admit returns an error for the client if there is no room: the error names what is full
+	// and what to do. Otherwise the caller must call done when the write has ended.
 	Admit(ctx context.Context, w Write) (done func(), _ error)
-	// AdmitsAll reports whether the request is admitted whatever it writes, and nothing needs
-	// to be measured, since there is much room.
+	// AdmitsAll reports whether any write of this request is admitted, so that its size need
+	// not be measured.
 	AdmitsAll(ctx context.Context) bool
-	// Reclaim makes etcd accept writes again, after it has refused one.
+	// Reclaim frees space after etcd refused a write (NOSPACE), so that etcd accepts writes again.
 	Reclaim(ctx context.Context)
 }
 
 // Write is what a request is about to store.
 type Write struct {
 	Namespace string
-	// Before is the size of the object as it is stored, and After as it would be; Before is 0
-	// for a new object.
+	// Before is the size of the stored object, 0 for a new object. After is the size of the
+	// object that the request would store.
 	Before, After int64
 }
 
-// Getter wraps each store that it opens in a Storage. Without a room all writes are tried.
+// Getter wraps each store that it opens in a Storage. If Room is nil, every write is sent to etcd.
 type Getter struct {
 	generic.RESTOptionsGetter
 	Room Room
@@ -66,7 +66,7 @@ func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 // Storage asks whether there is room before each write, and answers 507 if there is none.
 type Storage struct {
 	storage.Interface
-	// Room is nil where nobody is asked.
+	// Room is nil if all writes are admitted.
 	Room  Room
 	Codec runtime.Encoder
 }
@@ -155,8 +155,8 @@ func (n *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// afterReclaim tries a write once more that etcd refused for lack of space, after room was
-// made.
+// afterReclaim runs a write. If etcd refuses the write for lack of space, afterReclaim frees
+// space and repeats the write once.
 func (s Storage) afterReclaim(ctx context.Context, write func() error) error {
 	err := write()
 	if s.Room != nil && errors.Is(err, rpctypes.ErrNoSpace) {
@@ -172,9 +172,9 @@ func statusError(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	return insufficient("the etcd of weir-apiserver is at its size limit and accepts nothing but deletions; " +
-		"what is there can be read. Delete RolloutHistories that nobody needs, or raise the limit: " +
-		"--data-limit of weir-apiserver, --quota-backend-bytes of an external etcd")
+	return insufficient("the etcd of weir-apiserver has reached its size limit: it accepts only deletions and reads. " +
+		"Delete RolloutHistories that nobody needs, or raise the limit " +
+		"(--data-limit of weir-apiserver; --quota-backend-bytes of an external etcd)")
 }
 
 func insufficient(message string) error {

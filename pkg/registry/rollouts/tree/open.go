@@ -28,7 +28,7 @@ type open struct {
 	cancel context.CancelFunc
 	// done is closed when the watches end.
 	done <-chan struct{}
-	// number counts the trees that were opened before.
+	// number is the sequence number of the tree, in the order in which trees were opened.
 	number int
 
 	// What follows belongs to the loop.
@@ -40,7 +40,7 @@ type open struct {
 	// joined counts all that have ever joined.
 	joined int
 	latest *snapshot
-	// ousted reports whether another user has got the slot.
+	// ousted is true if the tree was closed so that another user can have its slot.
 	ousted bool
 }
 
@@ -81,7 +81,7 @@ func (t *REST) join(ctx context.Context, key types.NamespacedName) (*viewer, err
 		if err := t.makeRoom(holder{user: userOf(ctx), namespace: key.Namespace}); err != nil {
 			return nil, err
 		}
-		o = t.start(key) //nolint:contextcheck // it goes on for other viewers when the first has left
+		o = t.start(key) //nolint:contextcheck // the watches outlive the request of the first viewer
 	}
 	v := newViewer(ctx, o)
 	o.mu.Lock()
@@ -94,7 +94,8 @@ func (t *REST) join(ctx context.Context, key types.NamespacedName) (*viewer, err
 	return v, nil
 }
 
-// start starts to watch, in no viewer's context.
+// start opens a tree and its watches. Their context is not that of a viewer, since viewers
+// come and go.
 func (t *REST) start(key types.NamespacedName) *open {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // see above
 	t.opened++

@@ -12,8 +12,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// holder has a slot: the user who has watched a tree for the longest time of its viewers, and
-// the namespace of the tree.
+// holder identifies whom a slot is charged to: the namespace of the tree, and the viewer who
+// has watched the tree the longest.
 type holder struct{ user, namespace string }
 
 // userOf is the name of the user of a request.
@@ -24,9 +24,9 @@ func userOf(ctx context.Context) string {
 	return ""
 }
 
-// makeRoom makes room for one more tree, or says why there is none. The slots are shared by
-// users and by namespaces: one that has many gives way to one that has fewer. The caller has
-// the lock.
+// makeRoom makes sure that one more tree can be opened, and returns an error if none can be.
+// If all slots are taken, it closes a tree of the user or namespace with the most slots, if that
+// has at least two more than the newcomer. The caller holds the lock.
 func (t *REST) makeRoom(newcomer holder) error {
 	if t.closed {
 		return apierrors.NewServiceUnavailable("the server shuts down")
@@ -45,7 +45,7 @@ func (t *REST) makeRoom(newcomer holder) error {
 	}
 	i := giveWay(holders, newcomer)
 	if i < 0 {
-		return tooMany(fmt.Sprintf("trees of %d Rollouts are watched, and no more can be", len(t.open)))
+		return tooMany(fmt.Sprintf("the trees of %d Rollouts are watched already, which is the limit (--max-open-trees)", len(t.open)))
 	}
 	all[i].oust()
 	t.close(all[i].key, all[i])
@@ -53,14 +53,15 @@ func (t *REST) makeRoom(newcomer holder) error {
 }
 
 func tooMany(why string) error {
-	return apierrors.NewTooManyRequests(why+"; GET the tree from time to time instead", 5)
+	return apierrors.NewTooManyRequests(why+"; read the tree with GET every few seconds instead", 5)
 }
 
-// giveWay returns the place of the holder that gives its slot to a newcomer, or -1. It is one
-// that would have more than the newcomer also afterwards: what counts is the larger of the
-// numbers of its user and of its namespace, and within one namespace that of its user. So the
-// largest share becomes smaller with each change of hands, and nobody takes a slot back. Of
-// several, the holder with most gives way, and of its trees the one that was opened last.
+// giveWay returns the index of the holder that loses its slot to the newcomer, or -1 if none
+// does. The share of a holder is the number of slots of its user or of its namespace, whichever
+// is larger; if holder and newcomer are in one namespace, only their users are compared. A
+// holder loses a slot only if its share is larger than the newcomer's by two or more. So the
+// largest share shrinks with each change, and two users never take one slot from each other
+// in turn. The holder with the largest share is chosen, and its tree that was opened last.
 func giveWay(holders []holder, newcomer holder) int {
 	users, namespaces := map[string]int{}, map[string]int{}
 	for _, h := range holders {
@@ -100,14 +101,15 @@ func (o *open) holder() holder {
 	return h
 }
 
-// oust has the viewers of a tree told why it ends.
+// oust marks the tree as closed in favour of another user, so that its viewers get the reason.
 func (o *open) oust() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ousted = true
 }
 
-// ended reports whether the watches of a tree have ended, and why viewers are told so.
+// ended reports whether the watches of a tree have ended. why is the error for viewers; nil if
+// the end needs no explanation.
 func (o *open) ended() (why error, ended bool) {
 	select {
 	case <-o.done:
@@ -119,5 +121,5 @@ func (o *open) ended() (why error, ended bool) {
 	if !o.ousted {
 		return nil, true
 	}
-	return tooMany("another user needs this slot, and this user or namespace watches the most trees"), true
+	return tooMany("this watch was ended to let another user watch a tree: its user or namespace watches the most trees, and all slots (--max-open-trees) are taken"), true
 }

@@ -50,7 +50,7 @@ type REST struct {
 	// flights are reads that go on, or have just ended.
 	flights map[types.NamespacedName]*flight
 	open    map[types.NamespacedName]*open
-	// opened counts the trees that were ever opened.
+	// opened is the number of trees opened so far, the source of open.number.
 	opened int
 	closed bool
 	ends   sync.WaitGroup

@@ -23,7 +23,7 @@ type viewer struct {
 	events chan watch.Event
 	open   *open
 	may    func(view.Read) bool
-	// user is the name of its user, and number how many viewers of the tree have come before.
+	// user is the name of the viewer's user. number is the viewer's sequence number in its tree.
 	user   string
 	number int
 	// sent is what the viewer has; nil before the first tree.
@@ -38,8 +38,8 @@ func newViewer(ctx context.Context, o *open) *viewer {
 	}
 }
 
-// run sends trees until the viewer leaves, loses its permission or the slot of the tree, or has
-// watched for long.
+// run sends trees until the viewer leaves or loses its permission, the tree loses its slot, or the
+// maximum duration of a watch is over.
 func (v *viewer) run(ctx context.Context) {
 	defer close(v.events)
 	defer v.open.leave(v)

@@ -63,7 +63,8 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 	f.Batch, err = w.batch(ctx, r)
 	if n := len(r.Status.Releases); err == nil && n > 0 && r.Status.Releases[n-1].EndTime == nil {
 		var h *rollouts.RolloutHistory
-		// Images are shown to all who may see the Rollout, so that this process reads them, and not the user.
+		// Everybody who may see the Rollout may see its images. So read the history as this
+		// process, which may see the copies, instead of as the user.
 		if h, err = read[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
 			changes, _ := why.Changes(h)
 			f.Images = why.Images(changes)
