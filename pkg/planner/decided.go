@@ -21,7 +21,7 @@ func AbortedBy(r *rollouts.Rollout) string {
 
 // PausedBy names the user who paused the release.
 func PausedBy(r *rollouts.Rollout) string {
-	return DecidedBy(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbPause })
+	return DecidedBy(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbPause && d.IsAbout(r.Status.Active()) })
 }
 
 // DecidedBy names the author of the latest decision that matches; of the checks it says why.

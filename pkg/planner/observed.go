@@ -120,6 +120,8 @@ type Workload struct {
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string
+	// RolledTemplate is the digest of the template of Rolled.
+	RolledTemplate string
 	// RevisionKind is the kind of object that keeps the template of a revision.
 	RevisionKind string
 	// StableGone reports whether the one of the stable revision does not exist.

@@ -81,4 +81,4 @@ func newName(f *facts) string {
 }
 
 // DistinctName returns a unique name for a revision whose short hash another revision has as well.
-func DistinctName(hash, template string) string { return hash + "-" + template[:8] }
+func DistinctName(hash, template string) string { return hash + template[:32] }

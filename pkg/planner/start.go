@@ -152,6 +152,9 @@ func converge(d *draft) {
 	if d.replaces() || d.w.Rolled == "" {
 		return
 	}
+	if ended := d.progress().UpdateTemplate; ended != "" && d.w.RolledTemplate != "" && d.w.RolledTemplate != ended {
+		return // somebody wrote that ReplicaSet: the release that ends did not release its template
+	}
 	r, p := d.route(), d.progress()
 	var left remains
 	switch {
@@ -162,7 +165,9 @@ func converge(d *draft) {
 	case owed(d.facts) > 0:
 		left = remains{settles: owed(d.facts)}
 	case p.StableRevision != into:
-		p.StableRevision, p.StableTemplate = into, ""
+		if p.StableRevision, p.StableTemplate = into, ""; into == d.w.Rolled {
+			p.StableTemplate = d.w.RolledTemplate
+		}
 		left = remains{waits: true}
 	default:
 		left = batchBack(d.facts, planBack(d.facts, 0, Revision{}))

@@ -310,6 +310,6 @@ func (t *transcript) learn(o object.Object) {
 	case at < 0:
 		t.hashes = append(t.hashes, "n"+hash, tag, hash, tag)
 	case t.hashes[at+1] != tag: // another template with the same hash
-		t.hashes = append([]string{hash + "-" + workload.Digest(template)[:8], tag}, t.hashes...)
+		t.hashes = append([]string{planner.DistinctName(hash, workload.Digest(template)), tag}, t.hashes...)
 	}
 }

@@ -202,6 +202,6 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 
 func approvedBy(r *rollouts.Rollout, p *rollouts.Progress) string {
 	return planner.DecidedBy(r, func(d rollouts.Decision) bool {
-		return d.Verb == rollouts.VerbPromote && d.Step == p.CurrentStepIndex
+		return d.Verb == rollouts.VerbPromote && d.Step == p.CurrentStepIndex && d.IsAbout(p)
 	})
 }

@@ -6,10 +6,13 @@ package workload
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/internal/collision"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -42,5 +45,51 @@ func TestCollision(t *testing.T) {
 	old := planner.Revision{Name: revision.Name}
 	if !w.Is(old) {
 		t.Error("a revision that an earlier version stored, without a digest, is not found by its name")
+	}
+}
+
+// A user adds OpenKruise's finalizer to the extra Deployment and changes its template. The
+// finalizer does not make the extra Deployment one of OpenKruise's, whose template is kept.
+func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
+	d, owned, extra := drivenCanary(t, "25%")
+	extra.Finalizers = append(extra.Finalizers, rollouts.FinalizerCanaryDeployment)
+	extra.Spec.Template.Spec.Containers[0].Image = "web:attack"
+	var corrected *appsv1.Deployment
+	for _, c := range (canary{}).SetTarget(d, owned, to("25%"), owner()) {
+		if want, ok := c.Want.(*appsv1.Deployment); ok && want.Name == extra.Name {
+			corrected = want
+		}
+	}
+	if corrected == nil {
+		t.Fatal("the extra Deployment is left as it is")
+	}
+	if image := corrected.Spec.Template.Spec.Containers[0].Image; image == "web:attack" || len(corrected.Finalizers) > 0 {
+		t.Errorf("it runs %s, with the finalizers %v", image, corrected.Finalizers)
+	}
+}
+
+// A quantity in another spelling is no other template of a Deployment, for which the native
+// controller replaces no pod. It is one of the kinds whose controllers compare encoded revisions.
+func TestSpellingOfQuantities(t *testing.T) {
+	d, owned := read(t, "native")
+	was := (deployment{}).Observe(d, owned)
+	spell := func(t *corev1.PodTemplateSpec, text string) {
+		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
+	}
+	for _, rs := range replicaSets(owned) {
+		if rs.Labels[hashKey] == was.PodTemplateHash {
+			spell(&rs.Spec.Template, "1Gi")
+		}
+	}
+	spell(&d.Spec.Template, "1Gi")
+	before := (deployment{}).Observe(d, owned)
+	spell(&d.Spec.Template, "1073741824")
+	if after := (deployment{}).Observe(d, owned); after.UpdateTemplate != before.UpdateTemplate {
+		t.Error("another spelling is another template of a Deployment")
+	}
+	a, b := d.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
+	spell(a, "1Gi")
+	if samePods(a, b) {
+		t.Error("another spelling is the same revision of a kind with ControllerRevisions")
 	}
 }

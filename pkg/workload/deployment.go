@@ -55,7 +55,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)
-	w.Rolled = r.rolled()
+	w.Rolled, w.RolledTemplate = r.rolled()
 	return *w
 }
 
@@ -86,12 +86,22 @@ func (r revisions) rests(target *planner.Target) bool {
 
 // live is the facts that identify the live template.
 func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
-	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: Digest(&d.Spec.Template)}
+	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: r.liveDigest(d)}
 	if r.update != nil {
 		w.PodTemplateHash = r.update.Labels[hashKey]
 		w.LiveRevision, w.LiveReadyReplicas = w.PodTemplateHash, r.update.Status.ReadyReplicas
 	}
 	return w
+}
+
+// liveDigest identifies the live template. The native controller takes quantities of the same
+// value in another spelling for the same template and replaces no pod, so the digest is that
+// of the template's ReplicaSet, if it exists.
+func (r revisions) liveDigest(d *appsv1.Deployment) string {
+	if r.update != nil {
+		return Digest(&r.update.Spec.Template)
+	}
+	return Digest(&d.Spec.Template)
 }
 
 // hasTemplateOf reports whether a template is that of a revision. It compares digests. If an
@@ -106,11 +116,10 @@ func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) 
 
 // releases reports whether the current template of the Deployment is that of a revision.
 func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) bool {
-	label := ""
 	if r.update != nil {
-		label = r.update.Labels[hashKey]
+		return hasTemplateOf(&r.update.Spec.Template, r.update.Labels[hashKey], revision)
 	}
-	return hasTemplateOf(&d.Spec.Template, label, revision)
+	return hasTemplateOf(&d.Spec.Template, "", revision)
 }
 
 // driven are the revisions by what the Deployment was told to bring out, whose set is

@@ -179,9 +179,25 @@ func extraOf(d *appsv1.Deployment, owned []object.Object, of planner.Revision) *
 	return nil
 }
 
-// adopted reports whether OpenKruise made the extra Deployment.
+// adopted reports whether OpenKruise made the extra Deployment: it has OpenKruise's finalizer,
+// and not a name that Weir gives. Anybody may add the finalizer to an extra Deployment of
+// Weir's, and must not keep Weir from correcting its template by that.
 func adopted(e *appsv1.Deployment) bool {
-	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment)
+	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment) && !isExtraName(e.Name)
+}
+
+// randomSuffix is the length of the suffix that kube-apiserver generates. OpenKruise names its
+// extra Deployments that way.
+const randomSuffix = 5
+
+// isExtraName reports whether the name is one that Weir gives to an extra Deployment.
+func isExtraName(name string) bool {
+	i := strings.LastIndex(name, canaryInfix)
+	if i <= 0 {
+		return false
+	}
+	hash := name[i+len(canaryInfix):]
+	return len(hash) > randomSuffix && !strings.Contains(hash, "-")
 }
 
 // runsSame reports whether pods of both templates run the same, whatever their metadata:
@@ -237,8 +253,7 @@ func Principal(name string) string {
 	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
 		return name[:i]
 	}
-	const random = 5 // characters of a generated name, which OpenKruise gives to one
-	if i := strings.LastIndexByte(name, '-'); i > 0 && len(name)-i-1 == random {
+	if i := strings.LastIndexByte(name, '-'); i > 0 && len(name)-i-1 == randomSuffix {
 		return name[:i]
 	}
 	return name

@@ -89,6 +89,7 @@ func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRef
 		want.Spec.Template = *template.DeepCopy()
 	} else {
 		label(want, rollouts.LabelCanaryDeployment, d.Name)
+		want.Finalizers = slices.DeleteFunc(want.Finalizers, func(f string) bool { return f == rollouts.FinalizerCanaryDeployment })
 	}
 	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
 	unmark(want)

@@ -41,8 +41,15 @@ func availabilityOf(d *appsv1.Deployment, owned []object.Object) availability {
 	if n := replicas(d); n > 0 {
 		s.floor = max(n-unavailable, 1)
 	}
-	for _, rs := range findRevisions(d, owned).all {
-		s.available += facts(rs).Available
+	r := findRevisions(d, owned)
+	for _, rs := range r.all {
+		if rs == r.stable {
+			// These pods served before the release. A minReadySeconds that somebody raised since
+			// must not make them count as unavailable.
+			s.available += facts(rs).Ready
+		} else {
+			s.available += facts(rs).Available
+		}
 	}
 	return s
 }

@@ -21,7 +21,9 @@ func TestExtraPodsServeAlone(t *testing.T) {
 		own, extra int32
 		// other reports whether the extra pods run another template than the Deployment.
 		other, abort bool
-		stays        bool
+		// never reports whether spec.minReadySeconds was raised so far that no pod is available.
+		never bool
+		stays bool
 	}{
 		"alone":                                {own: 0, extra: 2, stays: true},
 		"alone, of another template":           {own: 0, extra: 2, other: true, stays: true},
@@ -33,6 +35,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 		"fewer than those of another template": {own: 1, extra: 2, other: true, stays: true},
 		"as many as those of another template": {own: 2, extra: 2, other: true},
 		"as many, in an abort":                 {own: 2, extra: 2, abort: true},
+		"stable pods that are never available": {own: 10, extra: 2, other: true, never: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,8 +56,12 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			left := tc.own
 			for _, rs := range replicaSets(owned) {
 				if metav1.IsControlledBy(rs, d) {
-					rs.Status.AvailableReplicas = min(left, size(rs))
-					left -= rs.Status.AvailableReplicas
+					rs.Status.ReadyReplicas = min(left, size(rs))
+					rs.Status.AvailableReplicas = rs.Status.ReadyReplicas
+					if tc.never {
+						rs.Status.AvailableReplicas = 0
+					}
+					left -= rs.Status.ReadyReplicas
 				}
 			}
 			if left > 0 || replicas(d) != 10 {

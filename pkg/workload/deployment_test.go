@@ -210,6 +210,9 @@ func TestObserve(t *testing.T) {
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}
+			if rolled := findRevisions(d, owned).byHash(want.Rolled); rolled != nil {
+				want.RolledTemplate = Digest(&rolled.Spec.Template)
+			}
 			if stable := findRevisions(d, owned).byHash(want.StableRevision); stable != nil {
 				want.StableTemplate = Digest(&stable.Spec.Template)
 			}

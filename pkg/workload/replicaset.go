@@ -118,17 +118,18 @@ func (r revisions) split() bool {
 
 // rolled is the revision to which a rolling update was going that was stopped on
 // the way, if it serves at all.
-func (r revisions) rolled() string {
+func (r revisions) rolled() (revision, digest string) {
 	if !r.split() {
-		return ""
+		return "", ""
 	}
 	serving := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool {
 		return rs == r.update || size(rs) == 0 || rs.Status.ReadyReplicas == 0
 	})
 	if len(serving) == 0 {
-		return ""
+		return "", ""
 	}
-	return first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) }).Labels[hashKey]
+	newest := first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) })
+	return newest.Labels[hashKey], Digest(&newest.Spec.Template)
 }
 
 // active counts the sets that are asked to have pods.

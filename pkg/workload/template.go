@@ -27,7 +27,12 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 
 // samePods compares all of two templates, as native controllers do that keep them
 // in ControllerRevisions: for those each label makes another revision.
-func samePods(a, b *corev1.PodTemplateSpec) bool { return sameImages(a, b) && alike(a, b) }
+//
+// Quantities of the same value in another spelling make another revision, too: native
+// controllers compare the encoded revisions and replace the pods.
+func samePods(a, b *corev1.PodTemplateSpec) bool {
+	return sameImages(a, b) && digestOfPods(a) == digestOfPods(b)
+}
 
 // sameImages is asked first: templates are compared with every event of a workload, and
 // mostly their images differ.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +38,7 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), err.Error())})
 	}
 	p := stored.Status.Active()
-	if p == nil || !slices.Contains([]string{p.UpdateRevision, p.PodTemplateHash, p.UpdateTemplate}, revision) {
+	if !about(p, revision) {
 		ignore(ctx, "it is about revision "+revision+", which is not released now")
 		return nil
 	}
@@ -47,6 +46,16 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return err
 	}
 	return r.decideOnce(ctx, stored, asked)
+}
+
+// about reports whether an annotation with that revision is about the release. It is if it has the
+// digest of the template or the name of the revision. The label of its pods counts only where
+// no digest is known: labels are short hashes, and another release may have had the same one.
+func about(p *rollouts.Progress, revision string) bool {
+	if p == nil {
+		return false
+	}
+	return revision == p.UpdateTemplate || revision == p.UpdateRevision || p.UpdateTemplate == "" && revision == p.PodTemplateHash
 }
 
 // decideOnce decides, and has the write of the annotation store that, unless it was decided
