@@ -155,6 +155,29 @@ func TestRoomForManyAtOnce(t *testing.T) {
 	}
 }
 
+// Two writes can both find room before either is counted. reserve judges the later one again.
+func TestReserveJudges(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]Write{
+		"the namespace": {Namespace: "a", Class: Growth, Bytes: object, Growth: 3 * mib},
+		"the store":     {Class: Growth, Bytes: 7 * mib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTenants(t, 4*mib)
+			done, err := w.reserve(write)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			var full *FullError
+			if _, err := w.reserve(write); !errors.As(err, &full) || full.Namespace != write.Namespace {
+				t.Errorf("two writes that exceed what %s has left: %v", name, err)
+			}
+		})
+	}
+}
+
 // counts waits until what a namespace stores is as it should be.
 func (w *tenants) counts(namespace string, right func(int64) bool) {
 	w.t.Helper()

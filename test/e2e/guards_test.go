@@ -88,6 +88,11 @@ var theftsOfController = []theft{
 	{"run a Deployment of the system", "POST", "/apis/apps/v1/namespaces/kube-system/deployments", asJSON, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},
 		"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"mallory"}]}}}}`, "weir-guard-system"},
 	{"change a Deployment of the system", "PATCH", "system", asPatch, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"mallory"}]`, "weir-guard-system"},
+	{"scale a Deployment of the system", "PATCH", "system", asMerge, `{"spec":{"replicas":1}}`, "weir-guard-system"},
+	{"delete a Deployment of the system", "DELETE", "system", asJSON, ``, "weir-guard-system"},
+	{"lead a Service of the system elsewhere", "PATCH", "system-service", asMerge, `{"spec":{"selector":{"app":"mallory"}}}`, "weir-guard-system"},
+	{"make a canary Service of the system", "POST", "/api/v1/namespaces/kube-system/services", asJSON,
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-canary"},"spec":{"ports":[{"port":80}]}}`, "weir-guard-system"},
 	{"give a Deployment of the system back", "PATCH", "system", asMerge, `{"metadata":{"labels":{"rollouts.kruise.io/workload-type":null}},"spec":{"paused":false}}`, ""},
 }
 
@@ -123,17 +128,24 @@ func TestStolenTokens(t *testing.T) {
 			},
 		},
 	}
-	if err := here.client.Create(t.Context(), system); err != nil {
-		t.Fatal(err)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "stolen-tokens"},
+		Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
-	t.Cleanup(func() {
-		if err := here.client.Delete(context.WithoutCancel(t.Context()), system); err != nil {
-			t.Error(err)
+	for _, o := range []client.Object{system, service} {
+		if err := here.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
 		}
-	})
+		t.Cleanup(func() {
+			if err := here.client.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	paths := map[string]string{
-		"pod":    "/api/v1/namespaces/" + a.namespace + "/pods/" + pods.Items[0].Name,
-		"system": "/apis/apps/v1/namespaces/kube-system/deployments/stolen-tokens",
+		"pod":            "/api/v1/namespaces/" + a.namespace + "/pods/" + pods.Items[0].Name,
+		"system":         "/apis/apps/v1/namespaces/kube-system/deployments/stolen-tokens",
+		"system-service": "/api/v1/namespaces/kube-system/services/stolen-tokens",
 	}
 	all := map[string][]theft{"weir-controller": slices.Concat(thefts, quotaThefts(a, quota), theftsOfController)}
 	if *apart {

@@ -38,7 +38,7 @@ type Lease struct {
 	Limit time.Duration
 	// Clock must be monotonic, and go on while the process is stopped.
 	Clock clock.PassiveClock
-	// Fence is raised when the lease is taken; nil for none.
+	// Fence is raised when the lease is taken, or renewed too late; nil for none.
 	Fence Fence
 
 	mu      sync.Mutex
@@ -99,7 +99,9 @@ func (l *Lease) renew(ctx context.Context, record resourcelock.LeaderElectionRec
 		// It is given back: no write may follow, whether that works or not.
 		l.set(time.Time{})
 	}
-	if ours && l.Fence != nil && !l.held() {
+	if ours && l.Fence != nil && l.check() != nil {
+		// Another process may have taken the lease and raised the fence since, even if this
+		// one has not given it back.
 		write = l.behindFence(ctx, write)
 	}
 	err := write()
@@ -134,13 +136,6 @@ func (l *Lease) Lost(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrLost, err)
-}
-
-// held reports whether this process has taken the lease, and not given it back.
-func (l *Lease) held() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.renewed.IsZero()
 }
 
 func (l *Lease) set(renewed time.Time) {

@@ -72,7 +72,8 @@ func (f *fence) Raise(_ context.Context, seen int64) error {
 }
 
 // What takes the lease raises the fence that it saw before, once. While that fails nothing
-// is written, and the lease is taken again.
+// is written, and the lease is taken again. A process that was frozen for too long raises the
+// fence again: another one may have led and released the lease meanwhile.
 func TestFence(t *testing.T) {
 	s := newStory(t, time.Second)
 	f := &fence{failed: errors.New("there is no etcd")}
@@ -92,7 +93,23 @@ func TestFence(t *testing.T) {
 	}
 	s.hold("")
 	s.hold("me")
-	want := "seen, raised from 7, seen, raised from 7, seen, raised from 7"
+	s.later(time.Second)
+	s.hold("me") // in time
+	s.later(time.Second + 1)
+	if err := errors.Join(s.lease.Interface.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "other"}),
+		s.lease.Interface.Update(t.Context(), resourcelock.LeaderElectionRecord{})); err != nil {
+		t.Fatal(err)
+	}
+	f.failed = errors.New("another process has raised it")
+	if err := s.lease.Update(t.Context(), record); !errors.Is(err, f.failed) {
+		t.Errorf("taken back without the fence: %v", err)
+	}
+	if err := s.send(http.MethodPut); !errors.Is(err, lease.ErrStale) {
+		t.Errorf("a write after the lease was taken back without the fence: %v", err)
+	}
+	f.failed = nil
+	s.hold("me")
+	want := "seen, raised from 7" + strings.Repeat(", seen, raised from 7", 4)
 	if got := strings.Join(f.said, ", "); got != want {
 		t.Errorf("the fence was told %s, want %s", got, want)
 	}
