@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
@@ -38,14 +40,13 @@ func (r room) Reclaim(ctx context.Context) {
 // AdmitsAll implements storagefull.Room. It is the fast path: most writes come from the
 // controllers, and most stores are less than half full.
 func (r room) AdmitsAll(ctx context.Context) bool {
-	return r.classOf(ctx, 1) == store.Essential && r.HasMuchRoom()
+	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) == store.Essential && r.HasMuchRoom()
 }
 
 // Admit implements storagefull.Room.
 func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ error) {
-	growth := w.After - w.Before
 	done, err := r.Room.Admit(ctx, store.Write{
-		Namespace: w.Namespace, Class: r.classOf(ctx, growth), Bytes: w.After, Growth: growth,
+		Namespace: w.Namespace, Class: r.classOf(ctx, w), Bytes: w.After, Growth: w.After - w.Before,
 	})
 	if full, ok := errors.AsType[*store.FullError](err); ok {
 		return nil, fmt.Errorf("%w. %s", full, r.advice(full))
@@ -62,33 +63,66 @@ func (r room) advice(full *store.FullError) string {
 	if r.external {
 		limit = "--quota-backend-bytes of etcd"
 	}
-	return "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for the controllers. " +
+	return "The rest is reserved for the verbs abort and rollback, for deletions, and for the controllers. " +
 		"Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
-// safetyVerbs always have room.
-var safetyVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback), string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
+// endingVerbs always have room. Every verb adds a decision with a reason of the user's choice, so
+// the other safety verbs, which a user may repeat as often as they like, must leave room for these.
+var endingVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback)}
 
-// classOf says how much of the store a request may use.
-func (r room) classOf(ctx context.Context, growth int64) store.Class {
+// safetyVerbs have room like endingVerbs unless they make the Rollout larger.
+var safetyVerbs = []string{string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
+
+// classOf returns the class of a write that a request is about to do.
+func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	who, _ := genericapirequest.UserFrom(ctx)
+	growth := w.After - w.Before
 	switch {
 	case !ok: // the server itself
 		return store.Essential
-	case who != nil && who.GetName() == r.controller:
-		// Releases do not wait for their history, and their number follows what users do.
-		if info.Resource == "rollouthistories" && info.Verb == "create" {
-			return store.Record
-		}
+	case growth < 0, strings.HasPrefix(info.Verb, "delete"):
 		return store.Essential
-	case growth < 0, slices.Contains(safetyVerbs, info.Subresource), strings.HasPrefix(info.Verb, "delete"):
+	case who != nil && who.GetName() == r.controller:
+		return controllerClass(info, w)
+	case slices.Contains(endingVerbs, info.Subresource):
+		return store.Essential
+	case growth == 0 && slices.Contains(safetyVerbs, info.Subresource):
 		return store.Essential
 	case growth == 0, info.Subresource != "":
 		return store.Record
 	default:
 		return store.Growth
 	}
+}
+
+// smallGrowth is the room for a finalizer, or for the next batch in the plan of a BatchRelease.
+const smallGrowth = 1 << 10
+
+// controllerClass returns the class of a write of the controllers that does not shrink an object.
+// The controllers copy objects of users: RolloutHistories hold templates, and BatchReleases hold
+// the metadata of pods. Such copies must not use up the space that ends releases.
+func controllerClass(info *genericapirequest.RequestInfo, w storagefull.Write) store.Class {
+	growth := w.After - w.Before
+	switch {
+	case info.Resource == "rollouthistories" && info.Verb == "create":
+		// Releases do not wait for their histories.
+		return store.Growth
+	case info.Resource == "rollouthistories" && growth > 0:
+		return store.Record
+	case info.Resource == "batchreleases" && info.Subresource == "" && (w.Before == 0 || growth > smallGrowth) && !endsRelease(w.Object):
+		return store.Record
+	default:
+		return store.Essential
+	}
+}
+
+// endsRelease reports whether an object is a BatchRelease that brings the workload back to the
+// stable revision, or gives the workload back to its owner.
+func endsRelease(o runtime.Object) bool {
+	b, ok := o.(*hub.BatchRelease)
+	return ok && (b.Spec.Plan.Abort || b.Spec.Plan.BatchPartition == nil)
 }
 
 // openRoom opens the sources of the store's usage: the ledger of namespaces, and the embedded or

@@ -56,7 +56,10 @@ func (c crowded) sends(who, method, path, body string) (int, string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	r, err := http.NewRequestWithContext(c.t.Context(), method, config.Host+"/apis/rollouts.kruise.io/v1beta1/namespaces/"+path, bytes.NewBufferString(body))
+	if !strings.HasPrefix(path, "/apis/") {
+		path = "/apis/rollouts.kruise.io/v1beta1/namespaces/" + path
+	}
+	r, err := http.NewRequestWithContext(c.t.Context(), method, config.Host+path, bytes.NewBufferString(body))
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -23,8 +23,9 @@ const (
 	// keyOverhead is an estimate of the bytes that etcd needs for a key in addition to the key
 	// and its value.
 	keyOverhead = 256
-	// ledgerPage is the page size of the first read of all keys.
-	ledgerPage = 200
+	// ledgerPage is the page size of the first read of all keys. A value may have more than
+	// 1 MiB, and a page is in memory as a whole, here and in etcd.
+	ledgerPage = 20
 	// ledgerRetry is how long to wait before reading again after a failure.
 	ledgerRetry = 5 * time.Second
 	// catchUpLimit is how long a write waits until the ledger has counted all earlier writes.

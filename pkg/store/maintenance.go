@@ -84,15 +84,18 @@ func (s *Store) Lag() time.Duration { return time.Second }
 // minute) is not enough: a client that overwrites large objects could fill the store in
 // between. Watches and paged lists at older revisions then get 410 Gone.
 func (s *Store) Reclaim(ctx context.Context, enough func(Usage) bool) bool {
-	s.tidying.Lock()
-	defer s.tidying.Unlock()
+	if s.tidying.Acquire(ctx, 1) != nil {
+		return false
+	}
+	defer s.tidying.Release(1)
 	if s.etcd.Server.Backend().ForceCommit(); enough(s.Usage()) {
 		return true // a concurrent Reclaim has freed enough
 	}
-	if err := s.reclaim(ctx); err != nil && ctx.Err() == nil {
+	err := s.reclaim(ctx)
+	if err != nil && ctx.Err() == nil {
 		klog.ErrorS(err, "Compacting or defragmenting the embedded etcd to free space failed")
 	}
-	return true
+	return err == nil && ctx.Err() == nil
 }
 
 func (s *Store) reclaim(ctx context.Context) error {
@@ -124,8 +127,10 @@ func (s *Store) awaitFreed(ctx context.Context) {
 
 // Tidy does once what is due.
 func (s *Store) Tidy(ctx context.Context) error {
-	s.tidying.Lock()
-	defer s.tidying.Unlock()
+	if err := s.tidying.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting for a compaction to end: %w", err)
+	}
+	defer s.tidying.Release(1)
 	return s.tidy(ctx)
 }
 

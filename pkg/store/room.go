@@ -6,9 +6,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 )
 
@@ -50,7 +52,7 @@ type Backend interface {
 	// Lag returns the maximum age of the usage: later writes may be missing in it.
 	Lag() time.Duration
 	// Reclaim compacts and defragments until enough returns true, if the backend supports that.
-	// It reports whether Usage includes all earlier writes afterwards.
+	// It reports whether it did so, and Usage includes all earlier writes.
 	Reclaim(ctx context.Context, enough func(Usage) bool) bool
 }
 
@@ -71,6 +73,8 @@ type Room struct {
 	NamespaceLimit int64
 	Clock          clock.PassiveClock
 
+	// reclaims has the call of Reclaim that is under way for writes that are not Essential.
+	reclaims singleflight.Group
 	// reserving is held while a write is judged and counted.
 	reserving sync.Mutex
 	mu        sync.Mutex
@@ -113,18 +117,53 @@ func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
 			return nil, err
 		}
 	}
-	enough := func(u Usage) bool { return r.lacks(u, w) == nil && !r.isTight(u, w) }
-	if !enough(r.Backend.Usage()) && r.mayReclaim(w.Class) {
-		before := r.written()
-		if r.Backend.Reclaim(ctx, enough) {
-			r.reclaimed(before)
+	if w.Class == Essential {
+		if !r.hasEnough(r.Backend.Usage(), w) {
+			r.reclaim(ctx, w)
 		}
-	}
-	if err := r.lacks(r.Backend.Usage(), w); err != nil {
-		r.reclaimedInVain(w.Class)
-		return nil, err
+	} else {
+		r.reclaimTogether(ctx, w)
 	}
 	return r.reserve(w)
+}
+
+// hasEnough reports whether the write can be admitted without a Reclaim.
+func (r *Room) hasEnough(u Usage, w Write) bool { return r.lacks(u, w) == nil && !r.isTight(u, w) }
+
+func (r *Room) reclaim(ctx context.Context, w Write) {
+	before := r.written()
+	if r.Backend.Reclaim(ctx, func(u Usage) bool { return r.hasEnough(u, w) }) {
+		r.reclaimed(before)
+	}
+	if r.lacks(r.Backend.Usage(), w) != nil {
+		r.reclaimedInVain(w.Class)
+	}
+}
+
+// reclaimTogether calls Reclaim for a write that is not Essential. Many such writes at once share
+// one call: in a full store, one call for each would keep the store busy with compactions.
+func (r *Room) reclaimTogether(ctx context.Context, w Write) {
+	for range 2 { // the first call may have made enough room for a smaller write
+		if r.hasEnough(r.Backend.Usage(), w) || !r.mayReclaim(w.Class) {
+			return
+		}
+		led := false
+		done := r.reclaims.DoChan(strconv.Itoa(int(w.Class)), func() (any, error) {
+			led = true
+			if r.mayReclaim(w.Class) { // the previous call may have ended just now
+				r.reclaim(context.WithoutCancel(ctx), w)
+			}
+			return nil, nil
+		})
+		select {
+		case <-ctx.Done():
+			return
+		case <-done:
+		}
+		if led {
+			return
+		}
+	}
 }
 
 // reserve judges the write once more and counts it in the same step. Of many writes that come

@@ -19,6 +19,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
@@ -84,8 +85,9 @@ type Store struct {
 	maintenance sync.WaitGroup
 	// stop ends the maintenance.
 	stop context.CancelFunc
-	// tidying serializes compactions and defragmentations.
-	tidying sync.Mutex
+	// tidying serializes compactions and defragmentations. Requests that wait for it can be
+	// cancelled.
+	tidying *semaphore.Weighted
 }
 
 // Start starts the embedded etcd and waits until it answers.
@@ -97,7 +99,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel), clock: clock.RealClock{}, stop: func() {}}
+	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel), clock: clock.RealClock{}, stop: func() {}, tidying: semaphore.NewWeighted(1)}
 	if err := s.start(ctx, o); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting the embedded etcd: %w", err)

@@ -34,8 +34,9 @@ type Earlier struct {
 	Destroy func()
 }
 
-// NewEarlier keeps them in the backend that keeps Rollouts, encrypted as these are.
-func NewEarlier(backend *storagebackend.ConfigForResource) (*Earlier, error) {
+// NewEarlier keeps them in the backend that keeps Rollouts, encrypted as these are. If room is nil,
+// every write is sent to etcd.
+func NewEarlier(backend *storagebackend.ConfigForResource, room storagefull.Room) (*Earlier, error) {
 	s, destroy, err := factory.Create(*backend.ForResource(rollouts.Resource("decisions")),
 		func() runtime.Object { return &rollouts.Rollout{} },
 		func() runtime.Object { return &rollouts.RolloutList{} },
@@ -43,7 +44,7 @@ func NewEarlier(backend *storagebackend.ConfigForResource) (*Earlier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the storage of decisions: %w", err)
 	}
-	return &Earlier{storage: storagefull.Storage{Interface: s}, Destroy: destroy}, nil
+	return &Earlier{storage: storagefull.Storage{Interface: s, Room: room, Codec: backend.Codec}, Destroy: destroy}, nil
 }
 
 // Of are the decisions about a Rollout that are earlier than those in its status.

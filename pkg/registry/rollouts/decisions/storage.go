@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -72,6 +73,11 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 			return update(stored, meta)
 		}
 		without, err := s.earlier.move(ctx, r)
+		if storagefull.IsInsufficient(err) {
+			// A later write moves the decisions. The write of this request may need no more room,
+			// or may have room that a move has not, such as an abort.
+			return update(stored, meta)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

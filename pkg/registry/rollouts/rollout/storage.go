@@ -145,7 +145,7 @@ func (r *REST) openBeside(c Config) error {
 	if r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig); err != nil {
 		return err
 	}
-	r.earlier, err = decisions.NewEarlier(options.StorageConfig)
+	r.earlier, err = decisions.NewEarlier(options.StorageConfig, c.Room)
 	return err
 }
 

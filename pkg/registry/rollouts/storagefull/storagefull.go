@@ -42,6 +42,8 @@ type Write struct {
 	// Before is the size of the stored object, 0 for a new object. After is the size of the
 	// object that the request would store.
 	Before, After int64
+	// Object is the object that the request would store, in the internal version.
+	Object runtime.Object
 }
 
 // Getter wraps each store that it opens in a Storage. If Room is nil, every write is sent to etcd.
@@ -131,7 +133,7 @@ func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done 
 	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of what is stored: %w", err)
 	}
-	w.Namespace = object.GetNamespace()
+	w.Namespace, w.Object = object.GetNamespace(), after
 	if done, err = s.Room.Admit(ctx, w); err != nil {
 		return nil, insufficient(err.Error())
 	}
@@ -172,13 +174,25 @@ func statusError(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	return insufficient("the etcd of weir-apiserver has reached its size limit: it accepts only deletions and reads. " +
+	return noSpaceError{insufficient("the etcd of weir-apiserver has reached its size limit: it accepts only deletions and reads. " +
 		"Delete RolloutHistories that nobody needs, or raise the limit " +
-		"(--data-limit of weir-apiserver; --quota-backend-bytes of an external etcd)")
+		"(--data-limit of weir-apiserver; --quota-backend-bytes of an external etcd)")}
 }
 
-func insufficient(message string) error {
+// noSpaceError is the answer to a write that etcd refused for lack of space. A write to one Storage
+// may include a write to another. The outer Storage must recognize the cause to free space.
+type noSpaceError struct{ *apierrors.StatusError }
+
+// Unwrap returns the error of etcd.
+func (noSpaceError) Unwrap() error { return rpctypes.ErrNoSpace }
+
+// IsInsufficient reports whether a write was refused because there is no room for it.
+func IsInsufficient(err error) bool { return apierrors.ReasonForError(err) == reason }
+
+const reason = "InsufficientStorage"
+
+func insufficient(message string) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage", Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: reason, Message: message,
 	}}
 }

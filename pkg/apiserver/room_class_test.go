@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
+	"github.com/weir-rollouts/weir/pkg/store"
+)
+
+func TestClassOf(t *testing.T) {
+	t.Parallel()
+	const controller, tenant = "controller", "tenant"
+	batch := func(abort bool, partition *int32) runtime.Object {
+		return &hub.BatchRelease{Spec: hub.BatchReleaseSpec{Plan: hub.ReleasePlan{Abort: abort, BatchPartition: partition}}}
+	}
+	forward, abort, last := batch(false, new(int32)), batch(true, new(int32)), batch(false, nil)
+	type info = genericapirequest.RequestInfo
+	type write = storagefull.Write
+	tests := map[string]struct {
+		who     string
+		request info
+		write   write
+		want    store.Class
+	}{
+		"a new history":                         {controller, info{Resource: "rollouthistories", Verb: "create"}, write{After: 1000}, store.Growth},
+		"the status of a history":               {controller, info{Resource: "rollouthistories", Subresource: "status", Verb: "update"}, write{Before: 1000, After: 2000}, store.Record},
+		"a history is deleted":                  {controller, info{Resource: "rollouthistories", Verb: "delete"}, write{Before: 1000, After: 1100}, store.Essential},
+		"the status of a Rollout":               {controller, info{Resource: "rollouts", Subresource: "status", Verb: "patch"}, write{Before: 1000, After: 9000}, store.Essential},
+		"the finalizer of a Rollout":            {controller, info{Resource: "rollouts", Verb: "patch"}, write{Before: 1000, After: 1100}, store.Essential},
+		"a new BatchRelease":                    {controller, info{Resource: "batchreleases", Verb: "create"}, write{After: 1000, Object: forward}, store.Record},
+		"a new BatchRelease that aborts":        {controller, info{Resource: "batchreleases", Verb: "create"}, write{After: 1000, Object: abort}, store.Essential},
+		"a new BatchRelease that gives back":    {controller, info{Resource: "batchreleases", Verb: "create"}, write{After: 1000, Object: last}, store.Essential},
+		"a BatchRelease with more metadata":     {controller, info{Resource: "batchreleases", Verb: "patch"}, write{Before: 1000, After: 9000, Object: forward}, store.Record},
+		"a BatchRelease whose next batch runs":  {controller, info{Resource: "batchreleases", Verb: "patch"}, write{Before: 1000, After: 1001, Object: forward}, store.Essential},
+		"a BatchRelease that becomes smaller":   {controller, info{Resource: "batchreleases", Verb: "patch"}, write{Before: 9000, After: 1000, Object: forward}, store.Essential},
+		"a BatchRelease is aborted":             {controller, info{Resource: "batchreleases", Verb: "patch"}, write{Before: 1000, After: 9000, Object: abort}, store.Essential},
+		"a BatchRelease gives back":             {controller, info{Resource: "batchreleases", Verb: "patch"}, write{Before: 1000, After: 9000, Object: last}, store.Essential},
+		"the status of a BatchRelease":          {controller, info{Resource: "batchreleases", Subresource: "status", Verb: "patch"}, write{Before: 1000, After: 9000, Object: forward}, store.Essential},
+		"a BatchRelease before it is read":      {controller, info{Resource: "batchreleases", Verb: "patch"}, write{After: 1 << 40}, store.Record},
+		"a user creates a BatchRelease to end":  {tenant, info{Resource: "batchreleases", Verb: "create"}, write{After: 1000, Object: abort}, store.Growth},
+		"a user creates a Rollout":              {tenant, info{Resource: "rollouts", Verb: "create"}, write{After: 1000}, store.Growth},
+		"a user aborts":                         {tenant, info{Resource: "rollouts", Subresource: "abort", Verb: "create"}, write{Before: 1000, After: 2000}, store.Essential},
+		"a user rolls back":                     {tenant, info{Resource: "rollouts", Subresource: "rollback", Verb: "create"}, write{Before: 1000, After: 2000}, store.Essential},
+		"a user pauses":                         {tenant, info{Resource: "rollouts", Subresource: "pause", Verb: "create"}, write{Before: 1000, After: 2000}, store.Record},
+		"a user pauses again":                   {tenant, info{Resource: "rollouts", Subresource: "pause", Verb: "create"}, write{Before: 1000, After: 1000}, store.Essential},
+		"a user retries, and decisions go":      {tenant, info{Resource: "rollouts", Subresource: "retry", Verb: "create"}, write{Before: 1000, After: 900}, store.Essential},
+		"a user promotes":                       {tenant, info{Resource: "rollouts", Subresource: "promote", Verb: "create"}, write{Before: 1000, After: 2000}, store.Record},
+		"a user changes an object without size": {tenant, info{Resource: "rollouts", Verb: "patch"}, write{Before: 1000, After: 1000}, store.Record},
+		"a user deletes":                        {tenant, info{Resource: "rollouts", Verb: "delete"}, write{Before: 1000, After: 1100}, store.Essential},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: test.who})
+			ctx = genericapirequest.WithRequestInfo(ctx, &test.request)
+			if got := (room{controller: controller}).classOf(ctx, test.write); got != test.want {
+				t.Errorf("class %d, want %d", got, test.want)
+			}
+		})
+	}
+	if got := (room{}).classOf(t.Context(), write{After: 1000}); got != store.Essential {
+		t.Errorf("a write of the server: class %d, want %d", got, store.Essential)
+	}
+}
