@@ -63,16 +63,12 @@ func (r room) advice(full *store.FullError) string {
 	if r.external {
 		limit = "--quota-backend-bytes of etcd"
 	}
-	return "The rest is reserved for the verbs abort and rollback, for deletions, and for the controllers. " +
+	return "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for the controllers. " +
 		"Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
-// endingVerbs always have room. Every verb adds a decision with a reason of the user's choice, so
-// the other safety verbs, which a user may repeat as often as they like, must leave room for these.
-var endingVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback)}
-
-// safetyVerbs have room like endingVerbs unless they make the Rollout larger.
-var safetyVerbs = []string{string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
+// safetyVerbs always have room. The decisions that they add to a Rollout are bounded there.
+var safetyVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback), string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
 
 // classOf returns the class of a write that a request is about to do.
 func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
@@ -86,9 +82,7 @@ func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 		return store.Essential
 	case who != nil && who.GetName() == r.controller:
 		return controllerClass(info, w)
-	case slices.Contains(endingVerbs, info.Subresource):
-		return store.Essential
-	case growth == 0 && slices.Contains(safetyVerbs, info.Subresource):
+	case slices.Contains(safetyVerbs, info.Subresource):
 		return store.Essential
 	case growth == 0, info.Subresource != "":
 		return store.Record

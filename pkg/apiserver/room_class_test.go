@@ -49,7 +49,7 @@ func TestClassOf(t *testing.T) {
 		"a user creates a Rollout":              {tenant, info{Resource: "rollouts", Verb: "create"}, write{After: 1000}, store.Growth},
 		"a user aborts":                         {tenant, info{Resource: "rollouts", Subresource: "abort", Verb: "create"}, write{Before: 1000, After: 2000}, store.Essential},
 		"a user rolls back":                     {tenant, info{Resource: "rollouts", Subresource: "rollback", Verb: "create"}, write{Before: 1000, After: 2000}, store.Essential},
-		"a user pauses":                         {tenant, info{Resource: "rollouts", Subresource: "pause", Verb: "create"}, write{Before: 1000, After: 2000}, store.Record},
+		"a user pauses":                         {tenant, info{Resource: "rollouts", Subresource: "pause", Verb: "create"}, write{Before: 1000, After: 2000}, store.Essential},
 		"a user pauses again":                   {tenant, info{Resource: "rollouts", Subresource: "pause", Verb: "create"}, write{Before: 1000, After: 1000}, store.Essential},
 		"a user retries, and decisions go":      {tenant, info{Resource: "rollouts", Subresource: "retry", Verb: "create"}, write{Before: 1000, After: 900}, store.Essential},
 		"a user promotes":                       {tenant, info{Resource: "rollouts", Subresource: "promote", Verb: "create"}, write{Before: 1000, After: 2000}, store.Record},

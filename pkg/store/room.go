@@ -38,8 +38,8 @@ type Write struct {
 	Bytes, Growth int64
 }
 
-// pageOverhead is what a write takes in the file of etcd besides its bytes: the file has pages
-// of 4 KiB, and a write fills the last of its pages and that of the index only in part.
+// pageOverhead is what a write takes in the file of etcd besides its bytes. The file has pages of
+// 4 KiB, and a write fills the last of its pages and that of the index only in part.
 const pageOverhead = 8 << 10
 
 // stored is how much of the file of etcd the write takes at most.
@@ -220,7 +220,7 @@ func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
 	}
 	r.mu.Lock()
 	n := r.namespace(w.Namespace)
-	written := n.written + n.before
+	written := n.unmeasured()
 	r.mu.Unlock()
 	if r.Ledger.CatchUp(ctx) {
 		r.mu.Lock()
@@ -271,15 +271,15 @@ func (r *Room) isTight(u Usage, w Write) bool {
 }
 
 // written is what was written so lately that the usage may not have it.
-func (r *Room) written() int64 {
+func (r *Room) written() unmeasured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
-	return r.everywhere.written + r.everywhere.before
+	return r.everywhere.unmeasured()
 }
 
 // reclaimed forgets what was written before room was made: the usage has it.
-func (r *Room) reclaimed(written int64) {
+func (r *Room) reclaimed(written unmeasured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
@@ -324,7 +324,17 @@ type recent struct {
 	// the measurement each. Some count twice, which refuses a write a little early.
 	written, before int64
 	turned          time.Time
+	// measurements counts the calls of measured.
+	measurements int
 }
+
+// unmeasured is what a measurement that begins now will have.
+type unmeasured struct {
+	bytes        int64
+	measurements int
+}
+
+func (n *recent) unmeasured() unmeasured { return unmeasured{n.written + n.before, n.measurements} }
 
 // turn begins a new generation when the one under way is older than the lag.
 func (n *recent) turn(now time.Time, lag time.Duration) {
@@ -343,11 +353,16 @@ func (n *recent) finish(bytes int64, now time.Time, lag time.Duration) {
 	n.written += bytes
 }
 
-// measured forgets what was written before the measurement.
-func (n *recent) measured(written int64) {
-	older := min(written, n.before)
+// measured forgets what was written before the measurement began. If another measurement has
+// ended since then, that one has forgotten it already, and what was written later stays.
+func (n *recent) measured(u unmeasured) {
+	if u.measurements != n.measurements {
+		return
+	}
+	n.measurements++
+	older := min(u.bytes, n.before)
 	n.before -= older
-	n.written -= min(written-older, n.written)
+	n.written -= min(u.bytes-older, n.written)
 }
 
 // namespace returns the recent writes of a namespace. Namespaces without any are forgotten.
@@ -358,7 +373,7 @@ func (r *Room) namespace(name string) *recent {
 	n := r.namespaces[name]
 	if n == nil {
 		for other, o := range r.namespaces {
-			if o.turn(r.Clock.Now(), ledgerLag); *o == (recent{turned: o.turned}) {
+			if o.turn(r.Clock.Now(), ledgerLag); o.writing+o.written+o.before == 0 {
 				delete(r.namespaces, other)
 			}
 		}
