@@ -73,22 +73,22 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 func TestSpellingOfQuantities(t *testing.T) {
 	d, owned := read(t, "native")
 	was := (deployment{}).Observe(d, owned)
-	spell := func(t *corev1.PodTemplateSpec, text string) {
+	setMemory := func(t *corev1.PodTemplateSpec, text string) {
 		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
 	}
 	for _, rs := range replicaSets(owned) {
 		if rs.Labels[hashKey] == was.PodTemplateHash {
-			spell(&rs.Spec.Template, "1Gi")
+			setMemory(&rs.Spec.Template, "1Gi")
 		}
 	}
-	spell(&d.Spec.Template, "1Gi")
+	setMemory(&d.Spec.Template, "1Gi")
 	before := (deployment{}).Observe(d, owned)
-	spell(&d.Spec.Template, "1073741824")
+	setMemory(&d.Spec.Template, "1073741824")
 	if after := (deployment{}).Observe(d, owned); after.UpdateTemplate != before.UpdateTemplate {
 		t.Error("another spelling is another template of a Deployment")
 	}
 	a, b := d.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
-	spell(a, "1Gi")
+	setMemory(a, "1Gi")
 	if samePods(a, b) {
 		t.Error("another spelling is the same revision of a kind with ControllerRevisions")
 	}
