@@ -330,7 +330,7 @@ func TestIndexIsFull(t *testing.T) {
 	if e := i.read(strings.Repeat("long", 60)); !e.Right || !strings.Contains(e.Unlisted, "has no room") {
 		t.Errorf("of a name that has a shorter key: right %v, unlisted %q", e.Right, e.Unlisted)
 	}
-	if e := i.read(strings.Repeat("long", 63) + "s"); !e.Right || !strings.Contains(e.Unlisted, "too long") || !strings.Contains(e.Unlisted, "give the workload a shorter name") {
+	if e := i.read(strings.Repeat("long", 63) + "s"); !e.Right || !strings.Contains(e.Unlisted, "exceed the length of a key") || !strings.Contains(e.Unlisted, "give the workload a shorter name") {
 		t.Errorf("of the longest name: right %v, unlisted %q", e.Right, e.Unlisted)
 	}
 }

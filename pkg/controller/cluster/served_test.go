@@ -29,7 +29,7 @@ func TestNamedWhileOthersServe(t *testing.T) {
 	}{
 		"Weir":   {[]string{"rollouts", "rollouts/status", "rollouts/promote"}, ""},
 		"CRDs":   {[]string{"rollouts", "rollouts/status"}, "served by CustomResourceDefinitions"},
-		"nobody": {nil, "asking who serves"},
+		"nobody": {nil, "discovering which server serves"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
