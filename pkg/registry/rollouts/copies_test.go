@@ -65,7 +65,7 @@ func TestCopies(t *testing.T) {
 			if has := strings.Contains(string(got.body), secret); has != sees && !(sees && strings.HasPrefix(what, "delete")) {
 				t.Errorf("%s by %s: the answer has the secret: %t, want %t: %s", what, user, has, sees, got.body)
 			}
-			if !sees && what == "get" && !strings.Contains(strings.Join(got.warnings, ""), "left out: deployments.apps") {
+			if !sees && what == "get" && !strings.Contains(strings.Join(got.warnings, ""), "you lack the permission to get these resources: deployments.apps") {
 				t.Errorf("warnings %q", got.warnings)
 			}
 		}
