@@ -37,8 +37,8 @@ func followBetween(d *draft, step *rollouts.Step, goes bool) {
 	default:
 		unpinEmptied(d, step)
 		serveAgain(d)
-		if driven(d.facts) == 0 {
-			unrouteEmptied(d) // no pod of that version is to come
+		if driven(d.facts) == 0 || !d.live() {
+			unrouteEmptied(d) // no pod of the update revision will be created
 		}
 	}
 }
