@@ -177,10 +177,14 @@ func stallWithoutStable(d *draft) {
 }
 
 // setStable ends a rollback: the workload's template becomes stable's, which
-// cancels the release as if its owner had set it.
+// cancels the release as if its owner had set it. A template that the owner has set since
+// the rollback (v2 is rolled back, v3 is set while its pods go) is not overwritten: it
+// supersedes the release.
 func setStable(d *draft) {
+	p := d.progress()
 	switch {
-	case !d.progress().RollingBack || !d.w.Held:
+	case !p.RollingBack || !d.w.Held:
+	case superseded(d.facts) && !d.w.Is(Revision{p.AbortedRevision, p.AbortedTemplate}):
 	case edited(d.facts):
 		stallStableEdited(d)
 	case d.w.AtStable:
