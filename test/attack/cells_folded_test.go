@@ -154,7 +154,7 @@ var foldedCells = func() []cell {
 		})
 	}
 	return append(cells,
-		cell{who: patcher, what: blockAbort, how: "has thousands of annotations", long: true, doors: true, do: func(a *app, u *user) {
+		cell{who: patcher, what: blockAbort, how: "has thousands of annotations", doors: true, do: func(a *app, u *user) {
 			a.t.Helper()
 			all := object{}
 			for i := range 12_000 {
