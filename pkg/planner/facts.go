@@ -96,6 +96,9 @@ func withStable(f *facts) *Workload {
 	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || asked != stable {
 		return f.w
 	}
+	if digest := f.was().StableTemplate; digest != "" && w.UpdateTemplate != "" && w.UpdateTemplate != digest {
+		return f.w // another template with the name of the stable revision
+	}
 	if w.StableRevision != stable {
 		w.StableRevision, w.StableTemplate = stable, "" // that was the other one's
 	}

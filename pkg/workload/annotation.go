@@ -66,6 +66,8 @@ type driving struct {
 	// SetAsideRevision names the revision that the owner asks for, while the live template
 	// is the stable one, since pods are to come back to it.
 	SetAsideRevision string `json:"aside,omitempty"`
+	// SetAsideTemplate is the SHA-256 digest of the template of SetAsideRevision.
+	SetAsideTemplate string `json:"asideTemplate,omitempty"`
 }
 
 // extraStatus is the value of the deployment-extra-status annotation.

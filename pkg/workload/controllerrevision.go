@@ -46,6 +46,13 @@ func (h history) unknown(name string) UnknownFields {
 	return unknown
 }
 
+// digest returns the SHA-256 digest of the template of a revision; empty if it is gone or
+// unreadable.
+func (h history) digest(name string) string {
+	t, unknown := h.read(name)
+	return withUnknown(digestOfPods(t), unknown)
+}
+
 // read returns the template of a revision and its unknown fields. It decodes the revision as the
 // kind's controller does: keys are case-sensitive, and the last of two equal keys wins.
 func (h history) read(name string) (*corev1.PodTemplateSpec, UnknownFields) {

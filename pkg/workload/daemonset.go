@@ -23,7 +23,7 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 var daemonSet = partitioned{&partitionKind{
 	kind:               daemonSetKind.Kind,
 	of:                 func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
-	name:               labelled,
+	name:               hashInName,
 	revision:           revisionOf,
 	arrange:            byNode,
 	unsupported:        surgeUnsupported,
@@ -37,10 +37,9 @@ const theirType = "rollouts.kruise.io/daemonset-original-update-strategy"
 
 var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
 
-// labelled names a revision by the label value of its pods.
-func labelled(cr *appsv1.ControllerRevision) string {
-	return cr.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
-}
+// hashInName names a revision by the label value of its pods. The name of a ControllerRevision
+// ends in that value. Its label has the same value, but users can change labels.
+func hashInName(cr *appsv1.ControllerRevision) string { return short(cr.Name) }
 
 // surgeUnsupported refuses a surge, with which the new pod of a node starts before the
 // old one stops. Weir deletes the old pod first, which would break that promise.

@@ -18,7 +18,7 @@ import (
 var advancedDaemonSet = partitioned{&partitionKind{
 	kind:               advancedDaemonSetKind.Kind,
 	of:                 func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
-	name:               labelled,
+	name:               hashInName,
 	revision:           revisionOf,
 	arrange:            byNode,
 	unsupported:        selectorUnsupported,

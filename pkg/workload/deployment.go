@@ -48,7 +48,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	}
 	_, w.ExtraStatusStale = untold(d, r)
 	for _, rs := range r.all {
-		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
+		w.Revisions = append(w.Revisions, hashOf(rs))
 	}
 	w.DeletionBlocked, w.StillRuns = deletedSet(owned, false), deletedSet(owned, true)
 	w.Adoptable = r.takenFor(d)
@@ -88,7 +88,7 @@ func (r revisions) rests(target *planner.Target) bool {
 func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: r.liveDigest(d)}
 	if r.update != nil {
-		w.PodTemplateHash = r.update.Labels[hashKey]
+		w.PodTemplateHash = hashOf(r.update)
 		w.LiveRevision, w.LiveReadyReplicas = w.PodTemplateHash, r.update.Status.ReadyReplicas
 	}
 	return w
@@ -117,7 +117,7 @@ func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) 
 // releases reports whether the current template of the Deployment is that of a revision.
 func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) bool {
 	if r.update != nil {
-		return hasTemplateOf(&r.update.Spec.Template, r.update.Labels[hashKey], revision)
+		return hasTemplateOf(&r.update.Spec.Template, hashOf(r.update), revision)
 	}
 	return hasTemplateOf(&d.Spec.Template, "", revision)
 }
@@ -131,7 +131,7 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 		return r, false
 	}
 	for _, rs := range r.all {
-		if rs != r.stable && hasTemplateOf(&rs.Spec.Template, rs.Labels[hashKey], told) {
+		if rs != r.stable && hasTemplateOf(&rs.Spec.Template, hashOf(rs), told) {
 			r.update = rs
 		}
 	}
@@ -292,7 +292,7 @@ func (deployment) SetStable(obj object.Object, owned []object.Object) []object.C
 	}
 	want := d.DeepCopy()
 	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
-	label(want, rollouts.LabelStableRevision, stable.Labels[hashKey])
+	label(want, rollouts.LabelStableRevision, hashOf(stable))
 	return change(obj, want)
 }
 

@@ -48,7 +48,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
 		// Its own status may be written by who may not write this one.
 		w.AvailableLater = availableLater(set)
-		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
+		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = hashOf(set), set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
 }

@@ -71,7 +71,7 @@ func ownedBy(o metav1.Object, uid types.UID) bool {
 func (r revisions) apart(e *appsv1.Deployment) {
 	not := metav1.LabelSelectorRequirement{Key: hashKey, Operator: metav1.LabelSelectorOpNotIn}
 	for _, rs := range r.all {
-		if hash := rs.Labels[hashKey]; hash != "" && !sameTemplate(&rs.Spec.Template, &e.Spec.Template) {
+		if hash := hashOf(rs); hash != "" && !sameTemplate(&rs.Spec.Template, &e.Spec.Template) {
 			not.Values = append(not.Values, hash)
 		}
 	}

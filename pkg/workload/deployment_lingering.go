@@ -15,7 +15,7 @@ import (
 // fileReplicaSet is what is to be put on file of a ReplicaSet.
 func fileReplicaSet(_ object.Object, owned []object.Object, revision string) *File {
 	for _, o := range owned {
-		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[hashKey] == revision {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && hashOf(rs) == revision {
 			return &File{Name: rs.Name, Spec: []byte(encode(rs.Spec))}
 		}
 	}

@@ -75,10 +75,10 @@ func seeHold(view metav1.Object, isHeld bool, holder string) {
 // seeTarget keeps of what stands there only what the owner wrote of the spec before.
 func seeTarget(view metav1.Object, target *planner.Target, k planner.Known) {
 	v, _ := readDriving(view)
-	if v.SetAsideRevision != k.Update.Name {
-		v.SetAsideRevision = ""
+	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit}
+	if v.SetAsideRevision != "" && v.SetAsideRevision == k.Update.Name {
+		kept.SetAsideRevision, kept.SetAsideTemplate = k.Update.Name, k.Update.Template
 	}
-	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit, SetAsideRevision: v.SetAsideRevision}
 	if target == nil {
 		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationControlInfo))
 		if kept == (driving{}) || !held(view) {
@@ -155,7 +155,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 func (r Row) Sizing(s Seen, owned []object.Object) (sizes.Scaling, bool) {
 	facts, ok := r.Scaling(s.Object, owned)
 	for _, rs := range replicaSets(owned) {
-		if s.Known.Pinned != "" && rs.Labels[hashKey] == s.Known.Pinned && metav1.IsControlledBy(rs, s.Object) {
+		if s.Known.Pinned != "" && hashOf(rs) == s.Known.Pinned && metav1.IsControlledBy(rs, s.Object) {
 			facts.Pinned = rs.Name
 		}
 	}

@@ -110,12 +110,11 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 		Revisions: v.history.names(), Unavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
 		Rolling: !held(obj) && v.rolling(), RevisionKind: controllerRevision,
 		StableGone:     v.stable != "" && v.history[v.stable] == nil,
-		StableTemplate: digestOfPods(v.history.template(v.stable)), BackByTemplate: true,
+		StableTemplate: v.history.digest(v.stable), BackByTemplate: true,
 	}
 	if v.aside == "" {
 		w.UpdateTemplate = withUnknown(digestOfPods(v.template), unknownIn(obj))
 	}
-	w.StableTemplate = withUnknown(w.StableTemplate, v.history.unknown(v.stable))
 	v.count(&w)
 	if to := w.Target; to != nil {
 		w.TargetApplied = len(change(obj, v.forTarget(*to))) == 0 && len(v.deletes(*to)) == 0
@@ -174,7 +173,7 @@ func (a partitioned) Keep(old, update object.Object) {
 	a.of(update).keep(old, isAnother)
 	keepLimit(old, update, is.historyLimit, *was.historyLimit)
 	if isAnother {
-		setAside(update, "")
+		setAside(update, planner.Revision{})
 	}
 }
 
@@ -214,7 +213,7 @@ func (a partitioned) SetStable(obj object.Object, owned []object.Object) []objec
 	}
 	want := copyOf(obj)
 	v.setTemplate(want, v.stable)
-	setAside(want, "")
+	setAside(want, planner.Revision{})
 	label(want, rollouts.LabelStableRevision, v.stable)
 	return change(obj, want)
 }

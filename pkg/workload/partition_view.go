@@ -40,8 +40,9 @@ type view struct {
 	// differ while the update template is set aside. Empty until the controller has seen
 	// the template.
 	live, update string
-	// aside is the update revision while its template is set aside, else empty.
-	aside string
+	// aside is the update revision while its template is set aside, else empty, and
+	// asideTemplate the digest of that template.
+	aside, asideTemplate string
 	// stable served before.
 	stable string
 }
@@ -64,7 +65,7 @@ func (a partitioned) view(obj object.Object, owned []object.Object) view {
 	v.stable = cmp.Or(namedStable(obj), v.served())
 	v.update = v.live
 	if had, _ := readDriving(obj); had.SetAsideRevision != "" && v.live == v.stable {
-		v.update, v.aside = had.SetAsideRevision, had.SetAsideRevision
+		v.update, v.aside, v.asideTemplate = had.SetAsideRevision, had.SetAsideRevision, had.SetAsideTemplate
 	}
 	return v
 }
@@ -217,7 +218,7 @@ func (v view) setStableTemplate(want object.Object) {
 		return
 	}
 	v.setTemplate(want, v.stable)
-	setAside(want, v.live)
+	setAside(want, planner.Revision{Name: v.live, Template: withUnknown(digestOfPods(v.template), unknownIn(v.obj))})
 }
 
 // setTemplate copies the template of a revision, unknown fields included, into the spec of want.
@@ -230,19 +231,26 @@ func (v view) setTemplate(want object.Object, revision string) {
 }
 
 // setUpdateTemplate makes the template that is set aside the live one again. If its
-// revision is gone, the live template stays.
+// ControllerRevision is gone, or was replaced by one of the same name with another template,
+// the live template stays.
 func (v view) setUpdateTemplate(want object.Object) {
-	if v.aside != "" && v.history.template(v.aside) != nil {
+	if v.aside != "" && v.keepsAside() {
 		v.setTemplate(want, v.aside)
 	}
-	setAside(want, "")
+	setAside(want, planner.Revision{})
 }
 
-// setAside notes the revision whose template the stable one replaces for a while; empty
-// for none.
-func setAside(want metav1.Object, aside string) {
-	if v, _ := readDriving(want); v.SetAsideRevision != aside {
-		v.SetAsideRevision = aside
+// keepsAside reports whether a ControllerRevision keeps the template that is set aside.
+func (v view) keepsAside() bool {
+	digest := v.history.digest(v.aside)
+	return digest != "" && (v.asideTemplate == "" || digest == v.asideTemplate)
+}
+
+// setAside notes the revision whose template the stable one replaces for a while; none if
+// it is empty.
+func setAside(want metav1.Object, aside planner.Revision) {
+	if v, _ := readDriving(want); v.SetAsideRevision != aside.Name {
+		v.SetAsideRevision, v.SetAsideTemplate = aside.Name, aside.Template
 		writeDriving(want, v)
 	}
 }

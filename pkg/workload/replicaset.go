@@ -17,6 +17,15 @@ import (
 
 const hashKey = appsv1.DefaultDeploymentUniqueLabelKey
 
+// hashOf returns the revision of a ReplicaSet: the hash in its selector, which is immutable. A
+// user who may write ReplicaSets may give the metadata label of the same key any value.
+func hashOf(rs *appsv1.ReplicaSet) string {
+	if rs.Spec.Selector != nil && rs.Spec.Selector.MatchLabels[hashKey] != "" {
+		return rs.Spec.Selector.MatchLabels[hashKey]
+	}
+	return rs.Labels[hashKey]
+}
+
 // revisions are the ReplicaSets of a Deployment by the part they play. They
 // are recognised by template, never by name or hash, as the native controller
 // does: the hash of one template differs between versions of Kubernetes.
@@ -59,7 +68,7 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
 	}
 	r.stable = r.deriveStable(held(d))
 	if r.stable != nil {
-		r.stableRevision = r.stable.Labels[hashKey]
+		r.stableRevision = hashOf(r.stable)
 	}
 	return r
 }
@@ -95,7 +104,7 @@ func first(sets []*appsv1.ReplicaSet, order func(a, b *appsv1.ReplicaSet) int) *
 
 func (r revisions) byHash(hash string) *appsv1.ReplicaSet {
 	for _, rs := range r.all {
-		if rs.Labels[hashKey] == hash {
+		if hashOf(rs) == hash {
 			return rs
 		}
 	}
@@ -129,7 +138,7 @@ func (r revisions) rolled() (revision, digest string) {
 		return "", ""
 	}
 	newest := first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) })
-	return newest.Labels[hashKey], Digest(&newest.Spec.Template)
+	return hashOf(newest), Digest(&newest.Spec.Template)
 }
 
 // active counts the sets that are asked to have pods.

@@ -268,7 +268,7 @@ func refusals(owned []object.Object) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[rs.Labels[hashKey]] = "pods are refused: " + podName.ReplaceAllString(c.Message, "a pod")
+			out[hashOf(rs)] = "pods are refused: " + podName.ReplaceAllString(c.Message, "a pod")
 		}
 	}
 	return out
