@@ -135,6 +135,13 @@ func (s *story) orphan(c command) {
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 
+// relabel gives the set of an image the hash label of the set of another one.
+func (s *story) relabel(c command) {
+	next := clone(s.w.setOf(c.words[1], false))
+	next.Labels[hashKey] = s.w.setOf(c.get("as", ""), false).Labels[hashKey]
+	s.w.as("user", func() error { return s.w.store.update(next) })
+}
+
 // taken has another Rollout take a Service or a router, as the store says.
 func (s *story) taken(c command) {
 	if s.w.elsewhere = nil; !c.has("free") {

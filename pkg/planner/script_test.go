@@ -101,8 +101,9 @@ var verbs = map[string]func(*story, command){
 		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] }, first...)
 		s.w.loseRevision(c.words[1])
 	},
-	"orphan": (*story).orphan, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
-	"forget": func(s *story, _ command) { s.w.forget() },
+	"orphan":  (*story).orphan,  // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
+	"relabel": (*story).relabel, // v2 as=v1: somebody gives the set of v2 the hash label of that of v1
+	"forget":  func(s *story, _ command) { s.w.forget() },
 	// What the sources of metrics know.
 	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
 	"source":    (*story).source,                                              // down|up
