@@ -84,14 +84,15 @@ func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 		return controllerClass(info, w)
 	case slices.Contains(safetyVerbs, info.Subresource):
 		return store.Essential
-	case growth == 0, info.Subresource != "":
+	case growth == 0, info.Subresource != "" && growth <= smallGrowth:
 		return store.Record
 	default:
 		return store.Growth
 	}
 }
 
-// smallGrowth is the room for a finalizer, or for the next batch in the plan of a BatchRelease.
+// smallGrowth is the room for a finalizer, for the next batch in the plan of a BatchRelease, or
+// for a decision.
 const smallGrowth = 1 << 10
 
 // controllerClass returns the class of a write of the controllers that does not shrink an object.

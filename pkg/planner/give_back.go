@@ -80,7 +80,7 @@ func giveBack(d *draft) {
 		}
 	case d.aborted() && notNamed(d.facts):
 		askAgain(d) // whether it is what was aborted
-	case d.aborted() && d.live() && !d.w.AtStable:
+	case d.aborted() && (d.live() || d.style == rollouts.StyleBlueGreen) && !d.w.AtStable:
 		if awaitAbort(d); !d.waits {
 			leavePaused(d)
 		}

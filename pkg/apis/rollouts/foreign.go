@@ -41,9 +41,9 @@ func MayStall(reason string) bool {
 	})
 }
 
-// Size is the length of the texts of a condition, in bytes.
+// Size returns how many bytes the texts of a condition take in storage.
 func (c *Condition) Size() int {
-	return len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
+	return encodedSize(string(c.Type)) + encodedSize(string(c.Status)) + encodedSize(c.Reason) + encodedSize(c.Message)
 }
 
 // Fit drops and shortens conditions of others that were stored before there were limits.
@@ -68,7 +68,7 @@ func (s *RolloutStatus) Fit() {
 func (c *Condition) fit() {
 	for _, word := range []*string{&c.Message, &c.Reason, (*string)(&c.Type), (*string)(&c.Status)} {
 		if over := c.Size() - MaxCondition; over > 0 {
-			*word = Clean(*word, max(1, (len(*word)-over)/4))
+			*word = Clean(*word, max(1, len(*word)*(encodedSize(*word)-over)/max(1, encodedSize(*word))/4))
 		}
 	}
 }

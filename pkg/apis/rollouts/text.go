@@ -135,14 +135,20 @@ func (d *Decision) Size() int {
 	for _, text := range [...]string{
 		string(d.Verb), d.User, d.UID, d.UserAgent, d.Revision, d.UpdateTemplate, d.Reason, d.RequestID, string(d.Via), string(d.Outcome),
 	} {
-		size += len(text)
-		for i := range len(text) {
-			switch text[i] {
-			case '<', '>', '&':
-				size += len(`\u003c`) - 1
-			case '"', '\\':
-				size++
-			}
+		size += encodedSize(text)
+	}
+	return size
+}
+
+// encodedSize returns the length of a text in JSON, in which some characters are escaped.
+func encodedSize(text string) int {
+	size := len(text)
+	for i := range len(text) {
+		switch text[i] {
+		case '<', '>', '&':
+			size += len(`\u003c`) - 1
+		case '"', '\\':
+			size++
 		}
 	}
 	return size
