@@ -234,16 +234,11 @@ func (v view) setTemplate(want object.Object, revision string) {
 // ControllerRevision is gone, or was replaced by one of the same name with another template,
 // the live template stays.
 func (v view) setUpdateTemplate(want object.Object) {
-	if v.aside != "" && v.keepsAside() {
+	digest := v.history.digest(v.aside)
+	if digest != "" && (v.asideTemplate == "" || digest == v.asideTemplate) {
 		v.setTemplate(want, v.aside)
 	}
 	setAside(want, planner.Revision{})
-}
-
-// keepsAside reports whether a ControllerRevision keeps the template that is set aside.
-func (v view) keepsAside() bool {
-	digest := v.history.digest(v.aside)
-	return digest != "" && (v.asideTemplate == "" || digest == v.asideTemplate)
 }
 
 // setAside notes the revision whose template the stable one replaces for a while; none if

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// TestTemplateAsideIsIdentified is about somebody who replaces the ControllerRevision of an
+// aborted release by one of the same name with another template. A retry must not set it.
+func TestTemplateAsideIsIdentified(t *testing.T) {
+	t.Parallel()
+	for name, digest := range map[string]string{
+		"the same":         digestOfPods(templateOf("b")),
+		"another":          digestOfPods(templateOf("c")),
+		"before Weir knew": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"`+digest+`"`))
+			want := copyOf(s.set).(*appsv1.StatefulSet)
+			statefulSet.view(s.set, s.owned).setUpdateTemplate(want)
+			image := "db:b"
+			if name == "another" {
+				image = "db:a"
+			}
+			if got := want.Spec.Template.Spec.Containers[0].Image; got != image {
+				t.Errorf("the template is that of %s, want %s", got, image)
+			}
+			if had, _ := readDriving(want); had.SetAsideRevision != "" {
+				t.Errorf("%s is still set aside", had.SetAsideRevision)
+			}
+		})
+	}
+	k := planner.Known{Update: planner.Revision{Name: "db-b", Template: "digest"}}
+	s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"forged"`))
+	seen := copyOf(s.set)
+	seeTarget(seen, &planner.Target{Abort: true}, k)
+	if had, _ := readDriving(seen); had.SetAsideTemplate != "digest" {
+		t.Errorf("the digest is %q, want that of the store", had.SetAsideTemplate)
+	}
+}
