@@ -54,6 +54,8 @@ func TestClassOf(t *testing.T) {
 		"a user retries, and decisions go":      {tenant, info{Resource: "rollouts", Subresource: "retry", Verb: "create"}, write{Before: 1000, After: 900}, store.Essential},
 		"a user promotes":                       {tenant, info{Resource: "rollouts", Subresource: "promote", Verb: "create"}, write{Before: 1000, After: 2000}, store.Record},
 		"a user changes an object without size": {tenant, info{Resource: "rollouts", Verb: "patch"}, write{Before: 1000, After: 1000}, store.Record},
+		"a user adds much to a status":          {tenant, info{Resource: "rollouts", Subresource: "status", Verb: "patch"}, write{Before: 1000, After: 9000}, store.Growth},
+		"a user approves through the status":    {tenant, info{Resource: "rollouts", Subresource: "status", Verb: "patch"}, write{Before: 1000, After: 1500}, store.Record},
 		"a user deletes":                        {tenant, info{Resource: "rollouts", Verb: "delete"}, write{Before: 1000, After: 1100}, store.Essential},
 	}
 	for name, test := range tests {

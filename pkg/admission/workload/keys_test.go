@@ -50,6 +50,8 @@ func TestKeysAreBounded(t *testing.T) {
 				"there were as many":           {with(s.plain, field, 600), with(s.plain, field, 600), false},
 				"one goes":                     {with(s.plain, field, 600), with(s.plain, field, 599), false},
 				"one comes to too many":        {with(s.plain, field, 600), with(s.plain, field, 601), true},
+				"thousands come":               {s.plain, with(s.plain, field, 1500), true},
+				"a number comes to thousands":  {with(s.plain, field, 1500), with(s.plain, field, 1500, revision), false},
 			} {
 				for door, admit := range doors(t) {
 					if door != "webhook" && kind != "Deployment" {

@@ -13,6 +13,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
+// TestConditionSize counts what JSON escapes: a user may fill the store with such characters.
+func TestConditionSize(t *testing.T) {
+	t.Parallel()
+	c := rollouts.Condition{Type: "Gate", Message: strings.Repeat("<", 1000)}
+	if got, want := c.Size(), len("Gate")+6000; got != want {
+		t.Errorf("the size is %d bytes, want %d", got, want)
+	}
+}
+
 // What others wrote before there were limits is made to fit, once; what Weir
 // wrote stays.
 func TestFit(t *testing.T) {
