@@ -67,7 +67,8 @@ func terminate(d *draft) {
 
 // giveBack runs the teardown of a Rollout that leaves. A version that was
 // aborted is brought back first and is never released by leaving: everything
-// is restored then but the pause.
+// is restored then but the pause. The same holds for a template that the blue-green style
+// refused before the abort (v2 is released, v3 is refused, abort, the Rollout is deleted).
 func giveBack(d *draft) {
 	d.waits = true
 	switch {
