@@ -151,10 +151,15 @@ func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
 // canaryMeta is the metadata of what is made for the owner beside an object. Records
 // on the object are about it alone, and are left out.
 func (o Objects) canaryMeta(of metav1.Object) metav1.ObjectMeta {
+	labels := copied(of.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[rollouts.LabelOwnedByRelease] = "true"
 	return metav1.ObjectMeta{
 		Namespace:       of.GetNamespace(),
 		Name:            of.GetName() + rollouts.CanarySuffix,
-		Labels:          copied(of.GetLabels()),
+		Labels:          labels,
 		Annotations:     copied(of.GetAnnotations()),
 		OwnerReferences: []metav1.OwnerReference{o.Owner},
 	}

@@ -40,7 +40,7 @@ func Unpin(objs Objects) []object.Change {
 }
 
 // CanaryService makes a Service like the stable one that selects a revision. Where
-// it exists, only its selector and its owner change.
+// it exists, only its selector, its owner and one label change.
 func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	if objs.Shared {
 		return nil, nil
@@ -60,6 +60,10 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	want := objs.CanaryService.DeepCopy()
 	want.Spec.Selector = selecting(objs, revision)
 	want.OwnerReferences = objs.owned(want.OwnerReferences)
+	if want.Labels == nil {
+		want.Labels = map[string]string{}
+	}
+	want.Labels[rollouts.LabelOwnedByRelease] = "true"
 	return change(objs.CanaryService, want), nil
 }
 

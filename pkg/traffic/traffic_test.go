@@ -153,7 +153,8 @@ func TestChanges(t *testing.T) {
 		"service-create":  {shop, canary},
 		"service-again":   {at(share(5)), canary},
 		"service-another": {at(share(5), func(o *Objects) { o.CanaryService.Spec.Selector["pod-template-hash"] = "old" }), canary},
-		// What else others do to it stays, even if the stable Service differs.
+		// What else others do to it stays, even if the stable Service differs. The label that
+		// protects it from the garbage collector comes back.
 		"service-edited": {at(share(5), func(o *Objects) {
 			o.CanaryService.Spec.SessionAffinity = corev1.ServiceAffinityNone
 			o.CanaryService.Labels = nil

@@ -322,7 +322,7 @@ func extraFor(d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRefe
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       d.Namespace,
 			Name:            extraName(d, to.Revision),
-			Labels:          map[string]string{rollouts.LabelCanaryDeployment: d.Name},
+			Labels:          map[string]string{rollouts.LabelCanaryDeployment: d.Name, rollouts.LabelOwnedByRelease: "true"},
 			OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Spec: own.Spec,

@@ -92,6 +92,7 @@ func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRef
 		want.Finalizers = slices.DeleteFunc(want.Finalizers, func(f string) bool { return f == rollouts.FinalizerCanaryDeployment })
 	}
 	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
+	label(want, rollouts.LabelOwnedByRelease, "true")
 	unmark(want)
 	if by, _ := readOwner(e); by == owner.UID && by != "" {
 		annotate(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])

@@ -70,6 +70,7 @@ func TestAPIServicesDeleted(t *testing.T) {
 	for _, s := range c.services {
 		c.steps.until("the CRDs serve "+s.GetName(), c.serves(s.GetName(), false))
 	}
+	deletesOwn(t, shared.namespace)
 	collectsAnew(t, shared)
 	for _, a := range apps {
 		now := a.madeObjects()
@@ -89,6 +90,33 @@ func TestAPIServicesDeleted(t *testing.T) {
 		a.promoteAll()
 		a.until("the Rollout is Healthy", a.healthy)
 		a.settled(versions{"v2": 6})
+	}
+}
+
+// deletesOwn wants everybody to be able to delete what Weir has not created, also while
+// the policy of the garbage collector finds no APIService.
+func deletesOwn(t *testing.T, namespace string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "not-of-weir"}
+	pod := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": meta.Name}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	for _, o := range []client.Object{
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}, Template: pod,
+		}},
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+		&networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: meta.Name, Port: networkingv1.ServiceBackendPort{Number: 80}},
+		}}},
+	} {
+		if err := here.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.client.Delete(t.Context(), o); err != nil {
+			t.Errorf("%T that Weir has not created can not be deleted: %v", o, err)
+		}
 	}
 }
 
