@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +71,6 @@ func TestAPIServicesDeleted(t *testing.T) {
 	for _, s := range c.services {
 		c.steps.until("the CRDs serve "+s.GetName(), c.serves(s.GetName(), false))
 	}
-	deletesOwn(t, shared.namespace)
 	collectsAnew(t, shared)
 	for _, a := range apps {
 		now := a.madeObjects()
@@ -93,8 +93,41 @@ func TestAPIServicesDeleted(t *testing.T) {
 	}
 }
 
-// deletesOwn wants everybody to be able to delete what Weir has not created, also while
-// the policy of the garbage collector finds no APIService.
+// While one APIService is missing, nobody can delete what Weir created for a release, since
+// the garbage collector must not. Everybody can delete everything else. This test does not
+// run beside others, which would miss the APIService.
+func TestAPIServiceMissing(t *testing.T) {
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	c := &crds{t: t, steps: a}
+	s := apiService("v1alpha1." + theirGroup)
+	if err := here.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.client.Delete(t.Context(), s.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		s.SetResourceVersion("")
+		if err := here.client.Create(context.WithoutCancel(t.Context()), s); err != nil {
+			t.Fatal(err)
+		}
+		c.steps.until("Weir serves "+s.GetName(), c.serves(s.GetName(), true))
+		a.promoteAll()
+		a.until("the Rollout is Healthy", a.healthy)
+	}()
+	canary := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name + "-canary"}}
+	a.until("the canary Service can not be deleted", func(ctx context.Context) error {
+		if err := here.client.Delete(ctx, canary, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			return fmt.Errorf("deleting it: %w", err)
+		}
+		return nil
+	})
+	deletesOwn(t, a.namespace)
+}
+
+// deletesOwn wants everybody to be able to delete what Weir has not created.
 func deletesOwn(t *testing.T, namespace string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "not-of-weir"}
