@@ -109,7 +109,7 @@ func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 		if k.resource != rolloutResource {
 			continue
 		}
-		claims, end, err := claim.NewStorage(options.StorageConfig)
+		claims, end, err := claim.NewStorage(options.StorageConfig, "claims")
 		if err != nil {
 			return nil, err
 		}

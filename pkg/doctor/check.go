@@ -62,6 +62,7 @@ var Checks = []Check{
 	{Name: "unheld", About: "no Rollout is in kube-system or Weir's namespace, where workloads are never held", Needs: []Part{PartLost}, judge: unheld},
 	{Name: "storage", About: "Rollouts can be read from etcd", Needs: []Part{PartRead}, judge: storage},
 	{Name: "lost", About: "nothing is stored in a namespace that does not exist", Needs: []Part{PartLost}, judge: lost},
+	{Name: "held", About: "each held workload has its Rollout", Needs: []Part{PartHeld}, judge: heldWorkloads},
 	{Name: "etcd", About: "members answer, have room and raise no alarm; for --data-dir or --etcd-servers", Needs: []Part{PartEtcd}, judge: etcd},
 	{Name: "leader", About: "a controller leads", Needs: []Part{PartLease, PartCluster}, judge: leader},
 }

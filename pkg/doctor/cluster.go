@@ -159,6 +159,14 @@ func lost(f Facts) (found findings, well string) {
 	return found, "the namespace of every object exists"
 }
 
+func heldWorkloads(f Facts) (found findings, well string) {
+	for _, w := range sorted(f.LostRollouts) {
+		found.problem("create the Rollout again, for instance from git; to release the pending template to all pods, delete it then",
+			"%s is held, but its %s does not exist: the data of weir-apiserver may be lost or older (docs/data.md)", w, f.LostRollouts[w])
+	}
+	return found, "the Rollout of every held workload exists"
+}
+
 func etcd(f Facts) (found findings, well string) {
 	if len(f.Members) == 0 {
 		return nil, "not looked at; kubectl -n " + Namespace + " exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR"

@@ -275,6 +275,12 @@ func TestMistakes(t *testing.T) {
 			func(_ *testing.T, f *Facts) { f.Lost = map[string]int{"gone": 3} },
 			"lost", "in the namespace gone, which does not exist: 3", "kubectl -n gone delete rollouts,",
 		},
+		"a held workload without its Rollout": {
+			func(_ *testing.T, f *Facts) {
+				f.LostRollouts = map[string]string{"Deployment shop/web": "Rollout shop/web"}
+			},
+			"held", "Deployment shop/web is held, but its Rollout shop/web does not exist", "create the Rollout again",
+		},
 		"a member that is down": {
 			func(_ *testing.T, f *Facts) { f.Members[0].Err = errors.New("connection refused") },
 			"etcd", "https://etcd-0:2379 does not answer", "the network to it",

@@ -53,6 +53,9 @@ type Facts struct {
 	// Unheld is the number of Rollouts in each namespace where Weir holds no workloads
 	// (rollouts.Unheld).
 	Unheld map[string]int
+	// LostRollouts maps each held workload whose Rollout does not exist to that Rollout, both
+	// as "Kind namespace/name".
+	LostRollouts map[string]string
 	// Members are those of the etcd that was looked at; none if nobody asked to.
 	Members []Member
 }
@@ -74,6 +77,7 @@ const (
 	PartOthers       Part = "other installations"
 	PartRead         Part = "Rollouts"
 	PartLost         Part = "what is in namespaces"
+	PartHeld         Part = "held workloads"
 	PartEtcd         Part = "etcd"
 )
 

@@ -90,8 +90,12 @@ func Occupied(b *rollouts.BatchRelease) string {
 // Over reports whether a Rollout that is deleted has given everything back, and only
 // finalizers of others keep it. It acts no more, and counts as gone.
 func Over(r *rollouts.Rollout) bool {
-	return r.DeletionTimestamp != nil && r.Status.Phase == rollouts.PhaseTerminating && r.Status.WorkloadUID == "" &&
-		!slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
+	return GaveBack(r) && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
+}
+
+// GaveBack reports whether a Rollout that is deleted has given its workload back.
+func GaveBack(r *rollouts.Rollout) bool {
+	return r.DeletionTimestamp != nil && r.Status.Phase == rollouts.PhaseTerminating && r.Status.WorkloadUID == ""
 }
 
 func (k *Known) readBatch(b *rollouts.BatchRelease) {

@@ -229,6 +229,16 @@ func held(obj metav1.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationInProgress] != ""
 }
 
+// HolderOf returns the name of the Rollout that holds a workload; "" if there is none, or if the
+// name can not be read.
+func HolderOf(obj metav1.Object) string {
+	var by inProgress
+	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationInProgress]), &by); err != nil {
+		return ""
+	}
+	return by.RolloutName
+}
+
 func writeHeld(obj metav1.Object, by string) {
 	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
 }

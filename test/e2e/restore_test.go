@@ -8,10 +8,15 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/test/cluster"
 )
@@ -67,6 +72,63 @@ func TestRestore(t *testing.T) {
 			a.traceless(workloadType)
 		})
 	}
+}
+
+// All that weir-apiserver has is lost in the middle of a release, and there is no snapshot. The
+// workload stays held: no pod gets the new template, and the stable pods serve. Whoever creates
+// the Rollout again continues with step 1; whoever deletes it then releases the template.
+func TestDataLost(t *testing.T) {
+	apps := map[string]*app{}
+	for _, style := range some(styles, "partition") {
+		a := start(t, styles[style]())
+		a.release("v2")
+		a.until("step 1 waits", a.waiting(1))
+		apps[style] = a
+	}
+	released := start(t, usual())
+	released.release("v2")
+	released.until("step 1 waits", released.waitsAt(1))
+	for _, a := range append(slices.Collect(maps.Values(apps)), released) {
+		a.guard.atMost("v2", a.podsOf("v2"))
+	}
+	if err := errors.Join(here.cluster.Kill(cluster.WeirAPIServer), os.RemoveAll(here.cluster.WeirData()), here.cluster.Start(cluster.WeirAPIServer)); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range append(slices.Collect(maps.Values(apps)), released) {
+		a.until("it says so", a.told("RolloutLost", 1))
+		a.sees(a.marked)
+	}
+	released.until("the doctor finds it", here.diagnosed("held", "Deployment "+released.namespace+"/web is held, but its Rollout", "create the Rollout again"))
+	for _, a := range apps {
+		a.create(a.newRollout())
+		a.until("step 1 waits", a.waiting(1))
+		a.guard.atMost("v2", 6)
+		a.promoteAll()
+		a.until("the Rollout is Healthy", a.healthy)
+		a.settled(versions{"v2": 6})
+	}
+	released.sees(released.marked)
+	released.create(released.newRollout())
+	released.until("step 1 waits", released.waitsAt(1))
+	released.guard.atMost("v2", 6)
+	here.admin.kubectl(released, "delete", "rollout", name).works()
+	released.until("it is given back", released.unmarked)
+	released.settled(versions{"v2": 6})
+}
+
+// podsOf counts the pods of a version.
+func (a *app) podsOf(version string) (n int32) {
+	a.t.Helper()
+	var pods corev1.PodList
+	if err := here.client.List(a.t.Context(), &pods, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.DeletionTimestamp == nil && versionOf(&p.Spec) == version {
+			n++
+		}
+	}
+	return n
 }
 
 // approveSteps approves steps one by one, each once it waits, until the next one waits.

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -216,6 +217,29 @@ func namedIn(ctx context.Context, from client.Reader, key string, counts func(cl
 		}
 	}
 	return false, nil
+}
+
+// LostRollout returns the name of the Rollout that holds a workload if the server neither has this
+// Rollout nor remembers that somebody deleted it: then its data is new, or was restored from a
+// snapshot without the Rollout. A workload without Weir's label was not held for a Rollout.
+func (s Reader) LostRollout(ctx context.Context, w *Workload) (string, error) {
+	name := workload.HolderOf(w.Object)
+	if name == "" || w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
+		return "", nil
+	}
+	r := &metav1.PartialObjectMetadata{}
+	r.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("Rollout"))
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: w.Object.GetNamespace(), Name: name}, r)
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return "", nil // it names another workload
+	case !NotFound(err):
+		return "", fmt.Errorf("reading Rollout %s: %w", name, err)
+	case errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.UID != "":
+		return "", nil // the uid of the one that was deleted
+	}
+	return name, VerifyServedByWeir(s.API)
 }
 
 // Live reports whether an object ends the hold of the workload that it names. A

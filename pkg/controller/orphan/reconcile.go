@@ -3,7 +3,8 @@
 
 // Package orphan gives back held workloads that no Rollout or BatchRelease names: the
 // Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
-// not touch a workload that any live Rollout or BatchRelease names.
+// not touch a workload that any live Rollout or BatchRelease names, nor one whose Rollout
+// was lost with the data of weir-apiserver.
 package orphan
 
 import (
@@ -90,7 +91,20 @@ func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.D
 	if named, err := r.Server.Named(ctx, w, cluster.Live); named || err != nil {
 		return 0, err
 	}
+	if rollout, err := r.Server.LostRollout(ctx, w); err != nil {
+		return 0, err
+	} else if rollout != "" {
+		r.warn(w, "RolloutLost", LostRollout(rollout))
+		return 0, nil
+	}
 	return r.giveBack(ctx, w)
+}
+
+// LostRollout is the message about a held workload whose Rollout was lost.
+func LostRollout(rollout string) string {
+	return "the workload stays held: its Rollout " + rollout + " does not exist, and nobody has deleted it in the last hour; " +
+		"the data of weir-apiserver may be lost or restored from an old snapshot. Create the Rollout again, for instance from git, to continue its release from the first step. " +
+		"Or create it and delete it, to release the pending template to all pods"
 }
 
 // giveBack ends the hold: as a Rollout does that is deleted, an aborted version is
@@ -113,13 +127,18 @@ func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Du
 	if rejected {
 		said += ", paused, since its release was aborted"
 	}
+	r.warn(w, "WorkloadGivenBack", said)
+	// What the native controller copies meanwhile is taken off in the next pass.
+	return settling, nil
+}
+
+// warn creates an event about a workload.
+func (r *Reconciler) warn(w *cluster.Workload, reason, message string) {
 	about := &corev1.ObjectReference{
 		APIVersion: w.Row.GVK.GroupVersion().String(), Kind: w.Row.GVK.Kind,
 		Namespace: w.Object.GetNamespace(), Name: w.Object.GetName(), UID: w.Object.GetUID(),
 	}
-	r.Recorder.Eventf(about, nil, corev1.EventTypeWarning, "WorkloadGivenBack", "Release", "%s", said)
-	// What the native controller copies meanwhile is taken off in the next pass.
-	return settling, nil
+	r.Recorder.Eventf(about, nil, corev1.EventTypeWarning, reason, "Release", "%s", message)
 }
 
 // tidy takes off what is left on a workload that was given back here.

@@ -35,6 +35,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/doctor"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // partLimit is how long one part may take, and requestLimit one request of it: a
@@ -69,6 +70,7 @@ var parts = []struct {
 	{doctor.PartOthers, (*Observer).others},
 	{doctor.PartRead, (*Observer).list},
 	{doctor.PartLost, (*Observer).lost},
+	{doctor.PartHeld, (*Observer).held},
 	{doctor.PartEtcd, (*Observer).etcd},
 	{doctor.PartLease, (*Observer).lease},
 }
@@ -253,6 +255,46 @@ func (o *Observer) list(ctx context.Context, f *doctor.Facts) error {
 		return err
 	}
 	f.ReadError = err
+	return nil
+}
+
+// held reads the workloads before the Rollouts, so that a new Rollout is seen.
+func (o *Observer) held(ctx context.Context, f *doctor.Facts) error {
+	client, err := metadata.NewForConfig(o.Cluster)
+	if err != nil {
+		return err
+	}
+	f.LostRollouts = map[string]string{}
+	holders := map[string]string{}
+	for _, row := range workload.Kinds() {
+		resource := row.GVK.GroupVersion().WithResource(strings.ToLower(row.GVK.Kind) + "s")
+		list, err := orNil(client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: rollouts.LabelWorkloadType}))
+		if list == nil || err != nil {
+			if err != nil {
+				return err
+			}
+			continue // the cluster does not serve this kind
+		}
+		for i := range list.Items {
+			w := &list.Items[i]
+			if name := workload.HolderOf(w); name != "" {
+				holders[row.GVK.Kind+" "+w.Namespace+"/"+w.Name] = w.Namespace + "/" + name
+			}
+		}
+	}
+	list, err := client.Resource(v1beta1.SchemeGroupVersion.WithResource("rollouts")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	exists := map[string]bool{}
+	for i := range list.Items {
+		exists[list.Items[i].Namespace+"/"+list.Items[i].Name] = true
+	}
+	for w, rollout := range holders {
+		if !exists[rollout] {
+			f.LostRollouts[w] = "Rollout " + rollout
+		}
+	}
 	return nil
 }
 

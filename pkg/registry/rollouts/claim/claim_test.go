@@ -44,7 +44,7 @@ func run(m *testing.M) int {
 	defer embedded.Close()
 	config := storagebackend.NewDefaultConfig("/registry/test", nil)
 	config.Transport.ServerList = []string{embedded.Endpoint()}
-	s, destroy, err := claim.NewStorage(config.ForResource(rollouts.Resource("rollouts")))
+	s, destroy, err := claim.NewStorage(config.ForResource(rollouts.Resource("rollouts")), "claims")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

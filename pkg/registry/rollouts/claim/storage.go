@@ -17,8 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 )
 
-// NewStorage keeps claims in the backend that keeps the objects.
-func NewStorage(backend *storagebackend.ConfigForResource) (storage.Interface, func(), error) {
+// NewStorage opens a storage for records that consist of metadata only, such as claims, in the
+// backend that keeps the objects.
+func NewStorage(backend *storagebackend.ConfigForResource, resource string) (storage.Interface, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		return nil, nil, fmt.Errorf("registering the claim: %w", err)
@@ -33,15 +34,15 @@ func NewStorage(backend *storagebackend.ConfigForResource) (storage.Interface, f
 	config := backend.Config
 	config.Codec = codecs.CodecForVersions(info.Serializer, info.Serializer, version, version)
 	config.EncodeVersioner = version
-	// A claim has no more than its key says, which is never encrypted, and must
-	// stay readable when an encryption key is retired: nobody rewrites claims.
+	// A record has no more than names and uids, and must stay readable when an
+	// encryption key is retired: nobody rewrites records.
 	config.Transformer = nil
-	s, destroy, err := factory.Create(*config.ForResource(rollouts.Resource("claims")),
+	s, destroy, err := factory.Create(*config.ForResource(rollouts.Resource(resource)),
 		func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 		func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
-		"/claims")
+		"/"+resource)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the storage of claims: %w", err)
+		return nil, nil, fmt.Errorf("opening the storage of %s: %w", resource, err)
 	}
 	return storagefull.Storage{Interface: s}, destroy, nil
 }

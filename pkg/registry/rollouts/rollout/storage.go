@@ -5,8 +5,10 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
@@ -21,8 +24,10 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/deleted"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
@@ -84,11 +89,12 @@ type (
 type REST struct {
 	*plainREST
 	claims  *claim.Claims
+	deleted *deleted.Rollouts
 	earlier *decisions.Earlier
 	drivers *Drivers
 	clock   clock.PassiveClock
 	finder  Finder
-	destroy func()
+	destroy []func()
 }
 
 var (
@@ -129,7 +135,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 	}, nil
 }
 
-// openBeside opens the storages of claims and of earlier decisions.
+// openBeside opens the storages of claims, of deletions and of earlier decisions.
 func (r *REST) openBeside(c Config) error {
 	options, err := c.Options.GetRESTOptions(rollouts.Resource("rollouts"), &rollouts.Rollout{})
 	if err != nil {
@@ -142,8 +148,13 @@ func (r *REST) openBeside(c Config) error {
 		}
 		return obj.(*rollouts.Rollout), nil
 	}}
-	if r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig); err != nil {
-		return err
+	r.deleted = &deleted.Rollouts{Clock: c.Clock}
+	for resource, open := range map[string]*storage.Interface{"claims": &r.claims.Storage, "deletions": &r.deleted.Storage} {
+		var destroy func()
+		if *open, destroy, err = claim.NewStorage(options.StorageConfig, resource); err != nil {
+			return err
+		}
+		r.destroy = append(r.destroy, destroy)
 	}
 	r.earlier, err = decisions.NewEarlier(options.StorageConfig, c.Room)
 	return err
@@ -152,7 +163,9 @@ func (r *REST) openBeside(c Config) error {
 // Destroy implements rest.Storage.
 func (r *REST) Destroy() {
 	r.Store.Destroy()
-	r.destroy()
+	for _, destroy := range r.destroy {
+		destroy()
+	}
 	r.earlier.Destroy()
 }
 
@@ -200,12 +213,43 @@ func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 	}
 }
 
-// released gives the workload up when the object is gone for good.
+// Get reads a Rollout. If there is none, and the store remembers that one of this name was
+// deleted while it may have held its workload, the error has the uid of the deleted Rollout.
+func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := r.Store.Get(ctx, name, options)
+	var missing *apierrors.StatusError
+	if !apierrors.IsNotFound(err) || !errors.As(err, &missing) || missing.ErrStatus.Details == nil {
+		return obj, err
+	}
+	uid, failed := r.deleted.UID(ctx, genericapirequest.NamespaceValue(ctx), name)
+	if failed != nil {
+		return nil, failed
+	}
+	missing.ErrStatus.Details.UID = uid
+	return nil, missing
+}
+
+// released ends the claim of the workload when the Rollout is gone for good. If the controller
+// has not given the workload back, somebody else has removed the finalizer.
 func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	gone := obj.(*rollouts.Rollout)
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
+	ctx := context.Background() //nolint:forbidigo // the store calls without the context of the request
+	if !planner.GaveBack(gone) {
+		r.remember(ctx, gone)
+	}
 	transaction := &claimTransaction{claims: r.claims}
-	transaction.release(context.Background(), ownedRef{claim.OwnerOf(gone), gone.Spec.WorkloadRef}) //nolint:forbidigo // the store calls without the context of the request
+	transaction.release(ctx, ownedRef{claim.OwnerOf(gone), gone.Spec.WorkloadRef})
+}
+
+// remember stores that a Rollout was deleted.
+func (r *REST) remember(ctx context.Context, gone *rollouts.Rollout) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	if err := r.deleted.Remember(ctx, gone); err != nil {
+		// If the workload is held, it stays held: create the Rollout again and delete it.
+		klog.ErrorS(err, "The deletion is not remembered", "rollout", klog.KObj(gone))
+	}
 }
