@@ -102,7 +102,7 @@ func TestDataLost(t *testing.T) {
 	for _, a := range apps {
 		a.create(a.newRollout())
 		a.until("step 1 waits", a.waiting(1))
-		a.guard.atMost("v2", 6)
+		a.guard.atMost("v2", 12)
 		a.promoteAll()
 		a.until("the Rollout is Healthy", a.healthy)
 		a.settled(versions{"v2": 6})
@@ -110,7 +110,7 @@ func TestDataLost(t *testing.T) {
 	released.sees(released.marked)
 	released.create(released.newRollout())
 	released.until("step 1 waits", released.waitsAt(1))
-	released.guard.atMost("v2", 6)
+	released.guard.atMost("v2", 12)
 	here.admin.kubectl(released, "delete", "rollout", name).works()
 	released.until("it is given back", released.unmarked)
 	released.settled(versions{"v2": 6})
