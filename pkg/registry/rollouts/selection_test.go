@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -93,6 +94,24 @@ func TestFieldSelectorWatch(t *testing.T) {
 		e := <-events.ResultChan()
 		if r, ok := e.Object.(*v1beta1.Rollout); !ok || e.Type != want || r.Name != "web" {
 			t.Fatalf("got %s of %v, want %s of web", e.Type, e.Object, want)
+		}
+	}
+}
+
+// A client that knows a resource version from data that was lost since gets 410 Gone, and lists
+// again. Its watch would see nothing until the new data reaches that version.
+func TestWatchFromLostData(t *testing.T) {
+	t.Parallel()
+	ns, c := namespace(t), clientset(t, alice)
+	stored := create(t, ns, "web", "web")
+	events, err := c.RolloutsV1beta1().Rollouts(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: stored.ResourceVersion})
+	if err != nil {
+		t.Fatalf("a watch from the version %s of the store: %v", stored.ResourceVersion, err)
+	}
+	events.Stop()
+	for _, version := range []string{"1000000000000", "9223372036854775807"} {
+		if _, err := c.RolloutsV1beta1().Rollouts(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch from the version %s: %v", version, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package plain
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -138,6 +139,11 @@ func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversi
 
 // Watch implements rest.Watcher. The right is asked for each event, since it may be taken away.
 func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	if options != nil {
+		if err := r.expired(ctx, options.ResourceVersion); err != nil {
+			return nil, err
+		}
+	}
 	w, err := r.Store.Watch(ctx, options)
 	if err != nil || r.kind.Copies == nil {
 		return w, err
@@ -161,6 +167,24 @@ func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalvers
 		}
 		return e, true
 	}), nil
+}
+
+// expired returns 410 Gone for a resource version that the store has not reached: the client knows
+// it from data that was lost since. Its watch would get no event until the store reaches that
+// version. After a 410, clients list again.
+func (r *REST[T, Spec, Status]) expired(ctx context.Context, version string) error {
+	known, err := r.Storage.Versioner().ParseResourceVersion(version)
+	if err != nil || known == 0 {
+		return err
+	}
+	current, err := r.Storage.Storage.GetCurrentResourceVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the current resource version: %w", err)
+	}
+	if known > current {
+		return apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d, current: %d; the data of weir-apiserver was replaced", known, current))
+	}
+	return nil
 }
 
 // withoutCopies applies a write to the object as its user may see it. Otherwise a JSON patch with

@@ -216,7 +216,7 @@ func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 // Get reads a Rollout. If there is none, and the store remembers that one of this name was
 // deleted while it may have held its workload, the error has the uid of the deleted Rollout.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	obj, err := r.Store.Get(ctx, name, options)
+	obj, err := r.plainREST.Get(ctx, name, options)
 	var missing *apierrors.StatusError
 	if !apierrors.IsNotFound(err) || !errors.As(err, &missing) || missing.ErrStatus.Details == nil {
 		return obj, err
