@@ -99,7 +99,8 @@ func TestFieldSelectorWatch(t *testing.T) {
 }
 
 // A client that knows a resource version from data that was lost since gets 410 Gone, and lists
-// again. Its watch would see nothing until the new data reaches that version.
+// again. Its watch would see nothing until the new data reaches that version. Nor is a list at
+// that version possible.
 func TestWatchFromLostData(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, alice)
@@ -110,6 +111,9 @@ func TestWatchFromLostData(t *testing.T) {
 	}
 	events.Stop()
 	for _, version := range []string{"1000000000000", "9223372036854775807"} {
+		if _, err := c.RolloutsV1beta1().Rollouts(ns).List(t.Context(), metav1.ListOptions{ResourceVersion: version}); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a list at the version %s: %v", version, err)
+		}
 		if _, err := c.RolloutsV1beta1().Rollouts(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}); !apierrors.IsResourceExpired(err) {
 			t.Errorf("a watch from the version %s: %v", version, err)
 		}

@@ -133,6 +133,11 @@ func (r *REST[T, Spec, Status]) Get(ctx context.Context, name string, options *m
 
 // List implements rest.Lister.
 func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
+	if options != nil {
+		if err := r.expired(ctx, options.ResourceVersion); err != nil {
+			return nil, err
+		}
+	}
 	obj, err := r.Store.List(ctx, options)
 	return r.reader(false).answer(ctx, obj, err)
 }
@@ -171,7 +176,8 @@ func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalvers
 
 // expired returns 410 Gone for a resource version that the store has not reached: the client knows
 // it from data that was lost since. Its watch would get no event until the store reaches that
-// version. After a 410, clients list again.
+// version, and its list would be answered 504 many times. After a 410, clients list again without
+// a version.
 func (r *REST[T, Spec, Status]) expired(ctx context.Context, version string) error {
 	known, err := r.Storage.Versioner().ParseResourceVersion(version)
 	if err != nil || known == 0 {
