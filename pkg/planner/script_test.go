@@ -80,6 +80,8 @@ var verbs = map[string]func(*story, command){
 	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
 	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
 	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"backup":  (*story).backup,                                                                 // the objects that weir-apiserver stores
+	"restore": (*story).restore,                                                                // that backup; workloads, Services and routers stay as they are
 	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
@@ -119,6 +121,7 @@ var verbs = map[string]func(*story, command){
 	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
 	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
 	"history": func(s *story, _ command) { s.t.histories() },
+	"spec":    (*story).spec, // web: what its owner and Weir write of its strategy
 }
 
 func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }

@@ -171,11 +171,15 @@ func keepClones(c *CloneSet, o ownersClones) {
 	}
 }
 
-// clonesOwner is the default where the annotation is unreadable.
+// clonesOwner is the default where the annotation is unreadable, and where it lacks the owner's
+// values although those in the spec are Weir's.
 func clonesOwner(c *CloneSet) ownersClones {
 	var o ownersClones
 	if err := json.Unmarshal([]byte(c.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
-		return ownersClones{}
+		o = ownersClones{}
+	}
+	if orElse(o.MinReadySeconds, c.Spec.MinReadySeconds) == foreverReady {
+		o.MaxUnavailable, o.MaxSurge, o.MinReadySeconds = nil, nil, new(int32)
 	}
 	return o
 }

@@ -197,9 +197,11 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 	}
 	restoreStrategy(want)
 	told(want, rollouts.StyleBlueGreen, to, owner)
-	if _, ours := readOriginal(d); !ours {
-		annotate(want, rollouts.AnnotationOriginalStrategy, encode(writtenBy(want)))
+	o, ours := readOriginal(d)
+	if !ours {
+		o = writtenBy(want)
 	}
+	annotate(want, rollouts.AnnotationOriginalStrategy, encode(o))
 	surge, none := beside(r, to.Partition, replicas(d)), intstr.FromInt32(0)
 	want.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type:          appsv1.RollingUpdateDeploymentStrategyType,

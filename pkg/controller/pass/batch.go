@@ -129,7 +129,7 @@ func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
 	case planner.RestoreStrategy:
 		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
 	case planner.Hold:
-		return w.Changes(w.Row.Take(w.Object, b.Release.Name, a.Again)), nil
+		return w.Changes(w.Row.Take(w.Seen, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
 	default:
