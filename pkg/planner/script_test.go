@@ -31,6 +31,7 @@ var verbs = map[string]func(*story, command){
 	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
 	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
 	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
+	"autoscaler":  (*story).autoscaler,  // web: scales the workload of that name
 	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web

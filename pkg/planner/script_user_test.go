@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -219,4 +221,17 @@ func (s *story) spec(c command) {
 		s.Fatal(err)
 	}
 	s.t.under("spec", "%s", data)
+}
+
+// autoscaler makes an autoscaler of the same name as its workload. It never scales.
+func (s *story) autoscaler(c command) {
+	var k kind
+	for at := range s.w.store.objects {
+		if natives[at.kind] != nil && at.name == c.words[1] {
+			k = at.kind
+		}
+	}
+	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: c.words[1]}}
+	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: versionOf(k), Kind: kindNames[k], Name: c.words[1]}
+	s.w.as("user", func() error { return s.w.store.create(h) })
 }

@@ -207,11 +207,11 @@ func TestScalersOfAnotherGroup(t *testing.T) {
 		d, owned := scaledHeld(t)
 		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
 		h.Spec.ScaleTargetRef.APIVersion = version
-		if found := scalers(d, deploymentKind, owned, false); len(found) > 0 {
+		if found := scalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is disabled", version)
 		}
 		h.Spec.ScaleTargetRef.Name += disabledSuffix
-		if found := scalers(d, deploymentKind, owned, true); len(found) > 0 {
+		if found := scalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is enabled", version)
 		}
 	}
