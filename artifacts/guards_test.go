@@ -32,7 +32,7 @@ func TestUnheldNamespaces(t *testing.T) {
 			t.Errorf("%s selects namespaces by %v (%v)", name, expression, err)
 		}
 		for _, namespace := range values {
-			if rollouts.Unheld(namespace, doctor.Namespace) == "" {
+			if rollouts.Unheld(namespace, doctor.DefaultNamespace) == "" {
 				t.Errorf("%s excludes %s, in which the server accepts Rollouts", name, namespace)
 			}
 		}
@@ -61,7 +61,7 @@ func TestUnheldNamespaces(t *testing.T) {
 		t.Errorf("there are %d webhooks and policies, want at least 9", holding)
 	}
 	for _, namespace := range []string{"", "shop", "kube-public"} {
-		if why := rollouts.Unheld(namespace, doctor.Namespace); why != "" {
+		if why := rollouts.Unheld(namespace, doctor.DefaultNamespace); why != "" {
 			t.Errorf("namespace %q: %s", namespace, why)
 		}
 	}
@@ -119,7 +119,7 @@ func checkAccounts(t *testing.T, o *unstructured.Unstructured) {
 
 func shipped(t *testing.T) doctor.Installation {
 	t.Helper()
-	all, err := doctor.ReadInstallation(artifacts.Files, doctor.Apart)
+	all, err := doctor.ReadInstallation(artifacts.Files, doctor.Apart, doctor.DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

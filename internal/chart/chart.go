@@ -53,6 +53,7 @@ func Text(all []Installation) (string, error) {
 	}
 	var out bytes.Buffer
 	out.WriteString("{{- /* Made from artifacts/ by go test -tags e2e ./test/e2e -run TestChart -update. Do not edit. */}}\n")
+	out.WriteString(checks(all))
 	for _, name := range names {
 		variants := texts[name]
 		for i, text := range variants {
@@ -73,6 +74,26 @@ func Text(all []Installation) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// checks fail for values that no installation has. Without them such values render no server, and
+// an upgrade deletes the one that runs. values.schema.json has no part in this: Helm can skip it, and
+// its message does not contain the value.
+func checks(all []Installation) string {
+	var quoted, names []string
+	for _, i := range all {
+		if !slices.Contains(names, i.Storage) {
+			names, quoted = append(names, i.Storage), append(quoted, strconv.Quote(i.Storage))
+		}
+	}
+	last := len(names) - 1
+	return fmt.Sprintf(`{{- if not (has .Values.storage (list %s)) }}
+{{- fail (printf "storage is %%q; set %s or %s" (toString .Values.storage)) }}
+{{- end }}
+{{- if not (kindIs "bool" .Values.oneProcess) }}
+{{- fail (printf "oneProcess is %%q; set true or false" (toString .Values.oneProcess)) }}
+{{- end }}
+`, strings.Join(quoted, " "), strings.Join(names[:last], ", "), names[last])
 }
 
 func id(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }

@@ -9,8 +9,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/pkg/doctor/etcd"
@@ -48,7 +46,7 @@ func newDoctor() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.kubeconfig, "kubeconfig", "", "how to reach the cluster; else $KUBECONFIG, else ~/.kube/config, else as a pod does")
+	f.StringVar(&d.kubeconfig, "kubeconfig", "", aboutKubeconfig)
 	f.StringVarP(&d.output, "output", "o", "text", "text or json")
 	f.StringSliceVar(&d.checks, "check", nil, "only these checks")
 	f.StringVar(&d.dataDir, "data-dir", "", "directory of an embedded etcd that runs, to look at it too")
@@ -80,7 +78,7 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 		}
 		d.etcd.Servers = append(d.etcd.Servers, address)
 	}
-	cluster, err := d.cluster()
+	cluster, err := clusterConfig(d.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
@@ -89,13 +87,6 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 		return err
 	}
 	return d.write(cmd.OutOrStdout(), results)
-}
-
-// cluster says how to reach it, as kubectl finds it out.
-func (d *diagnosis) cluster() (*restclient.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = d.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 }
 
 // write says what was found; that there is something is an error.

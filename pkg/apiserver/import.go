@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/store"
@@ -60,13 +59,14 @@ func newImport() *cobra.Command {
 	for _, name := range importFlags {
 		cmd.Flags().AddFlag(all.Lookup(name))
 	}
+	cmd.Flags().Lookup("kubeconfig").Usage = aboutKubeconfig
 	cmd.Flags().BoolVar(&i.dry, "dry-run", false, "say what would be stored and what stands in the way, and store nothing; may be run at any time")
 	cmd.Flags().StringVar(&i.manager, "old-manager", i.manager, "namespace and name of the Deployment of OpenKruise's manager")
 	return plainHelp(cmd)
 }
 
 func (i *importer) run(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", i.options.Recommended.CoreAPI.CoreAPIKubeconfigPath)
+	config, err := clusterConfig(i.options.Recommended.CoreAPI.CoreAPIKubeconfigPath)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}

@@ -30,9 +30,11 @@ const (
 	defaultManager = "kruise-rollout/kruise-rollout-controller-manager"
 	// theirWebhooks is how the names of OpenKruise's webhook configurations begin.
 	theirWebhooks = "kruise-rollout-"
-	// ourController is where Weir's manifests put weir-controller, if it is apart. Controllers
-	// in the process of weir-apiserver wait for the API.
-	ourController = "weir-system/weir-controller"
+	// ourController is the name of weir-controller, if it is apart. Controllers in the process of
+	// weir-apiserver wait for the API.
+	ourController = "weir-controller"
+	// apiPort is the name of the port in the Service weir-apiserver.
+	apiPort = "api"
 )
 
 var (
@@ -77,7 +79,8 @@ func (s *source) blocked(ctx context.Context, manager string) ([]string, error) 
 			}
 		}
 	}
-	for _, stopped := range []string{manager, ourController} {
+	namespace, _ := s.place(ctx)
+	for _, stopped := range []string{manager, namespace + "/" + ourController} {
 		running, err := s.running(ctx, stopped)
 		if err != nil {
 			return nil, err
@@ -148,6 +151,24 @@ func (s *source) read(item *unstructured.Unstructured) (runtime.Object, string, 
 	return o, "", err
 }
 
+// place is where Weir is installed: the namespace and the port of its Service. The chart may use
+// others than the manifests, which count if the Services cannot be read.
+func (s *source) place(ctx context.Context) (namespace string, port int32) {
+	namespace, port = defaultNamespace, 443
+	found, err := s.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=weir"})
+	if err != nil {
+		return namespace, port
+	}
+	for i := range found.Items {
+		for _, p := range found.Items[i].Spec.Ports {
+			if p.Name == apiPort && found.Items[i].Name == "weir-apiserver" {
+				return found.Items[i].Namespace, p.Port
+			}
+		}
+	}
+	return namespace, port
+}
+
 func (s *source) findWorkloads(ctx context.Context, namespace string, found *takeover.Found) error {
 	deployments, err := s.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -168,10 +189,11 @@ func (s *source) findWorkloads(ctx context.Context, namespace string, found *tak
 
 // printNext prints what to do once everything is stored.
 func (s *source) printNext(ctx context.Context, out io.Writer) error {
+	namespace, port := s.place(ctx)
 	fmt.Fprintln(out, "next: let weir-apiserver serve the API, which hides the custom resources and keeps them:")
 	for i, version := range apiVersions {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null,"app.kubernetes.io/part-of":"weir"}},`+
-			`"spec":{"groupPriorityMinimum":1000,"versionPriority":%d,"service":{"namespace":"weir-system","name":"weir-apiserver","port":443}}}`, 100-50*i)
+			`"spec":{"groupPriorityMinimum":1000,"versionPriority":%d,"service":{"namespace":%q,"name":"weir-apiserver","port":%d}}}`, 100-50*i, namespace, port)
 		fmt.Fprintf(out, "  kubectl patch apiservice %s.%s --type=merge -p '%s'\n", version, rollouts.GroupName, patch)
 	}
 	var webhooks []string
@@ -190,6 +212,6 @@ func (s *source) printNext(ctx context.Context, out io.Writer) error {
 	for _, webhook := range webhooks {
 		fmt.Fprintf(out, "  kubectl delete %s\n", webhook)
 	}
-	fmt.Fprintln(out, "then the controllers start; where weir-controller is apart:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
+	fmt.Fprintf(out, "then the controllers start; where weir-controller is apart:\n  kubectl -n %s scale deployment %s --replicas=1\n", namespace, ourController)
 	return nil
 }

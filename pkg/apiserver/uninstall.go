@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -66,7 +65,7 @@ func newUninstall() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&u.kubeconfig, "kubeconfig", "", "how to reach the cluster, as one who may do all this; inside a pod nothing needs to be said")
+	f.StringVar(&u.kubeconfig, "kubeconfig", "", aboutKubeconfig)
 	f.BoolVar(&u.finish, "finish", false, "let the native controllers finish releases that are under way")
 	f.BoolVar(&u.leavePaused, "leave-paused", false, "abort releases that are under way and leave their workloads paused")
 	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for workloads to be given back")
@@ -75,7 +74,7 @@ func newUninstall() *cobra.Command {
 }
 
 func (u *uninstall) run(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", u.kubeconfig)
+	config, err := clusterConfig(u.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}

@@ -37,7 +37,7 @@ var cases = []caseRow{
 	{"deleted", deleted, letGo},
 	{"completed", completed, func(*draft) {}},
 	{"taken", func(f *facts) bool { return f.Taken != "" }, standBack},
-	{"workload gone", func(f *facts) bool { return f.w == nil }, complete},
+	{"workload gone", func(f *facts) bool { return f.w == nil }, completeWithout},
 	{"other revision", otherRevision, observe},
 	{"giving back", func(f *facts) bool { return f.plan.BatchPartition == nil }, giveBack},
 	{"new plan", planChanged, begin},
@@ -75,6 +75,7 @@ func letGo(d *draft) {
 		d.act(planner.Hold{Again: true})
 		return
 	}
+	enableScalers(d)
 	if d.w != nil && d.w.Extra {
 		d.act(planner.Discard{}) // the garbage collector would do it as well, and later
 	}
@@ -118,6 +119,20 @@ func complete(d *draft) {
 	accept(d)
 	d.status.Phase, d.status.Drive = rollouts.PhaseCompleted, nil
 	d.status.Message = ""
+}
+
+// completeWithout ends a batch whose workload does not exist.
+func completeWithout(d *draft) {
+	complete(d)
+	enableScalers(d)
+}
+
+// enableScalers enables the autoscalers of a workload that does not exist: one of the same name that
+// is created later could not be scaled.
+func enableScalers(d *draft) {
+	if d.w == nil && d.Taken == "" && d.DisabledScalers {
+		d.act(planner.EnableScalers{})
+	}
 }
 
 // giveBack restores the workload, in as many passes as it takes.

@@ -27,6 +27,8 @@ type Observed struct {
 	Taken string
 	// Workload is nil when the object does not exist.
 	Workload *planner.Workload
+	// DisabledScalers reports whether autoscalers of the workload are disabled.
+	DisabledScalers bool
 	// Trouble names pods that will not become ready, and why.
 	Trouble string
 	// Labels says which releases' pods are labelled.

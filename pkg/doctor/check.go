@@ -6,6 +6,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -108,6 +109,9 @@ func (c Check) findings(f Facts) []Finding {
 		}
 	}
 	found, well := c.judge(f)
+	for i := range found {
+		found[i].Fix = strings.ReplaceAll(found[i].Fix, "kubectl -n "+ours+" ", "kubectl -n "+f.Wanted.Namespace()+" ")
+	}
 	if len(found) == 0 {
 		return []Finding{{Status: OK, What: well}}
 	}

@@ -122,7 +122,7 @@ func others(f Facts) (found findings, well string) {
 const late = 2
 
 func leader(f Facts) (found findings, well string) {
-	pods := "kubectl -n " + Namespace + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllers() + ", then their logs"
+	pods := "kubectl -n " + f.Wanted.Namespace() + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllers() + ", then their logs"
 	if f.Lease == nil {
 		found.problem(pods, "no controller has ever led: there is no lease")
 		return found, ""
@@ -169,7 +169,7 @@ func heldWorkloads(f Facts) (found findings, well string) {
 
 func etcd(f Facts) (found findings, well string) {
 	if len(f.Members) == 0 {
-		return nil, "not looked at; kubectl -n " + Namespace + " exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR"
+		return nil, "not looked at; kubectl -n " + f.Wanted.Namespace() + " exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR"
 	}
 	for _, m := range f.Members {
 		if m.Err != nil {

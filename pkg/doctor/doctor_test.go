@@ -27,7 +27,7 @@ func well(t *testing.T) Facts {
 
 func wellIn(t *testing.T, form Form) Facts {
 	t.Helper()
-	wanted, err := ReadInstallation(artifacts.Files, form)
+	wanted, err := ReadInstallation(artifacts.Files, form, DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestForms(t *testing.T) {
 		"weir-controller": {"weir-controller": true},
 		"weir-apiserver":  {"weir-controller": false, "weir-apiserver": true},
 	} {
-		installation, err := ReadInstallation(artifacts.Files, FormOf(account))
+		installation, err := ReadInstallation(artifacts.Files, FormOf(account), DefaultNamespace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,5 +371,32 @@ func hook(how func(*admissionv1.MutatingWebhook)) func(*testing.T, *Facts) {
 		for _, c := range f.Webhooks {
 			how(&c.Webhooks[0])
 		}
+	}
+}
+
+// What to do is said for the namespace in which Weir is installed.
+func TestFixesNameTheNamespace(t *testing.T) {
+	f := well(t)
+	var err error
+	if f.Wanted, err = ReadInstallation(artifacts.Files, OneProcess, "releases"); err != nil {
+		t.Fatal(err)
+	}
+	f.Lease, f.Members = nil, nil
+	for name, s := range f.APIServices {
+		s.Available, s.Reason = false, "MissingEndpoints"
+		f.APIServices[name] = s
+	}
+	named := 0
+	for _, r := range Judge(Checks, f) {
+		text := r.What + " " + r.Fix
+		if strings.Contains(text, "-n "+DefaultNamespace) || strings.Contains(text, "-n "+ours) {
+			t.Errorf("%s: %s", r.Check, text)
+		}
+		if strings.Contains(text, "kubectl -n releases ") {
+			named++
+		}
+	}
+	if named < 3 {
+		t.Errorf("%d results have a command for the namespace, want those of the checks api, etcd and leader", named)
 	}
 }

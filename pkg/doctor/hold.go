@@ -176,7 +176,7 @@ func guards(f Facts) (found findings, well string) {
 func unheld(f Facts) (found findings, well string) {
 	for _, namespace := range sorted(f.Unheld) {
 		found.problem("kubectl -n "+namespace+" delete rollouts.rollouts.kruise.io --all",
-			"%d Rollouts do not protect their workloads: %s", f.Unheld[namespace], rollouts.Unheld(namespace, Namespace))
+			"%d Rollouts do not protect their workloads: %s", f.Unheld[namespace], rollouts.Unheld(namespace, f.Wanted.Namespace()))
 	}
 	return found, "no Rollout is in a namespace where workloads are never held"
 }

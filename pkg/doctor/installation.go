@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Namespace is where Weir is installed.
-const Namespace = "weir-system"
+// DefaultNamespace is where the manifests install Weir. The chart may use another namespace.
+const DefaultNamespace = "weir-system"
 
 // again is what restores any object of the installation.
 const again = "apply the installation again, as docs/install.md says"
@@ -53,8 +53,8 @@ const server, controller = "weir-apiserver", "weir-controller"
 // some clusters cannot have.
 var manifests = []string{"base", "policies"}
 
-// ReadInstallation reads the manifests of a form.
-func ReadInstallation(files fs.FS, form Form) (Installation, error) {
+// ReadInstallation reads the manifests of a form, for an installation in a namespace.
+func ReadInstallation(files fs.FS, form Form, namespace string) (Installation, error) {
 	var all Installation
 	for _, dir := range append(slices.Clone(manifests), string(form)) {
 		names, err := fs.Glob(files, dir+"/*.yaml")
@@ -65,7 +65,7 @@ func ReadInstallation(files fs.FS, form Form) (Installation, error) {
 			if path.Base(name) == "kustomization.yaml" {
 				continue
 			}
-			objects, err := read(files, name)
+			objects, err := read(files, name, namespace)
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", name, err)
 			}
@@ -75,11 +75,12 @@ func ReadInstallation(files fs.FS, form Form) (Installation, error) {
 	return all, nil
 }
 
-func read(files fs.FS, name string) (Installation, error) {
+func read(files fs.FS, name, namespace string) (Installation, error) {
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, err
 	}
+	data = bytes.ReplaceAll(data, []byte(DefaultNamespace), []byte(namespace)) // as the chart does
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var objects Installation
 	for {
@@ -95,6 +96,16 @@ func read(files fs.FS, name string) (Installation, error) {
 			objects = append(objects, object)
 		}
 	}
+}
+
+// Namespace is where the installation is.
+func (i Installation) Namespace() string {
+	for _, o := range i.Of("APIService") {
+		if namespace, _, _ := unstructured.NestedString(o.Object, "spec", "service", "namespace"); namespace != "" {
+			return namespace
+		}
+	}
+	return DefaultNamespace
 }
 
 // Of are the objects of the kinds.
@@ -154,7 +165,7 @@ func (i Installation) Grants() ([]Grant, error) {
 			return nil, err
 		}
 		for _, s := range binding.Subjects {
-			if s.Kind != rbacv1.ServiceAccountKind || s.Namespace != Namespace {
+			if s.Kind != rbacv1.ServiceAccountKind || s.Namespace != i.Namespace() {
 				continue
 			}
 			g := Grant{Binding: o.GetKind() + " " + o.GetName(), Account: s.Name, Namespace: o.GetNamespace(), Role: binding.RoleRef}

@@ -15,7 +15,7 @@ import (
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // unavailable says what mends an APIService, by its reason and a word of its
-// message. The first row that fits counts.
+// message. The first row that fits counts. A fix may name the namespace of Weir.
 var unavailable = []struct{ reason, word, fix string }{
 	{"ServiceNotFound", "", again},
 	{"ServicePortError", "", again},
@@ -32,8 +32,10 @@ var unavailable = []struct{ reason, word, fix string }{
 }
 
 const (
-	startPods     = "kubectl -n " + Namespace + " get pods -l app.kubernetes.io/name=weir-apiserver, then their logs"
-	restartServer = "kubectl -n " + Namespace + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
+	// ours stands for the namespace of Weir in a fix.
+	ours          = "NAMESPACE"
+	startPods     = "kubectl -n " + ours + " get pods -l app.kubernetes.io/name=weir-apiserver, then their logs"
+	restartServer = "kubectl -n " + ours + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
 	openNetwork   = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
 )
 

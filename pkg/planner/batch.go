@@ -67,6 +67,8 @@ type (
 	}
 	// Discard removes what was made beside the workload.
 	Discard struct{}
+	// EnableScalers enables the autoscalers of a workload that does not exist any more.
+	EnableScalers struct{}
 	// RestoreStrategy gives an aborted workload its owner's strategy back, still paused.
 	RestoreStrategy struct{}
 	// Tell writes to the workload how many pods are new and ready.
@@ -79,12 +81,14 @@ type (
 
 func (SetTarget) action()       {}
 func (Discard) action()         {}
+func (EnableScalers) action()   {}
 func (RestoreStrategy) action() {}
 func (Tell) action()            {}
 func (MarkPods) action()        {}
 func (JudgeBatch) action()      {}
 
 func (Discard) String() string         { return "discard extra workload" }
+func (EnableScalers) String() string   { return "enable autoscalers" }
 func (RestoreStrategy) String() string { return "rest workload" }
 func (JudgeBatch) String() string      { return "judge batch" }
 func (Tell) String() string            { return "tell of pods on workload" }

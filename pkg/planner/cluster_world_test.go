@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,7 +119,21 @@ func (a api) read(row workload.Row, name string, known planner.Known) *cluster.W
 			}
 		}
 	}
+	if row.Scalers {
+		w.Owned = append(w.Owned, a.scalers(name)...)
+	}
 	return w
+}
+
+func (a api) Autoscalers(_ context.Context, _, name string) ([]object.Object, error) {
+	return a.scalers(name), nil
+}
+
+// scalers are the autoscalers of a workload, disabled or not.
+func (a api) scalers(name string) []object.Object {
+	return slices.DeleteFunc(all(a.view(kindScaler), kindScaler), func(o object.Object) bool {
+		return workload.Scaled(o.(*autoscalingv2.HorizontalPodAutoscaler)) != name
+	})
 }
 
 func (a api) Taken(_ context.Context, owner object.Object, name string) (object.Object, error) {

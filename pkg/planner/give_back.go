@@ -105,12 +105,19 @@ func leavePaused(d *draft) {
 	tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, Revision{}, true))
 }
 
-// awaitAbort waits for the end of an abort, as far as it can come to one.
+// awaitAbort waits for the end of an abort, as far as it can come to one. After a rollback the
+// stable template is set first, and then the workload is not left paused.
 func awaitAbort(d *draft) {
 	if d.waits = false; d.doing(rollouts.ActivityAborted) {
+		setStable(d)
+		d.waits = d.acts(SetStable{})
 		return
 	}
 	abort(d)
+	if d.acts(SetStable{}) {
+		d.waits = true
+		return
+	}
 	if d.stalledFor(rollouts.StalledStableGone, rollouts.StalledStableEdited) {
 		// Then it can only be left as it is, and paused.
 		d.become(rollouts.ActivityAborted, d.status.Message)

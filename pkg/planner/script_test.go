@@ -31,6 +31,7 @@ var verbs = map[string]func(*story, command){
 	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
 	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
 	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
+	"autoscaler":  (*story).autoscaler,  // web: scales the workload of that name
 	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
@@ -80,6 +81,8 @@ var verbs = map[string]func(*story, command){
 	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
 	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
 	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"backup":  (*story).backup,                                                                 // the objects that weir-apiserver stores
+	"restore": (*story).restore,                                                                // that backup; workloads, Services and routers stay as they are
 	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
@@ -119,6 +122,7 @@ var verbs = map[string]func(*story, command){
 	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
 	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
 	"history": func(s *story, _ command) { s.t.histories() },
+	"spec":    (*story).spec, // web: what its owner and Weir write of its strategy
 }
 
 func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }

@@ -5,14 +5,19 @@ package planner_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/verb"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 func (s *story) update(c command) {
@@ -176,4 +181,57 @@ func (s *story) force(c command) {
 	s.w.check.sick = true // what follows is nobody's fault
 	s.w.as("user", func() error { return s.w.store.update(next) })
 	s.remove(c)
+}
+
+// storedKinds are the kinds that weir-apiserver stores.
+var storedKinds = []kind{kindRollout, kindBatch, kindRouting, kindHistory}
+
+func (s *story) backup(command) {
+	s.saved = maps.Clone(s.w.store.objects)
+	maps.DeleteFunc(s.saved, func(k key, _ object.Object) bool { return !slices.Contains(storedKinds, k.kind) })
+}
+
+// restore replaces what weir-apiserver stores by the backup. The uids are those of the backup.
+func (s *story) restore(command) {
+	s.w.check.sick = true // what follows is nobody's fault
+	s.t.under("user", "restores the backup")
+	for k := range s.w.store.objects {
+		if slices.Contains(storedKinds, k.kind) && s.saved[k] == nil {
+			s.w.store.stored(k, nil)
+		}
+	}
+	for k, o := range s.saved {
+		s.w.store.stored(k, clone(o))
+	}
+}
+
+// spec shows the part of a workload's spec in which a hold replaces values of its owner.
+func (s *story) spec(c command) {
+	var shown any
+	switch o := appOf(s.w.store.objects, c.words[1]).(type) {
+	case *appsv1.Deployment:
+		shown = map[string]any{"minReadySeconds": o.Spec.MinReadySeconds, "progressDeadlineSeconds": o.Spec.ProgressDeadlineSeconds, "strategy": o.Spec.Strategy}
+	case *appsv1.StatefulSet:
+		shown = o.Spec.UpdateStrategy
+	case *workload.CloneSet:
+		shown = map[string]any{"minReadySeconds": o.Spec.MinReadySeconds, "updateStrategy": o.Spec.UpdateStrategy}
+	}
+	data, err := json.Marshal(shown)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.t.under("spec", "%s", data)
+}
+
+// autoscaler makes an autoscaler of the same name as its workload. It never scales.
+func (s *story) autoscaler(c command) {
+	var k kind
+	for at := range s.w.store.objects {
+		if natives[at.kind] != nil && at.name == c.words[1] {
+			k = at.kind
+		}
+	}
+	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: c.words[1]}}
+	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: versionOf(k), Kind: kindNames[k], Name: c.words[1]}
+	s.w.as("user", func() error { return s.w.store.create(h) })
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -53,6 +54,8 @@ const (
 	kindNode      kind = "node"
 
 	kindCloneSet kind = "cloneset"
+
+	kindScaler kind = "autoscaler"
 )
 
 type key struct {
@@ -69,6 +72,7 @@ func init() {
 		kindDeployment: &appsv1.Deployment{}, kindSet: &appsv1.ReplicaSet{}, kindStatefulSet: &appsv1.StatefulSet{}, kindDaemonSet: &appsv1.DaemonSet{},
 		kindCloneSet: &workload.CloneSet{}, kindRevision: &appsv1.ControllerRevision{}, kindPod: &corev1.Pod{}, kindNode: &corev1.Node{},
 		kindService: &corev1.Service{}, kindIngress: &networkingv1.Ingress{}, kindIndex: &corev1.ConfigMap{},
+		kindScaler: &autoscalingv2.HorizontalPodAutoscaler{},
 	} {
 		typedKinds[reflect.TypeOf(o)] = k
 	}

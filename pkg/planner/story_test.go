@@ -89,6 +89,8 @@ type story struct {
 	t *transcript
 	// exported is a workload as it was stored once.
 	exported object.Object
+	// saved is a backup of the objects that weir-apiserver stores.
+	saved snapshot
 }
 
 func newStory(t *testing.T) *story {

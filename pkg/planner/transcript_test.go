@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -230,6 +231,8 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 		t.wrotePod(actor, set, old, next)
 	case *rollouts.BatchRelease:
 		t.wroteBatch(old, next)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		t.line(actor, "autoscaler/%s scales %s", set.Name, set.Spec.ScaleTargetRef.Name)
 	case *rollouts.Rollout:
 		if next == nil {
 			t.line(actor, "rollout/%s is gone", old.GetName())

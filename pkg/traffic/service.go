@@ -75,13 +75,11 @@ func RemoveCanaryService(objs Objects) []object.Change {
 	return []object.Change{{Base: objs.CanaryService}}
 }
 
-var errNoService = errors.New("the stable service does not exist")
-
 // selectable returns why no Service can select a revision by the stable selector.
 func selectable(objs Objects, revision string) error {
 	switch {
 	case objs.Service == nil:
-		return errNoService
+		return fmt.Errorf("service %s does not exist; create it, or correct the name of the Service in trafficRoutings", objs.Stable.Name)
 	case len(objs.Service.Spec.Selector) == 0:
 		return fmt.Errorf("service %s has no selector; it must select the pods of the workload", objs.Service.Name)
 	case revision == "":

@@ -42,6 +42,10 @@ var (
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
 )
 
+// maxMark is more than the longest mark has: a name in JSON. The webhook configuration has the same
+// number.
+const maxMark = 512
+
 // inProgress is the value of the annotation that marks a held workload.
 type inProgress struct {
 	RolloutName string `json:"rolloutName"`

@@ -15,15 +15,24 @@ import (
 // disabledSuffix ends the target of an autoscaler that must not act; wire format.
 const disabledSuffix = "-DisableByRollout"
 
+// EnableScalers returns the changes that point autoscalers back at a workload, also one that does
+// not exist any more, if a release has disabled them. Others are left out.
+func (r Row) EnableScalers(name string, beside []object.Object) []object.Change {
+	if !r.Scalers {
+		return nil
+	}
+	return aim(scalers(name, r.GVK, beside, true), name)
+}
+
 // scalers are the autoscalers of a workload that are disabled, or that are not.
-func scalers(obj object.Object, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+func scalers(name string, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
 	for _, o := range owned {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind.GroupKind() {
 			continue
 		}
-		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {
+		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == name && is == disabled {
 			found = append(found, h)
 		}
 	}

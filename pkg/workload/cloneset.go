@@ -160,8 +160,10 @@ type ownersClones struct {
 	MinReadySeconds *int32              `json:"minReadySeconds,omitempty"`
 }
 
-// keepClones takes no partition of ours for the owner's, and leaves out the default.
+// keepClones takes no partition of ours for the owner's, and leaves out the default, and what could
+// not be given back.
 func keepClones(c *CloneSet, o ownersClones) {
+	o.fit()
 	if o.Partition != nil && (*o.Partition == all || *o.Partition == intstr.FromInt32(0)) {
 		o.Partition = nil
 	}
@@ -171,11 +173,21 @@ func keepClones(c *CloneSet, o ownersClones) {
 	}
 }
 
-// clonesOwner is the default where the annotation is unreadable.
+// fit drops what is neither a number of pods nor a percentage.
+func (o *ownersClones) fit() {
+	o.Partition, o.MaxUnavailable, o.MaxSurge = validShare(o.Partition), validShare(o.MaxUnavailable), validShare(o.MaxSurge)
+}
+
+// clonesOwner is the default where the annotation is unreadable, and where it lacks the owner's
+// values although those in the spec are Weir's.
 func clonesOwner(c *CloneSet) ownersClones {
 	var o ownersClones
 	if err := json.Unmarshal([]byte(c.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
-		return ownersClones{}
+		o = ownersClones{}
 	}
+	if orElse(o.MinReadySeconds, c.Spec.MinReadySeconds) == foreverReady {
+		o.MaxUnavailable, o.MaxSurge, o.MinReadySeconds = nil, nil, new(int32)
+	}
+	o.fit()
 	return o
 }

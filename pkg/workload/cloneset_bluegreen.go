@@ -26,9 +26,9 @@ const inPlaceOnly = "InPlaceOnly"
 func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	v := s.view(obj, owned)
 	w := s.partitioned.Observe(obj, owned)
-	disabled := len(scalers(obj, cloneSetKind, owned, true)) > 0
+	disabled := len(scalers(obj.GetName(), cloneSetKind, owned, true)) > 0
 	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
-	w.TargetApplied = w.Target != nil && len(change(obj, v.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj, cloneSetKind, owned, false)) == 0)
+	w.TargetApplied = w.Target != nil && len(change(obj, v.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
 	w.UnsupportedReason = inPlaceOnlyUnsupported(obj)
 	w.LastStays = false // none goes before the end
 	w.Unavailable = v.natively().unavailable
@@ -96,7 +96,7 @@ func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, t
 	v := s.view(obj, owned)
 	var changes []object.Change
 	if !to.Abort {
-		changes = aim(scalers(obj, cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
+		changes = aim(scalers(obj.GetName(), cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
 	}
 	want := v.switched(to.Target)
 	noteTarget(want, s.of(want).fields().historyLimit, v.stable, rollouts.StyleBlueGreen, to.Target, owner)
@@ -175,7 +175,7 @@ func (v view) whole() bool {
 
 // RestoreStrategy implements Adapter. An abort can be left over a weekend: its autoscaler is back.
 func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
-	return append(s.partitioned.RestoreStrategy(obj, owned), aim(scalers(obj, cloneSetKind, owned, true), obj.GetName())...)
+	return append(s.partitioned.RestoreStrategy(obj, owned), aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
 }
 
 // Restore implements Adapter. A partition of the owner's would leave pods of the
@@ -194,5 +194,5 @@ func (s cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, how
 	if how.Wait && (len(changes) > 0 || v.rolling()) {
 		return changes
 	}
-	return append(changes, aim(scalers(obj, cloneSetKind, owned, true), obj.GetName())...)
+	return append(changes, aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -187,5 +188,26 @@ func TestObserveSurgingClones(t *testing.T) {
 	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
 	if a.Observe(only.set, only.owned).UnsupportedReason == "" {
 		t.Error("one that is updated in place only is fit")
+	}
+}
+
+// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
+// the owner's: the defaults are given back.
+func TestSurgingClonesLostRecord(t *testing.T) {
+	for _, record := range []string{"", `{"maxUnavailable":0,"maxSurge":"40%","minReadySeconds":2147483646}`} {
+		s := surging("b", "aaaaa", "40%").with(func(c *CloneSet) {
+			c.Annotations = without(c.Annotations, rollouts.AnnotationOriginalStrategy)
+			if record != "" {
+				annotate(c, rollouts.AnnotationOriginalStrategy, record)
+			}
+		})
+		for range 2 {
+			s.then(func(s *cloned) []object.Change {
+				return cloneSetBlueGreen{cloneSet}.Restore(s.set, s.owned, planner.RestoreWorkload{})
+			})
+		}
+		if got, u := s.set.Spec.MinReadySeconds, s.set.Spec.UpdateStrategy; got != 0 || u.MaxSurge != nil || u.MaxUnavailable != nil {
+			t.Errorf("record %q: minReadySeconds %d, maxSurge %v, maxUnavailable %v are given back; want the defaults", record, got, u.MaxSurge, u.MaxUnavailable)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
-	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, deploymentKind, owned, true)) > 0
+	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d.Name, deploymentKind, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d)
@@ -144,7 +144,7 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
 	return surgesTo(d, beside(r, target.Partition, replicas(d))) &&
-		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, deploymentKind, owned, false)) == 0
+		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d.Name, deploymentKind, owned, false)) == 0
 }
 
 func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
@@ -197,9 +197,11 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 	}
 	restoreStrategy(want)
 	told(want, rollouts.StyleBlueGreen, to, owner)
-	if _, ours := readOriginal(d); !ours {
-		annotate(want, rollouts.AnnotationOriginalStrategy, encode(writtenBy(want)))
+	o, ours := readOriginal(d)
+	if !ours {
+		o = writtenBy(want)
 	}
+	annotate(want, rollouts.AnnotationOriginalStrategy, encode(o))
 	surge, none := beside(r, to.Partition, replicas(d)), intstr.FromInt32(0)
 	want.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -213,7 +215,7 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 	}
 	// Before the native controller goes on, nobody else scales, and stable's pods
 	// do not count as available either: or the new ones would go on a rollback.
-	changes := aim(scalers(d, deploymentKind, owned, false), d.Name+disabledSuffix)
+	changes := aim(scalers(d.Name, deploymentKind, owned, false), d.Name+disabledSuffix)
 	if r.stable != nil {
 		stable := r.stable.DeepCopy()
 		stable.Spec.MinReadySeconds = foreverReady
@@ -252,7 +254,7 @@ func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object
 // but the pause, so that it can be left over a weekend.
 func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, deploymentKind, owned, true), d.Name)...)
+	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d.Name, deploymentKind, owned, true), d.Name)...)
 }
 
 // hurried lets pods become available again when their owner says.
@@ -291,5 +293,5 @@ func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		return changes
 	}
-	return append(changes, aim(scalers(d, deploymentKind, owned, true), d.Name)...)
+	return append(changes, aim(scalers(d.Name, deploymentKind, owned, true), d.Name)...)
 }

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,47 @@ func TestBlueGreen(t *testing.T) {
 	}
 	if b.Observe(d, owned).HasManagedFields {
 		t.Error("something of ours is left")
+	}
+}
+
+// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
+// the owner's: the defaults are given back.
+func TestBlueGreenLostRecord(t *testing.T) {
+	b := blueGreen{}
+	for name, record := range map[string]string{
+		"none":   "",
+		"Weir's": `{"maxUnavailable":0,"maxSurge":"50%","minReadySeconds":2147483646,"progressDeadlineSeconds":2147483647}`,
+	} {
+		for _, told := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, told again %t", name, told), func(t *testing.T) {
+				d, owned := scaledHeld(t)
+				d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+				d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
+				if record != "" {
+					annotate(d, rollouts.AnnotationOriginalStrategy, record)
+				}
+				if told {
+					b.Hold(d, "web")
+					d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+				}
+				d.Status.ObservedGeneration = d.Generation
+				d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+				quarter := intstr.FromString("25%")
+				want := appsv1.DeploymentStrategy{
+					Type:          appsv1.RollingUpdateDeploymentStrategyType,
+					RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter},
+				}
+				if diff := cmp.Diff(want, d.Spec.Strategy); diff != "" {
+					t.Errorf("strategy (-want +got):\n%s", diff)
+				}
+				if d.Spec.MinReadySeconds != 0 || *d.Spec.ProgressDeadlineSeconds != nativeDeadline {
+					t.Errorf("minReadySeconds %d, progressDeadlineSeconds %d; want the defaults", d.Spec.MinReadySeconds, *d.Spec.ProgressDeadlineSeconds)
+				}
+				if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != 0 {
+					t.Errorf("minReadySeconds of the stable ReplicaSet is %d, want 0", got)
+				}
+			})
+		}
 	}
 }
 
@@ -165,11 +207,11 @@ func TestScalersOfAnotherGroup(t *testing.T) {
 		d, owned := scaledHeld(t)
 		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
 		h.Spec.ScaleTargetRef.APIVersion = version
-		if found := scalers(d, deploymentKind, owned, false); len(found) > 0 {
+		if found := scalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is disabled", version)
 		}
 		h.Spec.ScaleTargetRef.Name += disabledSuffix
-		if found := scalers(d, deploymentKind, owned, true); len(found) > 0 {
+		if found := scalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is enabled", version)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 
@@ -23,11 +22,16 @@ type original struct {
 	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
 }
 
-func readOriginal(obj metav1.Object) (original, bool) {
+// readOriginal reports whether the strategy in the spec is that of a release, and returns what
+// the owner wrote. If the record is lost, as it may be after a restore of the store, foreverReady
+// shows that the values in the spec are Weir's: then the owner's are the defaults.
+func readOriginal(d *appsv1.Deployment) (original, bool) {
 	var o original
-	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
+	if err := json.Unmarshal([]byte(d.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+		return writtenBy(&appsv1.Deployment{}), d.Spec.MinReadySeconds == foreverReady
+	}
 	o.fit()
-	return o, err == nil
+	return o, true
 }
 
 // writtenBy is what the owner wrote into a spec that is not ours.
@@ -101,8 +105,12 @@ func (o original) late() string {
 	return ""
 }
 
-// fit replaces what kube-apiserver would refuse by what it sets where nothing is written.
+// fit replaces what kube-apiserver would refuse by what it sets where nothing is written. A record
+// of Weir's own values, as earlier versions wrote it after a restore, says nothing of the owner.
 func (o *original) fit() {
+	if o.MinReadySeconds == foreverReady {
+		*o = writtenBy(&appsv1.Deployment{})
+	}
 	if wrongUpdate(o.update()) != "" {
 		o.MaxUnavailable, o.MaxSurge = nil, nil
 	}

@@ -68,7 +68,7 @@ func seeHold(view metav1.Object, isHeld bool, holder string) {
 	switch {
 	case !isHeld:
 		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationInProgress))
-	case !held(view):
+	case !held(view), len(view.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark:
 		writeHeld(view, holder)
 	}
 }

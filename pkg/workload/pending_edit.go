@@ -55,18 +55,20 @@ func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
 	return change(obj, want)
 }
 
-// Take holds a workload that admission has missed, or one that is held and not stopped:
-// what stands in its spec then is ours, and what was noted of its owner's stays.
-func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
-	want, noted := copyOf(obj), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
+// Take holds a workload that admission has missed, or one that is held and not stopped (again). In
+// its spec are Weir's values then, so the record of its owner's stays. The same applies to a
+// workload that was driven by a release which the store does not know: the store may have been
+// restored to a backup from before that release.
+func (r Row) Take(s Seen, by string, again bool) []object.Change {
+	want, noted := copyOf(s.Object), s.Stored.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
 	r.Hold(want, by)
-	if again {
+	if _, driven := readOwner(s.Stored); again || driven {
 		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
 		if noted != "" {
 			annotate(want, rollouts.AnnotationOriginalStrategy, noted)
 		}
 	}
-	return change(obj, want)
+	return change(s.Object, want)
 }
 
 // applyNote writes the note, if there is one, into the spec. One that is unreadable says nothing.

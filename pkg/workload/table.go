@@ -109,6 +109,7 @@ func partitionedRow(a partitioned, r Row) Row {
 func ofCloneSet(r Row) Row {
 	r.GVK, r.New = cloneSetKind, func() object.Object { return &CloneSet{} }
 	r.ResumeHint = "set spec.updateStrategy.paused to false and partition to 0"
+	r.wrong = cloneSetWrong
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
 	r.Opens = true
 	return partitionedRow(cloneSet, r)

@@ -112,3 +112,33 @@ func canaryWrong(oldObj, newObj object.Object) string {
 	}
 	return deploymentWrong(oldObj, newObj)
 }
+
+// cloneSetWrong is about the partition and the limits that are saved. The CRD of a CloneSet accepts
+// every string.
+func cloneSetWrong(oldObj, newObj object.Object) string {
+	was, is := oldObj.(*CloneSet).Spec.UpdateStrategy, newObj.(*CloneSet).Spec.UpdateStrategy
+	return cmp.Or(
+		wrongShare("partition", was.Partition, is.Partition),
+		wrongShare("maxUnavailable", was.MaxUnavailable, is.MaxUnavailable),
+		wrongShare("maxSurge", was.MaxSurge, is.MaxSurge),
+	)
+}
+
+// wrongShare says why a field of spec.updateStrategy that an update changes is no number of pods.
+func wrongShare(field string, was, is *intstr.IntOrString) string {
+	if is == nil || equality.Semantic.DeepEqual(was, is) {
+		return ""
+	}
+	_, why := limit("spec.updateStrategy."+field, is, false)
+	return why
+}
+
+// validShare returns a number of pods, or a percentage; nil if the value is neither.
+func validShare(v *intstr.IntOrString) *intstr.IntOrString {
+	if v != nil {
+		if _, why := limit("", v, false); why != "" {
+			return nil
+		}
+	}
+	return v
+}

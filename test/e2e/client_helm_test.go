@@ -21,21 +21,81 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
+// runHelm renders the chart, and returns what it prints to standard output and to standard error.
+func runHelm(t *testing.T, flags ...string) (out, message bytes.Buffer, err error) {
+	t.Helper()
+	args := append([]string{"template", "weir", filepath.Join("..", "..", "charts", "weir"), "--kube-version=1.37.1"}, flags...)
+	cmd := exec.CommandContext(t.Context(), theirs("helm"), args...)
+	cmd.Stdout, cmd.Stderr = &out, &message
+	err = cmd.Run()
+	return out, message, err
+}
+
 // helm renders the chart.
 func helm(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	t.Helper()
-	args := append([]string{"template", "weir", filepath.Join("..", "..", "charts", "weir"), "--kube-version=1.37.1"}, flags...)
-	var out, message bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), theirs("helm"), args...)
-	cmd.Stdout, cmd.Stderr = &out, &message
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, message.String())
+	out, message, err := runHelm(t, flags...)
+	if err != nil {
+		t.Fatalf("helm template %s: %v\n%s", strings.Join(flags, " "), err, message.String())
 	}
 	objects, err := cluster.Decode(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return objects
+}
+
+// An unknown value or a misspelled key is refused. Before, such a value could render no
+// server and no volume, and an upgrade deleted those of the installation.
+func TestChartRefusesUnknownValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ flag, want string }{
+		{"--set=storage=vol", `storage is "vol"; set volume, etcd or external`},
+		{"--set=storage=Volume", `storage is "Volume"; set volume, etcd or external`},
+		{"--set=storage=", `storage is ""; set volume, etcd or external`},
+		{"--set=storage=null", "storage"},
+		{"--set=storge=etcd", "storge"},
+		{"--set-string=oneProcess=true", "/oneProcess"},
+		{"--set=oneProcess=yes", "/oneProcess"},
+		{"--set-string=policies=false", "/policies"},
+		{"--set=policies=null", "policies"},
+		{"--set-string=installation.createNamespace=false", "/installation/createNamespace"},
+		{"--set=installation.namespace=", "/installation/namespace"},
+		{"--set=etcd.server=https://etcd.example:2379", "server"},
+		{"--set=image.pullPolicy=Sometimes", "/image/pullPolicy"},
+		{"--set=resources.limit.memory=1Gi", "limit"},
+		{"--set=service.port=api", "/service/port"},
+		{"--set=rollout.log.level=all", "/rollout/log/level"},
+	} {
+		t.Run(c.flag, func(t *testing.T) {
+			t.Parallel()
+			out, message, err := runHelm(t, c.flag)
+			if err == nil {
+				t.Fatalf("helm template %s renders\n%s", c.flag, out.String())
+			}
+			if !strings.Contains(message.String(), c.want) {
+				t.Errorf("the message does not contain %q:\n%s", c.want, message.String())
+			}
+		})
+	}
+	_, message, err := runHelm(t, "--skip-schema-validation", "--set-string=oneProcess=true")
+	if want := `oneProcess is "true"; set true or false`; err == nil || !strings.Contains(message.String(), want) {
+		t.Errorf("without the schema: error %v, want %q:\n%s", err, want, message.String())
+	}
+}
+
+// Helm keeps what has data when a value changes or the release is uninstalled: the volume, and
+// the namespaces, whose deletion would delete the volume, too.
+func TestChartKeepsData(t *testing.T) {
+	t.Parallel()
+	for _, storage := range []string{"volume", "etcd"} {
+		for _, o := range helm(t, "--set=storage="+storage) {
+			kept := o.GetAnnotations()["helm.sh/resource-policy"] == "keep"
+			if want := o.GetKind() == "PersistentVolumeClaim" || o.GetKind() == "Namespace"; kept != want {
+				t.Errorf("storage=%s: Helm keeps %s %s: %t, want %t", storage, o.GetKind(), o.GetName(), kept, want)
+			}
+		}
+	}
 }
 
 // The chart installs what kubectl apply -k does.

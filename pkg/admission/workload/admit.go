@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"slices"
 
-	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -72,7 +70,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if said.admitted != nil {
 		admitted = said.admitted
 	}
-	if said.patch, err = patch(after, admitted); err != nil {
+	if said.patch, err = patch(request.Object.Raw, after, admitted); err != nil {
 		return undecided, err
 	}
 	return said, nil
@@ -169,29 +167,4 @@ func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
 		return nil, fmt.Errorf("not decoding a %s: %w", row.GVK.Kind, err)
 	}
 	return row.FromJSON(raw.Raw)
-}
-
-// patch compares two typed objects, so that fields which this binary does not
-// know yet stay out of it.
-func patch(after, admitted object.Object) ([]byte, error) {
-	sent, err := workload.Marshal(after)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the update: %w", err)
-	}
-	want, err := workload.Marshal(admitted)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the admitted update: %w", err)
-	}
-	operations, err := jsonpatch.CreatePatch(sent, want)
-	if err != nil {
-		return nil, fmt.Errorf("comparing the update: %w", err)
-	}
-	if len(operations) == 0 {
-		return nil, nil
-	}
-	p, err := json.Marshal(operations)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
-	}
-	return p, nil
 }

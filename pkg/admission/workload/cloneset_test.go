@@ -140,6 +140,7 @@ func TestAdmitCloneSet(t *testing.T) {
 		"a new template is held":           {healthy, nil, []cloneEdit{cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld}},
 		"a name alone, and a mark":         {healthy, nil, []cloneEdit{cloneNamed, cloneMarked}, []cloneEdit{cloneNamed, cloneHeld}},
 		"the owner's partition is kept":    {healthy, []cloneEdit{cloneUpTo("30%")}, []cloneEdit{cloneUpTo("30%"), cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld, cloneOwner(`{"partition":"30%"}`)}},
+		"a partition that is no number":    {healthy, []cloneEdit{cloneUpTo("abc")}, []cloneEdit{cloneUpTo("abc"), cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld}},
 		"one left paused has no partition": {healthy, []cloneEdit{cloneUpTo("100%")}, []cloneEdit{cloneUpTo("100%"), cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld}},
 		"without pods nothing is held":     {healthy, []cloneEdit{cloneSized(0)}, []cloneEdit{cloneSized(0), cloneImage("v2")}, []cloneEdit{cloneSized(0), cloneImage("v2")}},
 		"an edit of the rest is not":       {healthy, nil, []cloneEdit{cloneSized(7)}, []cloneEdit{cloneSized(7)}},

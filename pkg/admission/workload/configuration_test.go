@@ -110,6 +110,7 @@ func TestConfiguration(t *testing.T) {
 		"just held, scaled":                  {"", nil, []edit{held, image("v2"), scaled}, true},
 		"just held, of size 0":               {"", []edit{emptied}, []edit{emptied, held, image("v2")}, true},
 		"just held, too many annotations":    {"", nil, []edit{held, image("v2"), crowded}, true},
+		"just held by a long name":           {"", nil, []edit{held, image("v2"), longMark}, true},
 		"just held by anything":              {"", nil, []edit{held, image("v2"), func(d *appsv1.Deployment) { d.Annotations[rollouts.AnnotationInProgress] = "x" }}, true},
 	}
 	asked := asker(t)
@@ -125,6 +126,11 @@ func TestConfiguration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// longMark marks a Deployment as held by a name that no Rollout can have.
+func longMark(d *appsv1.Deployment) {
+	d.Annotations[rollouts.AnnotationInProgress] = `{"rolloutName":"` + strings.Repeat("x", 190<<10) + `"}`
 }
 
 func paused(d *appsv1.Deployment) { d.Spec.Paused = true }

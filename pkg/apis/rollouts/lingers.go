@@ -27,7 +27,8 @@ func FinalizersOf(o metav1.Object, but ...string) string {
 	return Clean(strings.Join(names, ", "), MaxCondition/4)
 }
 
-// Taken is the message about an object whose name a new object needs. It names the owner.
+// Taken is the message about an object whose name a new object needs. It names the owner. An owner of
+// Weir's may be one that a restored store does not have: then somebody has to delete the object.
 func Taken(kind string, o metav1.Object) string {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -37,8 +38,20 @@ func Taken(kind string, o metav1.Object) string {
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		whose = *ref
 	}
-	return fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended, or give each its own %s",
-		kind, o.GetName(), Plainly(whose.Kind), Plainly(whose.Name), Plainly(string(whose.UID)), kind)
+	taken := fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended",
+		kind, o.GetName(), Plainly(whose.Kind), Plainly(whose.Name), Plainly(string(whose.UID)))
+	if kind != "deployment" { // Weir chooses its name
+		taken += ", or give each its own " + kind
+	}
+	if !strings.HasPrefix(whose.APIVersion, GroupName+"/") {
+		return taken
+	}
+	unused := ", and no route leads to its pods"
+	if kind == "ingress" {
+		unused = "" // it is the route
+	}
+	return taken + fmt.Sprintf(". If no %s has this uid, as after a restore%s, delete it: kubectl delete %s %s -n %s",
+		Plainly(whose.Kind), unused, kind, o.GetName(), o.GetNamespace())
 }
 
 // maxName is the length of a name in a message.

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,28 +36,42 @@ var policyKinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
 }
 
-// shipped is what an installation of this version consists of.
-var shipped = sync.OnceValues(func() (doctor.Installation, error) {
-	return doctor.ReadInstallation(artifacts.Files, doctor.OneProcess)
-})
+// shipments has what an installation of this version consists of, by the namespace of Weir. A
+// process has one.
+var shipments sync.Map
+
+// shipment is what an installation consists of.
+type shipment struct {
+	all doctor.Installation
+	// policies are those that hold workloads. Each pass looks for them.
+	policies []policy
+}
+
+// shipped returns what an installation of this version consists of.
+func (d AdmissionStatus) shipped() (*shipment, error) {
+	namespace := cmp.Or(d.Namespace, doctor.DefaultNamespace)
+	if known, ok := shipments.Load(namespace); ok {
+		return known.(*shipment), nil
+	}
+	all, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s := &shipment{all: all}
+	for _, kind := range policyKinds {
+		for _, want := range all.HoldingPolicies(kind.Kind) {
+			s.policies = append(s.policies, policy{kind, want})
+		}
+	}
+	shipments.Store(namespace, s)
+	return s, nil
+}
 
 // policy is an object of a kind of policies, as it is shipped.
 type policy struct {
 	kind schema.GroupVersionKind
 	want *unstructured.Unstructured
 }
-
-// shippedPolicies are those of an installation. Each pass looks for them.
-var shippedPolicies = sync.OnceValues(func() ([]policy, error) {
-	all, err := shipped()
-	var found []policy
-	for _, kind := range policyKinds {
-		for _, want := range all.HoldingPolicies(kind.Kind) {
-			found = append(found, policy{kind, want})
-		}
-	}
-	return found, err
-})
 
 // AdmissionStatus reads which parts of admission are installed, from a cache of
 // those objects.
@@ -137,7 +152,7 @@ func (d AdmissionStatus) missingFor(ctx context.Context, w *admissionregistratio
 	case len(w.Webhooks[i].ClientConfig.CABundle) == 0:
 		return "the MutatingWebhookConfiguration " + WebhookName + " has no caBundle, so that kube-apiserver cannot ask weir-apiserver", nil
 	}
-	if less, err := d.Verdicts.Of(w, "weakened for "+resource.String(), func() (string, error) { return weakened(w, resource) }); less != "" || err != nil {
+	if less, err := d.Verdicts.Of(w, "weakened for "+resource.String(), func() (string, error) { return d.weakened(w, resource) }); less != "" || err != nil {
 		return less, err
 	}
 	if p := w.Webhooks[i].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
@@ -179,12 +194,12 @@ func asked(group, resource string, operation admissionregistrationv1.OperationTy
 // weakened says what of the shipped webhooks for a resource is not installed, as
 // after an upgrade of the programs alone. Rules and selectors of administrators are
 // theirs; doctor compares those.
-func weakened(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
-	all, err := shipped()
+func (d AdmissionStatus) weakened(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
+	shipped, err := d.shipped()
 	if err != nil {
 		return "", err
 	}
-	configurations, err := all.Webhooks()
+	configurations, err := shipped.all.Webhooks()
 	if err != nil {
 		return "", err
 	}
@@ -216,11 +231,11 @@ func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
 			", and the webhook ignores failures; leave the component policies out, so that its failurePolicy is Fail", nil
 	}
-	policies, err := shippedPolicies()
+	shipped, err := d.shipped()
 	if err != nil {
 		return "", err
 	}
-	for _, p := range policies {
+	for _, p := range shipped.policies {
 		if less, err := d.missingOf(ctx, p); less != "" || err != nil {
 			return less, err
 		}

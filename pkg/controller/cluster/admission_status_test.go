@@ -107,7 +107,7 @@ func TestMissingInNamespaces(t *testing.T) {
 // TestMissingPolicies tells what of the policies is missing, or was changed, where the
 // webhook ignores failures.
 func TestMissingPolicies(t *testing.T) {
-	installation, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess)
+	installation, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess, doctor.DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,36 @@ func TestMissingPolicies(t *testing.T) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestMissingInAnotherNamespace finds nothing wrong with an installation in another namespace, as the
+// chart allows it.
+func TestMissingInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	installation, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess, "releases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := fake.NewClientBuilder().WithScheme(newServer(t).Scheme())
+	for _, o := range installation.HoldingPolicies("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") {
+		objects.WithObjects(o)
+	}
+	webhooks, err := installation.Webhooks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range webhooks[0].Webhooks {
+		webhooks[0].Webhooks[i].FailurePolicy, webhooks[0].Webhooks[i].ClientConfig.CABundle = new(admissionregistrationv1.Ignore), []byte("authority")
+	}
+	objects.WithObjects(&webhooks[0])
+	reader := objects.Build()
+	for namespace, want := range map[string]string{"releases": "", doctor.DefaultNamespace: "not as installed"} {
+		status := cluster.AdmissionStatus{Reader: reader, Policies: true, Namespace: namespace}
+		got, err := status.Missing(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), "")
+		if err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("Weir in %s says %q (%v), want %q", namespace, got, err, want)
+		}
 	}
 }
 

@@ -162,13 +162,18 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 		}
 	}
 	if row.Scalers {
-		scalers, err := listed(ctx, s, autoscaler, obj, client.MatchingFields{ByScaled: obj.GetName()})
+		scalers, err := s.Autoscalers(ctx, obj.GetNamespace(), obj.GetName())
 		if err != nil {
 			return nil, err
 		}
 		owned = append(owned, scalers...)
 	}
 	return owned, nil
+}
+
+// Autoscalers are those that scale a name, or would if they were not disabled.
+func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error) {
+	return listed(ctx, s, autoscaler, &metav1.ObjectMeta{Namespace: namespace, Name: name}, client.MatchingFields{ByScaled: name})
 }
 
 // Mark labels pods. Their status changes all the time, so that the version is

@@ -28,6 +28,8 @@ type BatchCluster interface {
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
 	// Pods are those of a revision of the workload.
 	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error)
+	// Autoscalers are those of the workload of a name, disabled or not. It need not exist.
+	Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error)
 	// CommitBatchRelease stores a status at the version of the BatchRelease, and returns what is stored.
 	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
 	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
@@ -41,6 +43,8 @@ type Batch struct {
 	// Release is as it is stored now, and Facts.Release as it was observed.
 	Release  *rollouts.BatchRelease
 	workload *cluster.Workload
+	// enable are the changes that enable the autoscalers of the workload.
+	enable []object.Change
 	// Again is when pods that may still get ready are looked at again.
 	Again time.Duration
 }
@@ -57,6 +61,10 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 	if !ok {
 		return false, nil
 	}
+	if b.enable, err = disabledScalers(ctx, c, row, b.Release.Namespace, ref.Name); err != nil {
+		return false, err
+	}
+	b.Facts.DisabledScalers = len(b.enable) > 0
 	known := planner.KnownOf(nil, b.Release)
 	var w *cluster.Workload
 	if was.Is(row, ref.Name) {
@@ -67,6 +75,16 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 	facts := w.Facts()
 	b.workload, b.Facts.Workload = w, &facts
 	return true, b.observePods(ctx, c, style)
+}
+
+// disabledScalers returns the changes that enable the autoscalers of a workload, if a release in the
+// style of the row may have disabled them.
+func disabledScalers(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string) ([]object.Change, error) {
+	if !row.Scalers {
+		return nil, nil
+	}
+	beside, err := c.Autoscalers(ctx, namespace, name)
+	return row.EnableScalers(name, beside), err
 }
 
 // readWorkload reads a workload, and reports whether workloads of its kind can be read.
@@ -108,6 +126,8 @@ func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Actio
 		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
 	case planner.MarkPods:
 		return c.Mark(ctx, b.Release.Namespace, a.Marks)
+	case planner.EnableScalers:
+		return c.Write(ctx, b.enable)
 	}
 	changes, err := b.onWorkload(action)
 	if err != nil {
@@ -129,7 +149,7 @@ func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
 	case planner.RestoreStrategy:
 		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
 	case planner.Hold:
-		return w.Changes(w.Row.Take(w.Object, b.Release.Name, a.Again)), nil
+		return w.Changes(w.Row.Take(w.Seen, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
 	default:

@@ -69,7 +69,7 @@ func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool)
 	case planner.Unlabel:
 		changes = w.Row.Unlabel(w.Object)
 	case planner.Hold:
-		changes = w.Row.Take(w.Object, obs.Rollout.Name, a.Again)
+		changes = w.Row.Take(w.Seen, obs.Rollout.Name, a.Again)
 	case planner.ApplyPendingEdit:
 		changes = w.Row.ApplyPendingEdit(w.Object)
 	case planner.AskAgain:

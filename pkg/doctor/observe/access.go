@@ -43,8 +43,8 @@ func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
 	failed := make([]error, len(asked))
 	workqueue.ParallelizeUntil(ctx, parallel, len(asked), func(i int) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + doctor.Namespace + ":" + f.Access[i].Account,
-			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + doctor.Namespace, "system:authenticated"},
+			User:               "system:serviceaccount:" + o.Wanted.Namespace() + ":" + f.Access[i].Account,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Wanted.Namespace(), "system:authenticated"},
 			ResourceAttributes: &asked[i],
 		}}
 		answer, err := o.typed.authorization.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})

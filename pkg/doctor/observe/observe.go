@@ -7,6 +7,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,7 +78,8 @@ var parts = []struct {
 
 // Examine looks at what the checks need, and judges it. members may be nil.
 func Examine(ctx context.Context, cluster *rest.Config, checks []doctor.Check, members func(context.Context) []doctor.Member) ([]doctor.Result, error) {
-	wanted, err := doctor.ReadInstallation(artifacts.Files, Form(ctx, cluster))
+	namespace := Namespace(ctx, cluster)
+	wanted, err := doctor.ReadInstallation(artifacts.Files, Form(ctx, cluster, namespace), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +126,33 @@ func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (d
 	return f, nil
 }
 
+// Namespace is where Weir is installed, as the APIService says. Where that cannot be read it is the
+// usual one: the checks say what cannot be read.
+func Namespace(ctx context.Context, cluster *rest.Config) string {
+	client, err := dynamic.NewForConfig(cluster)
+	if err != nil {
+		return doctor.DefaultNamespace
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	s, err := client.Resource(apiServiceResource).Get(ctx, "v1beta1."+rollouts.GroupName, metav1.GetOptions{})
+	if err != nil {
+		return doctor.DefaultNamespace
+	}
+	namespace, _, _ := unstructured.NestedString(s.Object, "spec", "service", "namespace")
+	return cmp.Or(namespace, doctor.DefaultNamespace)
+}
+
 // Form is the form that is installed. Where that cannot be read it is the usual one: the
 // checks say what cannot be read.
-func Form(ctx context.Context, cluster *rest.Config) doctor.Form {
+func Form(ctx context.Context, cluster *rest.Config, namespace string) doctor.Form {
 	client, err := apps.NewForConfig(cluster)
 	if err != nil {
 		return doctor.OneProcess
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	d, err := client.Deployments(doctor.Namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
+	d, err := client.Deployments(namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
 	if err != nil {
 		return doctor.OneProcess
 	}
@@ -186,7 +205,7 @@ func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
 
 func (o *Observer) lease(ctx context.Context, f *doctor.Facts) error {
 	var err error
-	f.Lease, err = orNil(o.typed.coordination.Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{}))
+	f.Lease, err = orNil(o.typed.coordination.Leases(o.Wanted.Namespace()).Get(ctx, "weir-controller", metav1.GetOptions{}))
 	return err
 }
 
@@ -317,7 +336,7 @@ func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
 		for i := range list.Items {
 			namespace := list.Items[i].Namespace
 			f.Lost[namespace]++
-			if r.Resource == "rollouts" && rollouts.Unheld(namespace, doctor.Namespace) != "" {
+			if r.Resource == "rollouts" && rollouts.Unheld(namespace, o.Wanted.Namespace()) != "" {
 				f.Unheld[namespace]++
 			}
 		}

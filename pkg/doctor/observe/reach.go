@@ -49,8 +49,10 @@ type apiService struct {
 	} `json:"status"`
 }
 
+var apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+
 func (o *Observer) apiServices(ctx context.Context, f *doctor.Facts) error {
-	list, err := o.ofGroup(ctx, schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	list, err := o.ofGroup(ctx, apiServiceResource)
 	if err != nil {
 		return err
 	}

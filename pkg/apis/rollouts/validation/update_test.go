@@ -162,6 +162,43 @@ func TestRolloutWarnings(t *testing.T) {
 			t.Parallel()
 			r := valid()
 			r.Spec.Strategy.Canary.Steps = test.steps
+			r.Spec.Strategy.Canary.TrafficRoutings = []rollouts.TrafficRoutingRef{{Service: "web"}}
+			if diff := cmp.Diff(test.want, validation.RolloutWarnings(r, test.options)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// A step that routes requests needs a route. A weight of v1alpha1 is a number of pods, too.
+func TestWarningsOfNoRoute(t *testing.T) {
+	t.Parallel()
+	const end = ": no requests are routed, because the plan has neither trafficRoutings nor a TrafficRouting; name the Service and its route in spec.strategy.canary.trafficRoutings"
+	share := rollouts.Step{Replicas: percent("20%"), Traffic: new("20%")}
+	match := rollouts.Step{Replicas: percent("20%"), Matches: []rollouts.RouteMatch{{}}}
+	alpha := validation.Options{Version: "v1alpha1"}
+	for name, test := range map[string]struct {
+		steps   []rollouts.Step
+		edit    func(*rollouts.Release)
+		options validation.Options
+		want    []string
+	}{
+		"a share":           {steps: []rollouts.Step{{Replicas: number(1)}, share, share}, want: []string{"spec.strategy.canary.steps[1].traffic" + end}},
+		"a match":           {steps: []rollouts.Step{match, share}, want: []string{"spec.strategy.canary.steps[0].matches" + end}},
+		"no requests":       {steps: []rollouts.Step{{Replicas: number(1)}}},
+		"a Service":         {steps: []rollouts.Step{share}, edit: func(r *rollouts.Release) { r.TrafficRoutings = []rollouts.TrafficRoutingRef{{Service: "web"}} }},
+		"a TrafficRouting":  {steps: []rollouts.Step{share}, edit: func(r *rollouts.Release) { r.TrafficRoutingRef = new("web") }},
+		"a weight":          {steps: []rollouts.Step{share}, options: alpha},
+		"a match, v1alpha1": {steps: []rollouts.Step{share, match}, options: alpha, want: []string{"spec.strategy.canary.steps[1].matches" + end}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := valid()
+			r.Spec.Strategy.Canary.Steps = test.steps
+			r.Spec.Strategy.Canary.TrafficRoutings = nil
+			if test.edit != nil {
+				test.edit(r.Spec.Strategy.Canary)
+			}
 			if diff := cmp.Diff(test.want, validation.RolloutWarnings(r, test.options)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

@@ -22,7 +22,31 @@ func RolloutWarnings(r *rollouts.Rollout, o Options) []string {
 			warnings = append(warnings, fmt.Sprintf("%s: %s: %s", over.path, over.replicas, over.message))
 		}
 	}
-	return append(warnings, decreasingTraffic(&r.Spec, o)...)
+	return slices.Concat(warnings, decreasingTraffic(&r.Spec, o), unroutedStep(&r.Spec, o))
+}
+
+// unroutedStep finds the first step that sends requests to the new revision in a plan without a
+// route. In v1alpha1 a weight is also a number of pods, and makes sense without one.
+func unroutedStep(s *rollouts.RolloutSpec, o Options) []string {
+	style, release := s.Strategy.Active()
+	if release == nil || len(release.TrafficRoutings) > 0 || release.TrafficRouting() != "" {
+		return nil
+	}
+	strategy := field.NewPath("spec", "strategy", style.Key())
+	for i := range release.Steps {
+		step, what := &release.Steps[i], ""
+		switch {
+		case len(step.Matches) > 0:
+			what = "matches"
+		case step.Traffic != nil && !o.older():
+			what = o.traffic()
+		default:
+			continue
+		}
+		return []string{fmt.Sprintf("%s: no requests are routed, because the plan has neither trafficRoutings nor a TrafficRouting; name the Service and its route in %s",
+			strategy.Child("steps").Index(i).Child(what), strategy.Child("trafficRoutings"))}
+	}
+	return nil
 }
 
 // excess is a step that upgrades more than the limit while it routes traffic.
