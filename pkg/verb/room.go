@@ -70,14 +70,17 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 // room is what a share may take.
 type room struct{ decisions, bytes int }
 
-// makeRoom removes decisions of a status until one more has room, together with those that
-// are kept elsewhere, and reports whether it has.
+// makeRoom removes decisions of a status until one more has room, and reports whether it has.
+// Decisions that are kept elsewhere count only in a share that refuses more: nothing can be removed
+// there, and a safety verb must not be refused because of them.
 func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
 	if shareFor(&more) == ofChecks {
 		most.bytes = min(most.bytes, maxCheckBytes)
 	}
-	taken := shareOf(elsewhere, more)
-	most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	if shareFor(&more) == ofUsers {
+		taken := shareOf(elsewhere, more)
+		most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	}
 	for {
 		has := shareOf(next.Decisions, more)
 		if has.decisions+1 <= most.decisions && has.bytes+more.Size() <= most.bytes {
