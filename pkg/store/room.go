@@ -20,14 +20,46 @@ type Class int
 
 const (
 	// Growth is for creations, and for updates that make an object larger. They may fill three
-	// quarters of the store, and are also limited per namespace.
+	// quarters of the store, and the share of their namespace.
 	Growth Class = iota
-	// Record is for writes that add little, such as new RolloutHistories and updates that do not
-	// change the size. They may fill seven eighths of the store.
+	// Record is for writes that add little, such as approvals and updates that do not change the
+	// size. They may fill seven eighths of the store, and may exceed the share of their namespace
+	// by an eighth.
 	Record
-	// Essential is for writes that end releases or free space. They may fill the whole store.
+	// Essential is for other writes of the controllers, which end releases. They may fill fifteen
+	// sixteenths of the store.
 	Essential
+	// Always is for writes that free space, and for those that add no more than a small constant
+	// to an object. They may fill the whole store.
+	Always
 )
+
+// storeShare returns how many bytes of a store writes of the class may fill; 0 means all.
+func (c Class) storeShare(limit int64) int64 {
+	switch c {
+	case Growth:
+		return limit / 4 * 3
+	case Record:
+		return limit / 8 * 7
+	case Essential:
+		return limit / 16 * 15
+	default:
+		return 0
+	}
+}
+
+// namespaceShare returns how many bytes a namespace may store with writes of the class, where
+// limit is its share; 0 means that they are not limited.
+func (c Class) namespaceShare(limit int64) int64 {
+	switch c {
+	case Growth:
+		return limit
+	case Record:
+		return limit + limit/8
+	default:
+		return 0
+	}
+}
 
 // Write describes a write that a request is about to do.
 type Write struct {
@@ -73,7 +105,7 @@ type Room struct {
 	NamespaceLimit int64
 	Clock          clock.PassiveClock
 
-	// reclaims has the call of Reclaim that is under way for writes that are not Essential.
+	// reclaims has the calls of Reclaim that are under way for writes that can be refused.
 	reclaims singleflight.Group
 	// reserving is held while a write is judged and counted.
 	reserving sync.Mutex
@@ -86,7 +118,7 @@ type Room struct {
 	// most as much.
 	since int64
 	// vain is the time, by class, of the last Reclaim after which the write was still refused.
-	vain [Essential]time.Time
+	vain [Always]time.Time
 }
 
 // FullError refuses a write for which there is no room.
@@ -94,6 +126,8 @@ type FullError struct {
 	// Namespace that has reached its limit; empty if the whole store is full.
 	Namespace string
 	Used, Of  int64
+	// Class of the write.
+	Class Class
 	// Parts lists the bytes of the namespace by kind.
 	Parts string
 }
@@ -112,19 +146,33 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 // when the write has ended. Admit calls Reclaim before it refuses a write, and before a write
 // would reach the limit of etcd.
 func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
-	if w.Class == Growth {
-		if err := r.namespaceHasRoom(ctx, w); err != nil {
-			return nil, err
-		}
-	}
-	if w.Class == Essential {
-		if !r.hasEnough(r.Backend.Usage(), w) {
-			r.reclaim(ctx, w)
-		}
-	} else {
-		r.reclaimTogether(ctx, w)
+	if err := r.prepare(ctx, w); err != nil {
+		return nil, err
 	}
 	return r.reserve(w)
+}
+
+// Check returns a FullError if there is no room for such a write now. It does not count the write.
+func (r *Room) Check(ctx context.Context, w Write) error {
+	if err := r.prepare(ctx, w); err != nil {
+		return err
+	}
+	r.reserving.Lock()
+	defer r.reserving.Unlock()
+	return r.judge(r.Backend.Usage(), w)
+}
+
+// prepare brings the usage up to date where the write is near a limit.
+func (r *Room) prepare(ctx context.Context, w Write) error {
+	if err := r.namespaceHasRoom(ctx, w); err != nil {
+		return err
+	}
+	if w.Class != Always {
+		r.reclaimTogether(ctx, w)
+	} else if !r.hasEnough(r.Backend.Usage(), w) {
+		r.reclaim(ctx, w)
+	}
+	return nil
 }
 
 // hasEnough reports whether the write can be admitted without a Reclaim.
@@ -135,12 +183,12 @@ func (r *Room) reclaim(ctx context.Context, w Write) {
 	if r.Backend.Reclaim(ctx, func(u Usage) bool { return r.hasEnough(u, w) }) {
 		r.reclaimed(before)
 	}
-	if r.lacks(r.Backend.Usage(), w) != nil {
+	if r.lacks(r.Backend.Usage(), w) != nil { // never for the class Always
 		r.reclaimedInVain(w.Class)
 	}
 }
 
-// reclaimTogether calls Reclaim for a write that is not Essential. Many such writes at once share
+// reclaimTogether calls Reclaim for a write that can be refused. Many such writes at once share
 // one call: in a full store, one call for each would keep the store busy with compactions.
 func (r *Room) reclaimTogether(ctx context.Context, w Write) {
 	for range 2 { // the first call may have made enough room for a smaller write
@@ -172,19 +220,21 @@ func (r *Room) reserve(w Write) (done func(), _ error) {
 	u := r.Backend.Usage()
 	r.reserving.Lock()
 	defer r.reserving.Unlock()
-	if err := r.lacks(u, w); err != nil {
+	if err := r.judge(u, w); err != nil {
 		return nil, err
-	}
-	if w.Class == Growth && w.Namespace != "" && r.NamespaceLimit != 0 {
-		if err := r.inNamespace(w); err != nil {
-			return nil, err
-		}
 	}
 	return r.count(w), nil
 }
 
-// HasMuchRoom reports whether less than half of the store is used. Then essential writes need not
-// be counted.
+func (r *Room) judge(u Usage, w Write) error {
+	if err := r.lacks(u, w); err != nil {
+		return err
+	}
+	return r.inNamespace(w)
+}
+
+// HasMuchRoom reports whether less than half of the store is used. Then writes that are admitted
+// whatever their namespace stores need not be counted.
 func (r *Room) HasMuchRoom() bool {
 	u := r.Backend.Usage()
 	return u.Limit == 0 || !u.Full && max(u.Size, u.InUse) < u.Limit/2
@@ -195,7 +245,7 @@ func (r *Room) HasMuchRoom() bool {
 func (r *Room) mayReclaim(c Class) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return c == Essential || r.Clock.Since(r.vain[c]) >= reclaimInterval
+	return c == Always || r.Clock.Since(r.vain[c]) >= reclaimInterval
 }
 
 // reclaimedInVain records that a write was refused in spite of a Reclaim.
@@ -211,7 +261,7 @@ func (r *Room) reclaimedInVain(c Class) {
 // it waits until everything is counted that was written before: the ledger follows a watch,
 // which may be late on a busy machine.
 func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
-	if w.Namespace == "" || r.NamespaceLimit == 0 {
+	if r.shareFor(w) == 0 {
 		return nil
 	}
 	used, _ := r.Ledger.Of(w.Namespace)
@@ -231,27 +281,34 @@ func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
 }
 
 func (r *Room) inNamespace(w Write) error {
-	used, parts := r.Ledger.Of(w.Namespace)
-	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit {
+	share := r.shareFor(w)
+	if share == 0 {
 		return nil
 	}
-	return &FullError{Namespace: w.Namespace, Used: used, Of: r.NamespaceLimit, Parts: parts}
+	used, parts := r.Ledger.Of(w.Namespace)
+	if used+r.latelyIn(w.Namespace)+w.Growth <= share {
+		return nil
+	}
+	return &FullError{Namespace: w.Namespace, Used: used, Of: share, Class: w.Class, Parts: parts}
+}
+
+// shareFor returns how many bytes the namespace of a write may store after the write; 0 means that
+// the write is not limited. A write that adds nothing is never limited.
+func (r *Room) shareFor(w Write) int64 {
+	if w.Namespace == "" || w.Growth <= 0 {
+		return 0
+	}
+	return w.Class.namespaceShare(r.NamespaceLimit)
 }
 
 // lacks returns a FullError if the write would exceed the part of the store that its class may
 // fill. Old versions of objects count until they are compacted, because they occupy space.
 func (r *Room) lacks(u Usage, w Write) error {
-	if u.Limit == 0 || w.Class == Essential {
+	share := w.Class.storeShare(u.Limit)
+	if share == 0 || u.InUse+r.lately()+w.stored() <= share {
 		return nil
 	}
-	share := u.Limit / 4 * 3
-	if w.Class == Record {
-		share = u.Limit / 8 * 7
-	}
-	if u.InUse+r.lately()+w.stored() <= share {
-		return nil
-	}
-	return &FullError{Used: u.InUse, Of: u.Limit}
+	return &FullError{Used: u.InUse, Of: u.Limit, Class: w.Class}
 }
 
 // isTight reports whether Reclaim should run before a write that lacks admits. etcd compares its

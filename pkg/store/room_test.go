@@ -106,6 +106,24 @@ func TestRoomIsKept(t *testing.T) {
 	w.overwrites(20, u)
 }
 
+// However much is stored, objects can become smaller, since no other write takes the last part.
+func TestShrinkingHasRoom(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	for _, class := range []Class{Growth, Record, Essential} {
+		w.fill(class, "a", object/8)
+	}
+	u := w.store.Usage()
+	if u.InUse > u.Limit/16*15 || u.InUse < u.Limit/10*9 {
+		t.Errorf("the controllers have %d of %d bytes", u.InUse, u.Limit)
+	}
+	for i := range 100 {
+		if err := w.write(Always, "a", "0-0", object, -1); err != nil {
+			t.Fatalf("write %d of an object that becomes smaller, with %+v: %v", i, w.store.Usage(), err)
+		}
+	}
+}
+
 // overwrites writes three objects again and again, as controllers and safety verbs do.
 func (w *tenants) overwrites(times int, u Usage) {
 	w.t.Helper()
@@ -208,9 +226,15 @@ func TestNamespaceHasItsShare(t *testing.T) {
 			t.Errorf("the refusal is %v, want %q in it", err, want)
 		}
 	}
-	for class, growth := range map[Class]int{Record: mib, Essential: mib} {
-		if err := w.write(class, "a", fmt.Sprint("other", class), mib, growth); err != nil {
-			t.Errorf("class %d: %v", class, err)
+	if err := w.write(Record, "a", "web", mib, mib); err == nil || !strings.Contains(err.Error(), "of the 2.2 MiB") {
+		t.Errorf("an approval far above the share: %v", err)
+	}
+	for _, ok := range []struct {
+		class  Class
+		growth int
+	}{{Record, mib / 2}, {Record, 0}, {Essential, mib}, {Always, mib}} {
+		if err := w.write(ok.class, "a", fmt.Sprint("other", ok.class), mib/2, ok.growth); err != nil {
+			t.Errorf("class %d: %v", ok.class, err)
 		}
 	}
 	if err := w.write(Growth, "b", "web", mib, mib); err != nil {
