@@ -18,6 +18,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
+	"github.com/weir-rollouts/weir/internal/heap"
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
@@ -82,6 +83,10 @@ func (r room) advice(full *store.FullError) string {
 	if full.Namespace != "" {
 		return "Delete Rollouts or RolloutHistories of the namespace that are not needed, or raise --namespace-data-limit of weir-apiserver. " +
 			"Until then objects in the namespace cannot grow; releases under way can still be ended"
+	}
+	if full.Objects {
+		return "The rest is reserved for ending releases and for deletions. Delete Rollouts or RolloutHistories that are not needed, or raise the " +
+			"memory limit of weir-apiserver's container, of which objects may use an eighth without --objects-data-limit"
 	}
 	limit := "--data-limit of weir-apiserver"
 	if r.external {
@@ -159,7 +164,7 @@ func endsRelease(o runtime.Object) bool {
 }
 
 // openRoom opens the sources of the store's usage: the ledger of namespaces, and the embedded or
-// external etcd. Without --namespace-data-limit, a namespace may use a quarter of the store.
+// external etcd.
 func (c *Config) openRoom() error {
 	o := c.options
 	prefix := path.Join("/", o.Recommended.Etcd.StorageConfig.Prefix) + "/"
@@ -168,7 +173,8 @@ func (c *Config) openRoom() error {
 		return err
 	}
 	c.closers = append(c.closers, ledger.Close)
-	r := &store.Room{Ledger: ledger, Clock: clock.RealClock{}, NamespaceLimit: o.NamespaceLimit.Value()}
+	r := &store.Room{Ledger: ledger, Clock: clock.RealClock{}}
+	r.NamespaceLimit, r.Limit = o.objectLimits(heap.Container())
 	if o.embedded != nil {
 		r.Backend = o.embedded
 	} else {
@@ -180,10 +186,25 @@ func (c *Config) openRoom() error {
 		c.follow = append(c.follow, external.Follow)
 		r.Backend = external
 	}
-	r.NamespaceLimit = cmp.Or(r.NamespaceLimit, cmp.Or(o.Store.Limit.Value(), store.DefaultLimit.Value())/4)
 	c.follow = append(c.follow, ledger.Follow)
 	c.room = room{Room: r, controller: o.ControllerUser, external: o.embedded == nil}
 	return nil
+}
+
+// memoryShare is which part of the container's memory objects may take in the store. In memory they
+// take three to twelve times as much as in the store: twelve times where they have many annotations
+// without values.
+const memoryShare = 8
+
+// objectLimits returns how many bytes the objects of one namespace, and of all together, may take
+// in the store, if the process may use so much memory; 0 means no limit.
+func (o *Options) objectLimits(memory int64) (namespace, all int64) {
+	all = cmp.Or(o.ObjectsLimit.Value(), memory/memoryShare)
+	namespace = cmp.Or(o.Store.Limit.Value(), store.DefaultLimit.Value()) / 4
+	if all > 0 {
+		namespace = min(namespace, all/4)
+	}
+	return cmp.Or(o.NamespaceLimit.Value(), namespace), all
 }
 
 // followRoom keeps the usage up to date while the server runs. It is a post-start hook that

@@ -6,6 +6,7 @@ package apiserver
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -14,6 +15,37 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/store"
 )
+
+// What objects may take is derived from the memory of the container, since all are cached.
+func TestObjectLimits(t *testing.T) {
+	t.Parallel()
+	const mib, gib = 1 << 20, 1 << 30
+	quantity := func(n int64) resource.QuantityValue {
+		return resource.QuantityValue{Quantity: *resource.NewQuantity(n, resource.BinarySI)}
+	}
+	tests := map[string]struct {
+		memory, data, namespace, objects int64
+		wantNamespace, wantObjects       int64
+	}{
+		"no container":                   {wantNamespace: 512 * mib},
+		"no container, small store":      {data: 64 * mib, wantNamespace: 16 * mib},
+		"one process":                    {memory: 2 * gib, wantNamespace: 64 * mib, wantObjects: 256 * mib},
+		"small store":                    {memory: 2 * gib, data: 64 * mib, wantNamespace: 16 * mib, wantObjects: 256 * mib},
+		"much memory":                    {memory: 64 * gib, wantNamespace: 512 * mib, wantObjects: 8 * gib},
+		"the administrator knows better": {memory: gib, namespace: 300 * mib, objects: 900 * mib, wantNamespace: 300 * mib, wantObjects: 900 * mib},
+		"a limit for all":                {memory: gib, objects: 2 * gib, wantNamespace: 512 * mib, wantObjects: 2 * gib},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &Options{NamespaceLimit: quantity(tt.namespace), ObjectsLimit: quantity(tt.objects)}
+			o.Store.Limit = quantity(tt.data)
+			if namespace, all := o.objectLimits(tt.memory); namespace != tt.wantNamespace || all != tt.wantObjects {
+				t.Errorf("%d for a namespace and %d for all, want %d and %d", namespace, all, tt.wantNamespace, tt.wantObjects)
+			}
+		})
+	}
+}
 
 func TestClassOf(t *testing.T) {
 	t.Parallel()

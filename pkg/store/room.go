@@ -34,7 +34,8 @@ const (
 	Always
 )
 
-// storeShare returns how many bytes of a store writes of the class may fill; 0 means all.
+// storeShare returns how many bytes of a store with a limit writes of the class may fill; 0 means
+// all.
 func (c Class) storeShare(limit int64) int64 {
 	switch c {
 	case Growth:
@@ -46,6 +47,15 @@ func (c Class) storeShare(limit int64) int64 {
 	default:
 		return 0
 	}
+}
+
+// objectsShare returns how many bytes all namespaces may store together with writes of the class;
+// 0 means that they are not limited.
+func (c Class) objectsShare(limit int64) int64 {
+	if c == Growth || c == Record {
+		return c.storeShare(limit)
+	}
+	return 0
 }
 
 // namespaceShare returns how many bytes a namespace may store with writes of the class, where
@@ -103,7 +113,10 @@ type Room struct {
 	Ledger *Ledger
 	// NamespaceLimit is how many bytes a namespace may store; 0 means no limit.
 	NamespaceLimit int64
-	Clock          clock.PassiveClock
+	// Limit is how many bytes all namespaces may store together, since the server keeps all
+	// objects in memory; 0 means no limit.
+	Limit int64
+	Clock clock.PassiveClock
 
 	// reclaims has the calls of Reclaim that are under way for writes that can be refused.
 	reclaims singleflight.Group
@@ -113,6 +126,7 @@ type Room struct {
 	// everywhere are the writes that may not be in the usage yet, and namespaces are those that
 	// may not be in the ledger yet, by namespace.
 	everywhere recent
+	// The entry allNamespaces has those of all.
 	namespaces map[string]*recent
 	// since is the number of bytes written since the last Reclaim. Another one can free at
 	// most as much.
@@ -121,11 +135,17 @@ type Room struct {
 	vain [Always]time.Time
 }
 
+// allNamespaces is no name of a namespace.
+const allNamespaces = ""
+
 // FullError refuses a write for which there is no room.
 type FullError struct {
-	// Namespace that has reached its limit; empty if the whole store is full.
+	// Namespace that has reached its limit; empty if all namespaces together, or the store, have
+	// reached theirs.
 	Namespace string
-	Used, Of  int64
+	// Objects is true if all namespaces together have reached their limit.
+	Objects  bool
+	Used, Of int64
 	// Class of the write.
 	Class Class
 	// Parts lists the bytes of the namespace by kind.
@@ -136,6 +156,9 @@ type FullError struct {
 func (e *FullError) Error() string {
 	if e.Namespace != "" {
 		return fmt.Sprintf("namespace %q stores %s of the %s that it may (%s)", e.Namespace, mebibytes(e.Used), mebibytes(e.Of), e.Parts)
+	}
+	if e.Objects {
+		return fmt.Sprintf("all namespaces together store %s of the %s for which the server has memory", mebibytes(e.Used), mebibytes(e.Of))
 	}
 	return fmt.Sprintf("the store has %s of its %s in use", mebibytes(e.Used), mebibytes(e.Of))
 }
@@ -257,48 +280,48 @@ func (r *Room) reclaimedInVain(c Class) {
 	}
 }
 
-// namespaceHasRoom judges the share of the namespace. When more than half of the share is used,
-// it waits until everything is counted that was written before: the ledger follows a watch,
+// namespaceHasRoom judges the share of the namespace and that of all. When more than half of a share
+// is used, it waits until everything is counted that was written before: the ledger follows a watch,
 // which may be late on a busy machine.
 func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
-	if r.shareFor(w) == 0 {
-		return nil
-	}
 	used, _ := r.Ledger.Of(w.Namespace)
-	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit/2 {
+	namespace, all := r.shares(w)
+	if (namespace == 0 || used+r.latelyIn(w.Namespace)+w.Growth <= namespace/2) &&
+		(all == 0 || r.Ledger.Total()+r.latelyIn(allNamespaces)+w.Growth <= all/2) {
 		return nil
 	}
 	r.mu.Lock()
-	n := r.namespace(w.Namespace)
-	written := n.unmeasured()
+	written, writtenInAll := r.namespace(w.Namespace).unmeasured(), r.namespace(allNamespaces).unmeasured()
 	r.mu.Unlock()
 	if r.Ledger.CatchUp(ctx) {
 		r.mu.Lock()
 		r.namespace(w.Namespace).measured(written)
+		r.namespace(allNamespaces).measured(writtenInAll)
 		r.mu.Unlock()
 	}
 	return r.inNamespace(w)
 }
 
+// inNamespace returns a FullError if the namespace of the write, or all namespaces together, would
+// store more than writes of its class may fill.
 func (r *Room) inNamespace(w Write) error {
-	share := r.shareFor(w)
-	if share == 0 {
-		return nil
+	namespace, all := r.shares(w)
+	if used, parts := r.Ledger.Of(w.Namespace); namespace != 0 && used+r.latelyIn(w.Namespace)+w.Growth > namespace {
+		return &FullError{Namespace: w.Namespace, Used: used, Of: namespace, Class: w.Class, Parts: parts}
 	}
-	used, parts := r.Ledger.Of(w.Namespace)
-	if used+r.latelyIn(w.Namespace)+w.Growth <= share {
-		return nil
+	if used := r.Ledger.Total(); all != 0 && used+r.latelyIn(allNamespaces)+w.Growth > all {
+		return &FullError{Objects: true, Used: used, Of: r.Limit, Class: w.Class}
 	}
-	return &FullError{Namespace: w.Namespace, Used: used, Of: share, Class: w.Class, Parts: parts}
+	return nil
 }
 
-// shareFor returns how many bytes the namespace of a write may store after the write; 0 means that
-// the write is not limited. A write that adds nothing is never limited.
-func (r *Room) shareFor(w Write) int64 {
+// shares returns how many bytes the namespace of a write, and all namespaces together, may store
+// after the write; 0 means that the write is not limited. A write that adds nothing is never limited.
+func (r *Room) shares(w Write) (namespace, all int64) {
 	if w.Namespace == "" || w.Growth <= 0 {
-		return 0
+		return 0, 0
 	}
-	return w.Class.namespaceShare(r.NamespaceLimit)
+	return w.Class.namespaceShare(r.NamespaceLimit), w.Class.objectsShare(r.Limit)
 }
 
 // lacks returns a FullError if the write would exceed the part of the store that its class may
@@ -362,6 +385,7 @@ func (r *Room) count(w Write) (done func()) {
 	bounded := w.Namespace != "" && w.Growth > 0
 	if bounded {
 		r.namespace(w.Namespace).writing += w.Growth
+		r.namespace(allNamespaces).writing += w.Growth
 	}
 	return func() {
 		r.mu.Lock()
@@ -369,6 +393,7 @@ func (r *Room) count(w Write) (done func()) {
 		r.everywhere.finish(w.stored(), r.Clock.Now(), r.Backend.Lag())
 		if bounded {
 			r.namespace(w.Namespace).finish(w.Growth, r.Clock.Now(), ledgerLag)
+			r.namespace(allNamespaces).finish(w.Growth, r.Clock.Now(), ledgerLag)
 		}
 	}
 }

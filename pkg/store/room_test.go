@@ -245,3 +245,43 @@ func TestNamespaceHasItsShare(t *testing.T) {
 	}
 	w.counts("a", func(n int64) bool { return n == 0 })
 }
+
+// All namespaces together have a limit, too, which is about what the server can keep in memory.
+func TestAllNamespacesHaveALimit(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	w.Limit = 4 * mib
+	n := 0
+	for ; n < 100; n++ {
+		if err := w.write(Growth, fmt.Sprint("n", n%4), strconv.Itoa(n), object, object); err != nil {
+			for _, want := range []string{"all namespaces together store 3.0 MiB", "of the 4.0 MiB"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the refusal is %v, want %q in it", err, want)
+				}
+			}
+			break
+		}
+	}
+	if n != 13 { // three quarters
+		t.Errorf("%d objects of %d bytes are stored", n, object)
+	}
+	if err := w.write(Record, "n1", "record", object, object); err != nil {
+		t.Errorf("an approval: %v", err)
+	}
+	if err := w.write(Record, "n2", "record", mib, mib); err == nil {
+		t.Error("an approval is stored above seven eighths")
+	}
+	for _, class := range []Class{Essential, Always} {
+		if err := w.write(class, "n2", fmt.Sprint("other", class), mib, mib); err != nil {
+			t.Errorf("class %d: %v", class, err)
+		}
+	}
+	// What is in no namespace is not counted.
+	if err := w.write(Growth, "", "cluster", object, object); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.client.Delete(t.Context(), prefix+"/rollouts/n1/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	w.counts("n1", func(n int64) bool { return n == 0 })
+}
