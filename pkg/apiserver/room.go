@@ -191,9 +191,9 @@ func (c *Config) openRoom() error {
 	return nil
 }
 
-// memoryShare is which part of the container's memory objects may take in the store. In memory they
-// take three to twelve times as much as in the store: twelve times where they have many annotations
-// without values.
+// memoryShare is which part of the container's memory objects may take in the store. They take three
+// times as much in the server's cache, seven times if they have many annotations without values,
+// and again some in the cache of the controllers.
 const memoryShare = 8
 
 // objectLimits returns how many bytes the objects of one namespace, and of all together, may take

@@ -21,7 +21,7 @@ import (
 const maxObject = 512 << 10
 
 // maxKeys is how many annotations, and how many labels, others may write into an object. A key
-// without a value takes ten times as much memory in each cache as in storage.
+// without a value takes several times as much memory in each cache as in storage.
 const maxKeys = 512
 
 // Weighed has the parts of an object that count.
