@@ -32,16 +32,27 @@ func Grow() {
 	}
 }
 
+// Container returns the memory limit of the container in bytes; 0 if there is none.
+func Container() int64 { return memoryIn(containerLimit) }
+
 // limit is four fifths of the memory limit in the file: the rest is for what an etcd of
 // weir-apiserver maps.
 func limit(file string) int64 {
+	if most := memoryIn(file); most > 0 {
+		return most / 5 * 4
+	}
+	return defaultLimit
+}
+
+// memoryIn returns the memory limit in a file; 0 if it has none.
+func memoryIn(file string) int64 {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return defaultLimit
+		return 0
 	}
 	most, err := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
 	if err != nil { // the word max
-		return defaultLimit
+		return 0
 	}
-	return most / 5 * 4
+	return most
 }

@@ -20,6 +20,13 @@ func TestLimit(t *testing.T) {
 		if got := limit(file); got != want {
 			t.Errorf("with %q: %d bytes, want %d", content, got, want)
 		}
+		container := int64(0)
+		if want != defaultLimit {
+			container = 1000000
+		}
+		if got := memoryIn(file); got != container {
+			t.Errorf("with %q the container has %d bytes, want %d", content, got, container)
+		}
 	}
 	if got := limit(filepath.Join(t.TempDir(), "none")); got != defaultLimit {
 		t.Errorf("outside of a container: %d bytes", got)

@@ -39,6 +39,7 @@ var sections = []struct {
 	{"Storage", [][2]string{
 		{"data-dir", ""},
 		{"data-limit", ""},
+		{"objects-data-limit", ""},
 		{"namespace-data-limit", ""},
 		{"ephemeral", ""},
 		{"etcd-servers", "an etcd to use instead of the embedded one, needed for more than one replica"},
@@ -140,7 +141,8 @@ func (o *Options) flags() *pflag.FlagSet {
 		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
 	all.Var(&o.Store.Limit, "data-limit", "how large the embedded etcd may grow, between 64Mi and 8Gi")
-	all.Var(&o.NamespaceLimit, "namespace-data-limit", "how many bytes of the store the objects of one namespace may use, RolloutHistories included; 0 means a quarter of --data-limit")
+	all.Var(&o.NamespaceLimit, "namespace-data-limit", "how many bytes of the store the objects of one namespace may use, RolloutHistories included; 0 means a quarter of --data-limit or of --objects-data-limit, whichever is less")
+	all.Var(&o.ObjectsLimit, "objects-data-limit", "how many bytes of the store the objects of all namespaces may use together, since all are kept in memory; 0 means an eighth of the memory limit of the container, or no limit without one")
 	all.Var(&o.ExternalLimit, "etcd-data-limit", "size limit of the etcd of --etcd-servers, for versions before 3.6, which do not report their --quota-backend-bytes; 0 means unknown: then no space is reserved for ending releases")
 	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
 	all.IntVar(&o.Rules.PartitionPercentLimit, "partition-percent-limit", o.Rules.PartitionPercentLimit,

@@ -42,9 +42,9 @@ type Options struct {
 	Run *genericoptions.ServerRunOptions
 	// Store is the embedded etcd, which runs unless --etcd-servers is given.
 	Store store.Options
-	// NamespaceLimit is how many bytes the objects of one namespace may use; 0 means a quarter
-	// of the store's limit.
-	NamespaceLimit resource.QuantityValue
+	// NamespaceLimit is how many bytes the objects of one namespace may use, and ObjectsLimit
+	// those of all namespaces together; 0 means what objectLimits derives.
+	NamespaceLimit, ObjectsLimit resource.QuantityValue
 	// ExternalLimit is the size limit of an external etcd that does not report its own (before
 	// 3.6); 0 if unknown.
 	ExternalLimit resource.QuantityValue
@@ -139,6 +139,7 @@ func (o *Options) Validate() error {
 		},
 		refusal{o.Views.MaxOpenTrees < 0, fmt.Sprintf("--max-open-trees %d must not be negative", o.Views.MaxOpenTrees)},
 		refusal{o.NamespaceLimit.Sign() < 0, fmt.Sprintf("--namespace-data-limit %s must not be negative", o.NamespaceLimit.String())},
+		refusal{o.ObjectsLimit.Sign() < 0, fmt.Sprintf("--objects-data-limit %s must not be negative", o.ObjectsLimit.String())},
 		refusal{o.ExternalLimit.Sign() < 0, fmt.Sprintf("--etcd-data-limit %s must not be negative", o.ExternalLimit.String())},
 		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
 		refusal{o.besides() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},

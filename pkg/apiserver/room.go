@@ -18,6 +18,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
+	"github.com/weir-rollouts/weir/internal/heap"
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
@@ -40,7 +41,26 @@ func (r room) Reclaim(ctx context.Context) {
 // AdmitsAll implements storagefull.Room. It is the fast path: most writes come from the
 // controllers, and most stores are less than half full.
 func (r room) AdmitsAll(ctx context.Context) bool {
-	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) == store.Essential && r.HasMuchRoom()
+	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) >= store.Essential && !isSafetyVerb(ctx) && r.HasMuchRoom()
+}
+
+// largestDecision is more than what a decision adds with the longest reason, in which each
+// character is escaped.
+const largestDecision = 16 << 10
+
+// Space implements storagefull.Room.
+func (r room) Space(ctx context.Context, namespace string) (storagefull.Space, error) {
+	probe := func(c store.Class, bytes int64) error {
+		return r.advised(r.Check(ctx, store.Write{Namespace: namespace, Class: c, Bytes: bytes, Growth: bytes}))
+	}
+	err := probe(store.Growth, largestDecision)
+	if err == nil {
+		return storagefull.Ample, nil
+	}
+	if err := probe(store.Record, smallGrowth); err != nil {
+		return storagefull.Exhausted, err
+	}
+	return storagefull.Scarce, err
 }
 
 // Admit implements storagefull.Room.
@@ -48,10 +68,15 @@ func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ er
 	done, err := r.Room.Admit(ctx, store.Write{
 		Namespace: w.Namespace, Class: r.classOf(ctx, w), Bytes: w.After, Growth: w.After - w.Before,
 	})
+	return done, r.advised(err)
+}
+
+// advised adds to a refusal what the client can do.
+func (r room) advised(err error) error {
 	if full, ok := errors.AsType[*store.FullError](err); ok {
-		return nil, fmt.Errorf("%w. %s", full, r.advice(full))
+		return fmt.Errorf("%w. %s", full, r.advice(full))
 	}
-	return done, err
+	return err
 }
 
 func (r room) advice(full *store.FullError) string {
@@ -59,16 +84,28 @@ func (r room) advice(full *store.FullError) string {
 		return "Delete Rollouts or RolloutHistories of the namespace that are not needed, or raise --namespace-data-limit of weir-apiserver. " +
 			"Until then objects in the namespace cannot grow; releases under way can still be ended"
 	}
+	if full.Objects {
+		return "The rest is reserved for ending releases and for deletions. Delete Rollouts or RolloutHistories that are not needed, or raise the " +
+			"memory limit of weir-apiserver's container, of which objects may use an eighth without --objects-data-limit"
+	}
 	limit := "--data-limit of weir-apiserver"
 	if r.external {
 		limit = "--quota-backend-bytes of etcd"
 	}
-	return "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for the controllers. " +
-		"Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
+	reserved := "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for the controllers. "
+	if full.Class == store.Essential {
+		reserved = "The rest is reserved for the verbs abort, rollback, pause, resume and retry, for deletions, and for updates that make an object smaller. "
+	}
+	return reserved + "Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
-// safetyVerbs always have room. The decisions that they add to a Rollout are bounded there.
+// safetyVerbs always have room. Where it is scarce, they add little to a Rollout.
 var safetyVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback), string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
+
+func isSafetyVerb(ctx context.Context) bool {
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	return ok && slices.Contains(safetyVerbs, info.Subresource)
+}
 
 // classOf returns the class of a write that a request is about to do.
 func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
@@ -78,11 +115,11 @@ func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 	switch {
 	case !ok: // the server itself
 		return store.Essential
-	case growth < 0, strings.HasPrefix(info.Verb, "delete"):
-		return store.Essential
+	case growth < 0, strings.HasPrefix(info.Verb, "delete"), w.Removes && growth <= smallGrowth, isSafetyVerb(ctx) && growth <= smallDecision:
+		return store.Always
 	case who != nil && who.GetName() == r.controller:
 		return controllerClass(info, w)
-	case slices.Contains(safetyVerbs, info.Subresource):
+	case isSafetyVerb(ctx): // with free text, or moving earlier decisions
 		return store.Essential
 	case growth == 0, info.Subresource != "" && growth <= smallGrowth:
 		return store.Record
@@ -95,12 +132,18 @@ func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 // for a decision.
 const smallGrowth = 1 << 10
 
+// smallDecision is the room for a decision without free text, by a user with the longest name, and
+// for what it changes in the status.
+const smallDecision = 4 << 10
+
 // controllerClass returns the class of a write of the controllers that does not shrink an object.
 // The controllers copy objects of users: RolloutHistories hold templates, and BatchReleases hold
 // the metadata of pods. Such copies must not use up the space that ends releases.
 func controllerClass(info *genericapirequest.RequestInfo, w storagefull.Write) store.Class {
 	growth := w.After - w.Before
 	switch {
+	case growth == 0:
+		return store.Always
 	case info.Resource == "rollouthistories" && info.Verb == "create":
 		// Releases do not wait for their histories.
 		return store.Growth
@@ -121,7 +164,7 @@ func endsRelease(o runtime.Object) bool {
 }
 
 // openRoom opens the sources of the store's usage: the ledger of namespaces, and the embedded or
-// external etcd. Without --namespace-data-limit, a namespace may use a quarter of the store.
+// external etcd.
 func (c *Config) openRoom() error {
 	o := c.options
 	prefix := path.Join("/", o.Recommended.Etcd.StorageConfig.Prefix) + "/"
@@ -130,7 +173,8 @@ func (c *Config) openRoom() error {
 		return err
 	}
 	c.closers = append(c.closers, ledger.Close)
-	r := &store.Room{Ledger: ledger, Clock: clock.RealClock{}, NamespaceLimit: o.NamespaceLimit.Value()}
+	r := &store.Room{Ledger: ledger, Clock: clock.RealClock{}}
+	r.NamespaceLimit, r.Limit = o.objectLimits(heap.Container())
 	if o.embedded != nil {
 		r.Backend = o.embedded
 	} else {
@@ -142,10 +186,25 @@ func (c *Config) openRoom() error {
 		c.follow = append(c.follow, external.Follow)
 		r.Backend = external
 	}
-	r.NamespaceLimit = cmp.Or(r.NamespaceLimit, cmp.Or(o.Store.Limit.Value(), store.DefaultLimit.Value())/4)
 	c.follow = append(c.follow, ledger.Follow)
 	c.room = room{Room: r, controller: o.ControllerUser, external: o.embedded == nil}
 	return nil
+}
+
+// memoryShare is which part of the container's memory objects may take in the store. They take three
+// times as much in the server's cache, seven times if they have many annotations without values,
+// and again some in the cache of the controllers.
+const memoryShare = 8
+
+// objectLimits returns how many bytes the objects of one namespace, and of all together, may take
+// in the store, if the process may use so much memory; 0 means no limit.
+func (o *Options) objectLimits(memory int64) (namespace, all int64) {
+	all = cmp.Or(o.ObjectsLimit.Value(), memory/memoryShare)
+	namespace = cmp.Or(o.Store.Limit.Value(), store.DefaultLimit.Value()) / 4
+	if all > 0 {
+		namespace = min(namespace, all/4)
+	}
+	return cmp.Or(o.NamespaceLimit.Value(), namespace), all
 }
 
 // followRoom keeps the usage up to date while the server runs. It is a post-start hook that

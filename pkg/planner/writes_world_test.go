@@ -33,7 +33,9 @@ func commit[T object.Object](a api, next T) (T, error) {
 func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := clone(r)
 	next.Status = *status.DeepCopy()
-	err := verb.Automatic(&r.Status, &next.Status, verb.Command{User: "weir-controller", Now: metav1.NewTime(a.now)}) // as the server does
+	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // as the server does
+		return verb.Command{User: "weir-controller", Now: metav1.NewTime(a.now)}
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type Ledger struct {
 	mu    sync.Mutex
 	sizes map[string]int64
 	sums  map[string]map[string]int64
+	total int64
 	// seen is the etcd revision up to which all writes are counted.
 	seen int64
 }
@@ -75,6 +76,13 @@ func (l *Ledger) Of(namespace string) (total int64, parts string) {
 		texts = append(texts, kind+" "+mebibytes(n))
 	}
 	return total, strings.Join(texts, ", ")
+}
+
+// Total returns the bytes that all namespaces store together.
+func (l *Ledger) Total() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
 }
 
 // CatchUp waits until all writes up to the current revision are counted, at most catchUpLimit.
@@ -138,7 +146,7 @@ func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sizes, l.sums, l.seen = map[string]int64{}, map[string]map[string]int64{}, revision
+	l.sizes, l.sums, l.total, l.seen = map[string]int64{}, map[string]map[string]int64{}, 0, revision
 	for key, size := range sizes {
 		l.set(key, size)
 	}
@@ -181,6 +189,7 @@ func (l *Ledger) set(key string, size int64) {
 		l.sums[place.Namespace] = kinds
 	}
 	kinds[place.Kind] += size - l.sizes[key]
+	l.total += size - l.sizes[key]
 	if kinds[place.Kind] == 0 {
 		delete(kinds, place.Kind)
 	}

@@ -39,16 +39,23 @@ type Usage struct {
 // free is what a defragmentation gives back.
 func (u Usage) free() int64 { return u.Size - u.InUse }
 
-// hasSpace reports whether there is space after a defragmentation.
-func (u Usage) hasSpace() bool { return u.InUse <= u.Limit/10*9 }
+// hasSpace reports whether writes that free space pass after a defragmentation. Room refuses all
+// others before so much is in use.
+func (u Usage) hasSpace() bool { return u.InUse <= u.Limit/32*31 }
+
+// blocked reports whether the file is so near the limit that etcd may refuse the next write,
+// and a defragmentation helps.
+func (u Usage) blocked() bool {
+	return (u.Full || u.Size > u.Limit/32*31) && u.hasSpace() && u.free() >= u.Limit/64
+}
 
 // fragmented reports whether a defragmentation pays. It copies what is in use, and
 // requests wait meanwhile. So it must be quick and give back half of a file or,
 // where the limit is near, give back a tenth of what may be had, so that it will
-// be long until the next one.
+// be long until the next one. Where etcd would refuse writes otherwise, less is enough.
 func (u Usage) fragmented() bool {
 	if u.Full {
-		return u.hasSpace()
+		return u.blocked()
 	}
 	half := u.InUse <= quick && u.free() >= worthwhile && u.free() >= u.Size/2
 	near := u.Size >= u.Limit/4*3 && u.free() >= u.Limit/10
@@ -107,7 +114,7 @@ func (s *Store) reclaim(ctx context.Context) error {
 	}
 	s.awaitFreed(ctx)
 	// Pages that are free now are used by the next writes, so that the file need not grow.
-	if u := s.Usage(); u.nearLimit(0) && u.free() >= u.Limit/10 {
+	if u := s.Usage(); u.nearLimit(0) && u.free() >= u.Limit/10 || u.blocked() {
 		return s.defragment(u)
 	}
 	return nil

@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,9 @@ func TestFragmented(t *testing.T) {
 		"near the limit":             {Usage{Size: 1600 * mib, InUse: 1300 * mib}, true},
 		"near the limit, but in use": {Usage{Size: 1600 * mib, InUse: 1500 * mib}, false},
 		"full of what is free":       {Usage{Size: 2000 * mib, InUse: 1800 * mib, Full: true}, true},
-		"full of what is in use":     {Usage{Size: 2000 * mib, InUse: 1900 * mib, Full: true}, false},
+		"full, some of it is free":   {Usage{Size: 2000 * mib, InUse: 1900 * mib, Full: true}, true},
+		"full, little of it is free": {Usage{Size: 2000 * mib, InUse: 1980 * mib, Full: true}, false},
+		"full of what is in use":     {Usage{Size: 2000 * mib, InUse: 1950 * mib, Full: true}, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,4 +105,29 @@ func freed(t *testing.T, s *Store) (u Usage) {
 		t.Fatalf("%v: its usage is %+v", err, u)
 	}
 	return u
+}
+
+// A store of which nineteen twentieths are in use accepts the writes again that free space.
+func TestTidyWhereMuchIsInUse(t *testing.T) {
+	t.Parallel()
+	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
+	c := clientOf(t, s)
+	for i := range 76 { // 15.2 MB of 16 MiB
+		put(t, c, fmt.Sprint(prefix, "/", i), strings.Repeat("a", 200_000))
+	}
+	var full error
+	for i := 0; i < 100 && full == nil; i++ {
+		_, full = c.Put(t.Context(), prefix+"/same", strings.Repeat("a", 200_000))
+	}
+	if !errors.Is(full, rpctypes.ErrNoSpace) {
+		t.Fatalf("got %v, want %v", full, rpctypes.ErrNoSpace)
+	}
+	if err := s.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u := s.Usage()
+	if u.Full || u.InUse < u.Limit/10*9 {
+		t.Errorf("after tidying up its usage is %+v", u)
+	}
+	put(t, c, prefix+"/1", strings.Repeat("b", 100_000))
 }

@@ -20,14 +20,56 @@ type Class int
 
 const (
 	// Growth is for creations, and for updates that make an object larger. They may fill three
-	// quarters of the store, and are also limited per namespace.
+	// quarters of the store, and the share of their namespace.
 	Growth Class = iota
-	// Record is for writes that add little, such as new RolloutHistories and updates that do not
-	// change the size. They may fill seven eighths of the store.
+	// Record is for writes that add little, such as approvals and updates that do not change the
+	// size. They may fill seven eighths of the store, and may exceed the share of their namespace
+	// by an eighth.
 	Record
-	// Essential is for writes that end releases or free space. They may fill the whole store.
+	// Essential is for other writes of the controllers, which end releases. They may fill fifteen
+	// sixteenths of the store.
 	Essential
+	// Always is for writes that free space, and for those that add no more than a small constant
+	// to an object. They may fill the whole store.
+	Always
 )
+
+// storeShare returns how many bytes of a store with a limit writes of the class may fill; 0 means
+// all.
+func (c Class) storeShare(limit int64) int64 {
+	switch c {
+	case Growth:
+		return limit / 4 * 3
+	case Record:
+		return limit / 8 * 7
+	case Essential:
+		return limit / 16 * 15
+	default:
+		return 0
+	}
+}
+
+// objectsShare returns how many bytes all namespaces may store together with writes of the class;
+// 0 means that they are not limited.
+func (c Class) objectsShare(limit int64) int64 {
+	if c == Growth || c == Record {
+		return c.storeShare(limit)
+	}
+	return 0
+}
+
+// namespaceShare returns how many bytes a namespace may store with writes of the class, where
+// limit is its share; 0 means that they are not limited.
+func (c Class) namespaceShare(limit int64) int64 {
+	switch c {
+	case Growth:
+		return limit
+	case Record:
+		return limit + limit/8
+	default:
+		return 0
+	}
+}
 
 // Write describes a write that a request is about to do.
 type Write struct {
@@ -71,9 +113,12 @@ type Room struct {
 	Ledger *Ledger
 	// NamespaceLimit is how many bytes a namespace may store; 0 means no limit.
 	NamespaceLimit int64
-	Clock          clock.PassiveClock
+	// Limit is how many bytes all namespaces may store together, since the server keeps all
+	// objects in memory; 0 means no limit.
+	Limit int64
+	Clock clock.PassiveClock
 
-	// reclaims has the call of Reclaim that is under way for writes that are not Essential.
+	// reclaims has the calls of Reclaim that are under way for writes that can be refused.
 	reclaims singleflight.Group
 	// reserving is held while a write is judged and counted.
 	reserving sync.Mutex
@@ -81,19 +126,28 @@ type Room struct {
 	// everywhere are the writes that may not be in the usage yet, and namespaces are those that
 	// may not be in the ledger yet, by namespace.
 	everywhere recent
+	// The entry allNamespaces has those of all.
 	namespaces map[string]*recent
 	// since is the number of bytes written since the last Reclaim. Another one can free at
 	// most as much.
 	since int64
 	// vain is the time, by class, of the last Reclaim after which the write was still refused.
-	vain [Essential]time.Time
+	vain [Always]time.Time
 }
+
+// allNamespaces is no name of a namespace.
+const allNamespaces = ""
 
 // FullError refuses a write for which there is no room.
 type FullError struct {
-	// Namespace that has reached its limit; empty if the whole store is full.
+	// Namespace that has reached its limit; empty if all namespaces together, or the store, have
+	// reached theirs.
 	Namespace string
-	Used, Of  int64
+	// Objects is true if all namespaces together have reached their limit.
+	Objects  bool
+	Used, Of int64
+	// Class of the write.
+	Class Class
 	// Parts lists the bytes of the namespace by kind.
 	Parts string
 }
@@ -102,6 +156,9 @@ type FullError struct {
 func (e *FullError) Error() string {
 	if e.Namespace != "" {
 		return fmt.Sprintf("namespace %q stores %s of the %s that it may (%s)", e.Namespace, mebibytes(e.Used), mebibytes(e.Of), e.Parts)
+	}
+	if e.Objects {
+		return fmt.Sprintf("all namespaces together store %s of the %s for which the server has memory", mebibytes(e.Used), mebibytes(e.Of))
 	}
 	return fmt.Sprintf("the store has %s of its %s in use", mebibytes(e.Used), mebibytes(e.Of))
 }
@@ -112,19 +169,33 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 // when the write has ended. Admit calls Reclaim before it refuses a write, and before a write
 // would reach the limit of etcd.
 func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
-	if w.Class == Growth {
-		if err := r.namespaceHasRoom(ctx, w); err != nil {
-			return nil, err
-		}
-	}
-	if w.Class == Essential {
-		if !r.hasEnough(r.Backend.Usage(), w) {
-			r.reclaim(ctx, w)
-		}
-	} else {
-		r.reclaimTogether(ctx, w)
+	if err := r.prepare(ctx, w); err != nil {
+		return nil, err
 	}
 	return r.reserve(w)
+}
+
+// Check returns a FullError if there is no room for such a write now. It does not count the write.
+func (r *Room) Check(ctx context.Context, w Write) error {
+	if err := r.prepare(ctx, w); err != nil {
+		return err
+	}
+	r.reserving.Lock()
+	defer r.reserving.Unlock()
+	return r.judge(r.Backend.Usage(), w)
+}
+
+// prepare brings the usage up to date where the write is near a limit.
+func (r *Room) prepare(ctx context.Context, w Write) error {
+	if err := r.namespaceHasRoom(ctx, w); err != nil {
+		return err
+	}
+	if w.Class != Always {
+		r.reclaimTogether(ctx, w)
+	} else if !r.hasEnough(r.Backend.Usage(), w) {
+		r.reclaim(ctx, w)
+	}
+	return nil
 }
 
 // hasEnough reports whether the write can be admitted without a Reclaim.
@@ -135,12 +206,12 @@ func (r *Room) reclaim(ctx context.Context, w Write) {
 	if r.Backend.Reclaim(ctx, func(u Usage) bool { return r.hasEnough(u, w) }) {
 		r.reclaimed(before)
 	}
-	if r.lacks(r.Backend.Usage(), w) != nil {
+	if r.lacks(r.Backend.Usage(), w) != nil { // never for the class Always
 		r.reclaimedInVain(w.Class)
 	}
 }
 
-// reclaimTogether calls Reclaim for a write that is not Essential. Many such writes at once share
+// reclaimTogether calls Reclaim for a write that can be refused. Many such writes at once share
 // one call: in a full store, one call for each would keep the store busy with compactions.
 func (r *Room) reclaimTogether(ctx context.Context, w Write) {
 	for range 2 { // the first call may have made enough room for a smaller write
@@ -172,19 +243,21 @@ func (r *Room) reserve(w Write) (done func(), _ error) {
 	u := r.Backend.Usage()
 	r.reserving.Lock()
 	defer r.reserving.Unlock()
-	if err := r.lacks(u, w); err != nil {
+	if err := r.judge(u, w); err != nil {
 		return nil, err
-	}
-	if w.Class == Growth && w.Namespace != "" && r.NamespaceLimit != 0 {
-		if err := r.inNamespace(w); err != nil {
-			return nil, err
-		}
 	}
 	return r.count(w), nil
 }
 
-// HasMuchRoom reports whether less than half of the store is used. Then essential writes need not
-// be counted.
+func (r *Room) judge(u Usage, w Write) error {
+	if err := r.lacks(u, w); err != nil {
+		return err
+	}
+	return r.inNamespace(w)
+}
+
+// HasMuchRoom reports whether less than half of the store is used. Then writes that are admitted
+// whatever their namespace stores need not be counted.
 func (r *Room) HasMuchRoom() bool {
 	u := r.Backend.Usage()
 	return u.Limit == 0 || !u.Full && max(u.Size, u.InUse) < u.Limit/2
@@ -195,7 +268,7 @@ func (r *Room) HasMuchRoom() bool {
 func (r *Room) mayReclaim(c Class) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return c == Essential || r.Clock.Since(r.vain[c]) >= reclaimInterval
+	return c == Always || r.Clock.Since(r.vain[c]) >= reclaimInterval
 }
 
 // reclaimedInVain records that a write was refused in spite of a Reclaim.
@@ -207,51 +280,58 @@ func (r *Room) reclaimedInVain(c Class) {
 	}
 }
 
-// namespaceHasRoom judges the share of the namespace. When more than half of the share is used,
-// it waits until everything is counted that was written before: the ledger follows a watch,
+// namespaceHasRoom judges the share of the namespace and that of all. When more than half of a share
+// is used, it waits until everything is counted that was written before: the ledger follows a watch,
 // which may be late on a busy machine.
 func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
-	if w.Namespace == "" || r.NamespaceLimit == 0 {
-		return nil
-	}
 	used, _ := r.Ledger.Of(w.Namespace)
-	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit/2 {
+	namespace, all := r.shares(w)
+	if (namespace == 0 || used+r.latelyIn(w.Namespace)+w.Growth <= namespace/2) &&
+		(all == 0 || r.Ledger.Total()+r.latelyIn(allNamespaces)+w.Growth <= all/2) {
 		return nil
 	}
 	r.mu.Lock()
-	n := r.namespace(w.Namespace)
-	written := n.unmeasured()
+	written, writtenInAll := r.namespace(w.Namespace).unmeasured(), r.namespace(allNamespaces).unmeasured()
 	r.mu.Unlock()
 	if r.Ledger.CatchUp(ctx) {
 		r.mu.Lock()
 		r.namespace(w.Namespace).measured(written)
+		r.namespace(allNamespaces).measured(writtenInAll)
 		r.mu.Unlock()
 	}
 	return r.inNamespace(w)
 }
 
+// inNamespace returns a FullError if the namespace of the write, or all namespaces together, would
+// store more than writes of its class may fill.
 func (r *Room) inNamespace(w Write) error {
-	used, parts := r.Ledger.Of(w.Namespace)
-	if used+r.latelyIn(w.Namespace)+w.Growth <= r.NamespaceLimit {
-		return nil
+	namespace, all := r.shares(w)
+	if used, parts := r.Ledger.Of(w.Namespace); namespace != 0 && used+r.latelyIn(w.Namespace)+w.Growth > namespace {
+		return &FullError{Namespace: w.Namespace, Used: used, Of: namespace, Class: w.Class, Parts: parts}
 	}
-	return &FullError{Namespace: w.Namespace, Used: used, Of: r.NamespaceLimit, Parts: parts}
+	if used := r.Ledger.Total(); all != 0 && used+r.latelyIn(allNamespaces)+w.Growth > all {
+		return &FullError{Objects: true, Used: used, Of: r.Limit, Class: w.Class}
+	}
+	return nil
+}
+
+// shares returns how many bytes the namespace of a write, and all namespaces together, may store
+// after the write; 0 means that the write is not limited. A write that adds nothing is never limited.
+func (r *Room) shares(w Write) (namespace, all int64) {
+	if w.Namespace == "" || w.Growth <= 0 {
+		return 0, 0
+	}
+	return w.Class.namespaceShare(r.NamespaceLimit), w.Class.objectsShare(r.Limit)
 }
 
 // lacks returns a FullError if the write would exceed the part of the store that its class may
 // fill. Old versions of objects count until they are compacted, because they occupy space.
 func (r *Room) lacks(u Usage, w Write) error {
-	if u.Limit == 0 || w.Class == Essential {
+	share := w.Class.storeShare(u.Limit)
+	if share == 0 || u.InUse+r.lately()+w.stored() <= share {
 		return nil
 	}
-	share := u.Limit / 4 * 3
-	if w.Class == Record {
-		share = u.Limit / 8 * 7
-	}
-	if u.InUse+r.lately()+w.stored() <= share {
-		return nil
-	}
-	return &FullError{Used: u.InUse, Of: u.Limit}
+	return &FullError{Used: u.InUse, Of: u.Limit, Class: w.Class}
 }
 
 // isTight reports whether Reclaim should run before a write that lacks admits. etcd compares its
@@ -305,6 +385,7 @@ func (r *Room) count(w Write) (done func()) {
 	bounded := w.Namespace != "" && w.Growth > 0
 	if bounded {
 		r.namespace(w.Namespace).writing += w.Growth
+		r.namespace(allNamespaces).writing += w.Growth
 	}
 	return func() {
 		r.mu.Lock()
@@ -312,6 +393,7 @@ func (r *Room) count(w Write) (done func()) {
 		r.everywhere.finish(w.stored(), r.Clock.Now(), r.Backend.Lag())
 		if bounded {
 			r.namespace(w.Namespace).finish(w.Growth, r.Clock.Now(), ledgerLag)
+			r.namespace(allNamespaces).finish(w.Growth, r.Clock.Now(), ledgerLag)
 		}
 	}
 }

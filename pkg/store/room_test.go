@@ -106,6 +106,24 @@ func TestRoomIsKept(t *testing.T) {
 	w.overwrites(20, u)
 }
 
+// However much is stored, objects can become smaller, since no other write takes the last part.
+func TestShrinkingHasRoom(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	for _, class := range []Class{Growth, Record, Essential} {
+		w.fill(class, "a", object/8)
+	}
+	u := w.store.Usage()
+	if u.InUse > u.Limit/16*15 || u.InUse < u.Limit/10*9 {
+		t.Errorf("the controllers have %d of %d bytes", u.InUse, u.Limit)
+	}
+	for i := range 100 {
+		if err := w.write(Always, "a", "0-0", object, -1); err != nil {
+			t.Fatalf("write %d of an object that becomes smaller, with %+v: %v", i, w.store.Usage(), err)
+		}
+	}
+}
+
 // overwrites writes three objects again and again, as controllers and safety verbs do.
 func (w *tenants) overwrites(times int, u Usage) {
 	w.t.Helper()
@@ -208,9 +226,15 @@ func TestNamespaceHasItsShare(t *testing.T) {
 			t.Errorf("the refusal is %v, want %q in it", err, want)
 		}
 	}
-	for class, growth := range map[Class]int{Record: mib, Essential: mib} {
-		if err := w.write(class, "a", fmt.Sprint("other", class), mib, growth); err != nil {
-			t.Errorf("class %d: %v", class, err)
+	if err := w.write(Record, "a", "web", mib, mib); err == nil || !strings.Contains(err.Error(), "of the 2.2 MiB") {
+		t.Errorf("an approval far above the share: %v", err)
+	}
+	for _, ok := range []struct {
+		class  Class
+		growth int
+	}{{Record, mib / 2}, {Record, 0}, {Essential, mib}, {Always, mib}} {
+		if err := w.write(ok.class, "a", fmt.Sprint("other", ok.class), mib/2, ok.growth); err != nil {
+			t.Errorf("class %d: %v", ok.class, err)
 		}
 	}
 	if err := w.write(Growth, "b", "web", mib, mib); err != nil {
@@ -220,4 +244,44 @@ func TestNamespaceHasItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.counts("a", func(n int64) bool { return n == 0 })
+}
+
+// All namespaces together have a limit, too, which is about what the server can keep in memory.
+func TestAllNamespacesHaveALimit(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	w.Limit = 4 * mib
+	n := 0
+	for ; n < 100; n++ {
+		if err := w.write(Growth, fmt.Sprint("n", n%4), strconv.Itoa(n), object, object); err != nil {
+			for _, want := range []string{"all namespaces together store 3.0 MiB", "of the 4.0 MiB"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the refusal is %v, want %q in it", err, want)
+				}
+			}
+			break
+		}
+	}
+	if n != 13 { // three quarters
+		t.Errorf("%d objects of %d bytes are stored", n, object)
+	}
+	if err := w.write(Record, "n1", "record", object, object); err != nil {
+		t.Errorf("an approval: %v", err)
+	}
+	if err := w.write(Record, "n2", "record", mib, mib); err == nil {
+		t.Error("an approval is stored above seven eighths")
+	}
+	for _, class := range []Class{Essential, Always} {
+		if err := w.write(class, "n2", fmt.Sprint("other", class), mib, mib); err != nil {
+			t.Errorf("class %d: %v", class, err)
+		}
+	}
+	// What is in no namespace is not counted.
+	if err := w.write(Growth, "", "cluster", object, object); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.client.Delete(t.Context(), prefix+"/rollouts/n1/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	w.counts("n1", func(n int64) bool { return n == 0 })
 }

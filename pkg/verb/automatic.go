@@ -12,13 +12,14 @@ import (
 
 // Automatic puts on record what the checks of a plan have decided, where a status that is
 // written says so: an abort, or that a step went on which no person had approved. The command
-// has who writes, and when. A status with a promotion must not be stored without the
-// decision, so an error refuses the write.
-func Automatic(was, next *rollouts.RolloutStatus, c Command) error {
+// has who writes, and when; it is made only for a decision. A status with a promotion must not
+// be stored without the decision, so an error refuses the write.
+func Automatic(was, next *rollouts.RolloutStatus, command func() Command) error {
 	v, step, reason := decidedByChecks(was, next)
 	if v == "" {
 		return nil
 	}
+	c := command()
 	c.Verb, c.Via, c.Options.Reason = v, rollouts.ViaAnalysis, rollouts.Clean(reason, rollouts.MaxReason)
 	outcome := rollouts.OutcomeApplied
 	if v == rollouts.VerbAbort {

@@ -21,7 +21,7 @@ func passes(t *testing.T, r *rollouts.Rollout, why string) {
 	was.Analysis = &rollouts.AnalysisStatus{Step: 1, Checks: []rollouts.CheckStatus{{Name: "smoke", Result: rollouts.CheckPassed, Why: why}}}
 	next.Analysis = was.Analysis
 	next.Active().CurrentStepIndex, next.Active().State = 2, rollouts.BeforeStepUpgrade
-	if err := verb.Automatic(was, next, verb.Command{User: "weir-controller"}); err != nil {
+	if err := verb.Automatic(was, next, func() verb.Command { return verb.Command{User: "weir-controller"} }); err != nil {
 		t.Fatal(err)
 	}
 	r.Status = *next

@@ -32,6 +32,11 @@ type Command struct {
 	Now metav1.Time
 	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
 	Earlier []rollouts.Decision
+	// Brief records the decision without free text (the reason and the user agent), because the
+	// store is short of room.
+	Brief bool
+	// Replace also records a safety verb in place of earlier ones, because the store has no room.
+	Replace bool
 }
 
 // Refusal says why a verb is not possible now, and which verb would help.

@@ -96,3 +96,25 @@ func TestEarlierIsCounted(t *testing.T) {
 	}
 	t.Error("nothing is refused")
 }
+
+// A safety verb is possible, and takes the place of others, also where those beside the status
+// fill the share.
+func TestSafetyHasRoomBesideEarlier(t *testing.T) {
+	t.Parallel()
+	for name, reason := range map[string]string{"by number": "", "by bytes": strings.Repeat("<", 100)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
+			earlier := made(rollouts.VerbPause, rollouts.OutcomeApplied, 1, 200)
+			for i := range earlier {
+				earlier[i].Reason = reason
+			}
+			r.Status.Decisions = made(rollouts.VerbPause, rollouts.OutcomeApplied, 201, 205)
+			c := verb.Command{Verb: rollouts.VerbAbort, User: "bob", Options: rollouts.DecisionOptions{RequestID: "1"}, Earlier: earlier}
+			if got := answer(t, r, c); got != "ok" {
+				t.Errorf("an abort is %s", got)
+			}
+		})
+	}
+}

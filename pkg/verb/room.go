@@ -17,6 +17,9 @@ const (
 	maxCheckBytes = 64 << 10
 	// maxTurns is how many pauses and resumes in a row one user has on record.
 	maxTurns = 10
+	// maxReplaced is how many safety verbs a release has on record before the next one must not
+	// make the record longer, where the store has no room.
+	maxReplaced = 10
 )
 
 // share is a class of decisions with its own size limit, so that decisions of one class cannot
@@ -58,7 +61,13 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 	if c.Override {
 		d.Overrode = []string{"analysis"}
 	}
+	if c.Brief {
+		d.UserAgent, d.Reason = "", ""
+	}
 	fold(next, d)
+	if c.Replace {
+		replaceEarlier(next, d)
+	}
 	if !makeRoom(next, room{maxDecisions, maxBytes}, d, c.Earlier) {
 		return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+
 			"either ends this release, and the decisions about the next one have room", maxDecisions, maxBytes>>10)
@@ -70,14 +79,17 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 // room is what a share may take.
 type room struct{ decisions, bytes int }
 
-// makeRoom removes decisions of a status until one more has room, together with those that
-// are kept elsewhere, and reports whether it has.
+// makeRoom removes decisions of a status until one more has room, and reports whether it has.
+// Decisions that are kept elsewhere count only in a share that refuses more: nothing can be removed
+// there, and a safety verb must not be refused because of them.
 func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
 	if shareFor(&more) == ofChecks {
 		most.bytes = min(most.bytes, maxCheckBytes)
 	}
-	taken := shareOf(elsewhere, more)
-	most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	if shareFor(&more) == ofUsers {
+		taken := shareOf(elsewhere, more)
+		most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	}
 	for {
 		has := shareOf(next.Decisions, more)
 		if has.decisions+1 <= most.decisions && has.bytes+more.Size() <= most.bytes {
@@ -87,6 +99,22 @@ func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, e
 		if i < 0 {
 			return false
 		}
+		next.Decisions = slices.Delete(next.Decisions, i, i+1)
+	}
+}
+
+// replaceEarlier removes safety verbs from the record until one more does not make it longer, or
+// few are left. It removes what makeRoom would remove first.
+func replaceEarlier(next *rollouts.RolloutStatus, d rollouts.Decision) {
+	if shareFor(&d) != ofSafety {
+		return
+	}
+	for before := shareOf(next.Decisions, d); ; {
+		has := shareOf(next.Decisions, d)
+		if has.decisions < maxReplaced || has.bytes+d.Size() <= before.bytes {
+			return
+		}
+		i := expendable(next, d) // there always is a safety verb
 		next.Decisions = slices.Delete(next.Decisions, i, i+1)
 	}
 }

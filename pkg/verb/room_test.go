@@ -189,3 +189,56 @@ func TestDecisionsAreKeptUntilFiled(t *testing.T) {
 		})
 	}
 }
+
+// Where the store is short of room, a decision is recorded without free text. Where it has none,
+// a safety verb does not make a long record longer, and is on record all the same.
+func TestSafetyTakesNoRoom(t *testing.T) {
+	t.Parallel()
+	for name, filler := range fillers {
+		if filler.refused {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
+			for i := range 20 {
+				answer(t, r, filler.use(i))
+				settled(r)
+			}
+			most := max(bytesOf(r.Status.Decisions), 10*600)
+			for i := range 500 {
+				c := filler.use(i)
+				c.User, c.Brief, c.Replace = fmt.Sprint("bob-", i), true, true
+				c.Options.Reason, c.UserAgent = strings.Repeat("<", 1024), "bob/1"
+				if got := answer(t, r, c); got != "ok" {
+					t.Fatalf("%s is %s", c.Verb, got)
+				}
+				d := r.Status.Decisions[len(r.Status.Decisions)-1]
+				if d.Verb != c.Verb || d.User != c.User || d.Reason != "" || d.UserAgent != "" {
+					t.Fatalf("the latest on record is %+v", d)
+				}
+				if size := bytesOf(r.Status.Decisions); size > most {
+					t.Fatalf("after %d safety verbs the record has %d bytes, want at most %d", i+1, size, most)
+				}
+				settled(r)
+			}
+		})
+	}
+}
+
+// A promotion is never removed for lack of room, and is recorded without free text.
+func TestPromotionsStayWithoutRoom(t *testing.T) {
+	t.Parallel()
+	r := waiting()
+	for i := range 50 {
+		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice", UserAgent: "alice/1", Brief: true, Replace: true}
+		c.Options.Reason = "why"
+		if got := answer(t, r, c); got != "ok" {
+			t.Fatalf("jump %d is %s", i, got)
+		}
+	}
+	if ds := r.Status.Decisions; len(ds) != 50 || ds[0].Reason != "" || ds[0].UserAgent != "" {
+		t.Errorf("%d decisions are on record, the first is %+v", len(ds), ds[0])
+	}
+}

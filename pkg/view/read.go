@@ -310,9 +310,10 @@ var typed = map[schema.GroupVersionKind]func() object.Object{
 	quotaKind:   func() object.Object { return &corev1.ResourceQuota{} },
 }
 
-// Trimmed is an object with what a node needs.
+// Trimmed is an object with what a node or a plan needs.
 func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
 	u.SetManagedFields(nil)
+	r.trimAnnotations(u)
 	empty := typed[r.Kind]
 	if empty == nil {
 		return u, nil
@@ -321,15 +322,51 @@ func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", strings.ToLower(r.Kind.Kind), u.GetName(), err)
 	}
-	if pod, ok := into.(*corev1.Pod); ok {
-		trimPod(pod)
+	switch o := into.(type) {
+	case *corev1.Pod:
+		trimPod(o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		trimScaler(o)
+	case *policyv1.PodDisruptionBudget:
+		trimBudget(o)
 	}
 	return into, nil
 }
 
+// native is the prefix of annotations that the native controllers write on ReplicaSets.
+const native = "deployment.kubernetes.io/"
+
+// trimAnnotations drops the annotations that decide nothing. Those of a router are its routes.
+// Weir and the native controllers keep records in those of workloads, revisions and Services.
+func (r Read) trimAnnotations(u *unstructured.Unstructured) {
+	var kept map[string]string
+	switch r.Role {
+	case roleRouter:
+		return
+	case roleWorkload, roleRevision, roleService:
+		kept = u.GetAnnotations() // a copy
+		for key := range kept {
+			if key != rollouts.LabelRolloutID && !rollouts.IsRecord(key) && !strings.HasPrefix(key, native) {
+				delete(kept, key)
+			}
+		}
+	}
+	u.SetAnnotations(kept)
+}
+
+// trimScaler drops what an autoscaler measures.
+func trimScaler(h *autoscalingv2.HorizontalPodAutoscaler) {
+	h.Labels, h.Spec.Metrics, h.Spec.Behavior = nil, nil, nil
+	h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: h.Status.DesiredReplicas, CurrentReplicas: h.Status.CurrentReplicas}
+}
+
+// trimBudget drops which pods were disrupted, and why.
+func trimBudget(p *policyv1.PodDisruptionBudget) {
+	p.Labels, p.Status.DisruptedPods, p.Status.Conditions = nil, nil, nil
+}
+
 // trimPod drops most of what users write into pods.
 func trimPod(p *corev1.Pod) {
-	p.Annotations = nil
 	var containers []corev1.Container
 	for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), most)] {
 		containers = append(containers, corev1.Container{Name: c.Name, Image: rollouts.Clean(c.Image, maxImage)})

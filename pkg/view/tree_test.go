@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -284,6 +285,86 @@ func TestCrowd(t *testing.T) {
 		}
 		if size > 4<<20 || len(tree.Nodes) > 1000 {
 			t.Errorf("there are %d nodes of %d bytes", len(tree.Nodes), size)
+		}
+	}
+}
+
+// Objects that are kept have no annotations but those that decide what a node says. Anybody
+// may put thousands of objects with large ones beside a workload.
+func TestTrimmedAnnotations(t *testing.T) {
+	const note, ours, revision = "example.com/note", "rollouts.kruise.io/original-deployment-strategy", "deployment.kubernetes.io/revision"
+	for _, tt := range []struct {
+		role, apiVersion, kind string
+		kept                   []string
+	}{
+		{"workload", "apps/v1", "Deployment", []string{revision, ours}},
+		{"workload", "apps.kruise.io/v1alpha1", "CloneSet", []string{revision, ours}},
+		{"revision", "apps/v1", "ReplicaSet", []string{revision, ours}},
+		{"revision", "apps/v1", "ControllerRevision", []string{revision, ours}},
+		{"service", "v1", "Service", []string{revision, ours}},
+		{"router", "networking.k8s.io/v1", "Ingress", []string{revision, note, ours}},
+		{"router", "gateway.networking.k8s.io/v1", "HTTPRoute", []string{revision, note, ours}},
+		{"pod", "v1", "Pod", nil},
+		{"scaler", "autoscaling/v2", "HorizontalPodAutoscaler", nil},
+		{"budget", "policy/v1", "PodDisruptionBudget", nil},
+		{"", "v1", "ResourceQuota", nil},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": tt.apiVersion, "kind": tt.kind,
+			"metadata": map[string]any{
+				"name": "web", "annotations": map[string]any{note: "n", ours: "o", revision: "7"},
+				"managedFields": []any{map[string]any{"manager": "m"}},
+			},
+			"spec": map[string]any{}, "status": map[string]any{},
+		}}
+		o, err := view.Read{Role: tt.role, Kind: u.GroupVersionKind()}.Trimmed(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := slices.Sorted(maps.Keys(o.GetAnnotations()))
+		if diff := cmp.Diff(tt.kept, kept); diff != "" || len(o.GetManagedFields()) > 0 {
+			t.Errorf("%s keeps %v and %v (-want +got):\n%s", tt.kind, kept, o.GetManagedFields(), diff)
+		}
+	}
+}
+
+// Autoscalers and budgets, of which all in the namespace are kept, have what a tree and a plan read.
+func TestTrimmedScalers(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for kind, object := range map[string]map[string]any{
+		"HorizontalPodAutoscaler": {
+			"apiVersion": "autoscaling/v2",
+			"spec": map[string]any{
+				"maxReplicas": int64(7), "scaleTargetRef": map[string]any{"kind": "Deployment", "name": "web"},
+				"metrics": []any{map[string]any{"type": "External", "external": map[string]any{"metric": map[string]any{"name": long}, "target": map[string]any{"type": "Value"}}}},
+			},
+			"status": map[string]any{
+				"desiredReplicas": int64(7), "currentReplicas": int64(7),
+				"conditions": []any{map[string]any{"type": "AbleToScale", "status": "True", "message": long}},
+			},
+		},
+		"PodDisruptionBudget": {
+			"apiVersion": "policy/v1",
+			"spec":       map[string]any{"maxUnavailable": int64(7), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}},
+			"status": map[string]any{
+				"desiredHealthy": int64(7), "currentHealthy": int64(7), "disruptionsAllowed": int64(7), "expectedPods": int64(7),
+				"disruptedPods": map[string]any{long: "2026-01-02T10:00:00Z"},
+			},
+		},
+	} {
+		object["kind"], object["metadata"] = kind, map[string]any{"name": "web"}
+		u := &unstructured.Unstructured{Object: object}
+		sevens := strings.Count(fmt.Sprint(u.Object), ":7")
+		o, err := view.Read{Kind: u.GroupVersionKind()}.Trimmed(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(m); strings.Contains(text, long) || strings.Count(text, ":7") != sevens || !strings.Contains(text, "web") {
+			t.Errorf("%s is kept as %s", kind, text)
 		}
 	}
 }

@@ -157,3 +157,37 @@ func TestMistakesAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// Nobody stores an object of Weir's kinds with more than 512 annotations or labels.
+func TestKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	keyed := func(n int) map[string]string {
+		keys := map[string]string{}
+		for i := range n {
+			keys[fmt.Sprint("a", i)] = ""
+		}
+		return keys
+	}
+	create(t, ns, "web", "web")
+	for _, as := range []string{alice, admin} {
+		for _, field := range []string{"annotations", "labels"} {
+			change := func(n int) answer {
+				return patch(t, as, one(v1beta1Path, ns, "web"), string(encode(t, map[string]any{"metadata": map[string]any{field: keyed(n)}})))
+			}
+			change(500).must(t, http.StatusOK)
+			a := change(513).must(t, http.StatusUnprocessableEntity)
+			if m := a.status().Message; !strings.Contains(m, "metadata."+field+": Too many: 513: must have at most 512 items") {
+				t.Errorf("%s of a change: %q", field, m)
+			}
+		}
+	}
+	routing := map[string]any{
+		"apiVersion": "rollouts.kruise.io/v1alpha1", "kind": "TrafficRouting", "metadata": map[string]any{"name": "web", "labels": keyed(513)},
+		"spec": map[string]any{"objectRef": []any{map[string]any{"service": "web", "ingress": map[string]any{"name": "web"}}}},
+	}
+	a := call(t, request{as: admin, method: http.MethodPost, path: v1alpha1Path + "/namespaces/" + ns + "/trafficroutings", body: routing}).must(t, http.StatusUnprocessableEntity)
+	if m := a.status().Message; !strings.Contains(m, "metadata.labels: Too many: 513: must have at most 512 items") {
+		t.Errorf("a TrafficRouting: %q", m)
+	}
+}

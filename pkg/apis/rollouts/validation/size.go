@@ -20,6 +20,10 @@ import (
 // times as much, so that there is always room for what Weir writes.
 const maxObject = 512 << 10
 
+// maxKeys is how many annotations, and how many labels, others may write into an object. A key
+// without a value takes several times as much memory in each cache as in storage.
+const maxKeys = 512
+
 // Weighed has the parts of an object that count.
 type Weighed struct {
 	Meta         *metav1.ObjectMeta
@@ -36,12 +40,44 @@ func WeighRollout(r *rollouts.Rollout) *Weighed {
 // ValidateSize validates the size of an object. The stored object is nil for a new
 // one. A stored object above the limit can become smaller, and can lose finalizers.
 func ValidateSize(w, old *Weighed) field.ErrorList {
+	if errs := w.validateKeys(old); len(errs) > 0 {
+		return errs
+	}
 	now := w.weigh()
 	if now.total <= maxObject || old != nil && (now.shrinks(old.weigh()) || len(w.Meta.Finalizers) < len(old.Meta.Finalizers)) {
 		return nil
 	}
 	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: now.largest.String(), Detail: fmt.Sprintf(
 		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (now.total+1023)>>10)}}
+}
+
+// validateKeys validates the number of annotations and labels. A stored object above the limit can
+// keep them.
+func (w *Weighed) validateKeys(old *Weighed) (errs field.ErrorList) {
+	if old == nil {
+		old = &Weighed{Meta: &metav1.ObjectMeta{}}
+	}
+	path := field.NewPath("metadata")
+	for _, keys := range []struct {
+		path     *field.Path
+		now, was map[string]string
+	}{
+		{path.Child("annotations"), w.Meta.Annotations, old.Meta.Annotations},
+		{path.Child("labels"), w.Meta.Labels, old.Meta.Labels},
+	} {
+		if n := countKeys(keys.now); n > max(maxKeys, countKeys(keys.was)) {
+			errs = append(errs, field.TooMany(keys.path, n, maxKeys))
+		}
+	}
+	return errs
+}
+
+// countKeys leaves out the annotation that the server adds.
+func countKeys(keys map[string]string) int {
+	if _, ok := keys[rollouts.AnnotationHash]; ok {
+		return len(keys) - 1
+	}
+	return len(keys)
 }
 
 // mostErrors is how many errors an answer lists. The time to write a message of all

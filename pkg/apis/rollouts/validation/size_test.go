@@ -99,3 +99,66 @@ func TestConditionsStoredBefore(t *testing.T) {
 		})
 	}
 }
+
+// keyed returns so many keys without values.
+func keyed(n int) map[string]string {
+	keys := map[string]string{}
+	for i := range n {
+		keys[fmt.Sprint("a", i)] = ""
+	}
+	return keys
+}
+
+// Keys are bounded in number, since each takes far more memory than storage. An object that was
+// stored with more can get fewer or keep them.
+func TestKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	const annotations, labels = "metadata.annotations: Too many: %d: must have at most 512 items", "metadata.labels: Too many: %d: must have at most 512 items"
+	for name, tt := range map[string]struct {
+		// was is how many are stored, -1 for a new object.
+		was, is int
+		refused bool
+	}{
+		"new, the most": {-1, 512, false}, "new, one more": {-1, 513, true},
+		"grows to the most": {511, 512, false}, "grows beyond": {512, 513, true}, "grows above": {600, 601, true},
+		"stays above": {600, 600, false}, "shrinks above": {600, 599, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for message, set := range map[string]func(r *rollouts.Rollout, keys map[string]string){
+				annotations: func(r *rollouts.Rollout, keys map[string]string) { r.Annotations = keys },
+				labels:      func(r *rollouts.Rollout, keys map[string]string) { r.Labels = keys },
+			} {
+				r, old := valid(), (*validation.Weighed)(nil)
+				set(r, keyed(tt.is))
+				if tt.was >= 0 {
+					stored := valid()
+					set(stored, keyed(tt.was))
+					old = validation.WeighRollout(stored)
+				}
+				var want string
+				if tt.refused {
+					want = fmt.Sprintf(message, tt.is)
+				}
+				if errs := validation.ValidateSize(validation.WeighRollout(r), old); want == "" && len(errs) > 0 || want != "" && (len(errs) != 1 || errs[0].Error() != want) {
+					t.Errorf("got %v, want %q", errs, want)
+				}
+			}
+		})
+	}
+	// The server adds one of its own.
+	r := valid()
+	r.Annotations = keyed(512)
+	r.Annotations[rollouts.AnnotationHash] = "1"
+	if errs := validation.ValidateSize(validation.WeighRollout(r), nil); len(errs) > 0 {
+		t.Errorf("with the annotation of the server: %v", errs)
+	}
+	r = valid()
+	r.Spec.Strategy.Canary.PodTemplateMetadata = &rollouts.PodTemplateMetadata{Annotations: keyed(513), Labels: keyed(513)}
+	want := []string{
+		"spec.strategy.canary.patchPodTemplateMetadata.labels: Too many", "spec.strategy.canary.patchPodTemplateMetadata.annotations: Too many",
+	}
+	if diff := cmp.Diff(want, render(validation.ValidateRollout(r, validation.Options{}))); diff != "" {
+		t.Errorf("metadata of pods (-want +got)\n%s", diff)
+	}
+}

@@ -132,7 +132,14 @@ func validateMetadata(m *rollouts.PodTemplateMetadata, path *field.Path) field.E
 	if m == nil {
 		return nil
 	}
-	errs := metavalidation.ValidateLabels(m.Labels, path.Child("labels"))
+	var errs field.ErrorList
+	if n := len(m.Labels); n > maxKeys {
+		errs = append(errs, field.TooMany(path.Child("labels"), n, maxKeys))
+	}
+	if n := len(m.Annotations); n > maxKeys {
+		errs = append(errs, field.TooMany(path.Child("annotations"), n, maxKeys))
+	}
+	errs = append(errs, metavalidation.ValidateLabels(m.Labels, path.Child("labels"))...)
 	return append(errs, apivalidation.ValidateAnnotations(m.Annotations, path.Child("annotations"))...)
 }
 

@@ -95,7 +95,7 @@ func parseDecide(ctx context.Context, text string, r *REST) (asked verb.Command,
 	if m == nil || BodyOf(m[1]) == "" {
 		return asked, "", fmt.Errorf("write VERB REVISION [STEP] @ID, such as abort 6f9d5b7c8d @1767607200, with one of the verbs %v", Verbs())
 	}
-	asked = commandFrom(ctx, rollouts.Verb(m[1]), rollouts.ViaAnnotation, r.clock)
+	asked = r.maker.command(ctx, rollouts.Verb(m[1]), rollouts.ViaAnnotation)
 	asked.Options.RequestID = "@" + m[4]
 	asked.Full = m[3] == "full"
 	if asked.Full && asked.Verb != rollouts.VerbPromote {

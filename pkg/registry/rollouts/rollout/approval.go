@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
@@ -54,7 +53,7 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}
-	if _, err := decide(ctx, stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {
+	if _, err := decide(ctx, stored.DeepCopy(), r.maker.command(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err != nil {
 		return nil, refused("Rollout", stored.Name, field.NewPath("spec"), err)
 	}
 	return obj, nil
@@ -62,12 +61,12 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 
 // recordEndOfPause records the approval in the same write. complete has checked that
 // it is possible, with the same stored object.
-func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, c clock.PassiveClock) {
+func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, maker commandMaker) {
 	if !endsPause(r, stored) {
 		return
 	}
 	decided := stored.DeepCopy()
-	if _, err := verb.Apply(decided, commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, c)); err == nil {
+	if _, err := verb.Apply(decided, maker.command(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err == nil {
 		r.Status = decided.Status
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
@@ -164,7 +165,7 @@ type CommandREST struct {
 	store       *registry.Store
 	permissions permissions
 	earlier     *decisions.Earlier
-	clock       clock.PassiveClock
+	maker       commandMaker
 	// answer is a Rollout of the version served, for documentation.
 	answer any
 }
@@ -194,7 +195,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	if err := c.validate(ctx, name, sent, validate); err != nil {
 		return nil, err
 	}
-	asked := c.command.command(commandFrom(ctx, c.verb, rollouts.ViaVerb, c.clock), sent)
+	asked := c.command.command(c.maker.command(ctx, c.verb, rollouts.ViaVerb), sent)
 	if err := c.mayOverride(ctx, name, asked); err != nil {
 		return nil, err
 	}
@@ -255,11 +256,25 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 	return validate(ctx, sent.DeepCopyObject())
 }
 
-// commandFrom is the command as the request tells it: who asks, with what, and when.
-func commandFrom(ctx context.Context, v rollouts.Verb, via rollouts.Via, c clock.PassiveClock) verb.Command {
+// commandMaker makes commands of requests.
+type commandMaker struct {
+	clock clock.PassiveClock
+	// room knows how much of a decision the store has room for; nil if there is always enough.
+	room storagefull.Room
+}
+
+// command returns the command of a request: who asks, with what, and when.
+func (m commandMaker) command(ctx context.Context, v rollouts.Verb, via rollouts.Via) verb.Command {
 	asked := verb.Command{
 		Verb: v, Via: via, UserAgent: userAgent(ctx),
-		Now: metav1.NewTime(c.Now()),
+		Now: metav1.NewTime(m.clock.Now()),
+	}
+	if m.room != nil {
+		space, full := m.room.Space(ctx, genericapirequest.NamespaceValue(ctx))
+		asked.Brief, asked.Replace = space != storagefull.Ample, space == storagefull.Exhausted
+		if asked.Brief {
+			warning.AddWarning(ctx, "", "the decision is recorded without its reason and user agent, which only the audit log has: "+full.Error())
+		}
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
 		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)

@@ -52,7 +52,7 @@ func TestMustUse(t *testing.T) {
 	stored.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{UpdateRevision: "v2"})
 	next := stored.DeepCopy()
 	next.Annotations = map[string]string{rollouts.AnnotationDecide: "abort v2 @1767607200"}
-	if err := (&REST{drivers: &Drivers{permissions: p}, clock: clock.RealClock{}}).annotated(ctx, next, stored); !apierrors.IsForbidden(err) {
+	if err := (&REST{drivers: &Drivers{permissions: p}, maker: commandMaker{clock: clock.RealClock{}}}).annotated(ctx, next, stored); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -54,7 +53,7 @@ func (s progressStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.O
 type StatusREST struct {
 	*plain.StatusREST
 	drivers *Drivers
-	clock   clock.PassiveClock
+	maker   commandMaker
 }
 
 // Update implements rest.Updater.
@@ -100,7 +99,7 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 			keepUnknownFields(&r.Status, &stored.Status)
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
-		if err := verb.Automatic(&stored.Status, &r.Status, commandFrom(ctx, "", rollouts.ViaAnalysis, w.clock)); err != nil {
+		if err := verb.Automatic(&stored.Status, &r.Status, func() verb.Command { return w.maker.command(ctx, "", rollouts.ViaAnalysis) }); err != nil {
 			return nil, refused("Rollout", w.name, field.NewPath("status", "decisions"), err)
 		}
 		return r, nil
@@ -124,7 +123,7 @@ func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts
 	if err := w.drivers.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
 		return err
 	}
-	command := commandFrom(ctx, sent.verb, rollouts.ViaStatus, w.clock)
+	command := w.maker.command(ctx, sent.verb, rollouts.ViaStatus)
 	command.Step = sent.step
 	warn, err := decide(ctx, r, command)
 	if err != nil {

@@ -67,7 +67,7 @@ type Endpoints struct {
 func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
 	for _, row := range commands {
-		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.drivers.permissions, earlier: e.rollout.earlier, clock: e.rollout.clock, answer: answer}
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.drivers.permissions, earlier: e.rollout.earlier, maker: e.rollout.maker, answer: answer}
 	}
 	return served
 }
@@ -92,7 +92,7 @@ type REST struct {
 	deleted *deleted.Rollouts
 	earlier *decisions.Earlier
 	drivers *Drivers
-	clock   clock.PassiveClock
+	maker   commandMaker
 	finder  Finder
 	destroy []func()
 }
@@ -105,7 +105,7 @@ var (
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
 	d := &Drivers{permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, controller: c.Controller}
-	r := &REST{drivers: d, clock: c.Clock, finder: c.Finder}
+	r := &REST{drivers: d, maker: commandMaker{clock: c.Clock, room: c.Room}, finder: c.Finder}
 	if err := r.openBeside(c); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 		AfterDelete: r.released,
 		Table:       table,
 	}
-	main := strategy{plainStrategy: k.Strategy(c.Scheme, d), rules: c.Rules, clock: c.Clock}
+	main := strategy{plainStrategy: k.Strategy(c.Scheme, d), rules: c.Rules, maker: r.maker}
 	kept := statusStrategy{Strategy: main.plainStrategy}
 	var status *plain.StatusREST
 	var err error
@@ -131,7 +131,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 	command := *r.Store
 	command.UpdateStrategy = commandStrategy{kept}
 	return &Endpoints{
-		Drivers: d, rollout: r, status: &StatusREST{StatusREST: status, drivers: d, clock: c.Clock}, commands: &command,
+		Drivers: d, rollout: r, status: &StatusREST{StatusREST: status, drivers: d, maker: r.maker}, commands: &command,
 	}, nil
 }
 

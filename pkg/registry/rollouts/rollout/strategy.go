@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
@@ -27,8 +26,8 @@ type strategy struct {
 	plainStrategy
 	// rules are what an administrator decides about validation.
 	rules validation.Options
-	// clock dates the decisions that an edit amounts to.
-	clock clock.PassiveClock
+	// maker makes the decisions that an edit amounts to.
+	maker commandMaker
 }
 
 // PrepareForCreate drops the status. From the beginning it says that somebody
@@ -54,7 +53,7 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	s.plainStrategy.PrepareForUpdate(ctx, obj, old)
 	r := obj.(*rollouts.Rollout)
 	keepAnalysis(ctx, r, old.(*rollouts.Rollout))
-	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.clock)
+	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.maker)
 	recordAnnotated(ctx, r)
 	setServerFields(r)
 }

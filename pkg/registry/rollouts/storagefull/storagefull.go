@@ -32,9 +32,24 @@ type Room interface {
 	// AdmitsAll reports whether any write of this request is admitted, so that its size need
 	// not be measured.
 	AdmitsAll(ctx context.Context) bool
+	// Space reports how much objects of a namespace may grow now. The error names what is full
+	// and what to do; it is nil if the space is Ample.
+	Space(ctx context.Context, namespace string) (Space, error)
 	// Reclaim frees space after etcd refused a write (NOSPACE), so that etcd accepts writes again.
 	Reclaim(ctx context.Context)
 }
+
+// Space is how much objects of a namespace may grow.
+type Space int
+
+const (
+	// Ample means that objects can be created.
+	Ample Space = iota
+	// Scarce means that only small additions are admitted.
+	Scarce
+	// Exhausted means that nothing is admitted that grows.
+	Exhausted
+)
 
 // Write is what a request is about to store.
 type Write struct {
@@ -42,6 +57,8 @@ type Write struct {
 	// Before is the size of the stored object, 0 for a new object. After is the size of the
 	// object that the request would store.
 	Before, After int64
+	// Removes is true if the write removes finalizers from the object.
+	Removes bool
 	// Object is the object that the request would store, in the internal version.
 	Object runtime.Object
 }
@@ -121,11 +138,6 @@ func (s Storage) asks(ctx context.Context) bool { return s.Room != nil && !s.Roo
 // admit asks whether there is room for a write. Before is nil for a new object.
 func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done func(), err error) {
 	var w Write
-	if before != nil {
-		if w.Before, err = s.size(before); err != nil {
-			return nil, err
-		}
-	}
 	if w.After, err = s.size(after); err != nil {
 		return nil, err
 	}
@@ -134,6 +146,16 @@ func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done 
 		return nil, fmt.Errorf("reading the namespace of what is stored: %w", err)
 	}
 	w.Namespace, w.Object = object.GetNamespace(), after
+	if before != nil {
+		if w.Before, err = s.size(before); err != nil {
+			return nil, err
+		}
+		stored, err := apimeta.Accessor(before)
+		if err != nil {
+			return nil, fmt.Errorf("reading the finalizers of what is stored: %w", err)
+		}
+		w.Removes = len(object.GetFinalizers()) < len(stored.GetFinalizers())
+	}
 	if done, err = s.Room.Admit(ctx, w); err != nil {
 		return nil, insufficient(err.Error())
 	}

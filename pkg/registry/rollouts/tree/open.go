@@ -32,7 +32,7 @@ type open struct {
 	number int
 
 	// What follows belongs to the loop.
-	informers map[view.Read]*informer
+	informers map[view.Read]*subscription
 	running   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -101,12 +101,13 @@ func (t *REST) start(key types.NamespacedName) *open {
 	t.opened++
 	o := &open{
 		done: ctx.Done(), number: t.opened, trees: t, key: key, signal: make(chan struct{}, 1), cancel: cancel,
-		informers: map[view.Read]*informer{}, viewers: map[*viewer]bool{},
+		informers: map[view.Read]*subscription{}, viewers: map[*viewer]bool{},
 		latest: &snapshot{next: make(chan struct{})},
 	}
 	t.open[key] = o
 	t.ends.Go(func() {
 		defer o.running.Wait()
+		defer o.stopUnused(nil)
 		o.run(ctx)
 	})
 	return o
@@ -273,29 +274,28 @@ func (r *round) informer(ctx context.Context, read view.Read) (*informer, error)
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	r.used[read] = true
-	if i := r.informers[read]; i != nil {
-		return i, nil
+	if s := r.informers[read]; s != nil {
+		return s.informer, nil
 	}
-	i, err := r.trees.newInformer(r.key.Namespace, read, r.wake)
+	create := func() (*informer, error) { return r.trees.newInformer(r.key.Namespace, read) }
+	s, err := r.trees.informers.subscribe(selection{r.key.Namespace, read}, create, r.wake) //nolint:contextcheck // the informer outlives the tree
 	if err != nil {
 		return nil, err
 	}
-	ctx, i.cancel = context.WithCancel(ctx)
-	r.informers[read] = i
-	r.running.Go(func() { i.RunWithContext(ctx) })
+	r.informers[read] = s
 	r.running.Go(func() {
-		if cache.WaitFor(ctx, "", i.HasSyncedChecker()) {
+		if cache.WaitFor(ctx, "", s.HasSyncedChecker()) {
 			r.wake() // also where there are no objects
 		}
 	})
-	return i, nil
+	return s.informer, nil
 }
 
 // stopUnused ends the watches that no viewer needs any more.
 func (o *open) stopUnused(used map[view.Read]bool) {
-	for read, i := range o.informers {
+	for read, s := range o.informers {
 		if !used[read] {
-			i.cancel()
+			s.end()
 			delete(o.informers, read)
 		}
 	}

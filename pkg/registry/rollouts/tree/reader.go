@@ -74,15 +74,17 @@ func (f *flight) read(ctx context.Context, r view.Read) ([]object.Object, error)
 type informer struct {
 	cache.SharedIndexInformer
 	cancel context.CancelFunc
-	mu     sync.Mutex
+	// users is the number of subscriptions.
+	users int
+	mu    sync.Mutex
 	// failed is what the last attempt to watch came to.
 	failed error
 	// tried is closed by the first failure.
 	tried chan struct{}
 }
 
-// newInformer makes an informer that wakes somebody when something changes.
-func (t *REST) newInformer(namespace string, r view.Read, wake func()) (*informer, error) {
+// newInformer makes an informer.
+func (t *REST) newInformer(namespace string, r view.Read) (*informer, error) {
 	i := &informer{tried: make(chan struct{})}
 	store := t.Store(r)
 	switch {
@@ -94,10 +96,7 @@ func (t *REST) newInformer(namespace string, r view.Read, wake func()) (*informe
 		i.SharedIndexInformer = dynamicinformer.NewFilteredDynamicInformer(t.Cluster, r.Resource(), namespace, 0, cache.Indexers{},
 			func(options *metav1.ListOptions) { look.Narrow(r, options) }).Informer()
 	}
-	_, added := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
-	})
-	return i, errors.Join(added,
+	return i, errors.Join(
 		i.SetTransform(func(obj any) (any, error) { return trimmed(r, obj) }),
 		i.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { i.fail(err) }),
 	)

@@ -50,6 +50,8 @@ type REST struct {
 	// flights are reads that go on, or have just ended.
 	flights map[types.NamespacedName]*flight
 	open    map[types.NamespacedName]*open
+	// informers are shared by the open trees.
+	informers sharedInformers
 	// opened is the number of trees opened so far, the source of open.number.
 	opened int
 	closed bool
@@ -78,6 +80,7 @@ func (t *REST) Destroy() {
 	}
 	t.mu.Unlock()
 	t.ends.Wait()
+	t.informers.running.Wait()
 }
 
 // Get implements rest.Getter.
