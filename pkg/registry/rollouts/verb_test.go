@@ -193,6 +193,38 @@ func TestAbortTwice(t *testing.T) {
 	}
 }
 
+// Another template may be set after an abort was bound to one. A second abort, or rollback,
+// is recorded, and the controller binds it again.
+func TestAbortOfTheNextTemplate(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"abort", "rollback"} {
+		t.Run(again, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			bound := verb(t, admin, v1beta1Path, ns, again, nil).must(t, http.StatusCreated).rollout(t)
+			bound.Status.Canary.AbortedRevision, bound.Status.Canary.AbortedTemplate = "v2", "digest-of-v2"
+			call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: bound}).must(t, http.StatusOK)
+
+			second := verb(t, admin, v1beta1Path, ns, again, `{"reason":"the next one, too"}`).must(t, http.StatusCreated)
+			if len(second.warnings) > 0 {
+				t.Errorf("warns %q", second.warnings)
+			}
+			c := second.rollout(t).Status.Canary
+			if c.AbortedRevision != "" || c.AbortedTemplate != "" {
+				t.Errorf("still bound to %s (%s)", c.AbortedRevision, c.AbortedTemplate)
+			}
+			if ds := decisions(t, ns); len(ds) != 2 || string(ds[1].Verb) != again || ds[1].Reason != "the next one, too" {
+				t.Errorf("decisions are %+v, want both", ds)
+			}
+			third := verb(t, admin, v1beta1Path, ns, again, nil).must(t, http.StatusCreated)
+			if len(third.warnings) != 1 || !strings.Contains(third.warnings[0], "already by admin") {
+				t.Errorf("before the controller has bound the second one, a third warns %q", third.warnings)
+			}
+		})
+	}
+}
+
 // Each verb answers with the Rollout as it stands then, in both versions, and
 // says what a second use of it means.
 func TestVerbsOneAfterAnother(t *testing.T) {
