@@ -80,6 +80,7 @@ var verbs = map[string]func(*story, command){
 	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
 	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
 	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"remake":  (*story).remake,                                                                 // web [replicas=6] [image=v1]: it is deleted and made again at once, as kubectl replace --force does
 	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]

@@ -36,6 +36,9 @@ type Seen struct {
 
 // See reads a workload by what the store knows of it.
 func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen {
+	if k.UID != "" && k.UID != obj.GetUID() {
+		k = planner.Known{UID: k.UID, Style: k.Style} // the release is of a workload that was deleted before this one was made
+	}
 	if _, controlled := readOwner(obj); k.Leaves && !controlled {
 		k.Target, k.Stable = nil, "" // it was given back, and what serves is stable again
 	}
