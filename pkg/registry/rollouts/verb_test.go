@@ -174,6 +174,46 @@ func TestVerbRefusals(t *testing.T) {
 	}
 }
 
+// What a client expects must be understood, or the verb would be used without it: a field
+// that is misspelled, repeated or empty is refused.
+func TestExpectIsUnderstood(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	const json, yaml = "application/json", "application/yaml"
+	for name, tt := range map[string]struct{ query, media, body, says string }{
+		"misspelled":               {"", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"misspelled inside":        {"", json, `{"expect":{"step":1,"updatetemplate":"x"}}`, `unknown field "expect.updatetemplate"`},
+		"ignored by its client":    {"?fieldValidation=Ignore", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"warned of":                {"?fieldValidation=Warn", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"twice":                    {"", json, `{"expect":{"step":2},"expect":{"step":1}}`, `duplicate field "expect"`},
+		"twice inside":             {"", json, `{"expect":{"step":2,"step":1}}`, `duplicate field "expect.step"`},
+		"empty":                    {"", json, `{"expect":{}}`, "expect is empty"},
+		"null":                     {"", json, `{"expect":null}`, "expect is empty"},
+		"an empty digest":          {"", json, `{"expect":{"step":1,"updateTemplate":""}}`, "expect.updateTemplate is empty"},
+		"no step":                  {"", json, `{"expect":{"step":null}}`, "expect.step is empty"},
+		"of another type":          {"", json, `{"expect":"1"}`, "expect"},
+		"in the query":             {"?expect.step=2", json, `{}`, `"expect.step" is not read from the query`},
+		"in the query, empty":      {"?expect=", json, `{}`, `"expect" is not read from the query`},
+		"YAML, misspelled":         {"", yaml, "expct:\n  step: 2\n", `unknown field "expct"`},
+		"YAML, empty":              {"", yaml, "expect: {}\n", "expect is empty"},
+		"YAML, null":               {"", yaml, "expect:\n", "expect is empty"},
+		"YAML, an empty digest":    {"", yaml, "expect:\n  updateTemplate: ''\n", "expect.updateTemplate is empty"},
+		"a form, as curl calls it": {"", "application/x-www-form-urlencoded", `{"expect":{}}`, "expect is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := call(t, request{as: alice, method: "POST", path: one(v1beta1Path, ns, "web") + "/promote" + tt.query, body: tt.body,
+				headers: map[string]string{"Content-Type": tt.media}}).must(t, http.StatusBadRequest)
+			if m := a.status().Message; !strings.Contains(m, tt.says) {
+				t.Errorf("message is %q, want %q in it", m, tt.says)
+			}
+		})
+	}
+	if ds := decisions(t, ns); len(ds) > 0 {
+		t.Errorf("decided %+v", ds)
+	}
+}
+
 // An abort twice is no error: the second is told, and nothing is written.
 func TestAbortTwice(t *testing.T) {
 	t.Parallel()
