@@ -48,6 +48,7 @@ func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Han
 				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
 				return
 			}
+			r.URL = strict(r.URL)
 		}
 		api.ServeHTTP(w, r)
 	})

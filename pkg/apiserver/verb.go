@@ -5,11 +5,15 @@ package apiserver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -35,14 +40,78 @@ func checkVerb(r *http.Request, body *bufio.Reader) error {
 	switch {
 	case kind == "" && info.Subresource != "status":
 		return unknownVerb(info)
-	case kind == "" || !isJSON(r.Header):
+	case kind == "":
 		return nil
+	}
+	if err := checkQuery(info.Subresource, r.URL.Query()); err != nil {
+		return err
 	}
 	sent, err := body.Peek(maxPeek)
 	if err != io.EOF {
 		return nil // it is larger, or cannot be read
 	}
-	return checkBody(info.Subresource, kind, sent)
+	switch mediaOf(r.Header) {
+	case runtime.ContentTypeJSON:
+		return checkBody(info.Subresource, kind, sent)
+	case runtime.ContentTypeYAML:
+		if converted, err := yaml.YAMLToJSON(sent); err == nil {
+			return checkExpect(fieldsOf(converted))
+		}
+	}
+	return nil // the generic server reads it
+}
+
+// queryFields are what a verb reads from the query of a request.
+var queryFields = []string{"dryRun", "fieldManager", "fieldValidation", "pretty", "timeout"}
+
+// checkQuery refuses what a client sends in the query, and means for the body: the verb
+// would be used without it.
+func checkQuery(verb string, query url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(queryFields, name) {
+			return apierrors.NewBadRequest(fmt.Sprintf(`%q is not read from the query of %s, which may have %s; send other fields in the body, such as {"expect": {"step": 1}}`,
+				rollouts.Clean(name, rollouts.MaxUser), verb, strings.Join(queryFields, ", ")))
+		}
+	}
+	return nil
+}
+
+// strict has the generic server refuse a body with fields that a verb does not have, or
+// that are repeated. Whoever misspells expect would decide without it.
+func strict(u *url.URL) *url.URL {
+	query, next := u.Query(), *u
+	query.Set("fieldValidation", metav1.FieldValidationStrict)
+	next.RawQuery = query.Encode()
+	return &next
+}
+
+func fieldsOf(sent []byte) (fields map[string]json.RawMessage) {
+	if utiljson.Unmarshal(sent, &fields) != nil {
+		return nil
+	}
+	return fields
+}
+
+// checkExpect refuses an expectation that names nothing, or that has an empty field: a
+// script may have meant a variable that was not set.
+func checkExpect(body map[string]json.RawMessage) error {
+	sent, found := body["expect"]
+	if !found {
+		return nil
+	}
+	empty := func(v json.RawMessage) bool {
+		return slices.Contains([]string{"null", `""`, "{}"}, string(bytes.TrimSpace(v)))
+	}
+	fields := fieldsOf(sent)
+	if empty(sent) || fields != nil && len(fields) == 0 {
+		return apierrors.NewBadRequest(rollout.EmptyExpect)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if empty(fields[name]) {
+			return apierrors.NewBadRequest(fmt.Sprintf("expect.%s is empty; give it the value that the Rollout's status has, or leave it out", rollouts.Clean(name, rollouts.MaxUser)))
+		}
+	}
+	return nil
 }
 
 func checkBody(verb, kind string, sent []byte) error {
@@ -55,7 +124,7 @@ func checkBody(verb, kind string, sent []byte) error {
 		return apierrors.NewBadRequest(fmt.Sprintf("the body of %s is of kind %q; send a %s of %s, or leave out kind and apiVersion",
 			verb, rollouts.Clean(named, rollouts.MaxUser), kind, v1beta1.SchemeGroupVersion))
 	}
-	return nil
+	return checkExpect(fields)
 }
 
 func unknownVerb(info *genericapirequest.RequestInfo) error {
@@ -67,7 +136,14 @@ func unknownVerb(info *genericapirequest.RequestInfo) error {
 	}}
 }
 
-func isJSON(h http.Header) bool {
+// mediaOf is the media type of a body; JSON where a request does not say it.
+func mediaOf(h http.Header) string {
+	if h.Get("Content-Type") == "" {
+		return runtime.ContentTypeJSON
+	}
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return h.Get("Content-Type") == "" || err == nil && media == runtime.ContentTypeJSON
+	if err != nil {
+		return ""
+	}
+	return media
 }

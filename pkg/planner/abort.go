@@ -40,7 +40,8 @@ func RestartDeadline(next *rollouts.RolloutStatus) {
 // may still send to it, and the workload stays held with its new template.
 func abort(d *draft) {
 	if d.doing(rollouts.ActivityAborted) {
-		d.progress().FinalisingStep = "" // no other template is taking over any more
+		d.progress().FinalisingStep = ""                      // no other template is taking over any more
+		d.settle(rollouts.VerbAbort, rollouts.OutcomeApplied) // a second abort found no other template
 		keepStable(d)
 		restAborted(d)
 		setStable(d)

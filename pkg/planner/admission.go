@@ -27,6 +27,22 @@ func withdraw(d *draft) {
 	}
 }
 
+// protectRemade makes admission see a workload that was made again, before anything else is
+// done about it: its next template is held, while the release of the earlier one ends.
+func protectRemade(d *draft) {
+	if unprotected(d.facts) && !d.remade.Labelled {
+		d.act(Label{})
+	}
+	if unprotected(d.facts) && !d.Indexed {
+		d.act(Index{})
+	}
+}
+
+// unprotected reports whether admission does not see yet that a workload was made again.
+func unprotected(f *facts) bool {
+	return f.remade != nil && f.Unsupported == "" && Holds(f.Rollout) && (!f.remade.Labelled || !f.Indexed)
+}
+
 // ensureAdmission has the policies start holds exactly while the webhook does, and
 // takes up what they have noted meanwhile. A Rollout that leaves is taken out of
 // the index before anything is given back, or that would be held again.

@@ -28,8 +28,25 @@ func bindAbort(d *draft) {
 // Unbound reports whether an abort, or a rollback, is not bound to a template yet. The
 // workload that it is bound by must be no older than the verb.
 func Unbound(r *rollouts.Rollout) bool {
-	p := r.Status.Active()
-	return p != nil && p.AbortedRevision == "" && r.Status.Activity() == rollouts.ActivityAborting
+	p, a := r.Status.Active(), r.Status.Activity()
+	return p != nil && p.AbortedRevision == "" && (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted)
+}
+
+// BindAgain has the next pass bind an abort, or a rollback, to the template that is set
+// then: v2 is aborted, v3 is set, and a second abort means v3. A template that blue-green
+// refused before the first abort is no exception for the second one.
+func BindAgain(next *rollouts.RolloutStatus) {
+	p := next.Active()
+	p.AbortedRevision, p.AbortedTemplate = "", ""
+	if c := next.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
+		next.RemoveCondition(rollouts.ConditionStalled)
+	}
+}
+
+// GivesBackAborted reports whether a Rollout that leaves has begun to give the workload of
+// an aborted release back, so that a verb changes nothing about it any more.
+func GivesBackAborted(r *rollouts.Rollout) bool {
+	return StateOf(r) == StateLeavingAborted && r.Status.Phase != rollouts.PhaseProgressing && !before(disableTeardown, r.Status.Active())
 }
 
 // condemned reports whether an abort, or a rollback, ends the template that takes over.

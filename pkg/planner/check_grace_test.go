@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -90,10 +91,12 @@ func (c *checks) governed() bool {
 }
 
 // accepted notes an answer to a verb. Who aborts or rolls back means whatever is set
-// by then, but for a template that is refused until the release is aborted.
+// by then, but for a template that is refused until the release is aborted. Who aborts again
+// means that one, too.
 func (c *checks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 	condition := before.Status.Condition(rollouts.ConditionStalled)
-	refused := condition != nil && condition.Reason == string(rollouts.StalledRefused)
+	again := slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, before.Status.Activity())
+	refused := condition != nil && condition.Reason == string(rollouts.StalledRefused) && !again
 	switch o := c.workload(); {
 	case o == nil || verb == rollouts.VerbAbort && refused:
 		c.promises.vetoed = ""

@@ -201,6 +201,7 @@ var helps = []struct {
 		},
 		"the workload is given back when this is fixed, or when another template is set",
 	},
+	{func(f *facts) bool { return f.remade != nil }, "fix its pods, or set another template"},
 	{
 		func(f *facts) bool {
 			return lacks(f) != "" && !f.doing(rollouts.ActivityAborting)

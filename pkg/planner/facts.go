@@ -18,7 +18,9 @@ import (
 type facts struct {
 	Observed
 	// w is nil where the workload of the release does not exist.
-	w       *Workload
+	w *Workload
+	// remade is the workload that was made in its place, under its name; nil if none was.
+	remade  *Workload
 	release *rollouts.Release
 	style   rollouts.Style
 	status  rollouts.RolloutStatus
@@ -34,8 +36,12 @@ func factsOf(o Observed) *facts {
 	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && Ahead(&c.Time, f.Now) {
 		c.Time = RoundUp(f.Now) // nobody knows how much of the grace period has passed
 	}
-	if replaced(f) || f.w != nil && f.w.Deleted != "" {
+	switch {
+	case f.w == nil:
+	case f.w.Deleted != "":
 		f.w = nil
+	case replaced(f):
+		f.w, f.remade = nil, f.w
 	}
 	bindTemplate(f)
 	for _, known := range []func(*facts) *Workload{withoutStable, withoutPods, withStable} {

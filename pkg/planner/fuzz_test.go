@@ -148,6 +148,8 @@ func (s *schedule) toggle(b byte) {
 	}[int(b)%5]
 	switch {
 	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload goes rarely
+	case k.kind == kindDeployment && b>>5 == 1 && s.store.objects[k] != nil:
+		s.remake(s.app)
 	case s.remove(k.kind, k.name):
 		s.check.sick = true
 	case k.kind == kindDeployment:

@@ -73,7 +73,13 @@ func giveBack(d *draft) {
 	d.waits = true
 	switch {
 	case d.w == nil:
-		tearDown(d, workloadGone, rollouts.ReleasePlan{})
+		if tidyUp(d); d.waits || d.remade == nil {
+			return
+		}
+		// The workload was made again, and may have been labelled and held since.
+		forget(d)
+		takeUpRemade(d)
+		giveBack(d)
 	case condemned(d.facts):
 		if tearDown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
 			passOn(d)

@@ -26,6 +26,9 @@ type Known struct {
 	Releasing bool
 	// Stable is the stable revision; empty where only the pods show which it is.
 	Stable string
+	// StableTemplate is the digest of its template. It is known also at rest, where it is that
+	// of the last revision that was released, or gone back to; empty if nothing was yet.
+	StableTemplate string
 	// Update is the revision that is released, or empty.
 	Update Revision
 	// Pinned is the revision that the Service of the release selects, or empty.
@@ -128,9 +131,12 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 	p := r.Status.Active()
 	if k.Releasing = p != nil && releasing(r); !k.Releasing {
 		k.Stable = ""
+		if p != nil && r.Status.Phase == rollouts.PhaseHealthy && p.State == rollouts.StepCompleted {
+			k.StableTemplate = p.UpdateTemplate
+		}
 		return
 	}
-	k.Stable = p.StableRevision
+	k.Stable, k.StableTemplate = p.StableRevision, p.StableTemplate
 	if p.UpdateRevision != "" {
 		k.Update = updateOf(*p)
 	}

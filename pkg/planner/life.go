@@ -68,9 +68,10 @@ func unready(f *facts) string {
 		return ""
 	case f.w.Paused && f.w.Rolling:
 		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.ResumeHint + ", or set the earlier template"
-	case f.was().UpdateRevision != "":
-		// It was in service before. A user who enables it again means the next template,
-		// and wants that one held however long this one takes to roll out.
+	case f.was().UpdateRevision != "", f.remade != nil:
+		// It was in service before, or was made again under a Rollout in service. A user who
+		// enables it again means the next template, and wants that one held however long
+		// this one takes to roll out.
 		return ""
 	case f.w.Rolling || !f.w.Settled:
 		return "Rollout waits for the rolling update under way to settle"
@@ -190,19 +191,51 @@ func setUnsupported(d *draft) {
 	d.stall(rollouts.StalledUnsupported, unsuited(d.facts))
 }
 
-// workloadNotFound is also how verbs know of it.
-const workloadNotFound = "Workload Not Found"
+// workloadNotFound and workloadMadeAgain are also how verbs know of it.
+const (
+	workloadNotFound  = "Workload Not Found"
+	workloadMadeAgain = "Workload was made again"
+)
 
-// reset forgets a release whose workload is gone, but not what it left in the network.
+// reset forgets a release whose workload is gone, but not what it left in the network. One
+// that was made again under its name is protected first, and taken up in the write that
+// forgets the release: there is no moment at which nothing holds its next template.
 func reset(d *draft) {
 	d.status.Message = absence(d.facts)
-	left := interrupted(d.facts, workloadGone)
-	if d.pursue(left); !left.done() {
+	waits := unprotected(d.facts)
+	protectRemade(d)
+	if tidyUp(d); d.waits || waits {
 		return
 	}
+	d.status.Phase = rollouts.PhaseInitial
+	forget(d)
+	switch takeUpRemade(d); {
+	case d.w == nil:
+	case unsupported(d.facts):
+		d.goOn(CaseUnsupported)
+	default:
+		d.goOn(CaseNotAdopted)
+	}
+}
+
+// tidyUp restores the network and what is behind it, as far as one pass can go, where the
+// workload of the release is gone. The pods that the Service is pinned to may have gone with
+// it, and routers may send to pods that have: the Service selects all pods at once.
+func tidyUp(d *draft) {
+	left := interrupted(d.facts, workloadGone)
+	if r := d.route(); r != nil && r.Pinned != "" && left.action != (Unpin{}) {
+		d.act(Unpin{})
+	}
+	d.pursue(left)
+	if d.waits = !left.done(); left.cause != "" {
+		d.status.Message += ": " + left.cause
+	}
+}
+
+// forget ends a release whose workload is gone.
+func forget(d *draft) {
 	d.settleAll()
 	closeRecord(d, rollouts.ReleaseDeleted)
-	d.status.Phase = rollouts.PhaseInitial
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled, rollouts.ConditionBypassed} {
 		d.status.RemoveCondition(c)
 	}
@@ -210,10 +243,25 @@ func reset(d *draft) {
 	d.status.WorkloadUID = ""
 }
 
+// takeUpRemade has the pass go on with a workload that was made again, as if what it has
+// decided until now had been stored.
+func takeUpRemade(d *draft) {
+	if d.remade == nil {
+		return
+	}
+	stored := *d.Rollout
+	stored.Status = *d.status.DeepCopy()
+	d.Rollout, d.w = &stored, d.remade
+}
+
 // absence says that the workload is gone, or what keeps it.
 func absence(f *facts) string {
-	if f.Workload != nil && f.Workload.Deleted != "" {
+	switch {
+	case f.remade != nil:
+		return workloadMadeAgain + ": the release of the earlier one ends, and the Services and routes that it changed are restored"
+	case f.Workload != nil && f.Workload.Deleted != "":
 		return workloadNotFound + ": " + f.Workload.Deleted
+	default:
+		return workloadNotFound
 	}
-	return workloadNotFound
 }

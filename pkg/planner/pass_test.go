@@ -78,17 +78,22 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.as("rollout", func() error {
 		steps := rollout.Steps(api{w}, w.clock, rollout.Options{PodsCheck: rollouts.OnFailWait})
+		var seen planner.Observed
 		steps.Decide = func(o *rollout.Observation) rolloutDecision {
 			d := w.check.rollout(o.Facts)
-			wake, w.rule = d.Wake, d.Rule
+			wake, w.rule, seen = d.Wake, d.Rule, o.Facts.Observed
 			return d
 		}
-		return played(w, name, steps, func(o *rollout.Observation, d rolloutDecision) {
+		err := played(w, name, steps, func(o *rollout.Observation, d rolloutDecision) {
 			if onlyRecord(o.Facts.Rollout.Status, d.Status) {
 				w.filed++
 			}
 			w.tell.planned(o.Facts.Rollout, d)
 		})
+		if err == nil && !w.dead {
+			w.check.protects(seen)
+		}
+		return err
 	})
 	return wake
 }

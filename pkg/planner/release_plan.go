@@ -29,6 +29,13 @@ func planTo(f *facts, step int32) rollouts.ReleasePlan {
 		plan.Paused = guards(f, s)
 	}
 	plan.Batches = BatchesOf(f.release)
+	if f.progress().FullyPromoted && nothingServes(f) {
+		// The native controller gives the first ReplicaSet that has a pod all of them, so that
+		// no step can be kept. Until somebody promotes in full, no pod is made.
+		for i := range plan.Batches {
+			plan.Batches[i].CanaryReplicas = allOfThem
+		}
+	}
 	return plan
 }
 

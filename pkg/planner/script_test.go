@@ -83,6 +83,7 @@ var verbs = map[string]func(*story, command){
 	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
 	"backup":  (*story).backup,                                                                 // the objects that weir-apiserver stores
 	"restore": (*story).restore,                                                                // that backup; workloads, Services and routers stay as they are
+	"remake":  (*story).remake,                                                                 // web [replicas=6] [image=v1]: it is deleted and made again at once, as kubectl replace --force does
 	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]

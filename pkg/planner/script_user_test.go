@@ -174,6 +174,19 @@ func (s *story) again(c command) {
 	s.w.as("user", func() error { return s.w.store.create(made) })
 }
 
+// remake deletes a workload and makes it again before anybody acts. The requests that its pods
+// were serving are lost by who did that.
+func (s *story) remake(c command) {
+	k := kindDeployment
+	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
+		k = keyOf(o).kind
+	}
+	s.w.remake(app{
+		kind: k, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
+		surge: "25%", unavail: "25%", history: 10,
+	})
+}
+
 func (s *story) force(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])

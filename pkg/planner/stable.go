@@ -71,11 +71,20 @@ func stallStableGone(d *draft) {
 		d.w.RevisionKind, d.progress().StableRevision, wayOut(d.facts)))
 }
 
+// nothingServes reports whether the stable ReplicaSet was deleted while the workload had no
+// pods, as at size 0. Then nothing could serve beside the pods of a new version.
+func nothingServes(f *facts) bool {
+	return f.w.StableGone && !f.w.BackByTemplate && f.style != rollouts.StyleCanary && !f.w.hasPods()
+}
+
 // wayOut says what a user can do where Weir cannot restore the stable template. The
 // history of a release that took the place of another may have been written after the
 // template was lost.
 func wayOut(f *facts) string {
-	const otherwise = "in the workload yourself, or release another template"
+	otherwise := "in the workload yourself, or release another template"
+	if nothingServes(f) {
+		otherwise += ". No pod is left that could serve beside a new version: it gets its pods only when it is promoted with full: true"
+	}
 	r := record(&f.status)
 	if r == nil {
 		return "set the earlier template " + otherwise

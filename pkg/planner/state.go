@@ -53,7 +53,7 @@ var states = []struct {
 }{
 	{StateIdle, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
 	{StateWorkloadGone, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
-		return strings.HasPrefix(r.Status.Message, workloadNotFound)
+		return strings.HasPrefix(r.Status.Message, workloadNotFound) || strings.HasPrefix(r.Status.Message, workloadMadeAgain)
 	}},
 	{StateCancelling, isDoing(rollouts.ActivityCancelling)},
 	{StateLeavingAborted, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {

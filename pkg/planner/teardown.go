@@ -53,10 +53,11 @@ var (
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload,
 	}
-	// workloadGone: nothing to give back, only to tidy up.
+	// workloadGone: nothing to give back, only to tidy up. Nothing is gained by a grace
+	// period between the route and the Service: pods behind either may have gone (tidyUp).
 	workloadGone = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
 		rollouts.FinalisingReleaseWorkload,
 	}
 	// unrouted: the next step routes nothing.
@@ -206,6 +207,8 @@ func removingBatch(f *facts, _ rollouts.ReleasePlan) remains {
 		return remains{}
 	case f.Batch.Terminating:
 		return remains{waits: true}
+	case f.remade != nil && f.remade.ExtraNeeded != "" && !f.remade.Held:
+		return remains{waits: true, cause: f.remade.ExtraNeeded}
 	case extraServes(f):
 		return remains{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
 	default:

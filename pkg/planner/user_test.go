@@ -289,6 +289,14 @@ func (w *world) remove(k kind, name string) bool {
 	return true
 }
 
+// remake deletes a workload and makes it again before anybody acts.
+func (w *world) remake(a app) {
+	w.remove(cmp.Or(a.kind, kindDeployment), a.name)
+	w.check.sick = true
+	w.as("gc", func() error { w.store.collect(); return nil })
+	w.deploy(a)
+}
+
 // orphan takes what a workload owns from it, as the garbage collector does before a
 // workload goes that is deleted without what it owns.
 func (w *world) orphan(k key) {

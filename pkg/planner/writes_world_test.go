@@ -162,7 +162,7 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 
 // stableIn is what a history keeps of the stable revision.
 func stableIn(p cluster.Part) *rollouts.ObjectInfo {
-	if p.Workload == nil || p.Stable == "" {
+	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
 	}
 	kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable)

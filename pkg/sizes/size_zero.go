@@ -33,9 +33,9 @@ func sizeZero(s Scaling) Scale {
 }
 
 // rivalsStable reports whether at size 0 the native controller would prefer the
-// set to the stable one, though it must not.
+// set to the stable one, though it must not. A stable set that was edited gets no pods.
 func (s *Scaling) rivalsStable(set *Set) bool {
-	if s.Stable == nil || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
+	if s.Stable == nil || s.StableEdited || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
 		return false
 	}
 	return set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)

@@ -42,6 +42,11 @@ func Decide(s Scaling) Scale {
 		// Going back creates nothing new, and neither does a size that changes meanwhile.
 		x.target = min(s.Target, s.Update.size())
 	}
+	if s.Abort && s.StableEdited {
+		// Pods of the update revision stay for those that stable does not get: if it had the
+		// only pods, the native controller would give it the others.
+		x.target = max(x.target, min(s.Update.size(), s.Replicas-s.Stable.size()))
+	}
 	return x.plan()
 }
 
@@ -204,7 +209,7 @@ func (x *sizing) raiseBy(room int32) {
 	stable := func() {
 		grow := min(room, x.stableTarget()-x.Stable.size())
 		switch {
-		case x.Stable == nil || grow <= 0:
+		case x.Stable == nil || grow <= 0 || x.StableEdited:
 			return
 		case !x.Stable.Shrinks:
 			x.write(x.Stable, x.Stable.Replicas+grow)

@@ -105,6 +105,22 @@ func TestSizes(t *testing.T) {
 			sizes.Scaling{Native: true, Update: set("u", 0, 0), Stable: set("s", 3, 3)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
+		"an edited stable set gets no pods that come": {
+			sizes.Scaling{Replicas: 8, Surge: 2, Target: 4, StableEdited: true, Update: set("u", 4, 4), Stable: set("s", 2, 2)},
+			sizes.Scale{Rule: "sized"},
+		},
+		"and gives those that go": {
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 3, StableEdited: true, Update: set("u", 3, 3), Stable: set("s", 2, 2)},
+			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 1}}, Rule: "bring update up"},
+		},
+		"an abort keeps update pods in the place of those that an edited stable set does not get": {
+			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, StableEdited: true, Update: set("u", 2, 2), Stable: set("s", 5, 5)},
+			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 1}}, Rule: "bring stable back"},
+		},
+		"size 0: for an edited stable set nothing is deleted": {
+			sizes.Scaling{StableEdited: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
+			sizes.Scale{Rule: "at rest at size 0"},
+		},
 		"size 0: without stable nothing is deleted": {
 			sizes.Scaling{Update: set("u", 0, 0)},
 			sizes.Scale{Rule: "at rest at size 0"},

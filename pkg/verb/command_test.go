@@ -106,6 +106,11 @@ func TestVerbs(t *testing.T) {
 		"resumed, and not seen yet":        {doing(rollouts.ActivityPaused), "+ + + + + - + ! +"},
 		"aborting":                         {doing(rollouts.ActivityAborting), "- - - ! + + - - -"},
 		"aborted":                          {doing(rollouts.ActivityAborted), "- - - ! + + - - -"},
+		"aborting, bound to a template":    {both(doing(rollouts.ActivityAborting), bound), "- - - + + + - - -"},
+		"aborted, bound to a template":     {both(doing(rollouts.ActivityAborted), bound), "- - - + + + - - -"},
+		"rolling back, bound":              {both(both(doing(rollouts.ActivityAborted), bound), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - + + + - - -"},
+		"terminating, aborted and bound":   {both(leavesAs(rollouts.PhaseTerminating, ""), both(doing(rollouts.ActivityAborted), bound)), "- - - + - - - - -"},
+		"terminating, bound, given back":   {both(leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(doing(rollouts.ActivityAborted), bound)), "- - - ! - - - - -"},
 		"rolling back":                     {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
 		"cancelling":                       {doing(rollouts.ActivityCancelling), nothing},
 		"finalising":                       {doing(rollouts.ActivityFinalising), "- - - + + - - - -"},
@@ -158,6 +163,11 @@ func refusing(r *rollouts.Rollout) {
 	r.Status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused),
 	}, metav1.NewTime(start))
+}
+
+// bound is an abort of which a pass has found the template.
+func bound(r *rollouts.Rollout) {
+	r.Status.Active().AbortedRevision, r.Status.Active().AbortedTemplate = "two", "digest-of-two"
 }
 
 // gone is a release whose workload was deleted, while the network is tidied up.
@@ -221,6 +231,46 @@ func TestFullAndAbortAreStored(t *testing.T) {
 	}
 	if ds := r.Status.Decisions; len(ds) != 2 || ds[0].ID != 1 || ds[1].ID != 2 {
 		t.Errorf("decisions: %+v", ds)
+	}
+}
+
+// TestSecondAbort: a second abort, or rollback, is recorded and bound to the template that is
+// set by then. The release keeps going back as before.
+func TestSecondAbort(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		first, second rollouts.Verb
+		rollingBack   bool
+	}{
+		{rollouts.VerbAbort, rollouts.VerbAbort, false},
+		{rollouts.VerbAbort, rollouts.VerbRollback, true},
+		{rollouts.VerbRollback, rollouts.VerbRollback, true},
+		{rollouts.VerbRollback, rollouts.VerbAbort, true},
+	} {
+		t.Run(string(tt.first)+", "+string(tt.second), func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			refusing(r)
+			answer(t, r, verb.Command{Verb: tt.first})
+			bound(r)
+			r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable
+			if got := answer(t, r, verb.Command{Verb: tt.second, User: "bob"}); got != "ok" {
+				t.Fatalf("the second is %s", got)
+			}
+			p := r.Status.Active()
+			if p.AbortedRevision != "" || p.AbortedTemplate != "" {
+				t.Errorf("still bound to %s (%s)", p.AbortedRevision, p.AbortedTemplate)
+			}
+			if a := r.Status.Activity(); a != rollouts.ActivityAborting || p.RollingBack != tt.rollingBack || p.FinalisingStep != rollouts.FinalisingRouteToStable {
+				t.Errorf("%s, rolling back %t, at %q", a, p.RollingBack, p.FinalisingStep)
+			}
+			if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
+				t.Error("the template still counts as refused before the abort")
+			}
+			if ds := r.Status.Decisions; len(ds) != 2 || ds[1].Verb != tt.second || ds[1].User != "bob" {
+				t.Errorf("decisions: %+v", ds)
+			}
+		})
 	}
 }
 

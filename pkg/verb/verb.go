@@ -32,9 +32,10 @@ type verb struct {
 	safety bool
 }
 
-// abortable are the states in which an abort has something to undo.
+// abortable are the states in which an abort has something to undo, or to keep from starting.
 var abortable = []planner.State{
 	planner.StateLeaving, planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising,
+	planner.StateAborted, planner.StateLeavingAborted,
 }
 
 var verbs = map[rollouts.Verb]verb{
@@ -86,7 +87,7 @@ func goingOn(s planner.State) bool {
 
 // goingBack is of a release on its way back to the stable revision, or there.
 func goingBack(s planner.State) bool {
-	return s == planner.StateAborted || s == planner.StateLeavingAborted || s == planner.StateCancelling
+	return backToStable(s) || s == planner.StateCancelling
 }
 
 // approved reports whether the approval is what the release goes on by.
@@ -149,21 +150,38 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	return nil
 }
 
+// aborted says so until the first abort is bound to a template. After that a second abort
+// may mean another template, which the status does not show.
 func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
-	if s == planner.StateAborted || s == planner.StateLeavingAborted {
-		return "the release is aborted already" + planner.AbortedBy(r)
+	already := "the release is aborted already" + planner.AbortedBy(r)
+	switch {
+	case planner.GivesBackAborted(r):
+		return already + ", and the workload is being given back"
+	case backToStable(s) && planner.Unbound(r):
+		return already
+	default:
+		return ""
 	}
-	return ""
 }
 
-// abort goes back to stable.
-func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+// abort goes back to stable. A release that goes back already keeps going back, and the
+// template that is set now is aborted with it.
+func abort(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	if backToStable(planner.StateOf(r)) {
+		planner.BindAgain(next)
+		return nil
+	}
 	planner.AbortRelease(next, c.Now)
 	return nil
 }
 
+// backToStable is of a release that was aborted, or is rolled back.
+func backToStable(s planner.State) bool {
+	return s == planner.StateAborted || s == planner.StateLeavingAborted
+}
+
 func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
-	if s == planner.StateAborted && r.Status.Active().RollingBack {
+	if s == planner.StateAborted && r.Status.Active().RollingBack && planner.Unbound(r) {
 		return "the release is being rolled back already" + planner.AbortedBy(r)
 	}
 	return ""
@@ -172,12 +190,10 @@ func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
 // rollback aborts, unless that was done before, and has the controller set the
 // stable template afterwards.
 func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	if planner.StateOf(r) != planner.StateAborted {
-		if err := abort(r, next, c); err != nil {
-			return err
-		}
+	if err := abort(r, next, c); err != nil {
+		return err
 	}
-	next.Active().RollingBack, next.Active().AbortedRevision, next.Active().AbortedTemplate = true, "", ""
+	next.Active().RollingBack = true
 	next.RemoveCondition(rollouts.ConditionStalled)
 	planner.RestartDeadline(next)
 	return nil

@@ -50,6 +50,9 @@ func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Atte
 	if why := planner.Irreversible(r, c.Verb); why != "" {
 		return Attempt{Possible: c.Verb == rollouts.VerbAbort && stablePodsSurvive(r), Reason: why}
 	}
+	if c.Verb == rollouts.VerbAbort && planner.StateOf(r) == planner.StateAborted {
+		return Attempt{Possible: true, Reason: "the release is aborted already; a template that was set since is aborted, too"}
+	}
 	return Attempt{Possible: true, Reason: effect(next, batch)}
 }
 

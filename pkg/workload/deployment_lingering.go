@@ -7,19 +7,33 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// fileReplicaSet is what is to be put on file of a ReplicaSet.
-func fileReplicaSet(_ object.Object, owned []object.Object, revision string) *File {
-	for _, o := range owned {
-		if rs, ok := o.(*appsv1.ReplicaSet); ok && hashOf(rs) == revision {
+// fileReplicaSet is what is to be put on file of a ReplicaSet. One that somebody has edited has
+// not the template of the revision any more.
+func fileReplicaSet(d object.Object, owned []object.Object, revision planner.Revision) *File {
+	for _, rs := range replicaSets(owned) {
+		if metav1.IsControlledBy(rs, d) && hasTemplateOf(&rs.Spec.Template, hashOf(rs), revision) {
 			return &File{Name: rs.Name, Spec: []byte(encode(rs.Spec))}
 		}
 	}
 	return nil
+}
+
+// namedReplicaSet is the revision of the oldest ReplicaSet whose template has a digest.
+func namedReplicaSet(d object.Object, owned []object.Object, digest string) string {
+	alike := slices.DeleteFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
+		return !metav1.IsControlledBy(rs, d) || rs.DeletionTimestamp != nil || Digest(&rs.Spec.Template) != digest
+	})
+	if oldest := first(alike, older); oldest != nil {
+		return hashOf(oldest)
+	}
+	return ""
 }
 
 // takenFor says which set of a held Deployment its native controller would take for

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -36,8 +37,11 @@ type Seen struct {
 
 // See reads a workload by what the store knows of it.
 func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen {
+	if k.UID != "" && k.UID != obj.GetUID() {
+		k = planner.Known{UID: k.UID, Style: k.Style} // the release is of a workload that was deleted before this one was made
+	}
 	if _, controlled := readOwner(obj); k.Leaves && !controlled {
-		k.Target, k.Stable = nil, "" // it was given back, and what serves is stable again
+		k.Target, k.Stable, k.StableTemplate = nil, "", "" // it was given back, and what serves is stable again
 	}
 	target := k.Target
 	view := copyOf(obj)
@@ -49,6 +53,11 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 	seeTarget(view, target, k)
 	if !isHeld && target == nil {
 		unmark(view)
+	}
+	if k.Stable == "" && isHeld && k.StableTemplate != "" {
+		// Pods do not show it: the workload may have been scaled to 0 and up again since, and
+		// the native controller gives pods that come to the youngest ReplicaSet.
+		k.Stable = r.Named(obj, owned, k.StableTemplate)
 	}
 	seeStable(view, isHeld || target != nil, k.Stable)
 	seen := Seen{Object: view, Stored: obj, Known: k, TamperedKeys: tamperedKeys(obj, view, isHeld, target != nil)}
@@ -155,6 +164,11 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 // Sizing is the facts of a Deployment whose sets are sized here, as it is seen.
 func (r Row) Sizing(s Seen, owned []object.Object) (sizes.Scaling, bool) {
 	facts, ok := r.Scaling(s.Object, owned)
+	if facts.Stable != nil && s.Known.StableTemplate != "" {
+		facts.StableEdited = slices.ContainsFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
+			return rs.Name == facts.Stable.Name && hashOf(rs) == s.Known.Stable && Digest(&rs.Spec.Template) != s.Known.StableTemplate
+		})
+	}
 	for _, rs := range replicaSets(owned) {
 		if s.Known.Pinned != "" && hashOf(rs) == s.Known.Pinned && metav1.IsControlledBy(rs, s.Object) {
 			facts.Pinned = rs.Name

@@ -4,7 +4,10 @@
 package workload
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -29,16 +32,17 @@ type keptTemplate struct {
 	Template any `json:"template"`
 }
 
-// fileControllerRevision is what is to be put on file of one. A revision is named by the whole name of its object, or by
-// the end of it.
-func fileControllerRevision(obj object.Object, owned []object.Object, revision string) *File {
+// fileControllerRevision is what is to be put on file of one. A revision is named by the whole
+// name of its object, or by the end of it.
+func fileControllerRevision(obj object.Object, owned []object.Object, revision planner.Revision) *File {
 	for _, o := range owned {
 		cr, ok := o.(*appsv1.ControllerRevision)
-		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision && short(cr.Name) != revision {
+		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision.Name && short(cr.Name) != revision.Name {
 			continue
 		}
-		t, unknown := (history{"": cr}).read("")
-		if t == nil {
+		h := history{"": cr}
+		t, unknown := h.read("")
+		if t == nil || revision.Template != "" && h.digest("") != revision.Template {
 			continue
 		}
 		if whole, err := jsonOf(t, unknown); err == nil {
@@ -46,4 +50,23 @@ func fileControllerRevision(obj object.Object, owned []object.Object, revision s
 		}
 	}
 	return nil
+}
+
+// namedRevision is the newest revision of the workload whose template has a digest. Without
+// pods nothing is held, and the live template is the stable one.
+func (a partitioned) namedRevision(obj object.Object, owned []object.Object, digest string) string {
+	isPod := func(o object.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && metav1.IsControlledBy(p, obj)
+	}
+	if !slices.ContainsFunc(owned, isPod) {
+		return ""
+	}
+	h, newest := historyOf(obj, owned, a.name), ""
+	for name := range h {
+		if h.digest(name) == digest && (newest == "" || h.age(name) > h.age(newest)) {
+			newest = name
+		}
+	}
+	return newest
 }

@@ -87,7 +87,8 @@ func ofDeployment(r Row) Row {
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }
-	r.File, r.same, r.rewrite, r.tell = fileReplicaSet, sameTemplate, rewriteDeployment, tellStatus
+	r.File, r.Named = fileReplicaSet, namedReplicaSet
+	r.same, r.rewrite, r.tell = sameTemplate, rewriteDeployment, tellStatus
 	return r
 }
 
@@ -101,7 +102,7 @@ func partitionedRow(a partitioned, r Row) Row {
 	}
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return a.of(o).fields().template }
-	r.File, r.canHold = fileControllerRevision, a.canHold
+	r.File, r.Named, r.canHold = fileControllerRevision, a.namedRevision, a.canHold
 	return r
 }
 

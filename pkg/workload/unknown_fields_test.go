@@ -167,7 +167,7 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	if len(given) != 1 || template(given[0].Want) != template(like) {
 		t.Errorf("the owner's template is %s, want %s", template(given[0].Want), template(like))
 	}
-	if f := fileControllerRevision(like, s.owned, "db-a"); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
+	if f := fileControllerRevision(like, s.owned, planner.Revision{Name: "db-a"}); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
 		t.Errorf("on file is %v", f)
 	}
 }

@@ -73,9 +73,12 @@ type Row struct {
 	Opens bool
 	// Template is the live template, in place.
 	Template func(object.Object) *corev1.PodTemplateSpec
-	// File is what is to be put on file of a revision, by the label value of its pods;
-	// nil if nothing has its template.
-	File func(obj object.Object, owned []object.Object, revision string) *File
+	// File is what is to be put on file of a revision; nil if nothing has its template. The
+	// digest identifies it. Where none is known, the label value of its pods does.
+	File func(obj object.Object, owned []object.Object, revision planner.Revision) *File
+	// Named is the label value of the pods of the revision whose template has a digest; empty
+	// if the workload has none.
+	Named func(obj object.Object, owned []object.Object, digest string) string
 	Adapter
 
 	// What follows is what only some rows have.

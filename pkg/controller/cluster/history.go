@@ -56,7 +56,7 @@ type Part struct {
 	Rollout  *rollouts.Rollout
 	Workload *Workload
 	// Stable is the revision that serves before the release.
-	Stable  string
+	Stable  planner.Revision
 	Traffic traffic.Objects
 }
 
@@ -165,7 +165,7 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
-		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != "" && f != nil {
+		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != (planner.Revision{}) && f != nil {
 			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
 	}

@@ -122,5 +122,5 @@ func (p passes) denied(o *Observation, e planner.WriteError) (next rollouts.Roll
 
 // file stores a history of what takes part in a release, as it is now.
 func (p passes) file(ctx context.Context, o *Observation, f planner.Filing) error {
-	return p.File(ctx, cluster.Part{Rollout: o.Rollout, Workload: o.workload, Stable: f.Release.StableRevision, Traffic: o.objects}, f)
+	return p.File(ctx, cluster.Part{Rollout: o.Rollout, Workload: o.workload, Stable: planner.Revision{Name: f.Release.StableRevision, Template: f.Release.StableTemplate}, Traffic: o.objects}, f)
 }

@@ -15,6 +15,9 @@ import (
 // the verb. It is bound to a revision, acts once, is never stored, and breaks no sync.
 func TestDecideAnnotation(t *testing.T) {
 	t.Parallel()
+	// digest is that of the template that is released. Where decide names it alone, the status
+	// gets it then.
+	digest := strings.Repeat("ab", 32)
 	for name, tc := range map[string]struct {
 		as      string
 		decide  []string
@@ -31,9 +34,15 @@ func TestDecideAnnotation(t *testing.T) {
 		"another release":               {alice, []string{"promote v1 1 @1"}, http.StatusOK, "it is about revision v1", nil},
 		"another release, no right":     {dave, []string{"promote v1 1 @1"}, http.StatusOK, "it is about revision v1", nil},
 		"no right":                      {dave, []string{"promote v2 1 @1"}, http.StatusForbidden, "create rollouts/promote", nil},
-		"no such verb":                  {alice, []string{"destroy v2 @1"}, http.StatusUnprocessableEntity, "VERB REVISION", nil},
-		"no ID":                         {alice, []string{"promote v2 1"}, http.StatusUnprocessableEntity, "VERB REVISION", nil},
+		"no such verb":                  {alice, []string{"destroy v2 @1"}, http.StatusUnprocessableEntity, "VERB DIGEST", nil},
+		"no ID":                         {alice, []string{"promote v2 1"}, http.StatusUnprocessableEntity, "VERB DIGEST", nil},
 		"full, of what can not be full": {alice, []string{"pause v2 full @1"}, http.StatusUnprocessableEntity, "full is for promote", nil},
+		"by digest":                     {alice, []string{digest, "promote " + digest + " 1 @1"}, http.StatusOK, "", []string{"promote alice annotation @1"}},
+		"another digest":                {alice, []string{digest, "promote " + strings.Repeat("c", 64) + " 1 @1"}, http.StatusOK, "which is not released now", nil},
+		"a short hash, of a digest":     {alice, []string{digest, "promote v2 1 @1"}, http.StatusUnprocessableEntity, "write its digest: promote " + digest + " 1 @1", nil},
+		"the label of its pods":         {alice, []string{digest, "abort hash-of-v2 @1"}, http.StatusUnprocessableEntity, "write its digest: abort " + digest + " @1", nil},
+		"a short hash, decided before":  {alice, []string{"pause v2 @1", digest, "pause v2 @1"}, http.StatusOK, "", []string{"pause alice annotation @1"}},
+		"a short hash, of another":      {alice, []string{digest, "promote v1 1 @1"}, http.StatusOK, "it is about revision v1", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,6 +50,12 @@ func TestDecideAnnotation(t *testing.T) {
 			releasing(t, ns, "web")
 			var last answer
 			for _, text := range tc.decide {
+				if text == digest {
+					r := get(t, ns, "web")
+					r.Status.Canary.UpdateTemplate = digest
+					call(t, request{as: controller, method: http.MethodPut, path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+					continue
+				}
 				last = call(t, request{as: tc.as, method: http.MethodPatch, path: one(v1beta1Path, ns, "web"),
 					body:    map[string]any{"metadata": map[string]any{"annotations": map[string]any{"rollouts.kruise.io/decide": text}}},
 					headers: map[string]string{"Content-Type": "application/merge-patch+json"}})

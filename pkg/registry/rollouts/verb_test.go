@@ -174,6 +174,46 @@ func TestVerbRefusals(t *testing.T) {
 	}
 }
 
+// What a client expects must be understood, or the verb would be used without it: a field
+// that is misspelled, repeated or empty is refused.
+func TestExpectIsUnderstood(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	const json, yaml = "application/json", "application/yaml"
+	for name, tt := range map[string]struct{ query, media, body, says string }{
+		"misspelled":               {"", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"misspelled inside":        {"", json, `{"expect":{"step":1,"updatetemplate":"x"}}`, `unknown field "expect.updatetemplate"`},
+		"ignored by its client":    {"?fieldValidation=Ignore", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"warned of":                {"?fieldValidation=Warn", json, `{"expct":{"step":2}}`, `unknown field "expct"`},
+		"twice":                    {"", json, `{"expect":{"step":2},"expect":{"step":1}}`, `duplicate field "expect"`},
+		"twice inside":             {"", json, `{"expect":{"step":2,"step":1}}`, `duplicate field "expect.step"`},
+		"empty":                    {"", json, `{"expect":{}}`, "expect is empty"},
+		"null":                     {"", json, `{"expect":null}`, "expect is empty"},
+		"an empty digest":          {"", json, `{"expect":{"step":1,"updateTemplate":""}}`, "expect.updateTemplate is empty"},
+		"no step":                  {"", json, `{"expect":{"step":null}}`, "expect.step is empty"},
+		"of another type":          {"", json, `{"expect":"1"}`, "expect"},
+		"in the query":             {"?expect.step=2", json, `{}`, `"expect.step" is not read from the query`},
+		"in the query, empty":      {"?expect=", json, `{}`, `"expect" is not read from the query`},
+		"YAML, misspelled":         {"", yaml, "expct:\n  step: 2\n", `unknown field "expct"`},
+		"YAML, empty":              {"", yaml, "expect: {}\n", "expect is empty"},
+		"YAML, null":               {"", yaml, "expect:\n", "expect is empty"},
+		"YAML, an empty digest":    {"", yaml, "expect:\n  updateTemplate: ''\n", "expect.updateTemplate is empty"},
+		"a form, as curl calls it": {"", "application/x-www-form-urlencoded", `{"expect":{}}`, "expect is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := call(t, request{as: alice, method: "POST", path: one(v1beta1Path, ns, "web") + "/promote" + tt.query, body: tt.body,
+				headers: map[string]string{"Content-Type": tt.media}}).must(t, http.StatusBadRequest)
+			if m := a.status().Message; !strings.Contains(m, tt.says) {
+				t.Errorf("message is %q, want %q in it", m, tt.says)
+			}
+		})
+	}
+	if ds := decisions(t, ns); len(ds) > 0 {
+		t.Errorf("decided %+v", ds)
+	}
+}
+
 // An abort twice is no error: the second is told, and nothing is written.
 func TestAbortTwice(t *testing.T) {
 	t.Parallel()
@@ -190,6 +230,38 @@ func TestAbortTwice(t *testing.T) {
 	refused := verb(t, alice, v1beta1Path, ns, "promote", nil).must(t, http.StatusConflict)
 	if m := refused.status().Message; !strings.Contains(m, "aborted by admin") {
 		t.Errorf("a promotion is told %q, want that it was aborted", m)
+	}
+}
+
+// Another template may be set after an abort was bound to one. A second abort, or rollback,
+// is recorded, and the controller binds it again.
+func TestAbortOfTheNextTemplate(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"abort", "rollback"} {
+		t.Run(again, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			bound := verb(t, admin, v1beta1Path, ns, again, nil).must(t, http.StatusCreated).rollout(t)
+			bound.Status.Canary.AbortedRevision, bound.Status.Canary.AbortedTemplate = "v2", "digest-of-v2"
+			call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: bound}).must(t, http.StatusOK)
+
+			second := verb(t, admin, v1beta1Path, ns, again, `{"reason":"the next one, too"}`).must(t, http.StatusCreated)
+			if len(second.warnings) > 0 {
+				t.Errorf("warns %q", second.warnings)
+			}
+			c := second.rollout(t).Status.Canary
+			if c.AbortedRevision != "" || c.AbortedTemplate != "" {
+				t.Errorf("still bound to %s (%s)", c.AbortedRevision, c.AbortedTemplate)
+			}
+			if ds := decisions(t, ns); len(ds) != 2 || string(ds[1].Verb) != again || ds[1].Reason != "the next one, too" {
+				t.Errorf("decisions are %+v, want both", ds)
+			}
+			third := verb(t, admin, v1beta1Path, ns, again, nil).must(t, http.StatusCreated)
+			if len(third.warnings) != 1 || !strings.Contains(third.warnings[0], "already by admin") {
+				t.Errorf("before the controller has bound the second one, a third warns %q", third.warnings)
+			}
+		})
 	}
 }
 

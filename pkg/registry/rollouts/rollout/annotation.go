@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,7 +21,7 @@ import (
 )
 
 // An annotation decides where a client can change objects and nothing else, as actions of
-// Argo CD. It is never stored: VERB REVISION [STEP | full] @ID.
+// Argo CD. It is never stored: VERB DIGEST [STEP | full] @ID.
 var decideForm = regexp.MustCompile(`^([a-z]+) (\S+)(?: (\d{1,3}|full))? @(\S{1,62})$`)
 
 var decidePath = field.NewPath("metadata", "annotations").Key(rollouts.AnnotationDecide)
@@ -38,6 +40,10 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), err.Error())})
 	}
 	p := stored.Status.Active()
+	if shortOf(p, revision) && !decidedBefore(stored, asked) {
+		why := fmt.Sprintf("%s is a short hash, which another template may have as well; write its digest: %s", revision, strings.Replace(text, " "+revision+" ", " "+p.UpdateTemplate+" ", 1))
+		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), why)})
+	}
 	if !about(p, revision) {
 		ignore(ctx, "it is about revision "+revision+", which is not released now")
 		return nil
@@ -49,13 +55,25 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 }
 
 // about reports whether an annotation with that revision is about the release. It is if it has the
-// digest of the template or the name of the revision. The label of its pods counts only where
-// no digest is known: labels are short hashes, and another release may have had the same one.
+// digest of the template. Only where no digest is known, in a status that an earlier version of
+// Weir stored, a name does.
 func about(p *rollouts.Progress, revision string) bool {
-	if p == nil {
-		return false
+	if p == nil || p.UpdateTemplate != "" {
+		return p != nil && revision == p.UpdateTemplate
 	}
-	return revision == p.UpdateTemplate || revision == p.UpdateRevision || p.UpdateTemplate == "" && revision == p.PodTemplateHash
+	return revision == p.UpdateRevision || revision == p.PodTemplateHash
+}
+
+// shortOf reports whether it names the release by a short hash, though its digest is known.
+func shortOf(p *rollouts.Progress, revision string) bool {
+	return p != nil && p.UpdateTemplate != "" && revision != p.UpdateTemplate && (revision == p.UpdateRevision || revision == p.PodTemplateHash)
+}
+
+// decidedBefore reports whether an annotation was acted upon before, so that it breaks no sync.
+func decidedBefore(r *rollouts.Rollout, asked verb.Command) bool {
+	return slices.ContainsFunc(r.Status.Decisions, func(d rollouts.Decision) bool {
+		return d.Verb == asked.Verb && d.Via == asked.Via && d.RequestID == asked.Options.RequestID
+	})
 }
 
 // decideOnce decides, and has the write of the annotation store that, unless it was decided
@@ -93,7 +111,7 @@ func ignore(ctx context.Context, why string) {
 func parseDecide(ctx context.Context, text string, r *REST) (asked verb.Command, revision string, err error) {
 	m := decideForm.FindStringSubmatch(text)
 	if m == nil || BodyOf(m[1]) == "" {
-		return asked, "", fmt.Errorf("write VERB REVISION [STEP] @ID, such as abort 6f9d5b7c8d @1767607200, with one of the verbs %v", Verbs())
+		return asked, "", fmt.Errorf("write VERB DIGEST [STEP] @ID, with the updateTemplate of the status and one of the verbs %v", Verbs())
 	}
 	asked = r.maker.command(ctx, rollouts.Verb(m[1]), rollouts.ViaAnnotation)
 	asked.Options.RequestID = "@" + m[4]

@@ -246,9 +246,15 @@ func (c *CommandREST) mayOverride(ctx context.Context, name string, asked verb.C
 		"override needs permission to create rollouts/override in namespace %q, which user %q does not have", genericapirequest.NamespaceValue(ctx), userName(ctx)))
 }
 
+// EmptyExpect refuses an expectation that expects nothing.
+const EmptyExpect = "expect is empty; name what you saw in it, such as step and updateTemplate, or leave it out"
+
 func (c *CommandREST) validate(ctx context.Context, name string, sent body, validate rest.ValidateObjectFunc) error {
 	if named := sent.GetName(); named != "" && named != name {
 		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name %q of the body is not the rollout of the request, %q", named, name))
+	}
+	if e := sent.Common().Expect; e != nil && *e == (rollouts.Expectation{}) {
+		return apierrors.NewBadRequest(EmptyExpect)
 	}
 	if errs := validation.ValidateDecisionOptions(sent.Common()); len(errs) > 0 {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)

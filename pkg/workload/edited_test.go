@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A history does not keep the template of a revision that somebody has edited: the digest in
+// the store identifies it, and not the name.
+func TestFileComparesDigests(t *testing.T) {
+	t.Parallel()
+	d, sets := read(t, "driven")
+	one := set(t, sets, "web-one")
+	ordered := stateful(t, "a", "AAAAA")
+	for name, tt := range map[string]struct {
+		row           func(digest string) *File
+		digest, filed string
+	}{
+		"a ReplicaSet": {
+			row: func(digest string) *File {
+				return fileReplicaSet(d, sets, planner.Revision{Name: "one", Template: digest})
+			},
+			digest: Digest(&one.Spec.Template), filed: "web-one",
+		},
+		"a ControllerRevision": {
+			row: func(digest string) *File {
+				return fileControllerRevision(ordered.set, ordered.owned, planner.Revision{Name: "db-a", Template: digest})
+			},
+			digest: digestOfPods(templateOf("a")), filed: "db-a",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for digest, want := range map[string]string{tt.digest: tt.filed, strings.Repeat("0", 64): "", "": tt.filed} {
+				got := ""
+				if f := tt.row(digest); f != nil {
+					got = f.Name
+				}
+				if got != want {
+					t.Errorf("with digest %q %q is filed, want %q", digest, got, want)
+				}
+			}
+		})
+	}
+}
+
+// At rest the stable revision is that whose digest is on record, whatever has pods.
+func TestStableByRecord(t *testing.T) {
+	t.Parallel()
+	row, _ := Find("apps/v1", "Deployment", rollouts.StylePartition)
+	d, sets := read(t, "held")
+	zero := set(t, sets, "web-one").DeepCopy()
+	zero.Name, *zero.Spec.Replicas = "web-zero", 0
+	zero.Spec.Selector.MatchLabels[hashKey] = "zero"
+	zero.Spec.Template.Spec.Containers[0].Image = "web:v0"
+	sets = append(sets, zero)
+	for name, tt := range map[string]struct {
+		known planner.Known
+		want  string
+	}{
+		"nothing is on record":    {planner.Known{}, "one"},
+		"a set without pods":      {planner.Known{StableTemplate: Digest(&zero.Spec.Template)}, "zero"},
+		"no set has the template": {planner.Known{StableTemplate: "gone"}, "one"},
+		"a release names it":      {planner.Known{Stable: "one", StableTemplate: Digest(&zero.Spec.Template), Releasing: true, Holder: "web"}, "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := row.Facts(row.See(d, sets, tt.known), sets).StableRevision; got != tt.want {
+				t.Errorf("stable is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
