@@ -211,3 +211,25 @@ func TestSurgingClonesLostRecord(t *testing.T) {
 		}
 	}
 }
+
+// Autoscalers that a release has disabled are enabled, also without their workload; others stay.
+func TestEnableScalers(t *testing.T) {
+	for _, style := range []rollouts.Style{rollouts.StyleBlueGreen, rollouts.StylePartition} {
+		row, ok := Find("apps.kruise.io/v1alpha1", "CloneSet", style)
+		if !ok {
+			t.Fatal("no row")
+		}
+		aimed := func(kind, target string) *autoscalingv2.HorizontalPodAutoscaler {
+			h := &autoscalingv2.HorizontalPodAutoscaler{}
+			h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps.kruise.io/v1alpha1", Kind: kind, Name: target}
+			return h
+		}
+		changes := row.EnableScalers("web", []object.Object{
+			aimed("CloneSet", "web-DisableByRollout"), aimed("CloneSet", "web"), aimed("CloneSet", "db-DisableByRollout"), aimed("StatefulSet", "web-DisableByRollout"),
+		})
+		want := map[rollouts.Style]int{rollouts.StyleBlueGreen: 1}[style]
+		if len(changes) != want || want == 1 && changes[0].Want.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef.Name != "web" {
+			t.Errorf("%s: %d changes, want %d: %v", style, len(changes), want, changes)
+		}
+	}
+}

@@ -55,8 +55,8 @@ func eachQuantity(v reflect.Value, do func(resource.Quantity) resource.Quantity)
 			eachQuantity(v.Elem(), do)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			eachQuantity(v.Field(i), do)
+		for _, f := range v.Fields() {
+			eachQuantity(f, do)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {

@@ -30,7 +30,7 @@ func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 	none, half, percent := intstr.FromInt32(0), intstr.FromString("50%"), intstr.FromString
 	onNodes := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
 	switching := named{live(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} })}
-	clones := named{live(func(r *rollouts.Rollout) {
+	cloneSets := named{live(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 	})}
 	const rolls = appsv1.RollingUpdateDaemonSetStrategyType
@@ -57,11 +57,11 @@ func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 		"nodes, OnDelete":      {onNodes, daemonSet(daemonDriven, hisOnDelete), daemonSet(daemonDriven, hisOnDelete, limitedTo(none, none)), ""},
 		"nodes, not any more":  {onNodes, daemonSet(daemonDriven, hisOnDelete, limitedTo(none, none)), daemonSet(daemonDriven, hisOnDelete, limitedTo(none, none), ofType(rolls)), "spec.updateStrategy.rollingUpdate.maxUnavailable"},
 		"nodes, stored before": {onNodes, daemonSet(daemonDriven, limitedTo(none, none)), daemonSet(daemonDriven, limitedTo(none, none), remembersLess), ""},
-		"clones, a word":       {clones, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("abc")), "spec.updateStrategy.partition"},
-		"clones, -1":           {clones, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("-1")), "spec.updateStrategy.partition"},
-		"clones, a share":      {clones, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("30%")), ""},
-		"clones, more at once": {clones, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("x", "0", cloneYears)), "spec.updateStrategy.maxSurge"},
-		"clones, fewer":        {clones, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("50%", "y", cloneYears)), "spec.updateStrategy.maxUnavailable"},
+		"clones, a word":       {cloneSets, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("abc")), "spec.updateStrategy.partition"},
+		"clones, -1":           {cloneSets, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("-1")), "spec.updateStrategy.partition"},
+		"clones, a share":      {cloneSets, cloneSet(cloneDriven), cloneSet(cloneDriven, cloneUpTo("30%")), ""},
+		"clones, more at once": {cloneSets, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("x", "0", cloneYears)), "spec.updateStrategy.maxSurge"},
+		"clones, fewer":        {cloneSets, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("50%", "y", cloneYears)), "spec.updateStrategy.maxUnavailable"},
 	} {
 		for name2, admit := range doors(t) {
 			if name2 == "policies" { // these keep what was recorded instead, see the tables of each kind
