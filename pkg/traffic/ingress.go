@@ -35,8 +35,11 @@ func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
 	seen, ok := recorded(c)
 	seen.Routed = true
 	if ok {
+		// The next route adds the label to an Ingress that an earlier version of Weir made.
+		have := c.DeepCopy()
+		have.Labels = owned(have.Labels)
 		want, err := b.wanted(o, r, seen)
-		seen.Edited = err != nil || !equality.Semantic.DeepEqual(c, want)
+		seen.Edited = err != nil || !equality.Semantic.DeepEqual(have, want)
 	}
 	return seen
 }

@@ -151,18 +151,22 @@ func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
 // canaryMeta is the metadata of what is made for the owner beside an object. Records
 // on the object are about it alone, and are left out.
 func (o Objects) canaryMeta(of metav1.Object) metav1.ObjectMeta {
-	labels := copied(of.GetLabels())
+	return metav1.ObjectMeta{
+		Namespace:       of.GetNamespace(),
+		Name:            of.GetName() + rollouts.CanarySuffix,
+		Labels:          owned(copied(of.GetLabels())),
+		Annotations:     copied(of.GetAnnotations()),
+		OwnerReferences: []metav1.OwnerReference{o.Owner},
+	}
+}
+
+// owned adds the label of objects that Weir creates for a release. It may change the map.
+func owned(labels map[string]string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[rollouts.LabelOwnedByRelease] = "true"
-	return metav1.ObjectMeta{
-		Namespace:       of.GetNamespace(),
-		Name:            of.GetName() + rollouts.CanarySuffix,
-		Labels:          labels,
-		Annotations:     copied(of.GetAnnotations()),
-		OwnerReferences: []metav1.OwnerReference{o.Owner},
-	}
+	return labels
 }
 
 // ownerName names the owner on the record of a router. A name is enough: it is unique

@@ -60,10 +60,7 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	want := objs.CanaryService.DeepCopy()
 	want.Spec.Selector = selecting(objs, revision)
 	want.OwnerReferences = objs.owned(want.OwnerReferences)
-	if want.Labels == nil {
-		want.Labels = map[string]string{}
-	}
-	want.Labels[rollouts.LabelOwnedByRelease] = "true"
+	want.Labels = owned(want.Labels)
 	return change(objs.CanaryService, want), nil
 }
 

@@ -117,7 +117,9 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 	}
 	if e := live; e != nil && w.Target != nil {
 		want := mended(e, d, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, w.Target))
-		w.ExtraTampered = len(change(e, want)) > 0
+		have := e.DeepCopy()
+		label(have, rollouts.LabelOwnedByRelease, "true") // an earlier version of Weir did not write it
+		w.ExtraTampered = len(change(have, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}
 }
