@@ -6,13 +6,18 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -86,4 +91,73 @@ func TestRollbackEndsWhatIsSet(t *testing.T) {
 	a.until("the Rollout is Healthy", a.healthy)
 	a.until("all pods run v1", a.runs(versions{"v1": 6}))
 	a.traceless(workloadType)
+}
+
+// A second abort ends a template that was set after the first one: it is held, and no pod of
+// it is made.
+func TestSecondAbortEndsTheNextTemplate(t *testing.T) {
+	t.Parallel()
+	p := usual()
+	p.grace = 5
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.guard.atMost("v3", 0)
+	a.post(here.admin, "abort", "", http.StatusCreated)
+	a.until("the abort is bound to v2", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && r.Status.Canary.AbortedTemplate == "" {
+			err = errors.New("it is not bound")
+		}
+		return err
+	})
+	a.release("v3")
+	a.post(here.admin, "abort", "", http.StatusCreated)
+	a.until("the release of v3 is aborted", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && len(r.Status.Decisions) != 2 {
+			err = fmt.Errorf("%d decisions", len(r.Status.Decisions))
+		}
+		if err == nil && r.Status.Canary.AbortedTemplate != r.Status.Canary.UpdateTemplate {
+			err = fmt.Errorf("it releases %s, and %s is aborted", r.Status.Canary.CanaryRevision, r.Status.Canary.AbortedRevision)
+		}
+		return err
+	})
+	a.until("it is over", a.isAborted)
+	a.until("all pods run v1", a.runs(versions{"v1": 6}))
+}
+
+// A Deployment that is deleted and made again in the middle of a step is protected while the
+// network is tidied up: its next template is held.
+func TestMadeAgainMidStep(t *testing.T) {
+	t.Parallel()
+	p := usual()
+	p.grace = 10
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.guard.atLeast(0)
+	a.guard.atMost("v3", 0)
+	old := &appsv1.Deployment{ObjectMeta: a.meta(name)}
+	if err := here.client.Delete(t.Context(), old, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	a.create(a.newDeployment())
+	a.until("the Rollout says so", a.says("Workload was made again"))
+	a.until("it is labelled", func(ctx context.Context) error {
+		d, err := a.deployment(ctx)
+		if err == nil && d.Labels[workloadType] == "" {
+			err = errors.New("it has no label")
+		}
+		return err
+	})
+	a.until("it has its pods", a.runs(versions{"v1": 6}))
+	a.guard.atMost("v3", 2)
+	a.release("v3")
+	d, err := a.deployment(t.Context())
+	if err != nil || !d.Spec.Paused {
+		t.Fatalf("the next template is not held: %v", err)
+	}
+	a.until("step 1 of v3 waits", a.waitsAt(1))
+	a.until("it has its share", a.runs(versions{"v1": 4, "v3": 2}))
 }
