@@ -102,7 +102,7 @@ func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.D
 
 // LostRollout is the message about a held workload whose Rollout was lost.
 func LostRollout(rollout string) string {
-	return "the workload stays held: its Rollout " + rollout + " does not exist, and nobody has deleted it in the last hour; " +
+	return "the workload stays held: its Rollout " + rollout + " does not exist, and no user has deleted it in the last hour; " +
 		"the data of weir-apiserver may be lost or restored from an old snapshot. Create the Rollout again, for instance from git, to continue its release from the first step. " +
 		"Or create it and delete it, to release the pending template to all pods"
 }
