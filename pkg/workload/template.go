@@ -72,13 +72,13 @@ func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 var hashes = newMemo[string]()
 
 // Digest returns the SHA-256 digest of a Deployment's template without the hash label, in
-// hexadecimal digits; empty for nil. Equal quantities in different spellings have the same digest. The digest identifies the template. The short hash of
+// hexadecimal digits; empty for nil. The digest identifies the template. The short hash of
 // native controllers does not: another template with the same hash is found in a second.
 func Digest(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
-	return digestOfPods(canonical(plain(t)))
+	return digestOfPods(plain(t))
 }
 
 // digestOfPods returns the digest of a whole template, labels included. Kinds with
@@ -100,7 +100,7 @@ func digestOfPods(t *corev1.PodTemplateSpec) string {
 // with: tell revisions apart with it, never find ReplicaSets by it.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	hash := func() string { return collidedHash(t, 0) }
-	key := digestOfPods(plain(t)) // the formula depends on the spelling of quantities
+	key := Digest(t)
 	if key == "" {
 		return hash()
 	}
