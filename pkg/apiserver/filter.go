@@ -48,7 +48,9 @@ func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Han
 				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
 				return
 			}
-			r.URL = strict(r.URL)
+			if decides(r) {
+				r.URL = strict(r.URL)
+			}
 		}
 		api.ServeHTTP(w, r)
 	})
@@ -75,6 +77,12 @@ func isVerb(r *http.Request) bool {
 	info, ok := genericapirequest.RequestInfoFrom(r.Context())
 	return ok && info.IsResourceRequest && info.APIGroup == rollouts.GroupName && r.Method == http.MethodPost &&
 		info.Resource == "rollouts" && info.Subresource != ""
+}
+
+// decides reports whether a request is one of a verb that decides, and no question such as plan.
+func decides(r *http.Request) bool {
+	info, ok := genericapirequest.RequestInfoFrom(r.Context())
+	return ok && slices.Contains(rollout.Verbs(), info.Subresource)
 }
 
 // fillBody accepts bodies of verbs as command lines send them:

@@ -200,7 +200,7 @@ func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
 	}
 	if len(held) > 0 {
 		return fmt.Errorf("these workloads are still held, though no Rollout names them:\n  %s\nif they are released by annotations only, finish that release "+
-			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
+			"(docs/annotation-only.md); if their Rollouts were lost (docs/data.md#lost-data), create these again and delete them. Then run this again; Weir still serves", strings.Join(held, "\n  "))
 	}
 	return nil
 }

@@ -43,8 +43,10 @@ func checkVerb(r *http.Request, body *bufio.Reader) error {
 	case kind == "":
 		return nil
 	}
-	if err := checkQuery(info.Subresource, r.URL.Query()); err != nil {
-		return err
+	if decides(r) {
+		if err := checkQuery(info.Subresource, r.URL.Query()); err != nil {
+			return err
+		}
 	}
 	sent, err := body.Peek(maxPeek)
 	if err != io.EOF {

@@ -24,6 +24,11 @@ func adopt(d *draft) {
 		takeOver(d)
 		return
 	}
+	if foundUnderWay(d.facts) {
+		d.progress().Paused = true
+		d.warn("ReleasePaused", "the workload was in the middle of a release that this Rollout does not know, as after lost data, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
+		return
+	}
 	left := remains{}
 	if !d.w.Held || d.w.AtStable {
 		left = interrupted(d.facts, disableTeardown)
@@ -85,6 +90,12 @@ func unready(f *facts) string {
 // who resumes it would release that with no step.
 func foundStopped(f *facts) bool {
 	return !f.w.Held && f.w.Paused && f.w.Rolling && (f.was().UpdateRevision == "" || f.aborted())
+}
+
+// foundUnderWay reports whether a new Rollout finds a workload in the middle of a release that
+// the store does not know. That release may have been paused or aborted.
+func foundUnderWay(f *facts) bool {
+	return f.w.Held && f.w.DrivenElsewhere && f.w.StableRevision != "" && !f.w.AtStable && f.was().UpdateRevision == "" && !f.was().Paused
 }
 
 // takeOver holds it. Its release starts paused, unless it is the one that was aborted:

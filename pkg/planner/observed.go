@@ -155,6 +155,9 @@ type Workload struct {
 	Native bool
 	// Extra reports whether something was made beside the workload.
 	Extra bool
+	// DrivenElsewhere reports whether a BatchRelease that the store does not know has driven the
+	// workload.
+	DrivenElsewhere bool
 	// ExtraUID identifies it; ExtraTampered reports whether a user has changed what it runs,
 	// how many pods it has, or whose it is.
 	ExtraUID      types.UID

@@ -62,7 +62,10 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		d.Overrode = []string{"analysis"}
 	}
 	if c.Brief {
-		d.UserAgent, d.Reason = "", ""
+		d.UserAgent = ""
+		if d.Reason = rollouts.Clean(d.Reason, maxBriefReason); !c.Override {
+			d.Reason = "" // an override must have one
+		}
 	}
 	fold(next, d)
 	if c.Replace {
@@ -75,6 +78,9 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 	next.Decisions = append(next.Decisions, d)
 	return nil
 }
+
+// maxBriefReason is how much of the reason of an override is recorded where room is scarce.
+const maxBriefReason = 256
 
 // room is what a share may take.
 type room struct{ decisions, bytes int }

@@ -77,7 +77,8 @@ func seeHold(view metav1.Object, isHeld bool, holder string) {
 	switch {
 	case !isHeld:
 		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationInProgress))
-	case !held(view), len(view.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark:
+	case !held(view), len(view.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark,
+		holder != "" && HolderOf(view) != "" && HolderOf(view) != holder:
 		writeHeld(view, holder)
 	}
 }
@@ -145,6 +146,8 @@ func differing(keys []string, is, should map[string]string) []string {
 func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w := r.Observe(s.Object, owned)
 	w.UID = s.Stored.GetUID()
+	_, driven := readOwner(s.Stored)
+	w.DrivenElsewhere = driven && s.Known.Batch == ""
 	w.HasManagedFields = w.HasManagedFields || hasKeys(s.Stored)
 	w.Asked = s.Stored.GetAnnotations()[rollouts.AnnotationAskedAgain]
 	w.TamperedKeys, w.ResumeHint = s.TamperedKeys, r.ResumeHint

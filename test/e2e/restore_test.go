@@ -6,9 +6,11 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/test/cluster"
@@ -75,8 +78,8 @@ func TestRestore(t *testing.T) {
 }
 
 // All that weir-apiserver has is lost in the middle of a release, and there is no snapshot. The
-// workload stays held: no pod gets the new template, and the stable pods serve. Whoever creates
-// the Rollout again continues with step 1; whoever deletes it then releases the template.
+// workload stays held: no pod gets the new template, and the stable pods serve. A Rollout that is
+// created again is paused; a resume continues with step 1, and its deletion releases the template.
 func TestDataLost(t *testing.T) {
 	apps := map[string]*app{}
 	for _, style := range some(styles, "partition") {
@@ -100,7 +103,7 @@ func TestDataLost(t *testing.T) {
 	}
 	released.until("the doctor finds it", here.diagnosed("held", "Deployment "+released.namespace+"/web is held, but its Rollout", "create the Rollout again"))
 	for _, a := range apps {
-		a.create(a.newRollout())
+		a.createAgain()
 		a.until("step 1 waits", a.waiting(1))
 		a.guard.atMost("v2", 12)
 		a.promoteAll()
@@ -108,12 +111,29 @@ func TestDataLost(t *testing.T) {
 		a.settled(versions{"v2": 6})
 	}
 	released.sees(released.marked)
-	released.create(released.newRollout())
+	released.createAgain()
 	released.until("step 1 waits", released.waitsAt(1))
 	released.guard.atMost("v2", 12)
 	here.admin.kubectl(released, "delete", "rollout", name).works()
 	released.until("it is given back", released.unmarked)
 	released.settled(versions{"v2": 6})
+}
+
+// createAgain creates a Rollout that was lost in the middle of its release, once the garbage
+// collector has deleted what the lost one owned, and resumes it.
+func (a *app) createAgain() {
+	a.t.Helper()
+	a.until("the canary Service is collected", a.gone(&corev1.Service{}, name+"-canary"))
+	a.until("the canary Ingress is collected", a.gone(&networkingv1.Ingress{}, name+"-canary"))
+	a.create(a.newRollout())
+	a.until("the release is paused", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && reason(r) != "Paused" {
+			err = fmt.Errorf("it is %s %s", r.Status.Phase, reason(r))
+		}
+		return err
+	})
+	a.post(here.admin, "resume", "", http.StatusCreated)
 }
 
 // podsOf counts the pods of a version.

@@ -44,6 +44,10 @@ const workers = 2
 // settling is how soon to look again after a write that the native controller acts on.
 const settling = time.Second
 
+// lookAgain is how soon to look again at a workload whose Rollout was lost: a deletion is
+// remembered a moment after the Rollout is gone.
+const lookAgain = time.Minute
+
 // SetupWithManager registers the watches: of held workloads, and of Rollouts and
 // BatchReleases that are deleted.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -94,17 +98,17 @@ func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.D
 	if rollout, err := r.Server.LostRollout(ctx, w); err != nil {
 		return 0, err
 	} else if rollout != "" {
-		r.warn(w, "RolloutLost", LostRollout(rollout))
-		return 0, nil
+		r.warn(w, "RolloutLost", lostMessage(rollout))
+		return lookAgain, nil
 	}
 	return r.giveBack(ctx, w)
 }
 
-// LostRollout is the message about a held workload whose Rollout was lost.
-func LostRollout(rollout string) string {
-	return "the workload stays held: its Rollout " + rollout + " does not exist, and no user has deleted it in the last hour; " +
-		"the data of weir-apiserver may be lost or restored from an old snapshot. Create the Rollout again, for instance from git, to continue its release from the first step. " +
-		"Or create it and delete it, to release the pending template to all pods"
+// lostMessage is about a held workload whose Rollout was lost.
+func lostMessage(rollout string) string {
+	return "the workload stays held: its Rollout " + rollout + " does not exist, and weir-apiserver does not remember that it was deleted; " +
+		"the data of weir-apiserver may be lost or restored from an old snapshot. Create the Rollout again, for instance from git, and resume it " +
+		"to continue the release from step 1. Or create it and delete it, to release the pending template to all pods"
 }
 
 // giveBack ends the hold: as a Rollout does that is deleted, an aborted version is

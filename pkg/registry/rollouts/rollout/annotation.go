@@ -40,7 +40,15 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), err.Error())})
 	}
 	p := stored.Status.Active()
-	if shortOf(p, revision) && !decidedBefore(stored, asked) {
+	short := shortOf(p, revision) && p.State != rollouts.StepCompleted
+	if short {
+		before, err := r.decidedBefore(ctx, stored, asked)
+		if err != nil {
+			return err
+		}
+		short = !before
+	}
+	if short {
 		why := fmt.Sprintf("%s is a short hash, which another template may have as well; write its digest: %s", revision, strings.Replace(text, " "+revision+" ", " "+p.UpdateTemplate+" ", 1))
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), why)})
 	}
@@ -70,10 +78,11 @@ func shortOf(p *rollouts.Progress, revision string) bool {
 }
 
 // decidedBefore reports whether an annotation was acted upon before, so that it breaks no sync.
-func decidedBefore(r *rollouts.Rollout, asked verb.Command) bool {
-	return slices.ContainsFunc(r.Status.Decisions, func(d rollouts.Decision) bool {
+func (r *REST) decidedBefore(ctx context.Context, stored *rollouts.Rollout, asked verb.Command) (bool, error) {
+	earlier, err := r.earlier.Of(ctx, stored)
+	return slices.ContainsFunc(slices.Concat(earlier, stored.Status.Decisions), func(d rollouts.Decision) bool {
 		return d.Verb == asked.Verb && d.Via == asked.Via && d.RequestID == asked.Options.RequestID
-	})
+	}), err
 }
 
 // decideOnce decides, and has the write of the annotation store that, unless it was decided
