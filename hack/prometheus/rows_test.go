@@ -192,6 +192,7 @@ var wanted = map[string]map[string][]float64{
 		"stable ok": each(30), "stable bad": each(0),
 		"new ok": since(5, 15), "new bad": {none, none, none, none, 2, 2, 3, 3, 3, 3},
 	},
+	"Single": {"stable ok": each(30), "stable bad": each(0)},
 	"Durations": {
 		"stable le=0.1": each(24), "stable le=0.5": each(27), "stable le=+Inf": each(30),
 		"new le=0.1": since(1, 3), "new le=0.5": since(3, 6), "new le=+Inf": since(5, 15),

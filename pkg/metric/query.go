@@ -69,14 +69,17 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r.Name, err)
 	}
-	if fresh == stable {
+	if fresh == stable && !rel.Single {
 		return "", fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
 	}
 	var parts []string
 	for _, s := range r.spellings(d.Labels) {
 		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
 		part := versionOf(increment(selector, d.Newborn, r.known, every), versionStable, s.of(r.by.label), stable)
-		parts = append(parts, versionOf(part, versionNew, s.of(r.by.label), fresh))
+		if !rel.Single {
+			part = versionOf(part, versionNew, s.of(r.by.label), fresh)
+		}
+		parts = append(parts, part)
 	}
 	return fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or ")), nil
 }
@@ -118,9 +121,16 @@ func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
 	}
 	matchers = append(matchers, r.where...)
 	if r.by.matched {
-		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), fresh+"|"+stable))
+		pattern := fresh + "|" + stable
+		if rel.Single {
+			pattern = stable
+		}
+		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), pattern))
 	} else {
 		matchers = append(matchers, fmt.Sprintf("ingress=~%q", literal(strings.Join(rel.Ingresses, "|"))))
+		if rel.Single {
+			matchers = append(matchers, fmt.Sprintf("%s=%q", s.of(r.by.label), stable))
+		}
 	}
 	for _, label := range s.plain {
 		matchers = append(matchers, exported+label+`=""`)

@@ -24,9 +24,13 @@ var (
 
 // UserCounts is the query of a check that names two counters: bad requests, and all.
 func UserCounts(bad, total string, args map[string]string, rel Release, d Dialect, every time.Duration) (string, error) {
+	versions := []string{versionNew, versionStable}
+	if rel.Single {
+		versions = []string{versionStable}
+	}
 	var parts []string
 	for _, counter := range []struct{ class, text string }{{classTotal, total}, {classBad, bad}} {
-		for _, version := range []string{versionNew, versionStable} {
+		for _, version := range versions {
 			text, err := fill(counter.text, version, args, rel, every)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", counter.class, err)

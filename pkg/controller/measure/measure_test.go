@@ -214,3 +214,26 @@ func TestAnotherAttempt(t *testing.T) {
 		}
 	})
 }
+
+// Before a release there is one version. Each router's row can be asked about it.
+func TestTryOneVersion(t *testing.T) {
+	version := metric.Version{Pods: "web-77c4-.*", Service: metric.Service{Name: "web", Ports: []string{"80", "http"}}}
+	for _, router := range []string{"", "Ingress/nginx", "TraefikService", "HTTPRoute", "VirtualService"} {
+		for _, check := range []rollouts.Check{rate, {Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 500}}, {AsGoodAs: "Stable"}} {
+			t.Run(router+" "+rollouts.CheckName(&check), func(t *testing.T) {
+				p := &prometheus{}
+				run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
+					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
+					m.Ask(web, measure.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+					<-time.After(time.Second)
+					synctest.Wait()
+					measured, err := m.Measured(t.Context(), r)
+					if err != nil || len(measured) != 1 || !measured[0].Answered || measured[0].Data.Fault.Why != "" || len(p.asked) == 0 {
+						t.Errorf("measured %+v, %v; asked %d times", measured, err, len(p.asked))
+					}
+				})
+			})
+		}
+	}
+}
