@@ -192,7 +192,11 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		if fault.Why != "" {
 			return false, fault
 		}
-		for _, b := range metric.Thin(row.Boundaries(answer)) {
+		boundaries := row.Boundaries(answer)
+		if check.Latency != nil {
+			boundaries = metric.Judged(boundaries, float64(check.Latency.BelowMilliseconds))
+		}
+		for _, b := range metric.Thin(boundaries) {
 			bounds = append(bounds, b.Milliseconds)
 			found = count(windows, b.Windows) || found
 		}

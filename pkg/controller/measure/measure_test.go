@@ -6,6 +6,8 @@ package measure_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,8 @@ import (
 type prometheus struct {
 	bad   float64
 	down  bool
+	// buckets are the boundaries of its histograms.
+	buckets []string
 	asked []measure.Range
 	// answer is what a Service answers, and outcome how a job goes; each says its windows or jobs.
 	answer  source.Answer
@@ -49,6 +53,17 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 			s.Values = append(s.Values, metric.Value{Number: n, Known: true})
 		}
 		return s
+	}
+	if strings.Contains(r.Text, "_bucket") {
+		var all []metric.Series
+		for i, le := range p.buckets {
+			for _, version := range []string{"new", "stable"} {
+				s := line(version, "", float64(i))
+				s.Labels["le"] = le
+				all = append(all, s)
+			}
+		}
+		return all, judge.Fault{}
 	}
 	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90)}, judge.Fault{}
 }
@@ -235,5 +250,35 @@ func TestTryOneVersion(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// The histogram of Linkerd has more boundaries than asGoodAs compares. latency is judged by the
+// boundary of the check.
+func TestLatencyBoundary(t *testing.T) {
+	buckets := strings.Fields("1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000 +Inf")
+	for below, want := range map[int32]float64{1: 1, 450: 500, 500: 500, 1000: 1000, 1001: 2000, 50000: 50000, 60000: 50000} {
+		check := rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: below}}
+		run(t, &prometheus{buckets: buckets}, func(m *measure.Measures, _ chan event.GenericEvent) {
+			began := time.Now().Truncate(5 * time.Second)
+			of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
+			m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			<-time.After(12 * time.Second)
+			synctest.Wait()
+			measured, err := m.Measured(t.Context(), rollout(check))
+			if err != nil || len(measured) != 1 || len(measured[0].Data.Bounds) == 0 {
+				t.Fatalf("measured %+v, %v", measured, err)
+			}
+			bounds := measured[0].Data.Bounds
+			judged := bounds[len(bounds)-1]
+			for _, b := range slices.Backward(bounds) {
+				if b >= float64(below) {
+					judged = b
+				}
+			}
+			if judged != want {
+				t.Errorf("below %d ms: judged at %v ms of %v, want %v", below, judged, bounds, want)
+			}
+		})
 	}
 }
