@@ -75,7 +75,8 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 	var parts []string
 	for _, s := range r.spellings(d.Labels) {
 		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
-		part := versionOf(increment(selector, d.Newborn, r.known, every), versionStable, s.of(r.by.label), stable)
+		increments := withoutResets(increment(selector, d.Newborn, r.known, every), target(r.by.pod), every, selector)
+		part := versionOf(increments, versionStable, s.of(r.by.label), stable)
 		if !rel.Single {
 			part = versionOf(part, versionNew, s.of(r.by.label), fresh)
 		}
@@ -138,8 +139,7 @@ func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
 	return matchers
 }
 
-// increment counts what was added to the series of a selector within one window. A counter
-// that restarts adds nothing in that window.
+// increment counts what was added to the series of a selector within one window.
 func increment(selector string, newborn Newborn, known string, every time.Duration) string {
 	offset := " offset " + duration(every)
 	base := selector + offset
@@ -151,6 +151,29 @@ func increment(selector string, newborn Newborn, known string, every time.Durati
 		base += " or " + selector + " * 0 and on (job, instance) " + known + offset + " == 1"
 	}
 	return fmt.Sprintf("clamp_min(%s - (%s), 0)", selector, base)
+}
+
+// target has the labels of a scraped target; one that forwards the metrics of pods has their
+// label, too.
+func target(pod string) string {
+	if pod == "" {
+		return "job, instance"
+	}
+	return "job, instance, " + pod
+}
+
+// withoutResets leaves out all increments of the targets in which a counter of the selectors
+// restarted within the window. A restarted container loses its count of good requests, while the
+// failures that come after the restart begin a series of their own: alone they would be all
+// requests of the window. A counter restarted if it fell between two scrapes, if it fell below its
+// value at the start of the window, or if it is gone.
+func withoutResets(increments, target string, every time.Duration, selectors ...string) string {
+	window := duration(every)
+	var resets []string
+	for _, m := range selectors {
+		resets = append(resets, fmt.Sprintf("resets(%[1]s[%[2]s]) > 0 or min_over_time(%[1]s[%[2]s]) < %[1]s offset %[2]s or %[1]s offset %[2]s unless %[1]s", m, window))
+	}
+	return fmt.Sprintf("(%s unless on (%s) (%s))", increments, target, strings.Join(resets, " or "))
 }
 
 func duration(d time.Duration) string {

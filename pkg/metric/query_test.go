@@ -103,7 +103,7 @@ func TestUserQueries(t *testing.T) {
 func TestNewborn(t *testing.T) {
 	var text strings.Builder
 	for _, newborn := range []Newborn{Known, Zero, Skip} {
-		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, increment("m", newborn, up, 30*time.Second))
+		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, withoutResets(increment("m", newborn, up, 30*time.Second), target("pod"), 30*time.Second, "m"))
 	}
 	golden.File(t, "increments.promql", text.String())
 	if got := increment("m", "", up, 500*time.Millisecond); !strings.Contains(got, "up offset 500ms == 1") {

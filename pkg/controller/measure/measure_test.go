@@ -29,11 +29,11 @@ import (
 // prometheus is a source: in each window the new version has 10 requests of which bad
 // fail, and stable 90. It answers while it is not down.
 type prometheus struct {
-	bad   float64
-	down  bool
+	bad  float64
+	down bool
 	// buckets are the boundaries of its histograms.
 	buckets []string
-	asked []measure.Range
+	asked   []measure.Range
 	// answer is what a Service answers, and outcome how a job goes; each says its windows or jobs.
 	answer  source.Answer
 	outcome measure.Outcome
