@@ -82,7 +82,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			out = append(out, a.answered(r, c, every))
 			continue
 		}
-		m := planner.Measured{Planned: c, Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
 				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
@@ -95,7 +95,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 
 // lastDay has what the version in service did in the last 24 hours.
 func (a api) lastDay(c rollouts.Check) planner.Measured {
-	m := planner.Measured{Planned: c, Check: c, Source: "default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
+	m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
 	if m.Answered {
 		m.Data.Fault = a.measures.fault()
 	}

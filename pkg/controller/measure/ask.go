@@ -75,10 +75,11 @@ func sourceName(c rollouts.Check) string {
 
 // source is the one that a check asks.
 func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
-	s.measured.Source = sourceName(check)
-	from, err := m.Sources.Source(ctx, s.measured.Source, subject.Release.Namespace)
+	name := sourceName(check)
+	s.measured.Source = "source " + name
+	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
 	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
-		err = errors.New("source " + s.measured.Source + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
+		err = errors.New("source " + name + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
 	}
 	return from, err
 }
