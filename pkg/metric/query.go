@@ -57,7 +57,27 @@ func (r Row) Requests(rel Release, d Dialect, every time.Duration) (string, erro
 
 // Durations asks for the requests of both versions by bucket of a histogram.
 func (r Row) Durations(rel Release, d Dialect, every time.Duration) (string, error) {
-	return r.query(r.durations+"_bucket", []string{labelBucket}, rel, d, every)
+	return r.query(r.durations+bucketSuffix, []string{labelBucket}, rel, d, every)
+}
+
+const bucketSuffix = "_bucket"
+
+// RequestSeries is the selector of the requests of a release, for messages.
+func (r Row) RequestSeries(rel Release) string { return r.series(r.requests, rel) }
+
+// DurationSeries is the selector of the histogram of a release, for messages.
+func (r Row) DurationSeries(rel Release) string { return r.series(r.durations+bucketSuffix, rel) }
+
+func (r Row) series(name string, rel Release) string {
+	fresh, stable, err := r.by.versions(rel)
+	if err != nil {
+		return name
+	}
+	return r.selector(name, rel, spelled{}, fresh, stable)
+}
+
+func (r Row) selector(name string, rel Release, s spelled, fresh, stable string) string {
+	return name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
 }
 
 // query has equal texts for equal questions, which a source asks once.
@@ -74,7 +94,7 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 	}
 	var parts []string
 	for _, s := range r.spellings(d.Labels) {
-		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
+		selector := r.selector(name, rel, s, fresh, stable)
 		increments := withoutResets(increment(selector, d.Newborn, r.known, every), target(r.by.pod), every, selector)
 		part := versionOf(increments, versionStable, s.of(r.by.label), stable)
 		if !rel.Single {

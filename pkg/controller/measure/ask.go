@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,7 +134,8 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 		_, fault := s.askRow(ctx, from, subject, check, *s.row, r)
 		return fault
 	}
-	before, answered := s.measured.Data, false
+	before, answered, histogram := s.measured.Data, false, false
+	var looked []string // the series that were looked for, the last ones first
 	var last judge.Fault
 	for _, row := range metric.For(subject.Routers...) {
 		was := s.measured.Data
@@ -143,7 +146,8 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 			s.row = &row
 			return judge.Fault{}
 		case fault.Why == "":
-			answered = true
+			answered, histogram = true, histogram || len(s.measured.Data.Bounds) > 0
+			looked = append([]string{s.measured.Query}, looked...)
 		default:
 			s.measured.Data = was
 			if last.Why == "" || !fault.Invalid {
@@ -151,10 +155,17 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 			}
 		}
 	}
-	if answered {
-		return judge.Fault{}
+	if !answered {
+		return last
 	}
-	return last
+	for i := range looked[1:] { // the labels of one are enough
+		looked[i+1], _, _ = strings.Cut(looked[i+1], "{")
+	}
+	s.measured.Query = strings.Join(slices.Compact(looked), ", ")
+	if check.Latency != nil && !histogram {
+		s.measured.Data.Nothing = "no histogram of response times: nothing matches " + s.measured.Query
+	}
+	return judge.Fault{}
 }
 
 // pastHour is how much of stable's past tells how its failures come in clumps.
@@ -178,6 +189,10 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 // askRow asks as a row of the table does, and reports whether there were any requests.
 func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
 	windows := grid(r)
+	s.measured.Query = row.RequestSeries(subject.Release)
+	if check.Latency != nil {
+		s.measured.Query = row.DurationSeries(subject.Release)
+	}
 	var bounds []float64
 	if check.SuccessRate != nil || check.AsGoodAs != "" {
 		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Every) })
@@ -203,11 +218,17 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		}
 	}
 	s.add(windows, bounds)
+	s.measured.Data.Nothing = ""
 	return found, judge.Fault{}
 }
 
 func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
 	args := map[string]string{}
+	text := cmp.Or(q.PromQL, q.Total)
+	s.measured.Query = text
+	if filled, err := metric.UserNumber(text, args, subject.Release, r.Every); err == nil {
+		s.measured.Query = filled
+	}
 	if q.PromQL == "" {
 		answer, fault := s.answer(ctx, from, r, func() (string, error) {
 			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Every)
@@ -230,9 +251,16 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 	windows := grid(r)
 	for i := range windows {
 		windows[i].Known = true
-		if len(answer) == 1 && i < len(answer[0].Values) && answer[0].Values[i].Known {
-			at := windows[i].Start.Add(r.Every)
-			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: at, Value: answer[0].Values[i].Number})
+		s.measured.Data.Nothing = "the query returns no series"
+		if len(answer) == 0 || i >= len(answer[0].Values) {
+			continue
+		}
+		switch value := answer[0].Values[i]; {
+		case value.Known:
+			s.measured.Data.Nothing = ""
+			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: windows[i].Start.Add(r.Every), Value: value.Number})
+		case math.IsNaN(value.Number):
+			s.measured.Data.Nothing = "the query returns NaN or Inf"
 		}
 	}
 	s.add(windows, nil)
@@ -245,7 +273,7 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 	if r.Text, err = text(); err != nil {
 		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
 	}
-	s.measured.Query, s.asked = r.Text, true
+	s.asked = true
 	return from.Ask(ctx, r)
 }
 

@@ -6,6 +6,7 @@ package measure_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ import (
 type prometheus struct {
 	bad  float64
 	down bool
+	// series are those of its answers, if they are set.
+	series func(r measure.Range) []metric.Series
 	// buckets are the boundaries of its histograms.
 	buckets []string
 	asked   []measure.Range
@@ -46,6 +49,9 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 	p.asked = append(p.asked, r)
 	if p.down {
 		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
+	}
+	if p.series != nil {
+		return p.series(r), judge.Fault{}
 	}
 	line := func(version, status string, n float64) metric.Series {
 		s := metric.Series{Labels: map[string]string{"weir_version": version, "status": status}}
@@ -73,7 +79,7 @@ func (p *prometheus) Source(_ context.Context, name, namespace string) (*measure
 	if name != "default" {
 		return nil, errors.New("metricsource " + name + " does not exist")
 	}
-	return &measure.Source{Ask: p.ask, Lag: time.Second}, nil
+	return &measure.Source{Ask: p.ask, Lag: time.Second, RawQueries: true}, nil
 }
 
 // Use implements measure.Sources.
@@ -279,6 +285,55 @@ func TestLatencyBoundary(t *testing.T) {
 			if judged != want {
 				t.Errorf("below %d ms: judged at %v ms of %v, want %v", below, judged, bounds, want)
 			}
+		})
+	}
+}
+
+// An answer without data says why, since each cause needs another correction. Messages name the
+// series that were looked for, and not the whole query.
+func TestNothing(t *testing.T) {
+	const (
+		rows    = `http_requests_total{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_count, response_total, istio_requests_total, nginx_ingress_controller_requests`
+		buckets = `http_request_duration_seconds_bucket{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_bucket, ` +
+			`response_latency_ms_bucket, istio_request_duration_milliseconds_bucket, nginx_ingress_controller_request_duration_seconds_bucket`
+	)
+	value := func(v metric.Value) func(measure.Range) []metric.Series {
+		return func(r measure.Range) []metric.Series {
+			return []metric.Series{{Values: slices.Repeat([]metric.Value{v}, r.Windows)}}
+		}
+	}
+	none := func(measure.Range) []metric.Series { return nil }
+	number := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
+	for _, test := range []struct {
+		name        string
+		check       rollouts.Check
+		series      func(measure.Range) []metric.Series
+		want, query string
+	}{
+		{"no series", number, none, "the query returns no series", "max(heap)"},
+		{"no series in the window", number, value(metric.Value{}), "the query returns no series", "max(heap)"},
+		{"no number", number, value(metric.Value{Number: math.NaN()}), "the query returns NaN or Inf", "max(heap)"},
+		{"a number", number, value(metric.Value{Number: 2, Known: true}), "", "max(heap)"},
+		{"no histogram", rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 500}}, none, "no histogram of response times: nothing matches " + buckets, buckets},
+		{"no requests", rate, none, "", rows},
+		{"requests", rate, nil, "", `nginx_ingress_controller_requests{namespace="shop",ingress=~"web"}`},
+		{"counters", rollouts.Check{Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}, none, "", `m{pod=~"web-5d8f-.*"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, &prometheus{series: test.series}, func(m *measure.Measures, _ chan event.GenericEvent) {
+				began, of := time.Now().Truncate(5*time.Second), subject
+				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
+				m.Ask(web, of, []planner.Question{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
+				<-time.After(12 * time.Second)
+				synctest.Wait()
+				measured, err := m.Measured(t.Context(), rollout(test.check))
+				if err != nil || len(measured) != 1 || measured[0].Data.Fault.Why != "" {
+					t.Fatalf("measured %+v, %v", measured, err)
+				}
+				if got := measured[0]; got.Data.Nothing != test.want || got.Query != test.query {
+					t.Errorf("got  %q, query %s\nwant %q, query %s", got.Data.Nothing, got.Query, test.want, test.query)
+				}
+			})
 		})
 	}
 }
