@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -229,7 +230,8 @@ func abortByCheck(d *draft) {
 // EventAnalysisFailed is announced of a check that has failed.
 const EventAnalysisFailed = "AnalysisFailed"
 
-// keepAnalysis keeps what the checks have found: where a result changes, or the stage does.
+// keepAnalysis keeps what the checks have found: where a result changes, the stage does, or the
+// status is written anyway.
 func keepAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
@@ -242,10 +244,28 @@ func keepAnalysis(d *draft) {
 		return
 	}
 	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
-	for _, c := range checks(d.facts) {
-		keepCheck(d, &c)
-		d.wakeIn(c.verdict.Wake)
-		ask(d, &c)
+	all := checks(d.facts)
+	for i := range all {
+		keepCheck(d, &all[i])
+		d.wakeIn(all[i].verdict.Wake)
+		ask(d, &all[i])
+	}
+	refreshTexts(d, all)
+}
+
+// refreshTexts stores what the checks say now if the status is written anyway. The message of a
+// step that is measured has the same texts, and evidence changes once in a window, so that texts
+// cause no writes beyond those of the message: about one in each window.
+func refreshTexts(d *draft, all []checked) {
+	if equality.Semantic.DeepEqual(d.Rollout.Status, d.status) {
+		return
+	}
+	for i := range all {
+		stored := storedCheck(d.status.Analysis, all[i].name)
+		if stored != nil && stored.Result == rollouts.CheckResult(all[i].verdict.Is) {
+			fresh := statusOf(&all[i], stored, false, metav1.Time{})
+			stored.Why, stored.New, stored.Old = fresh.Why, fresh.New, fresh.Old
+		}
 	}
 }
 
