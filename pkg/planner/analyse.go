@@ -40,38 +40,6 @@ func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
-// ChecksClosed says why an approval has to wait for the checks of the step, by what is
-// stored: one that failed waits for a person who overrides it, and so does one that is
-// still measured, unless every step is promoted. It is empty where nothing has to be waited for.
-func ChecksClosed(r *rollouts.Rollout, full bool) string {
-	a, p := r.Status.Analysis, r.Status.Active()
-	_, plan := r.Spec.Strategy.Active()
-	if plan != nil && plan.Analysis != nil && p != nil && p.State == rollouts.StepTrafficRouting {
-		return openChecks(TrafficHeld(r), plan.Analysis, !full)
-	}
-	if plan == nil || plan.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) {
-		return ""
-	}
-	return openChecks(a.Checks, plan.Analysis, p.State == rollouts.StepMetricsAnalysis && !full)
-}
-
-// openChecks says which checks keep a step, where running ones do or not.
-func openChecks(checks []rollouts.CheckStatus, plan *rollouts.Analysis, measuring bool) string {
-	var open []string
-	for _, c := range checks {
-		failed := c.Result == rollouts.CheckFailed && onFailOf(plan, c.Name) != rollouts.OnFailReport
-		if failed || measuring && c.Result == rollouts.CheckRunning {
-			open = append(open, c.Name+": "+c.Why)
-		}
-	}
-	return strings.Join(open, "; ")
-}
-
-// judges reports whether checks decide about a step.
-func judges(a *rollouts.AnalysisStatus, step int32) bool {
-	return a != nil && !a.Overridden && a.Step == step
-}
-
 func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }

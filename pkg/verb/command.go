@@ -21,7 +21,7 @@ import (
 type Command struct {
 	Verb    rollouts.Verb
 	Options rollouts.DecisionOptions
-	// Full is promote's own option, and Step is jump's. Override is promote's and retry's.
+	// Full is promote's own option, and Step is jump's. Promote, retry and jump have Override.
 	Full      bool
 	Override  bool
 	Step      int32
@@ -93,6 +93,9 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 func (row verb) apply(r *rollouts.Rollout, c Command) error {
 	next, now := r.Status.DeepCopy(), c.Now.Time
 	c.Now = c.Now.Rfc3339Copy()
+	if err := mustOverride(r, c); err != nil {
+		return err
+	}
 	if err := row.decide(r, next, c); err != nil {
 		return err
 	}

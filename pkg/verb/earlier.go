@@ -24,10 +24,11 @@ const (
 func Outgrown(s *rollouts.RolloutStatus) bool { return len(s.Decisions) > maxRecent }
 
 // NeedsEarlier reports whether a command needs the earlier decisions: to know a repeated
-// request, or whether there is room, where some could not be moved or take much.
+// request, or whether there is room, where some could not be moved or take much. A retry needs
+// them to know whether checks have aborted the release.
 func (c Command) NeedsEarlier(s *rollouts.RolloutStatus) bool {
 	share := shareOf(s.Decisions, rollouts.Decision{Verb: c.Verb})
-	return c.Options.RequestID != "" || Outgrown(s) || share.bytes > maxBytes-maxEarlierBytes
+	return c.Options.RequestID != "" || c.Verb == rollouts.VerbRetry || Outgrown(s) || share.bytes > maxBytes-maxEarlierBytes
 }
 
 // Movable is how many decisions of a status may be moved: the oldest of those whose outcome

@@ -1268,6 +1268,13 @@ func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback)
 							Format:      "int32",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the jump pass checks that are open or have failed. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"step"},
 			},
@@ -5913,6 +5920,13 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the jump pass checks that are open or have failed. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},

@@ -984,6 +984,7 @@ func autoConvert_v1alpha1_JumpOptions_To_rollouts_JumpOptions(in *JumpOptions, o
 		return err
 	}
 	out.Step = in.Step
+	out.Override = in.Override
 	return nil
 }
 
@@ -998,6 +999,7 @@ func autoConvert_rollouts_JumpOptions_To_v1alpha1_JumpOptions(in *rollouts.JumpO
 		return err
 	}
 	out.Step = in.Step
+	out.Override = in.Override
 	return nil
 }
 

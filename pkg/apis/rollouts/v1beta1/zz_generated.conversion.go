@@ -1539,6 +1539,7 @@ func autoConvert_v1beta1_JumpOptions_To_rollouts_JumpOptions(in *JumpOptions, ou
 		return err
 	}
 	out.Step = in.Step
+	out.Override = in.Override
 	return nil
 }
 
@@ -1553,6 +1554,7 @@ func autoConvert_rollouts_JumpOptions_To_v1beta1_JumpOptions(in *rollouts.JumpOp
 		return err
 	}
 	out.Step = in.Step
+	out.Override = in.Override
 	return nil
 }
 

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// measured is a Rollout at step 1 of 3 whose check has come to a result.
+func measured(t *testing.T, ns string, result v1beta1.CheckResult) {
+	t.Helper()
+	standing{status: checked(v1beta1.StepPaused, result), spec: withChecks}.at(t, ns)
+}
+
+func annotate(t *testing.T, as, ns, text string) answer {
+	t.Helper()
+	return patch(t, as, one(v1beta1Path, ns, "web"), fmt.Sprintf(`{"metadata":{"annotations":{"rollouts.kruise.io/decide":%q}}}`, text))
+}
+
+// Every way past a check that is open or has failed needs an override: a user without that
+// permission gets past it in no way, and each refusal names the verb that can override.
+func TestNoWayPastChecks(t *testing.T) {
+	t.Parallel()
+	status := func(body string) func(*testing.T, string) answer {
+		return func(t *testing.T, ns string) answer {
+			return patch(t, rita, one(v1beta1Path, ns, "web")+"/status", body)
+		}
+	}
+	use := func(name, body string) func(*testing.T, string) answer {
+		return func(t *testing.T, ns string) answer { return verb(t, rita, v1beta1Path, ns, name, body) }
+	}
+	decide := func(text string) func(*testing.T, string) answer {
+		return func(t *testing.T, ns string) answer { return annotate(t, rita, ns, text) }
+	}
+	ways := map[string]struct {
+		use  func(*testing.T, string) answer
+		code int
+		says string
+	}{
+		"promote":                      {use("promote", `{}`), http.StatusConflict, "promote with override: true"},
+		"promote in full":              {use("promote", `{"full":true}`), http.StatusConflict, "promote with override: true"},
+		"promote, overriding":          {use("promote", `{"override":true,"reason":"r"}`), http.StatusForbidden, "rollouts/override"},
+		"jump to the last step":        {use("jump", `{"step":3}`), http.StatusConflict, "jump with override: true"},
+		"jump to the next step":        {use("jump", `{"step":2}`), http.StatusConflict, "step 1: successRate"},
+		"jump, overriding":             {use("jump", `{"step":3,"override":true,"reason":"r"}`), http.StatusForbidden, "rollouts/override"},
+		"jump, overriding, no reason":  {use("jump", `{"step":3,"override":true}`), http.StatusUnprocessableEntity, "reason"},
+		"status, StepReady":            {status(approval), http.StatusConflict, "use the verb promote with override: true"},
+		"status, nextStepIndex":        {status(next(3)), http.StatusConflict, "use the verb jump with override: true"},
+		"pause 0":                      {func(t *testing.T, ns string) answer { return pauseOf(t, rita, v1beta1Path, ns, 1, 0) }, http.StatusConflict, "use the verb promote with override: true"},
+		"the annotation, promote":      {decide("promote v2 1 @1"), http.StatusOK, "use the verb promote with override: true"},
+		"the annotation, promote full": {decide("promote v2 full @1"), http.StatusOK, "use the verb promote with override: true"},
+		"the annotation, jump":         {decide("jump v2 3 @1"), http.StatusOK, "use the verb jump with override: true"},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			measured(t, ns, v1beta1.CheckFailed)
+			a := way.use(t, ns).must(t, way.code)
+			if said := strings.Join(a.warnings, " ") + a.status().Message; !strings.Contains(said, way.says) {
+				t.Errorf("the user is told %q, want %q", said, way.says)
+			}
+			r := get(t, ns, "web")
+			if r.Status.CurrentStepIndex != 1 || r.Status.CurrentStepState != v1beta1.StepPaused || r.Status.Canary.FullyPromoted || len(r.Status.Decisions) > 0 {
+				t.Errorf("it is at step %d in state %s, with the decisions %+v", r.Status.CurrentStepIndex, r.Status.CurrentStepState, r.Status.Decisions)
+			}
+		})
+	}
+}
+
+// Where no check of the step is open, nothing changes; a jump over steps that are not measured
+// yet goes past their checks, and a jump back goes past none.
+func TestWaysAlongChecks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		as, verb, body string
+		result         v1beta1.CheckResult
+		code           int
+	}{
+		"promote":                     {rita, "promote", `{}`, v1beta1.CheckPassed, http.StatusCreated},
+		"promote an undecided check":  {rita, "promote", `{}`, v1beta1.CheckInconclusive, http.StatusCreated},
+		"promote while it is judged":  {rita, "promote", `{}`, v1beta1.CheckRunning, http.StatusConflict},
+		"promote in full meanwhile":   {rita, "promote", `{"full":true}`, v1beta1.CheckRunning, http.StatusCreated},
+		"jump to the next step":       {rita, "jump", `{"step":2}`, v1beta1.CheckPassed, http.StatusCreated},
+		"jump over a step":            {rita, "jump", `{"step":3}`, v1beta1.CheckPassed, http.StatusConflict},
+		"jump over it, overriding":    {alice, "jump", `{"step":3,"override":true,"reason":"r"}`, v1beta1.CheckPassed, http.StatusCreated},
+		"run the failed step again":   {rita, "jump", `{"step":1}`, v1beta1.CheckFailed, http.StatusCreated},
+		"jump from a failed one":      {alice, "jump", `{"step":2,"override":true,"reason":"r"}`, v1beta1.CheckFailed, http.StatusCreated},
+		"pause at a failed check":     {rita, "pause", `{}`, v1beta1.CheckFailed, http.StatusCreated},
+		"abort at a failed check":     {rita, "abort", `{}`, v1beta1.CheckFailed, http.StatusCreated},
+		"roll back at a failed check": {rita, "rollback", `{}`, v1beta1.CheckFailed, http.StatusCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			measured(t, ns, tc.result)
+			verb(t, tc.as, v1beta1Path, ns, tc.verb, tc.body).must(t, tc.code)
+			ds := get(t, ns, "web").Status.Decisions
+			if overrides := strings.Contains(tc.body, "override"); overrides && (len(ds) != 1 || len(ds[0].Overrode) != 1 || ds[0].Reason != "r") {
+				t.Errorf("the decisions are %+v, want the override and its reason on record", ds)
+			}
+		})
+	}
+	t.Run("in full, it waits on", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		measured(t, ns, v1beta1.CheckRunning)
+		r := verb(t, rita, v1beta1Path, ns, "promote", `{"full":true}`).must(t, http.StatusCreated).rollout(t)
+		if r.Status.CurrentStepState != v1beta1.StepPaused || !r.Status.Canary.FullyPromoted {
+			t.Errorf("the step is in state %s, want it to wait for its check", r.Status.CurrentStepState)
+		}
+	})
+}
+
+// A release that its checks have aborted is retried with an override, whoever has aborted it
+// once more since. One that a person has aborted needs none.
+func TestRetryAfterChecks(t *testing.T) {
+	t.Parallel()
+	aborted := func(t *testing.T, ns string) {
+		t.Helper()
+		measured(t, ns, v1beta1.CheckFailed)
+		r := get(t, ns, "web")
+		r.Status.Conditions[0].Reason = "Aborting"
+		r.Status.Canary.LastUpdateTime = &metav1.Time{Time: r.Status.Canary.LastUpdateTime.Add(1e9)}
+		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+		r = get(t, ns, "web")
+		r.Status.Conditions[0].Reason = "Aborted"
+		r.Status.Canary.AbortedRevision = "v2"
+		r.Status.Decisions[0].Outcome = "applied"
+		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+	}
+	t.Run("by its checks", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		aborted(t, ns)
+		for range 2 {
+			a := verb(t, rita, v1beta1Path, ns, "retry", `{}`).must(t, http.StatusConflict)
+			if m := a.status().Message; !strings.Contains(m, "retry with override: true") {
+				t.Errorf("the user is told %q", m)
+			}
+			a = annotate(t, rita, ns, "retry v2 @1").must(t, http.StatusOK)
+			if m := strings.Join(a.warnings, " "); !strings.Contains(m, "use the verb retry with override: true") {
+				t.Errorf("the user is told %q", m)
+			}
+			verb(t, rita, v1beta1Path, ns, "abort", `{}`).must(t, http.StatusCreated)
+		}
+		verb(t, rita, v1beta1Path, ns, "retry", `{"override":true,"reason":"r"}`).must(t, http.StatusForbidden)
+		r := verb(t, alice, v1beta1Path, ns, "retry", `{"override":true,"reason":"r"}`).must(t, http.StatusCreated).rollout(t)
+		if d := r.Status.Decisions[len(r.Status.Decisions)-1]; len(d.Overrode) != 1 {
+			t.Errorf("the decision is %+v", d)
+		}
+	})
+	t.Run("by a person", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		measured(t, ns, v1beta1.CheckFailed)
+		verb(t, rita, v1beta1Path, ns, "abort", `{}`).must(t, http.StatusCreated)
+		r := get(t, ns, "web")
+		r.Status.Conditions[0].Reason = "Aborted"
+		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+		verb(t, rita, v1beta1Path, ns, "retry", `{}`).must(t, http.StatusCreated)
+	})
+}
