@@ -7,7 +7,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -21,13 +24,14 @@ type openCheck struct {
 	name, why string
 	at        rollouts.CheckPoint
 	failed    bool
+	// undecided is an inconclusive check. Any decision of a person is enough for it.
+	undecided bool
 }
 
 const notMeasured = "not measured yet"
 
 // openIn returns the checks that are open or have failed in a step of the release. There are
-// none in a step that is over or approved, and none while the checks are overridden. An
-// inconclusive check waits for a person, and any decision of a person is enough for it.
+// none in a step that is over or approved, and none while the checks are overridden.
 func openIn(r *rollouts.Rollout, step int32) []openCheck {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
@@ -84,14 +88,29 @@ func measuredOpen(a *rollouts.AnalysisStatus, plan *rollouts.Analysis) []openChe
 			open = append(open, c)
 		}
 	}
-	for _, c := range a.Checks {
-		failed := c.Result == rollouts.CheckFailed
-		if (failed || c.Result == rollouts.CheckRunning) && onFailOf(plan, c.Name) != rollouts.OnFailReport {
-			open = append(open, openCheck{name: c.Name, why: c.Why, at: rollouts.AtStep, failed: failed})
+	for i := range a.Checks {
+		c := &a.Checks[i]
+		passes := settled(c) || c.Result == rollouts.CheckInconclusive && passesUndecided(plan, c.Name)
+		if !passes && onFailOf(plan, c.Name) != rollouts.OnFailReport {
+			open = append(open, stillOpen(openCheck{name: c.Name, at: rollouts.AtStep}, c))
 		}
 	}
 	return open
 }
+
+// settled reports whether a result lets the release go on.
+func settled(c *rollouts.CheckStatus) bool {
+	return c.Result == rollouts.CheckPassed || c.Result == rollouts.CheckSkipped
+}
+
+// stillOpen adds to a check what is stored of it.
+func stillOpen(c openCheck, stored *rollouts.CheckStatus) openCheck {
+	c.why, c.failed, c.undecided = stored.Why, stored.Result == rollouts.CheckFailed, stored.Result == rollouts.CheckInconclusive
+	return c
+}
+
+// undecided reports whether a decision of a person is enough for a check.
+func undecided(c openCheck) bool { return c.undecided }
 
 // trafficOpen returns the checks that are open before the traffic of the step under way.
 func trafficOpen(r *rollouts.Rollout, plan *rollouts.Analysis) []openCheck {
@@ -102,13 +121,12 @@ func trafficOpen(r *rollouts.Rollout, plan *rollouts.Analysis) []openCheck {
 	var open []openCheck
 	for _, c := range unmeasured(plan, rollouts.AtBeforeTraffic, p.CurrentStepIndex) {
 		stored := storedCheck(a, c.name)
-		if stored != nil && !earlier(a.TrafficSince.Time, stored) {
-			c.why, c.failed = stored.Why, stored.Result == rollouts.CheckFailed
-			if !c.failed && stored.Result != rollouts.CheckRunning {
-				continue
-			}
+		switch {
+		case stored == nil, earlier(a.TrafficSince.Time, stored):
+			open = append(open, c)
+		case !settled(stored) && (stored.Result != rollouts.CheckInconclusive || !passesUndecided(plan, c.name)):
+			open = append(open, stillOpen(c, stored))
 		}
-		open = append(open, c)
 	}
 	return open
 }
@@ -125,9 +143,9 @@ func ChecksClosed(r *rollouts.Rollout, full bool) string {
 	return sayOpen(slices.DeleteFunc(open, func(c openCheck) bool {
 		switch p.State {
 		case rollouts.StepTrafficRouting:
-			return c.at != rollouts.AtBeforeTraffic || full && !c.failed
+			return c.undecided || c.at != rollouts.AtBeforeTraffic || full && !c.failed
 		case rollouts.StepMetricsAnalysis, rollouts.StepPaused:
-			return full && !c.failed
+			return c.undecided || full && !c.failed
 		default:
 			return true // no approval is waited for yet
 		}
@@ -164,7 +182,7 @@ func ChecksBefore(r *rollouts.Rollout, target int32) string {
 	}
 	var steps []string
 	for step := max(p.CurrentStepIndex, 1); step < target; step++ {
-		if open := openIn(r, step); len(open) > 0 {
+		if open := slices.DeleteFunc(openIn(r, step), undecided); len(open) > 0 {
 			steps = append(steps, fmt.Sprintf("step %d: %s", step, sayOpen(open)))
 		}
 	}
@@ -185,4 +203,85 @@ func sayOpen(open []openCheck) string {
 		measured = append(measured, strings.Join(not, ", ")+" "+notMeasured)
 	}
 	return strings.Join(measured, "; ")
+}
+
+// ChecksDropped says which checks that are open or have failed an edited strategy would drop: in
+// the step under way, or ahead of it. It drops them with their step, too, where the step is gone or
+// lets more pods or requests reach the new version before its checks have passed. It is empty if
+// the edit drops none, or no step is under way. The number of steps cannot change meanwhile.
+func ChecksDropped(r *rollouts.Rollout, edited *rollouts.Strategy) string {
+	_, plan := r.Spec.Strategy.Active()
+	_, next := edited.Active()
+	if plan == nil || next == nil || !slices.Contains([]State{StateInStep, StatePaused, StateRefused}, StateOf(r)) {
+		return ""
+	}
+	current := r.Status.Active().CurrentStepIndex
+	for i := range plan.Steps {
+		step := int32(i + 1)
+		open := openIn(r, step)
+		if len(open) > 0 && !keepsStep(&plan.Steps[i], next.Step(step), step == current) {
+			return fmt.Sprintf("step %d, or lets more of the new version in, and its checks have not passed: %s", step, sayOpen(open))
+		}
+		if dropped := slices.DeleteFunc(open, func(c openCheck) bool { return keepsCheck(plan.Analysis, next.Analysis, c, step) }); len(dropped) > 0 {
+			return fmt.Sprintf("checks of step %d that have not passed: %s", step, sayOpen(dropped))
+		}
+	}
+	return ""
+}
+
+// keepsStep reports whether a step of an edited plan exposes the new version as before. A step
+// ahead may be made smaller. The one under way may not, because the release would go on at the
+// next step that has the pods that are there.
+func keepsStep(was, is *rollouts.Step, current bool) bool {
+	switch {
+	case is == nil, matches(was.Matches) != matches(is.Matches), modifier(was.RequestHeaderModifier) != modifier(is.RequestHeaderModifier):
+		return false
+	case size(was.Replicas) == size(is.Replicas) && text(was.Traffic) == text(is.Traffic):
+		return true
+	case current:
+		return false
+	}
+	return fewer(was.Replicas, is.Replicas) && lessTraffic(was.Traffic, is.Traffic)
+}
+
+// fewer reports whether a size is at most as large as it was. A number and a share of the pods
+// cannot be compared.
+func fewer(was, is *intstr.IntOrString) bool {
+	if was == nil || is == nil || was.Type != is.Type {
+		return size(was) == size(is)
+	}
+	if was.Type == intstr.Int {
+		return is.IntVal <= was.IntVal
+	}
+	return lessTraffic(&was.StrVal, &is.StrVal)
+}
+
+// lessTraffic reports whether a share is at most as large as it was.
+func lessTraffic(was, is *string) bool {
+	if was == nil || is == nil {
+		return was == is
+	}
+	before, errBefore := strconv.ParseFloat(strings.TrimSuffix(*was, "%"), 64)
+	after, errAfter := strconv.ParseFloat(strings.TrimSuffix(*is, "%"), 64)
+	return *was == *is || errBefore == nil && errAfter == nil && after <= before
+}
+
+// keepsCheck reports whether an edited analysis has a check of that name that still decides about
+// the step. A check that passes where it is undecided does not decide as before. A check that is
+// edited otherwise is judged again, and one that has failed stays failed.
+func keepsCheck(was, is *rollouts.Analysis, open openCheck, step int32) bool {
+	if is == nil {
+		return false
+	}
+	kept := slices.ContainsFunc(deciding(is), func(c rollouts.Check) bool {
+		return rollouts.CheckName(&c) == open.name && applies(&c, open.at, step)
+	})
+	return kept && (passesUndecided(was, open.name) || !passesUndecided(is, open.name))
+}
+
+// passesUndecided reports whether a check passes where it is inconclusive.
+func passesUndecided(a *rollouts.Analysis, name string) bool {
+	return slices.ContainsFunc(a.Checks, func(c rollouts.Check) bool {
+		return rollouts.CheckName(&c) == name && unclearOf(a, &c) == rollouts.OnInconclusivePass
+	})
 }

@@ -144,8 +144,12 @@ func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 }
 
 func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
+	s.w.refused = ""
 	if !s.w.edit(c.words[1], change) {
 		s.t.under(c.words[0], "not found")
+	}
+	if why := s.w.refused; why != "" {
+		s.t.under(c.words[0], "refused, %s", why)
 	}
 }
 

@@ -126,6 +126,11 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	}
 	next := clone(r)
 	change(&next.Spec)
+	if err := verb.Edit(r, &next.Spec.Strategy); err != nil {
+		w.tell.did("edits the rollout: " + err.Error())
+		w.refused = err.Error()
+		return true
+	}
 	_, release := next.Spec.Strategy.Active()
 	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(release.Steps)))
 	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)

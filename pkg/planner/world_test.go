@@ -33,6 +33,8 @@ type world struct {
 	life int
 	// dooms kill an actor before what they name.
 	dooms map[string]*doom
+	// refused is why the server refused the last edit.
+	refused string
 	// actor is who writes at the moment.
 	actor string
 	// idle is the moment at which the native controller had nothing to do.

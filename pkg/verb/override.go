@@ -44,3 +44,13 @@ func pastChecks(r *rollouts.Rollout, c Command) string {
 	}
 	return ""
 }
+
+// Edit refuses an edit of the plan that goes past a check that is open or has failed. An edit has
+// no way to override checks.
+func Edit(r *rollouts.Rollout, edited *rollouts.Strategy) error {
+	if why := planner.ChecksDropped(r, edited); why != "" {
+		return refuse("the edit drops %s; wait for them, abort, or first use the verb promote with full: true and override: true (POST …/rollouts/%s/promote), "+
+			"which takes a reason and permission to create rollouts/override: checks only report after that", why, r.Name)
+	}
+	return nil
+}

@@ -169,3 +169,74 @@ func TestRetryAfterChecks(t *testing.T) {
 		verb(t, rita, v1beta1Path, ns, "retry", `{}`).must(t, http.StatusCreated)
 	})
 }
+
+// An edit of the plan drops no step and no check that is open or has failed, in the step under
+// way or ahead of it. It has no way to override, so the refusal names the verb that does.
+func TestNoEditPastChecks(t *testing.T) {
+	t.Parallel()
+	const analysis, steps = "/spec/strategy/canary/analysis", "/spec/strategy/canary/steps"
+	op := func(op, path, value string) string {
+		if value == "" {
+			return fmt.Sprintf(`{"op":%q,"path":%q}`, op, path)
+		}
+		return fmt.Sprintf(`{"op":%q,"path":%q,"value":%s}`, op, path, value)
+	}
+	for name, tc := range map[string]struct {
+		result v1beta1.CheckResult
+		edit   string
+		code   int
+	}{
+		"no analysis":               {v1beta1.CheckFailed, op("remove", analysis, ""), 422},
+		"an empty analysis":         {v1beta1.CheckFailed, op("replace", analysis, `{}`), 422},
+		"the check removed":         {v1beta1.CheckFailed, op("remove", analysis+"/checks/0", ""), 422},
+		"a running check removed":   {v1beta1.CheckRunning, op("remove", analysis+"/checks/0", ""), 422},
+		"the check renamed":         {v1beta1.CheckFailed, op("add", analysis+"/checks/0/name", `"other"`), 422},
+		"it only reports":           {v1beta1.CheckFailed, op("add", analysis+"/checks/0/onFail", `"Report"`), 422},
+		"all only report":           {v1beta1.CheckFailed, op("replace", analysis+"/onFail", `"Report"`), 422},
+		"undecided, it passes":      {v1beta1.CheckRunning, op("add", analysis+"/onInconclusive", `"Pass"`), 422},
+		"other steps":               {v1beta1.CheckFailed, op("add", analysis+"/checks/0/steps", `[2,3]`), 422},
+		"no pods are watched":       {v1beta1.CheckPassed, op("add", analysis+"/checks/-", `{"podsHealthy":"Off"}`), 422},
+		"not in step 3":             {v1beta1.CheckPassed, op("add", analysis+"/checks/0/steps", `[1,2]`), 422},
+		"the step enlarged":         {v1beta1.CheckFailed, op("replace", steps+"/0/replicas", `"50%"`), 422},
+		"the step made smaller":     {v1beta1.CheckFailed, op("replace", steps+"/0/replicas", `"1%"`), 422},
+		"more traffic":              {v1beta1.CheckFailed, op("add", steps+"/0/traffic", `"100%"`), 422},
+		"the next step enlarged":    {v1beta1.CheckPassed, op("replace", steps+"/1/replicas", `"100%"`), 422},
+		"the next one made smaller": {v1beta1.CheckPassed, op("replace", steps+"/1/replicas", `"30%"`), 200},
+		"a check more":              {v1beta1.CheckFailed, op("add", analysis+"/checks/-", `{"asGoodAs":"Stable"}`), 200},
+		"another objective":         {v1beta1.CheckFailed, op("replace", analysis+"/checks/0/successRate", `"98%"`), 200},
+		"a longer pause":            {v1beta1.CheckFailed, op("add", steps+"/0/pause", `{"duration":60}`), 200},
+		"the passed step enlarged":  {v1beta1.CheckPassed, op("replace", steps+"/0/replicas", `"30%"`), 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			measured(t, ns, tc.result)
+			before := get(t, ns, "web")
+			edit := request{
+				as: admin, method: "PATCH", path: one(v1beta1Path, ns, "web"), body: "[" + tc.edit + "]",
+				headers: map[string]string{"Content-Type": "application/json-patch+json"},
+			}
+			a := call(t, edit).must(t, tc.code)
+			if tc.code == http.StatusOK {
+				return
+			}
+			if m := a.status().Message; !strings.Contains(m, "have not passed") || !strings.Contains(m, "promote with full: true and override: true") {
+				t.Errorf("the user is told %q", m)
+			}
+			if r := get(t, ns, "web"); r.Generation != before.Generation {
+				t.Errorf("the plan is edited: %+v", r.Spec.Strategy.Canary)
+			}
+			verb(t, admin, v1beta1Path, ns, "promote", `{"full":true,"override":true,"reason":"r"}`).must(t, http.StatusCreated)
+			call(t, edit).must(t, http.StatusOK)
+		})
+	}
+	t.Run("after the release", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		standing{status: func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+			checked(v1beta1.StepPaused, v1beta1.CheckFailed)(s, p)
+			s.Phase, s.Canary, s.Analysis = v1beta1.PhaseHealthy, nil, nil
+		}, spec: withChecks}.at(t, ns)
+		patch(t, admin, one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"analysis":null}}}}`).must(t, http.StatusOK)
+	})
+}
