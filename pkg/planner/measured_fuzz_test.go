@@ -49,14 +49,15 @@ var measuredMoves = []move{
 
 // No unfounded verdict: the checks abort a release only if one has failed, of a version
 // that did fail requests; and nobody leaves a step with a check that has failed or is
-// undecided, but by an override, a promotion in full, or where checks only report.
+// undecided, but by an override, a promotion in full, or where checks only report. A jump to
+// a later step leaves it, too.
 func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
 		c.founded(actor, a)
 	}
 	was, is := old.Status.Active(), next.Status.Active()
-	if !sameRelease(old, next) || led(old, next) || !going(next) || is.FullyPromoted || a == nil || a.Overridden || a.Step != was.CurrentStepIndex {
+	if !sameRelease(old, next) || led(old, next) && !ledAhead(old, next) || !going(next) || is.FullyPromoted || a == nil || a.Overridden || a.Step != was.CurrentStepIndex {
 		return
 	}
 	_, release := next.Spec.Strategy.Active()
@@ -72,6 +73,12 @@ func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 			c.violate("no unfounded verdict", "%s leaves step %d, of which check %s is %s", actor, was.CurrentStepIndex, k.Name, k.Result)
 		}
 	}
+}
+
+// ledAhead reports whether a user jumped to a later step without an override.
+func ledAhead(old, next *rollouts.Rollout) bool {
+	d := next.Status.Decisions[len(old.Status.Decisions)]
+	return d.Verb == rollouts.VerbJump && len(d.Overrode) == 0 && next.Status.Active().CurrentStepIndex > old.Status.Active().CurrentStepIndex
 }
 
 // bad reports whether a request has failed, or a Service or a job said that the version is bad.
