@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -111,7 +112,7 @@ func TestWatchFromLostData(t *testing.T) {
 	}
 	events.Stop()
 	for _, version := range []string{"1000000000000", "9223372036854775807"} {
-		if _, err := c.RolloutsV1beta1().Rollouts(ns).List(t.Context(), metav1.ListOptions{ResourceVersion: version}); !apierrors.IsResourceExpired(err) {
+		if _, err := c.RolloutsV1beta1().Rollouts(ns).List(t.Context(), metav1.ListOptions{ResourceVersion: version}); !storage.IsTooLargeResourceVersion(err) {
 			t.Errorf("a list at the version %s: %v", version, err)
 		}
 		if _, err := c.RolloutsV1beta1().Rollouts(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}); !apierrors.IsResourceExpired(err) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/warning"
 )
 
@@ -134,8 +135,12 @@ func (r *REST[T, Spec, Status]) Get(ctx context.Context, name string, options *m
 // List implements rest.Lister.
 func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
 	if options != nil {
-		if err := r.expired(ctx, options.ResourceVersion); err != nil {
+		known, current, err := r.ahead(ctx, options.ResourceVersion)
+		if err != nil {
 			return nil, err
+		}
+		if known > current {
+			return nil, storage.NewTooLargeResourceVersionError(known, current, 0)
 		}
 	}
 	obj, err := r.Store.List(ctx, options)
@@ -145,8 +150,12 @@ func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversi
 // Watch implements rest.Watcher. The right is asked for each event, since it may be taken away.
 func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
 	if options != nil {
-		if err := r.expired(ctx, options.ResourceVersion); err != nil {
+		known, current, err := r.ahead(ctx, options.ResourceVersion)
+		if err != nil {
 			return nil, err
+		}
+		if known > current {
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d, current: %d; the data of weir-apiserver was replaced", known, current))
 		}
 	}
 	w, err := r.Store.Watch(ctx, options)
@@ -174,23 +183,19 @@ func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalvers
 	}), nil
 }
 
-// expired returns 410 Gone for a resource version that the store has not reached: the client knows
-// it from data that was lost since. Its watch would get no event until the store reaches that
-// version, and its list would be answered 504 many times. After a 410, clients list again without
-// a version.
-func (r *REST[T, Spec, Status]) expired(ctx context.Context, version string) error {
-	known, err := r.Storage.Versioner().ParseResourceVersion(version)
-	if err != nil || known == 0 {
-		return err
+// ahead returns the resource version that a client knows, or 0, and that of the store. If the store has
+// not reached the version of the client, the client knows it from data that was lost since. A watch
+// from there would get no event until the store reaches that version, so it is answered 410 Gone. A
+// list is answered 504 at once, without the usual request to try the same again. After either, clients
+// list again without a version.
+func (r *REST[T, Spec, Status]) ahead(ctx context.Context, version string) (known, current uint64, err error) {
+	if known, err = r.Storage.Versioner().ParseResourceVersion(version); err != nil || known == 0 {
+		return 0, 0, err
 	}
-	current, err := r.Storage.Storage.GetCurrentResourceVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the current resource version: %w", err)
+	if current, err = r.Storage.Storage.GetCurrentResourceVersion(ctx); err != nil {
+		return 0, 0, fmt.Errorf("reading the current resource version: %w", err)
 	}
-	if known > current {
-		return apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d, current: %d; the data of weir-apiserver was replaced", known, current))
-	}
-	return nil
+	return known, current, nil
 }
 
 // withoutCopies applies a write to the object as its user may see it. Otherwise a JSON patch with
