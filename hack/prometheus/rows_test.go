@@ -192,6 +192,7 @@ var wanted = map[string]map[string][]float64{
 		"stable ok": each(30), "stable bad": each(0),
 		"new ok": since(5, 15), "new bad": {none, none, none, none, 2, 2, 3, 3, 3, 3},
 	},
+	"Single": {"stable ok": each(30), "stable bad": each(0)},
 	"Durations": {
 		"stable le=0.1": each(24), "stable le=0.5": each(27), "stable le=+Inf": each(30),
 		"new le=0.1": since(1, 3), "new le=0.5": since(3, 6), "new le=+Inf": since(5, 15),
@@ -246,18 +247,21 @@ func queries(t *testing.T, row string) map[string]string {
 	return queries
 }
 
-// TestUser asks two counters of a user: both versions, and both classes.
+// TestUser asks two counters of a user: both versions, and both classes. Pod c restarts: the window
+// in which its count of checkouts falls has none of its failures.
 func TestUser(t *testing.T) {
 	got := ask(t, `load 10s
   up{job="j",instance="i"} 1x30
   checkouts_total{pod="web-77c4-a",tier="a/b",job="j",instance="i"} 0+10x30
   checkouts_total{pod="web-5d8f-a",tier="a/b",job="j",instance="i"} _x12 5+5x18
   checkouts_total{pod="web-5d8f-b",tier="a/b",job="j",instance="i"} _x15 0+1x18
+  checkouts_total{pod="web-5d8f-c",tier="a/b",job="j",instance="i"} 5x20 0+1x9
+  checkout_failures_total{pod="web-5d8f-c",job="j",instance="i"} 0x20 4x9
   checkouts_total{pod="web-5d8f-a",tier="a",job="j",instance="i"} 0+1000x30
   checkout_failures_total{pod="web-5d8f-a",job="j",instance="i"} _x12 1x18
 `, queries(t, "user")["Auto counts"], func(labels map[string]string) string { return labels["weir_version"] + " " + labels["weir_class"] })
 	want := map[string][]float64{
-		"stable total": each(30), "new total": {none, none, none, 5, 15, 18, 18, 18, 18, 18}, "new bad": since(1, 0),
+		"stable total": each(30), "new total": {0, 0, 0, 5, 15, 18, 18, 21, 21, 21}, "new bad": {0, 0, 0, 1, 0, 0, 0, 0, 0, 0},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -284,10 +288,20 @@ func TestIncrements(t *testing.T) {
   m{job="j",instance="i",code="200"} _x10 0+1x20
   m{job="j",instance="i",code="500"} _x14 2x16`, []float64{none, none, none, none, 5, 3, 3, 3, 3, 3}},
 		{"a reset costs a window", `up{job="j",instance="i"} 1x30
-  m{job="j",instance="i"} 0+10x14 0+1x15`, []float64{30, 30, 30, 30, 0, 3, 3, 3, 3, 3}},
+  m{job="j",instance="i"} 0+10x14 0+1x15`, []float64{30, 30, 30, 30, none, 3, 3, 3, 3, 3}},
 		{"one of two pods restarts", `up{job="j",instance="i"} 1x30
   m{pod="a",job="j",instance="i"} 0+10x14 0+1x15
   m{pod="b",job="j",instance="i"} 0+1x30`, []float64{33, 33, 33, 33, 3, 6, 6, 6, 6, 6}},
+		{"a restart that shows in one of the pod's series", `up{job="j",instance="i"} 1x30
+  m{pod="a",code="200",job="j",instance="i"} 100+10x13 0+10x16
+  m{pod="a",code="500",job="j",instance="i"} _x14 4x16
+  m{pod="b",code="200",job="j",instance="i"} 0+1x30`, []float64{33, 33, 33, 33, 3, 33, 33, 33, 33, 33}},
+		{"a restart after which a series of the pod is missing", `up{job="j",instance="i"} 1x30
+  m{pod="a",code="200",job="j",instance="i"} 0+10x13 stale
+  m{pod="a",code="500",job="j",instance="i"} _x14 4x16`, []float64{30, 30, 30, 30, none, 0, 0, 0, 0, 0}},
+		{"a new pod that restarts at once", `up{job="j",instance="i"} 1x30
+  m{pod="a",code="200",job="j",instance="i"} 0x12 50 3+3x16
+  m{pod="a",code="500",job="j",instance="i"} 0x13 4x17`, []float64{0, 0, 0, 0, none, 9, 9, 9, 9, 9}},
 		{"a pod that ends", `up{job="j",instance="i"} 1x30
   m{pod="a",job="j",instance="i"} 0+1x13 stale
   m{pod="b",job="j",instance="i"} 0+1x30`, []float64{6, 6, 6, 6, 3, 3, 3, 3, 3, 3}},

@@ -103,7 +103,7 @@ func choose(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Action, e
 		case !a.Possible:
 			return nil, fmt.Errorf("%s is not possible now: %s", verb, a.Reason)
 		case !a.Allowed:
-			return nil, fmt.Errorf("forbidden: you may not create rollouts/%s in namespace %s", verb, why.Namespace)
+			return nil, errors.New("forbidden: " + draw.Forbidden(a, why.Namespace))
 		default:
 			return a, nil
 		}

@@ -19,6 +19,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // recording serves recorded answers, and keeps what is sent.
@@ -246,5 +248,24 @@ func TestExternalDiff(t *testing.T) {
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
 	if out, code := r.run(t, "diff", "web", "--full"); code != 1 || !strings.Contains(out, "running no-such-program") {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// A verb that overrides the checks needs two permissions. The refusal names both, since promote
+// alone may be granted already.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		needs []string
+		want  string
+	}{
+		{nil, "forbidden: you may not create rollouts/promote in namespace shop"},
+		{[]string{"reason", "override"}, "forbidden: you may not create both rollouts/promote and rollouts/override in namespace shop"},
+	} {
+		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs}}}
+		why.Namespace = "shop"
+		if _, err := choose(why, "promote", false); err == nil || err.Error() != test.want {
+			t.Errorf("needs %v: got %v, want %s", test.needs, err, test.want)
+		}
 	}
 }

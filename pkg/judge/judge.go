@@ -60,6 +60,9 @@ type Data struct {
 	Samples []Sample  // of Number, in order
 	Carry   Carry     // windows and samples that were folded
 	Fault   Fault
+	// Nothing says why the source answered without data: no series, no number or no histogram. It
+	// is empty if there was data.
+	Nothing string
 }
 
 // Window is what both versions answered from Start on, for Check.Every. Counts has one
@@ -135,7 +138,7 @@ func Judge(c Check, d Data, since, now time.Time) Verdict {
 	}
 	s := t.scan(d, since, now.Add(-c.Lag))
 	v := Verdict{Is: t.state(s, d.Fault, now), Evidence: t.evidence(s, d.Bounds)}
-	v.Why = clip(t.why(v, s, d.Fault, now))
+	v.Why = clip(t.why(v, s, d, now))
 	v.Wake = t.wake(v.Is, s, d.Fault, now)
 	return v
 }
@@ -155,7 +158,7 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 	return Running
 }
 
-// unknownFor is how long data may be missing before a verdict mentions it. A source is
+// unknownFor is how long requests may be missing before a verdict names the query. A source is
 // asked again after soonest, at first, and after latest at last: what is invalid for so long
 // is not about to be put right.
 const unknownFor, soonest, latest = 5 * time.Minute, 5 * time.Second, time.Minute
@@ -174,7 +177,7 @@ func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
 	if f.Why != "" {
 		wake = min(max(now.Sub(f.Since), soonest), latest)
 	}
-	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor), f.Since.Add(unknownFor)} {
+	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor)} {
 		if left := at.Sub(now); left > 0 {
 			wake = min(wake, left)
 		}

@@ -21,7 +21,7 @@ func window(k int) time.Time { return start.Add(time.Duration(k) * every) }
 func sampleCheck(rule Rule) Check {
 	return Check{
 		Rule: rule, Objective: 0.01, Below: 500, FailAfter: 3, Alpha: 0.001,
-		Every: every, AtLeast: time.Minute, Within: time.Hour, Source: "default", Query: "http_requests_total",
+		Every: every, AtLeast: time.Minute, Within: time.Hour, Source: "source default", Query: "http_requests_total",
 	}
 }
 
@@ -175,23 +175,23 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "a source that is silent for a short time", check: rate, after: 40 * time.Second, data: Data{Fault: down},
-			want: "Running: no requests to the new version yet", wake: 40 * time.Second,
+			want: "Running: no result from source default since 12:00:00: timeout", wake: 40 * time.Second,
 		},
 		{
 			name: "it is asked again soon, then later", check: rate, after: 2 * time.Second, data: Data{Fault: down},
-			want: "Running: no requests to the new version yet", wake: 5 * time.Second,
+			want: "Running: no result from source default since 12:00:00: timeout", wake: 5 * time.Second,
 		},
 		{
 			name: "a source that is silent for long", check: rate, after: 5 * time.Minute, data: Data{Fault: down},
-			want: "Running: source default does not answer since 12:00:00: timeout", wake: time.Minute,
+			want: "Running: no result from source default since 12:00:00: timeout", wake: time.Minute,
 		},
 		{
 			name: "and too long", check: rate, after: time.Hour, data: Data{Fault: down},
-			want: "Inconclusive: undecided after 1h0m0s: source default does not answer since 12:00:00: timeout", wake: time.Minute,
+			want: "Inconclusive: undecided after 1h0m0s: no result from source default since 12:00:00: timeout", wake: time.Minute,
 		},
 		{
 			name: "just before, it wakes in time", check: rate, after: time.Hour - time.Second, data: Data{Fault: down},
-			want: "Running: source default does not answer since 12:00:00: timeout", wake: time.Second,
+			want: "Running: no result from source default since 12:00:00: timeout", wake: time.Second,
 		},
 		{
 			name: "several series, for a short time", check: number, after: time.Minute - time.Second,
@@ -261,6 +261,19 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "NaN alone", check: number, after: 150 * time.Second, data: Data{Samples: numbers(nan, nan, nan, nan)},
 			want: "Running: nothing was measured yet", wake: every,
+		},
+		{
+			name: "a query without a number", check: number, after: 150 * time.Second, data: Data{Nothing: "the query returns no series"},
+			want: "Running: the query returns no series", wake: every,
+		},
+		{
+			name: "a query without a number any more", check: number, after: 150 * time.Second, data: Data{Samples: numbers(6e8), Nothing: "the query returns NaN"},
+			want: "Running: 6e+08 is above 5e+08, 1 of 3 in a row; now the query returns NaN", wake: every,
+		},
+		{
+			name: "latency without a histogram", check: latency, after: time.Minute,
+			data: Data{Windows: same(0, 2, Pair{}), Nothing: "no histogram: nothing matches m_bucket"},
+			want: "Running: no histogram: nothing matches m_bucket", wake: every,
 		},
 		{
 			name: "good numbers pass", check: number, after: 90 * time.Second, data: Data{Samples: numbers(6e8, 4e8, 4e8, 4e8)},

@@ -52,13 +52,13 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 // finite is exp, of what JSON can carry.
 func finite(log float64) float64 { return math.Exp(min(log, 600)) }
 
-func (t *trial) why(v Verdict, s Carry, f Fault, now time.Time) string {
-	text := t.reason(v, s, now)
+func (t *trial) why(v Verdict, s Carry, d Data, now time.Time) string {
+	text, f := t.reason(v, s, d.Nothing, now), d.Fault
 	switch open := v.Is == Running || v.Is == Inconclusive; {
 	case open && f.Invalid:
 		return "the check is invalid: " + f.Why
-	case open && f.Why != "" && now.Sub(f.Since) >= unknownFor:
-		text = fmt.Sprintf("source %s does not answer since %s: %s", t.Source, clock(f.Since), f.Why)
+	case open && f.Why != "":
+		text = fmt.Sprintf("no result from %s since %s: %s", t.Source, clock(f.Since), f.Why)
 	}
 	if v.Is == Inconclusive {
 		return fmt.Sprintf("undecided after %s: %s", t.Within, text)
@@ -66,17 +66,23 @@ func (t *trial) why(v Verdict, s Carry, f Fault, now time.Time) string {
 	return text
 }
 
-func (t *trial) reason(v Verdict, s Carry, now time.Time) string {
+func (t *trial) reason(v Verdict, s Carry, nothing string, now time.Time) string {
 	e := v.Evidence
 	switch {
 	case v.Is == Skipped:
 		return t.skip()
-	case t.Rule == Number:
+	case t.Rule == Number && (nothing == "" || v.Is == Failed || v.Is == Passed):
 		return t.sample(s)
+	case t.Rule == Number && s.Run == 0:
+		return nothing
+	case t.Rule == Number:
+		return t.sample(s) + "; now " + nothing
 	case v.Is == Failed:
 		return e.requests() + t.aim() + "; a good version looks so in less than 1 of " + rounded(min(e.Harm, 1e6)) + " releases"
 	case v.Is == Passed:
 		return e.requests() + "; a version a point worse is ruled out"
+	case e.New.Total+e.Old.Total == 0 && nothing != "":
+		return nothing
 	case e.New.Total+e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
 		return fmt.Sprintf("no requests to either version since %s: nothing matches %s", clock(s.Since), t.Query)
 	case e.New.Total == 0:

@@ -57,7 +57,27 @@ func (r Row) Requests(rel Release, d Dialect, every time.Duration) (string, erro
 
 // Durations asks for the requests of both versions by bucket of a histogram.
 func (r Row) Durations(rel Release, d Dialect, every time.Duration) (string, error) {
-	return r.query(r.durations+"_bucket", []string{labelBucket}, rel, d, every)
+	return r.query(r.durations+bucketSuffix, []string{labelBucket}, rel, d, every)
+}
+
+const bucketSuffix = "_bucket"
+
+// RequestSeries is the selector of the requests of a release, for messages.
+func (r Row) RequestSeries(rel Release) string { return r.series(r.requests, rel) }
+
+// DurationSeries is the selector of the histogram of a release, for messages.
+func (r Row) DurationSeries(rel Release) string { return r.series(r.durations+bucketSuffix, rel) }
+
+func (r Row) series(name string, rel Release) string {
+	fresh, stable, err := r.by.versions(rel)
+	if err != nil {
+		return name
+	}
+	return r.selector(name, rel, spelled{}, fresh, stable)
+}
+
+func (r Row) selector(name string, rel Release, s spelled, fresh, stable string) string {
+	return name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
 }
 
 // query has equal texts for equal questions, which a source asks once.
@@ -69,14 +89,18 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r.Name, err)
 	}
-	if fresh == stable {
+	if fresh == stable && !rel.Single {
 		return "", fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
 	}
 	var parts []string
 	for _, s := range r.spellings(d.Labels) {
-		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
-		part := versionOf(increment(selector, d.Newborn, r.known, every), versionStable, s.of(r.by.label), stable)
-		parts = append(parts, versionOf(part, versionNew, s.of(r.by.label), fresh))
+		selector := r.selector(name, rel, s, fresh, stable)
+		increments := withoutResets(increment(selector, d.Newborn, r.known, every), target(r.by.pod), every, selector)
+		part := versionOf(increments, versionStable, s.of(r.by.label), stable)
+		if !rel.Single {
+			part = versionOf(part, versionNew, s.of(r.by.label), fresh)
+		}
+		parts = append(parts, part)
 	}
 	return fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or ")), nil
 }
@@ -118,9 +142,16 @@ func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
 	}
 	matchers = append(matchers, r.where...)
 	if r.by.matched {
-		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), fresh+"|"+stable))
+		pattern := fresh + "|" + stable
+		if rel.Single {
+			pattern = stable
+		}
+		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), pattern))
 	} else {
 		matchers = append(matchers, fmt.Sprintf("ingress=~%q", literal(strings.Join(rel.Ingresses, "|"))))
+		if rel.Single {
+			matchers = append(matchers, fmt.Sprintf("%s=%q", s.of(r.by.label), stable))
+		}
 	}
 	for _, label := range s.plain {
 		matchers = append(matchers, exported+label+`=""`)
@@ -128,8 +159,7 @@ func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
 	return matchers
 }
 
-// increment counts what was added to the series of a selector within one window. A counter
-// that restarts adds nothing in that window.
+// increment counts what was added to the series of a selector within one window.
 func increment(selector string, newborn Newborn, known string, every time.Duration) string {
 	offset := " offset " + duration(every)
 	base := selector + offset
@@ -141,6 +171,29 @@ func increment(selector string, newborn Newborn, known string, every time.Durati
 		base += " or " + selector + " * 0 and on (job, instance) " + known + offset + " == 1"
 	}
 	return fmt.Sprintf("clamp_min(%s - (%s), 0)", selector, base)
+}
+
+// target has the labels of a scraped target; one that forwards the metrics of pods has their
+// label, too.
+func target(pod string) string {
+	if pod == "" {
+		return "job, instance"
+	}
+	return "job, instance, " + pod
+}
+
+// withoutResets leaves out all increments of the targets in which a counter of the selectors
+// restarted within the window. A restarted container loses its count of good requests, while the
+// failures that come after the restart begin a series of their own: alone they would be all
+// requests of the window. A counter restarted if it fell between two scrapes, if it fell below its
+// value at the start of the window, or if it is gone.
+func withoutResets(increments, target string, every time.Duration, selectors ...string) string {
+	window := duration(every)
+	var resets []string
+	for _, m := range selectors {
+		resets = append(resets, fmt.Sprintf("resets(%[1]s[%[2]s]) > 0 or min_over_time(%[1]s[%[2]s]) < %[1]s offset %[2]s or %[1]s offset %[2]s unless %[1]s", m, window))
+	}
+	return fmt.Sprintf("(%s unless on (%s) (%s))", increments, target, strings.Join(resets, " or "))
 }
 
 func duration(d time.Duration) string {

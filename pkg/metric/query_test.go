@@ -49,8 +49,40 @@ func TestQueries(t *testing.T) {
 					fmt.Fprintf(&text, "# %s %s\n%s\n", labels, query.kind, asked)
 				}
 			}
+			for _, labels := range []Spelling{Plain, Exported, Auto} {
+				asked, err := row.Requests(one(t), Dialect{Labels: labels}, 30*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&text, "# %s Single\n%s\n", labels, asked)
+			}
 			golden.File(t, row.Name+".promql", text.String())
 		})
+	}
+}
+
+// one returns a Rollout without a release: only the stable version exists.
+func one(t *testing.T) Release {
+	t.Helper()
+	rel := web(t)
+	rel.New, rel.Single = rel.Stable, true
+	return rel
+}
+
+// TestSingle asks each row about the one version before a release. The answer is counted as
+// the stable version.
+func TestSingle(t *testing.T) {
+	for _, row := range Table {
+		for _, ask := range []func(Release, Dialect, time.Duration) (string, error){row.Requests, row.Durations} {
+			asked, err := ask(one(t), Dialect{}, 30*time.Second)
+			if err != nil || strings.Contains(asked, `"new"`) || !strings.Contains(asked, `"stable"`) {
+				t.Errorf("%s: got %s, %v", row.Name, asked, err)
+			}
+		}
+	}
+	counts, err := UserCounts(`checkout_failures_total{pod=~"$pods"}`, `checkouts_total{pod=~"$pods"}`, nil, one(t), Dialect{}, 30*time.Second)
+	if err != nil || strings.Contains(counts, `"new"`) || strings.Count(counts, `"stable"`) != 2 {
+		t.Errorf("counters of a user: got %s, %v", counts, err)
 	}
 }
 
@@ -71,7 +103,7 @@ func TestUserQueries(t *testing.T) {
 func TestNewborn(t *testing.T) {
 	var text strings.Builder
 	for _, newborn := range []Newborn{Known, Zero, Skip} {
-		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, increment("m", newborn, up, 30*time.Second))
+		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, withoutResets(increment("m", newborn, up, 30*time.Second), target("pod"), 30*time.Second, "m"))
 	}
 	golden.File(t, "increments.promql", text.String())
 	if got := increment("m", "", up, 500*time.Millisecond); !strings.Contains(got, "up offset 500ms == 1") {

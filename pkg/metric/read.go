@@ -4,7 +4,6 @@
 package metric
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -119,16 +118,14 @@ func Thin(boundaries []Boundary) []Boundary {
 	return thin
 }
 
-// Above is the first boundary at or above an objective: a histogram knows no other.
-func Above(boundaries []Boundary, milliseconds float64) (Boundary, error) {
+// Judged returns the boundary that judges a time limit: the first one at or above the limit, or
+// else the last one of the histogram. A histogram without boundaries has none.
+func Judged(boundaries []Boundary, milliseconds float64) []Boundary {
 	i := slices.IndexFunc(boundaries, func(b Boundary) bool { return b.Milliseconds >= milliseconds })
-	if i >= 0 {
-		return boundaries[i], nil
+	if i < 0 {
+		i = max(len(boundaries)-1, 0)
 	}
-	if len(boundaries) == 0 {
-		return Boundary{}, fmt.Errorf("no bucket tells what is below %v ms", milliseconds)
-	}
-	return Boundary{}, fmt.Errorf("no bucket tells what is below %v ms: the last one ends at %v ms", milliseconds, boundaries[len(boundaries)-1].Milliseconds)
+	return boundaries[i:min(i+1, len(boundaries))]
 }
 
 // UserWindows reads the answer to a query that a user wrote as bad and total.

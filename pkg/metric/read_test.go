@@ -5,7 +5,6 @@ package metric
 
 import (
 	"math"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,20 +105,13 @@ func TestBoundaries(t *testing.T) {
 	if got := row(t, "Istio sidecar").Boundaries(answer[:4])[1].Milliseconds; got != 0.5 {
 		t.Errorf("Istio counts milliseconds, got %v", got)
 	}
-	for milliseconds, want := range map[float64]string{
-		50: "100", 100: "100", 101: "1000", 1000: "1000", 1001: "no bucket tells what is below 1001 ms: the last one ends at 1000 ms",
-	} {
-		above, err := Above(boundaries, milliseconds)
-		got := message(err)
-		if err == nil {
-			got = strconv.FormatFloat(above.Milliseconds, 'f', -1, 64)
-		}
-		if got != want {
-			t.Errorf("%v: got %s, want %s", milliseconds, got, want)
+	for milliseconds, want := range map[float64]float64{50: 100, 100: 100, 101: 1000, 1000: 1000, 1001: 1000} {
+		if got := Judged(boundaries, milliseconds); len(got) != 1 || got[0].Milliseconds != want {
+			t.Errorf("%v: got %v, want %v", milliseconds, got, want)
 		}
 	}
-	if _, err := Above(nil, 5); message(err) != "no bucket tells what is below 5 ms" {
-		t.Error(err)
+	if got := Judged(nil, 5); len(got) != 0 {
+		t.Errorf("a histogram without boundaries is judged by %v", got)
 	}
 }
 

@@ -20,6 +20,9 @@ type Release struct {
 	// Ingresses are the names of the stable ones.
 	Ingresses   []string
 	New, Stable Version
+	// Single reports whether there is one version, as before a release: Stable. New is equal to
+	// it, and only requests of Stable are counted.
+	Single bool
 }
 
 // Version is one of the two of a release.

@@ -37,6 +37,8 @@ type split struct {
 	label    string
 	versions func(Release) (fresh, stable string, err error)
 	matched  bool
+	// pod is the label, if it names pods.
+	pod string
 }
 
 const (
@@ -133,7 +135,7 @@ func canaries(rel Release) (fresh, stable string, err error) {
 }
 
 func byPod(label string) split {
-	return split{label: label, matched: true, versions: func(rel Release) (string, string, error) {
+	return split{label: label, pod: label, matched: true, versions: func(rel Release) (string, string, error) {
 		if rel.New.Pods == "" || rel.Stable.Pods == "" {
 			return "", "", errors.New("a version has no pods")
 		}

@@ -24,9 +24,15 @@ var (
 
 // UserCounts is the query of a check that names two counters: bad requests, and all.
 func UserCounts(bad, total string, args map[string]string, rel Release, d Dialect, every time.Duration) (string, error) {
+	versions := []string{versionNew, versionStable}
+	if rel.Single {
+		versions = []string{versionStable}
+	}
+	counters := []struct{ class, text string }{{classTotal, total}, {classBad, bad}}
 	var parts []string
-	for _, counter := range []struct{ class, text string }{{classTotal, total}, {classBad, bad}} {
-		for _, version := range []string{versionNew, versionStable} {
+	for _, version := range versions {
+		var selectors []string
+		for _, counter := range counters {
 			text, err := fill(counter.text, version, args, rel, every)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", counter.class, err)
@@ -34,7 +40,10 @@ func UserCounts(bad, total string, args map[string]string, rel Release, d Dialec
 			if !selector.MatchString(text) {
 				return "", fmt.Errorf(`%s: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`, counter.class)
 			}
-			text = "sum(" + increment(strings.TrimSpace(text), d.Newborn, up, every) + ")"
+			selectors = append(selectors, strings.TrimSpace(text))
+		}
+		for i, counter := range counters {
+			text := "sum(" + withoutResets(increment(selectors[i], d.Newborn, up, every), target("pod"), every, selectors...) + ")"
 			text = versionOf(text, version, "", "")
 			parts = append(parts, fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, text, labelClass, counter.class))
 		}

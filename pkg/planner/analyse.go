@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -219,7 +220,7 @@ func checkFailed(f *facts) bool {
 // decision on record.
 func abortByCheck(d *draft) {
 	c := failing(d.facts)
-	keepCheck(d, c)
+	keepCheck(d, c, false)
 	AbortRelease(&d.status, RoundUp(d.Now))
 	d.unstall(rollouts.StalledRefused)
 	d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
@@ -229,7 +230,8 @@ func abortByCheck(d *draft) {
 // EventAnalysisFailed is announced of a check that has failed.
 const EventAnalysisFailed = "AnalysisFailed"
 
-// keepAnalysis keeps what the checks have found: where a result changes, or the stage does.
+// keepAnalysis keeps what the checks have found: where a result changes, the stage does, or the
+// status is written anyway.
 func keepAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
@@ -242,23 +244,41 @@ func keepAnalysis(d *draft) {
 		return
 	}
 	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
-	for _, c := range checks(d.facts) {
-		keepCheck(d, &c)
-		d.wakeIn(c.verdict.Wake)
-		ask(d, &c)
+	all, written := checks(d.facts), !equality.Semantic.DeepEqual(d.Rollout.Status, d.status)
+	for i := range all {
+		keepCheck(d, &all[i], !written && all[i].outdated(storedCheck(a, all[i].name), d.Now))
+		d.wakeIn(all[i].verdict.Wake)
+		ask(d, &all[i])
+	}
+	refreshTexts(d, all)
+}
+
+// refreshTexts stores what the checks say now if the status is written anyway. The message of a
+// step that is measured has the same texts, and evidence changes once in a window, so that texts
+// cause no writes beyond those of the message: about one in each window.
+func refreshTexts(d *draft, all []checked) {
+	if equality.Semantic.DeepEqual(d.Rollout.Status, d.status) {
+		return
+	}
+	for i := range all {
+		stored := storedCheck(d.status.Analysis, all[i].name)
+		if stored != nil && stored.Result == rollouts.CheckResult(all[i].verdict.Is) {
+			fresh := statusOf(&all[i], stored, false, metav1.Time{})
+			stored.Why, stored.New, stored.Old = fresh.Why, fresh.New, fresh.Old
+		}
 	}
 }
 
 // foldAfter is how many windows are judged anew at most.
 const foldAfter = 240
 
-// keepCheck notes a result that is news, and folds what was measured where the stage
-// changes or there is much of it.
-func keepCheck(d *draft, c *checked) {
+// keepCheck notes a result that is news or outdated, and folds what was measured then, where the
+// stage changes or there is much of it.
+func keepCheck(d *draft, c *checked, outdated bool) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
 	news := isNews(stored, c)
-	if !news && !c.long() && d.stayed() {
+	if !news && !c.long() && !outdated && d.stayed() {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
@@ -288,6 +308,25 @@ func (c *checked) goesOn() bool {
 // long reports whether much was measured since the last fold.
 func (c *checked) long() bool {
 	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
+}
+
+// textAge is how old the stored text of a check may be that no message has. People look at a release
+// every few minutes; a write in five minutes costs less than the leases of the controller.
+const textAge = 5 * time.Minute
+
+// outdated reports whether the stored text of an open check was replaced textAge ago. What was
+// measured is folded with each such write, so FoldedTo has its time. Without newer windows, as in an
+// outage, the text stays the same unless the cause changes.
+func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
+	open := c.verdict.Is == judge.Running || c.verdict.Is == judge.Inconclusive
+	if !open || stored == nil || stored.Why == c.verdict.Why || stored.Time == nil {
+		return false
+	}
+	since := stored.Time.Time
+	if to := stored.FoldedTo; to != nil && to.After(since) {
+		since = to.Time
+	}
+	return now.Sub(since) >= textAge
 }
 
 // statusOf is what a check has found, as it is stored.

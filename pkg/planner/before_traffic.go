@@ -90,7 +90,7 @@ func passTraffic(d *draft, _ *rollouts.Step) {
 		return
 	}
 	for _, c := range beforeTraffic(d.facts) {
-		keepCheck(d, &c)
+		keepCheck(d, &c, false)
 	}
 	d.settle(rollouts.VerbPromote, rollouts.OutcomeApplied)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -183,8 +184,29 @@ func (c *checks) commit(actor string, next object.Object) {
 	}
 	if r, ok := next.(*rollouts.Rollout); ok {
 		c.concluded(r.Status)
+		c.said(r)
 	}
 	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
+}
+
+// said: what a step waits for that is measured, its message and the results of its checks say in
+// the same words.
+func (c *checks) said(r *rollouts.Rollout) {
+	a, p := r.Status.Analysis, r.Status.Active()
+	_, plan := r.Spec.Strategy.Active()
+	if a == nil || p == nil || plan == nil || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
+		return
+	}
+	reported := func(name string) bool {
+		return slices.ContainsFunc(plan.Analysis.Checks, func(check rollouts.Check) bool {
+			return rollouts.CheckName(&check) == name && cmp.Or(check.OnFail, plan.Analysis.OnFail) == rollouts.OnFailReport
+		})
+	}
+	for _, result := range a.Checks {
+		if result.Result == rollouts.CheckRunning && !reported(result.Name) && !a.Overridden && !strings.Contains(r.Status.Message, result.Name+": "+result.Why) {
+			c.violate("said", "check %s is stored as %q, and the message is %q", result.Name, result.Why, r.Status.Message)
+		}
+	}
 }
 
 // concluded: at rest nothing is said to progress, nor to be aborted. Of a Rollout that is

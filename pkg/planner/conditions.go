@@ -4,8 +4,10 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,7 +142,12 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		return WaitChecks, checksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
 		until := PauseEnds(r)
-		if until.IsZero() {
+		switch c := checkOverTime(r); {
+		case c != nil && c.Result == rollouts.CheckRunning:
+			return WaitChecks, "metrics of " + place
+		case c != nil:
+			return WaitApproval, fmt.Sprintf("approval of %s: check %s is %s", place, c.Name, strings.ToLower(string(c.Result)))
+		case until.IsZero():
 			return WaitApproval, "approval of " + place
 		}
 		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
@@ -182,10 +189,37 @@ func isGate(plan *rollouts.Release, name string) bool {
 func PauseEnds(r *rollouts.Rollout) metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
-	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !timed(release.Step(p.CurrentStepIndex)) {
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !timed(release.Step(p.CurrentStepIndex)) || checkOverTime(r) != nil {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
+}
+
+// checkOverTime is the check for which a timed pause goes on after its time: it is still measured,
+// or a person decides about its result. nil if the time ends the pause.
+func checkOverTime(r *rollouts.Rollout) *rollouts.CheckStatus {
+	_, release := r.Spec.Strategy.Active()
+	a, p := r.Status.Analysis, r.Status.Active()
+	if release == nil || release.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) || !timed(release.Step(p.CurrentStepIndex)) {
+		return nil
+	}
+	for i := range a.Checks {
+		c := &a.Checks[i]
+		onFail, unclear := onFailOf(release.Analysis, c.Name), release.Analysis.OnInconclusive
+		for j := range release.Analysis.Checks {
+			if of := &release.Analysis.Checks[j]; rollouts.CheckName(of) == c.Name {
+				unclear = unclearOf(release.Analysis, of)
+			}
+		}
+		switch {
+		case onFail == rollouts.OnFailReport:
+		case c.Result == rollouts.CheckRunning,
+			c.Result == rollouts.CheckFailed && onFail == rollouts.OnFailWait,
+			c.Result == rollouts.CheckInconclusive && cmp.Or(unclear, rollouts.OnInconclusiveWait) == rollouts.OnInconclusiveWait:
+			return c
+		}
+	}
+	return nil
 }
 
 // timed reports whether a step goes on by itself.

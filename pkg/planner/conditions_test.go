@@ -74,7 +74,31 @@ func TestWaitingFor(t *testing.T) {
 			at(1, rollouts.StepPaused)(r)
 			r.Status.Canary.Message = "its requests cannot be routed: ingress/web does not exist"
 		}, planner.WaitApproval, "approval of step 1/2: its requests cannot be routed: ingress/web does not exist", entered},
-		"timed":        {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"timed": {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"timed, and undecided": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepPaused)(r)
+			checking(r, rollouts.Check{SuccessRate: new("99%")}, entered)
+			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
+		}, planner.WaitApproval, "approval of step 2/2: check successRate is inconclusive", entered},
+		"timed, and undecided, which passes": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepPaused)(r)
+			checking(r, rollouts.Check{SuccessRate: new("99%"), OnInconclusive: rollouts.OnInconclusivePass}, entered)
+			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
+		}, planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"timed, and failed": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepPaused)(r)
+			checking(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailWait}, entered)
+			r.Status.Analysis.Checks[0].Result = rollouts.CheckFailed
+		}, planner.WaitApproval, "approval of step 2/2: check successRate is failed", entered},
+		"timed, and reported": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepPaused)(r)
+			checking(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailReport}, entered)
+			r.Status.Analysis.Checks[0].Result = rollouts.CheckFailed
+		}, planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"timed, and measured again": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepPaused)(r)
+			checking(r, rollouts.Check{SuccessRate: new("99%")}, entered)
+		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
 		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
 		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
@@ -116,6 +140,9 @@ func TestWaitingFor(t *testing.T) {
 			c.make(r)
 			if w := planner.WaitingFor(r); w.For != c.wait || w.What != c.what || !w.Since.Equal(&c.since) {
 				t.Errorf("waits for %s, %q, since %s, want %s, %q, since %s", w.For, w.What, w.Since, c.wait, c.what, c.since)
+			}
+			if ends := planner.PauseEnds(r); ends.IsZero() == (c.wait == planner.WaitTime) {
+				t.Errorf("the pause ends at %s while it waits for %s", ends, c.wait)
 			}
 		})
 	}

@@ -138,6 +138,8 @@ func trial(f *facts, m Measured) (reason, why string) {
 		}
 	}
 	switch {
+	case !anything(m.Data) && m.Data.Nothing != "":
+		return ReasonNothing, "measured nothing in the last 24 hours: " + m.Data.Nothing
 	case !anything(m.Data):
 		return ReasonNothing, "measured nothing in the last 24 hours: nothing matches " + m.Query
 	case failed > 0:

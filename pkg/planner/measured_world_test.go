@@ -38,6 +38,8 @@ type measures struct {
 	answers map[string][]answer
 	// tried are the rates of the last 24 hours, an hour each; nobody has looked without any.
 	tried []judge.Pair
+	// nothing is what the source lacks, if anything.
+	nothing string
 	// started is when the controller was, which has no older answers by http.
 	started time.Time
 }
@@ -82,7 +84,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			out = append(out, a.answered(r, c, every))
 			continue
 		}
-		m := planner.Measured{Planned: c, Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
 				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
@@ -95,9 +97,9 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 
 // lastDay has what the version in service did in the last 24 hours.
 func (a api) lastDay(c rollouts.Check) planner.Measured {
-	m := planner.Measured{Planned: c, Check: c, Source: "default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
+	m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
 	if m.Answered {
-		m.Data.Fault = a.measures.fault()
+		m.Data.Fault, m.Data.Nothing = a.measures.fault(), a.measures.nothing
 	}
 	every := 2 * time.Minute
 	for i, hour := range a.measures.tried {
@@ -113,6 +115,9 @@ func (a api) lastDay(c rollouts.Check) planner.Measured {
 func (s *story) yesterday(c command) {
 	for range 24 {
 		s.w.measures.tried = append(s.w.measures.tried, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
+	}
+	if c.has("noseries") {
+		s.w.measures.nothing = "the query returns no series"
 	}
 	s.w.measures.tried[12].Old.Bad = float64(s.number(c.get("bad", "1")))
 }

@@ -87,3 +87,51 @@ func (c *checks) useful(actor string, change object.Change) {
 		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
 }
+
+// While a step is measured, the text of its checks changes with each window. The message and the
+// results of the checks are stored together: one write in each of the 20 windows, and none while a
+// source does not answer, beside those of any first step.
+func TestWritesOfMeasurement(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]int{"up": 30, "down": 10} {
+		s := newStory(t)
+		count := tally{s.t, map[string]int{}, new([]string)}
+		s.w.tell = count
+		s.run([]string{
+			"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
+			"  analysis every=60s atLeast=1200s within=1200s", "  check successRate=99%", "settle",
+			"source " + source, "requests new=1/0 old=900/1",
+		})
+		clear(count.writes)
+		s.run([]string{"update web image=v2", "settle"})
+		if got := count.writes["rollout rollout"]; got != want {
+			t.Errorf("source %s: %d writes of the Rollout, want %d", source, got, want)
+		}
+	}
+}
+
+// A check that only reports is in no message. Its stored text is at most five minutes older than
+// what was measured, which costs at most one write in five minutes of a pause.
+func TestWritesOfReport(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	count := tally{s.t, map[string]int{}, new([]string)}
+	s.w.tell = count
+	s.run([]string{
+		"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
+		"  analysis every=60s within=7200s", "  check successRate=99% onFail=Report", "settle",
+		"requests new=1/0 old=900/1", "update web image=v2", "settle",
+	})
+	clear(count.writes)
+	for range 60 {
+		s.run([]string{"advance 1m", "pass rollout web"})
+	}
+	if got := count.writes["rollout rollout"]; got < 10 || got > 12 {
+		t.Errorf("%d writes of the Rollout in an hour", got)
+	}
+	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+		if c := r.Status.Analysis.Checks; len(c) < 1 || !slices.ContainsFunc(c, func(c rollouts.CheckStatus) bool { return c.New != nil && c.New.Total > 50 }) {
+			t.Errorf("after an hour the checks are stored as %+v", c)
+		}
+	}
+}

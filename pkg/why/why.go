@@ -120,6 +120,9 @@ func waitingFor(r *rollouts.Rollout, s planner.State, w planner.Waiting, f Facts
 	}
 	if until := planner.PauseEnds(r); s == planner.StateInStep && !until.IsZero() {
 		out.Until = &until
+		if f.Now.After(until.Time) { // something else holds the step, such as new pods that crash
+			out.Until, out.What = nil, r.Status.Message
+		}
 	}
 	out.Deadline = deadline(r, f.ProgressDeadline)
 	return out
@@ -190,6 +193,9 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	if what == "" {
 		what = waiting.What
 	}
+	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
+		what = "its gates" // the time is over
+	}
 	does := "waits"
 	if w.State == Stalled {
 		does = "is stalled, and waits"
@@ -199,6 +205,9 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 		text += " at " + until.UTC().Format(time.RFC3339)
 	}
 	text += since(waiting, now)
+	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
+		return text + ": " + strings.TrimSuffix(w.WaitingFor.What, ".") + "."
+	}
 	if p.Message != "" && waits[waiting.For] != "" {
 		text += ": " + strings.TrimSuffix(p.Message, ".")
 	}

@@ -77,7 +77,7 @@ func (s Screen) actions(w *v1beta1.RolloutWhy) string {
 		case !a.Possible:
 			not = append(not, []string{NameOf(a), a.Reason})
 		case !a.Allowed:
-			not = append(not, []string{NameOf(a), "you may not create rollouts/" + a.Verb + " in namespace " + w.Namespace})
+			not = append(not, []string{NameOf(a), Forbidden(a, w.Namespace)})
 		default:
 			can = append(can, []string{s.Paint(green, NameOf(a)), Effect(a), command(w.Name, a)})
 		}
@@ -126,6 +126,16 @@ func NameOf(a *v1beta1.Action) string {
 		return a.Verb + " --full"
 	}
 	return a.Verb
+}
+
+// Forbidden says which permissions an action needs that its user does not have. An action that
+// overrides checks needs two, and the server does not say which of them is missing.
+func Forbidden(a *v1beta1.Action, namespace string) string {
+	need := "rollouts/" + a.Verb
+	if slices.Contains(a.Needs, "override") {
+		need = "both " + need + " and rollouts/override"
+	}
+	return "you may not create " + need + " in namespace " + namespace
 }
 
 // Effect is what happens, and how many approvals are there.

@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,10 +77,11 @@ func sourceName(c rollouts.Check) string {
 
 // source is the one that a check asks.
 func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
-	s.measured.Source = sourceName(check)
-	from, err := m.Sources.Source(ctx, s.measured.Source, subject.Release.Namespace)
+	name := sourceName(check)
+	s.measured.Source = "source " + name
+	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
 	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
-		err = errors.New("source " + s.measured.Source + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
+		err = errors.New("source " + name + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
 	}
 	return from, err
 }
@@ -131,7 +134,8 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 		_, fault := s.askRow(ctx, from, subject, check, *s.row, r)
 		return fault
 	}
-	before, answered := s.measured.Data, false
+	before, answered, histogram := s.measured.Data, false, false
+	var looked []string // the series that were looked for, the last ones first
 	var last judge.Fault
 	for _, row := range metric.For(subject.Routers...) {
 		was := s.measured.Data
@@ -142,7 +146,8 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 			s.row = &row
 			return judge.Fault{}
 		case fault.Why == "":
-			answered = true
+			answered, histogram = true, histogram || len(s.measured.Data.Bounds) > 0
+			looked = append([]string{s.measured.Query}, looked...)
 		default:
 			s.measured.Data = was
 			if last.Why == "" || !fault.Invalid {
@@ -150,10 +155,17 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 			}
 		}
 	}
-	if answered {
-		return judge.Fault{}
+	if !answered {
+		return last
 	}
-	return last
+	for i := range looked[1:] { // the labels of one are enough
+		looked[i+1], _, _ = strings.Cut(looked[i+1], "{")
+	}
+	s.measured.Query = strings.Join(slices.Compact(looked), ", ")
+	if check.Latency != nil && !histogram {
+		s.measured.Data.Nothing = "no histogram of response times: nothing matches " + s.measured.Query
+	}
+	return judge.Fault{}
 }
 
 // pastHour is how much of stable's past tells how its failures come in clumps.
@@ -177,6 +189,10 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 // askRow asks as a row of the table does, and reports whether there were any requests.
 func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
 	windows := grid(r)
+	s.measured.Query = row.RequestSeries(subject.Release)
+	if check.Latency != nil {
+		s.measured.Query = row.DurationSeries(subject.Release)
+	}
 	var bounds []float64
 	if check.SuccessRate != nil || check.AsGoodAs != "" {
 		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Every) })
@@ -192,17 +208,27 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		if fault.Why != "" {
 			return false, fault
 		}
-		for _, b := range metric.Thin(row.Boundaries(answer)) {
+		boundaries := row.Boundaries(answer)
+		if check.Latency != nil {
+			boundaries = metric.Judged(boundaries, float64(check.Latency.BelowMilliseconds))
+		}
+		for _, b := range metric.Thin(boundaries) {
 			bounds = append(bounds, b.Milliseconds)
 			found = count(windows, b.Windows) || found
 		}
 	}
 	s.add(windows, bounds)
+	s.measured.Data.Nothing = ""
 	return found, judge.Fault{}
 }
 
 func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
 	args := map[string]string{}
+	text := cmp.Or(q.PromQL, q.Total)
+	s.measured.Query = text
+	if filled, err := metric.UserNumber(text, args, subject.Release, r.Every); err == nil {
+		s.measured.Query = filled
+	}
 	if q.PromQL == "" {
 		answer, fault := s.answer(ctx, from, r, func() (string, error) {
 			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Every)
@@ -225,9 +251,16 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 	windows := grid(r)
 	for i := range windows {
 		windows[i].Known = true
-		if len(answer) == 1 && i < len(answer[0].Values) && answer[0].Values[i].Known {
-			at := windows[i].Start.Add(r.Every)
-			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: at, Value: answer[0].Values[i].Number})
+		s.measured.Data.Nothing = "the query returns no series"
+		if len(answer) == 0 || i >= len(answer[0].Values) {
+			continue
+		}
+		switch value := answer[0].Values[i]; {
+		case value.Known:
+			s.measured.Data.Nothing = ""
+			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: windows[i].Start.Add(r.Every), Value: value.Number})
+		case math.IsNaN(value.Number):
+			s.measured.Data.Nothing = "the query returns NaN or Inf"
 		}
 	}
 	s.add(windows, nil)
@@ -240,7 +273,7 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 	if r.Text, err = text(); err != nil {
 		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
 	}
-	s.measured.Query, s.asked = r.Text, true
+	s.asked = true
 	return from.Ask(ctx, r)
 }
 

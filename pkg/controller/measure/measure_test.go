@@ -6,6 +6,9 @@ package measure_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,9 +30,13 @@ import (
 // prometheus is a source: in each window the new version has 10 requests of which bad
 // fail, and stable 90. It answers while it is not down.
 type prometheus struct {
-	bad   float64
-	down  bool
-	asked []measure.Range
+	bad  float64
+	down bool
+	// series are those of its answers, if they are set.
+	series func(r measure.Range) []metric.Series
+	// buckets are the boundaries of its histograms.
+	buckets []string
+	asked   []measure.Range
 	// answer is what a Service answers, and outcome how a job goes; each says its windows or jobs.
 	answer  source.Answer
 	outcome measure.Outcome
@@ -43,12 +50,26 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 	if p.down {
 		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
 	}
+	if p.series != nil {
+		return p.series(r), judge.Fault{}
+	}
 	line := func(version, status string, n float64) metric.Series {
 		s := metric.Series{Labels: map[string]string{"weir_version": version, "status": status}}
 		for range r.Windows {
 			s.Values = append(s.Values, metric.Value{Number: n, Known: true})
 		}
 		return s
+	}
+	if strings.Contains(r.Text, "_bucket") {
+		var all []metric.Series
+		for i, le := range p.buckets {
+			for _, version := range []string{"new", "stable"} {
+				s := line(version, "", float64(i))
+				s.Labels["le"] = le
+				all = append(all, s)
+			}
+		}
+		return all, judge.Fault{}
 	}
 	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90)}, judge.Fault{}
 }
@@ -58,7 +79,7 @@ func (p *prometheus) Source(_ context.Context, name, namespace string) (*measure
 	if name != "default" {
 		return nil, errors.New("metricsource " + name + " does not exist")
 	}
-	return &measure.Source{Ask: p.ask, Lag: time.Second}, nil
+	return &measure.Source{Ask: p.ask, Lag: time.Second, RawQueries: true}, nil
 }
 
 // Use implements measure.Sources.
@@ -213,4 +234,106 @@ func TestAnotherAttempt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Before a release there is one version. Each router's row can be asked about it.
+func TestTryOneVersion(t *testing.T) {
+	version := metric.Version{Pods: "web-77c4-.*", Service: metric.Service{Name: "web", Ports: []string{"80", "http"}}}
+	for _, router := range []string{"", "Ingress/nginx", "TraefikService", "HTTPRoute", "VirtualService"} {
+		for _, check := range []rollouts.Check{rate, {Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 500}}, {AsGoodAs: "Stable"}} {
+			t.Run(router+" "+rollouts.CheckName(&check), func(t *testing.T) {
+				p := &prometheus{}
+				run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
+					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
+					m.Ask(web, measure.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+					<-time.After(time.Second)
+					synctest.Wait()
+					measured, err := m.Measured(t.Context(), r)
+					if err != nil || len(measured) != 1 || !measured[0].Answered || measured[0].Data.Fault.Why != "" || len(p.asked) == 0 {
+						t.Errorf("measured %+v, %v; asked %d times", measured, err, len(p.asked))
+					}
+				})
+			})
+		}
+	}
+}
+
+// The histogram of Linkerd has more boundaries than asGoodAs compares. latency is judged by the
+// boundary of the check.
+func TestLatencyBoundary(t *testing.T) {
+	buckets := strings.Fields("1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000 +Inf")
+	for below, want := range map[int32]float64{1: 1, 450: 500, 500: 500, 1000: 1000, 1001: 2000, 50000: 50000, 60000: 50000} {
+		check := rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: below}}
+		run(t, &prometheus{buckets: buckets}, func(m *measure.Measures, _ chan event.GenericEvent) {
+			began := time.Now().Truncate(5 * time.Second)
+			of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
+			m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			<-time.After(12 * time.Second)
+			synctest.Wait()
+			measured, err := m.Measured(t.Context(), rollout(check))
+			if err != nil || len(measured) != 1 || len(measured[0].Data.Bounds) == 0 {
+				t.Fatalf("measured %+v, %v", measured, err)
+			}
+			bounds := measured[0].Data.Bounds
+			judged := bounds[len(bounds)-1]
+			for _, b := range slices.Backward(bounds) {
+				if b >= float64(below) {
+					judged = b
+				}
+			}
+			if judged != want {
+				t.Errorf("below %d ms: judged at %v ms of %v, want %v", below, judged, bounds, want)
+			}
+		})
+	}
+}
+
+// An answer without data says why, since each cause needs another correction. Messages name the
+// series that were looked for, and not the whole query.
+func TestNothing(t *testing.T) {
+	const (
+		rows    = `http_requests_total{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_count, response_total, istio_requests_total, nginx_ingress_controller_requests`
+		buckets = `http_request_duration_seconds_bucket{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_bucket, ` +
+			`response_latency_ms_bucket, istio_request_duration_milliseconds_bucket, nginx_ingress_controller_request_duration_seconds_bucket`
+	)
+	value := func(v metric.Value) func(measure.Range) []metric.Series {
+		return func(r measure.Range) []metric.Series {
+			return []metric.Series{{Values: slices.Repeat([]metric.Value{v}, r.Windows)}}
+		}
+	}
+	none := func(measure.Range) []metric.Series { return nil }
+	number := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
+	for _, test := range []struct {
+		name        string
+		check       rollouts.Check
+		series      func(measure.Range) []metric.Series
+		want, query string
+	}{
+		{"no series", number, none, "the query returns no series", "max(heap)"},
+		{"no series in the window", number, value(metric.Value{}), "the query returns no series", "max(heap)"},
+		{"no number", number, value(metric.Value{Number: math.NaN()}), "the query returns NaN or Inf", "max(heap)"},
+		{"a number", number, value(metric.Value{Number: 2, Known: true}), "", "max(heap)"},
+		{"no histogram", rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 500}}, none, "no histogram of response times: nothing matches " + buckets, buckets},
+		{"no requests", rate, none, "", rows},
+		{"requests", rate, nil, "", `nginx_ingress_controller_requests{namespace="shop",ingress=~"web"}`},
+		{"counters", rollouts.Check{Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}, none, "", `m{pod=~"web-5d8f-.*"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run(t, &prometheus{series: test.series}, func(m *measure.Measures, _ chan event.GenericEvent) {
+				began, of := time.Now().Truncate(5*time.Second), subject
+				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
+				m.Ask(web, of, []planner.Question{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
+				<-time.After(12 * time.Second)
+				synctest.Wait()
+				measured, err := m.Measured(t.Context(), rollout(test.check))
+				if err != nil || len(measured) != 1 || measured[0].Data.Fault.Why != "" {
+					t.Fatalf("measured %+v, %v", measured, err)
+				}
+				if got := measured[0]; got.Data.Nothing != test.want || got.Query != test.query {
+					t.Errorf("got  %q, query %s\nwant %q, query %s", got.Data.Nothing, got.Query, test.want, test.query)
+				}
+			})
+		})
+	}
 }

@@ -97,7 +97,7 @@ func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decis
 	s.Release.New.Service, s.Release.Stable.Service = serviceOf(obs.objects.CanaryService), serviceOf(obs.objects.Service)
 	if d.Questions[0].Try { // there is one version
 		s.Release.Stable.Pods = r.podsOf(ctx, obs, obs.Facts.Workload.StableRevision)
-		s.Release.New = s.Release.Stable
+		s.Release.New, s.Release.Single = s.Release.Stable, true
 	}
 	for _, router := range obs.objects.Routers {
 		kind := router.Kind.Kind

@@ -56,18 +56,26 @@ func checked(state v1beta1.StepState, result v1beta1.CheckResult) func(*v1beta1.
 const withChecks = `{"spec":{"strategy":{"canary":{"analysis":{"onFail":"Wait","checks":[{"successRate":"99%"}]}}}}}`
 
 var states = map[string]standing{
-	"at rest":          {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release is under way."},
-	"new":              {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waits for: workload"},
-	"initializing":     {doing("Initializing"), "", "Moving", "about to start"},
-	"before its pods":  {inStep(v1beta1.BeforeStepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its traffic, since 14 minutes."},
-	"pods":             {inStep(v1beta1.StepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its pods, since 14 minutes."},
-	"traffic":          {inStep(v1beta1.StepTrafficRouting), "", "Moving", "its traffic"},
-	"waiting":          {inStep(v1beta1.StepPaused), "", "Waiting", "Step 1 of 3 of v2 waits for an approval, since 14 minutes."},
-	"waiting for time": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 }, "", "Waiting", "Step 2 of 3 of v2 waits for the end of its pause at 20"},
-	"approved":         {inStep(v1beta1.StepReady), "", "Moving", "the controller"},
-	"measuring":        {checked(v1beta1.StepMetricsAnalysis, v1beta1.CheckRunning), withChecks, "Waiting", "its checks"},
-	"failed checks":    {checked(v1beta1.StepPaused, v1beta1.CheckFailed), withChecks, "Waiting", "an approval"},
-	"stalled":          {stalledBy("ProgressDeadlineExceeded", "no progress; fix the pods"), "", "Stalled", "is stalled, and waits for its pods"},
+	"at rest":         {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release is under way."},
+	"new":             {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waits for: workload"},
+	"initializing":    {doing("Initializing"), "", "Moving", "about to start"},
+	"before its pods": {inStep(v1beta1.BeforeStepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its traffic, since 14 minutes."},
+	"pods":            {inStep(v1beta1.StepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its pods, since 14 minutes."},
+	"traffic":         {inStep(v1beta1.StepTrafficRouting), "", "Moving", "its traffic"},
+	"waiting":         {inStep(v1beta1.StepPaused), "", "Waiting", "Step 1 of 3 of v2 waits for an approval, since 14 minutes."},
+	"waiting for time": {
+		func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 },
+		`{"spec":{"strategy":{"canary":{"steps":[{"replicas":"20%"},{"replicas":"50%","pause":{"duration":3600}},{"replicas":"100%"}]}}}}`,
+		"Waiting", "Step 2 of 3 of v2 waits for the end of its pause at 20",
+	},
+	"after its time": {
+		func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 }, "",
+		"Waiting", "Step 2 of 3 of v2 waits for its gates, since 14 minutes: waiting.",
+	},
+	"approved":      {inStep(v1beta1.StepReady), "", "Moving", "the controller"},
+	"measuring":     {checked(v1beta1.StepMetricsAnalysis, v1beta1.CheckRunning), withChecks, "Waiting", "its checks"},
+	"failed checks": {checked(v1beta1.StepPaused, v1beta1.CheckFailed), withChecks, "Waiting", "an approval"},
+	"stalled":       {stalledBy("ProgressDeadlineExceeded", "no progress; fix the pods"), "", "Stalled", "is stalled, and waits for its pods"},
 	"paused": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
 		p.Paused = true
 		s.Conditions[0].Reason = "Paused"
