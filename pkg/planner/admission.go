@@ -27,18 +27,8 @@ func withdraw(d *draft) {
 	}
 }
 
-// protectRemade makes admission see a workload that was made again, before anything else is
-// done about it: its next template is held, while the release of the earlier one ends.
-func protectRemade(d *draft) {
-	if unprotected(d.facts) && !d.remade.Labelled {
-		d.act(Label{})
-	}
-	if unprotected(d.facts) && !d.Indexed {
-		d.act(Index{})
-	}
-}
-
-// unprotected reports whether admission does not see yet that a workload was made again.
+// unprotected reports whether admission does not see a workload that was created again under the
+// same name.
 func unprotected(f *facts) bool {
 	return f.remade != nil && f.Unsupported == "" && Holds(f.Rollout) && (!f.remade.Labelled || !f.Indexed)
 }

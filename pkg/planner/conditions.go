@@ -195,8 +195,8 @@ func PauseEnds(r *rollouts.Rollout) metav1.Time {
 	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
 }
 
-// checkOverTime is the check for which a timed pause goes on after its time: it is still measured,
-// or a person decides about its result. nil if the time ends the pause.
+// checkOverTime returns the check that keeps a timed pause open after its time, because the check is
+// still measured or a person must decide about its result. It returns nil if the time ends the pause.
 func checkOverTime(r *rollouts.Rollout) *rollouts.CheckStatus {
 	_, release := r.Spec.Strategy.Active()
 	a, p := r.Status.Analysis, r.Status.Active()

@@ -19,7 +19,7 @@ type facts struct {
 	Observed
 	// w is nil where the workload of the release does not exist.
 	w *Workload
-	// remade is the workload that was made in its place, under its name; nil if none was.
+	// remade is the workload that was created under the same name after w was deleted; nil if none was.
 	remade  *Workload
 	release *rollouts.Release
 	style   rollouts.Style

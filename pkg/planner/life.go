@@ -26,7 +26,7 @@ func adopt(d *draft) {
 	}
 	if foundUnderWay(d.facts) {
 		d.progress().Paused = true
-		d.warn("ReleasePaused", "the workload was in the middle of a release that this Rollout does not know, as after lost data, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
+		d.warn("ReleasePaused", "the release is paused, because the workload was in the middle of a release that this Rollout does not know (weir-apiserver may have lost data): resume starts the release at step 1, abort or rollback restores the stable version")
 		return
 	}
 	left := remains{}
@@ -92,8 +92,8 @@ func foundStopped(f *facts) bool {
 	return !f.w.Held && f.w.Paused && f.w.Rolling && (f.was().UpdateRevision == "" || f.aborted())
 }
 
-// foundUnderWay reports whether a new Rollout finds a workload in the middle of a release that
-// the store does not know. That release may have been paused or aborted.
+// foundUnderWay reports whether the workload of a new Rollout is in the middle of a release that
+// the store does not know. A user may have paused or aborted that release.
 func foundUnderWay(f *facts) bool {
 	return f.w.Held && f.w.DrivenElsewhere && f.w.StableRevision != "" && !f.w.AtStable && f.was().UpdateRevision == "" && !f.was().Paused
 }
@@ -208,14 +208,20 @@ const (
 	workloadMadeAgain = "Workload was made again"
 )
 
-// reset forgets a release whose workload is gone, but not what it left in the network. One
-// that was made again under its name is protected first, and taken up in the write that
-// forgets the release: there is no moment at which nothing holds its next template.
+// reset ends a release whose workload was deleted, and restores the Services and routes that the
+// release changed. A workload that was created again under the same name is protected first. The
+// status write that ends the release also adopts that workload, so that admission holds its next
+// template at every moment.
 func reset(d *draft) {
 	d.status.Message = absence(d.facts)
-	waits := unprotected(d.facts)
-	protectRemade(d)
-	if tidyUp(d); d.waits || waits {
+	remadeUnprotected := unprotected(d.facts)
+	if remadeUnprotected && !d.remade.Labelled {
+		d.act(Label{})
+	}
+	if remadeUnprotected && !d.Indexed {
+		d.act(Index{})
+	}
+	if tidyUp(d); d.waits || remadeUnprotected {
 		return
 	}
 	d.status.Phase = rollouts.PhaseInitial
@@ -229,9 +235,9 @@ func reset(d *draft) {
 	}
 }
 
-// tidyUp restores the network and what is behind it, as far as one pass can go, where the
-// workload of the release is gone. The pods that the Service is pinned to may have gone with
-// it, and routers may send to pods that have: the Service selects all pods at once.
+// tidyUp restores Services and routes after the workload of the release was deleted, as far as one
+// pass can. It unpins the stable Service at once, because the pods that the Service selects may have
+// been deleted with the workload.
 func tidyUp(d *draft) {
 	left := interrupted(d.facts, workloadGone)
 	if r := d.route(); r != nil && r.Pinned != "" && left.action != (Unpin{}) {
@@ -254,8 +260,8 @@ func forget(d *draft) {
 	d.status.WorkloadUID = ""
 }
 
-// takeUpRemade has the pass go on with a workload that was made again, as if what it has
-// decided until now had been stored.
+// takeUpRemade continues the pass with the workload that was created again, as if the status that
+// this pass has decided were stored already.
 func takeUpRemade(d *draft) {
 	if d.remade == nil {
 		return

@@ -155,8 +155,8 @@ type Workload struct {
 	Native bool
 	// Extra reports whether something was made beside the workload.
 	Extra bool
-	// DrivenElsewhere reports whether a BatchRelease that the store does not know has driven the
-	// workload.
+	// DrivenElsewhere reports whether the workload has the records of a BatchRelease that the
+	// store does not know.
 	DrivenElsewhere bool
 	// ExtraUID identifies it; ExtraTampered reports whether a user has changed what it runs,
 	// how many pods it has, or whose it is.

@@ -47,8 +47,11 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 	view := copyOf(obj)
 	// A mark holds nothing by itself: where the store knows of no release, it counts
 	// with a spec that stops the native controller, or lets it only add pods (blue-green).
-	stopped := func() bool { w := r.Observe(obj, owned); return w.Paused || w.Surges }
-	isHeld := k.Holder != "" || held(obj) && (k.Releasing || stopped())
+	isHeld := k.Holder != "" || held(obj) && k.Releasing
+	if !isHeld && held(obj) {
+		w := r.Observe(obj, owned)
+		isHeld = w.Paused || w.Surges
+	}
 	seeHold(view, isHeld, k.Holder)
 	seeTarget(view, target, k)
 	if !isHeld && target == nil {

@@ -76,8 +76,8 @@ type Row struct {
 	// File is what is to be put on file of a revision; nil if nothing has its template. The
 	// digest identifies it. Where none is known, the label value of its pods does.
 	File func(obj object.Object, owned []object.Object, revision planner.Revision) *File
-	// Named is the label value of the pods of the revision whose template has a digest; empty
-	// if the workload has none.
+	// Named returns the revision (the value of RevisionKey on its pods) whose template has a
+	// digest; empty if the workload has no such revision.
 	Named func(obj object.Object, owned []object.Object, digest string) string
 	Adapter
 
