@@ -20,6 +20,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -286,13 +287,13 @@ func (o *Observer) held(ctx context.Context, f *doctor.Facts) error {
 	f.LostRollouts = map[string]string{}
 	holders := map[string]string{}
 	for _, row := range workload.Kinds() {
-		resource := row.GVK.GroupVersion().WithResource(strings.ToLower(row.GVK.Kind) + "s")
-		list, err := orNil(client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: rollouts.LabelWorkloadType}))
-		if list == nil || err != nil {
-			if err != nil {
-				return err
-			}
+		resource, _ := meta.UnsafeGuessKindToResource(row.GVK)
+		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: rollouts.LabelWorkloadType})
+		if apierrors.IsNotFound(err) {
 			continue // the cluster does not serve this kind
+		}
+		if err != nil {
+			return err
 		}
 		for i := range list.Items {
 			w := &list.Items[i]
