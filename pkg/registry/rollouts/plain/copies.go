@@ -134,14 +134,12 @@ func (r *REST[T, Spec, Status]) Get(ctx context.Context, name string, options *m
 
 // List implements rest.Lister.
 func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
-	if options != nil {
-		known, current, err := r.ahead(ctx, options.ResourceVersion)
-		if err != nil {
-			return nil, err
-		}
-		if known > current {
-			return nil, storage.NewTooLargeResourceVersionError(known, current, 0)
-		}
+	known, current, err := r.versions(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if known > current {
+		return nil, storage.NewTooLargeResourceVersionError(known, current, 0)
 	}
 	obj, err := r.Store.List(ctx, options)
 	return r.reader(false).answer(ctx, obj, err)
@@ -149,14 +147,12 @@ func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversi
 
 // Watch implements rest.Watcher. The right is asked for each event, since it may be taken away.
 func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
-	if options != nil {
-		known, current, err := r.ahead(ctx, options.ResourceVersion)
-		if err != nil {
-			return nil, err
-		}
-		if known > current {
-			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d, current: %d; the data of weir-apiserver was replaced", known, current))
-		}
+	known, current, err := r.versions(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if known > current {
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d, current: %d; the data of weir-apiserver was replaced", known, current))
 	}
 	w, err := r.Store.Watch(ctx, options)
 	if err != nil || r.kind.Copies == nil {
@@ -183,13 +179,16 @@ func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalvers
 	}), nil
 }
 
-// ahead returns the resource version that a client knows, or 0, and that of the store. If the store has
-// not reached the version of the client, the client knows it from data that was lost since. A watch
-// from there would get no event until the store reaches that version, so it is answered 410 Gone. A
-// list is answered 504 at once, without the usual request to try the same again. After either, clients
-// list again without a version.
-func (r *REST[T, Spec, Status]) ahead(ctx context.Context, version string) (known, current uint64, err error) {
-	if known, err = r.Storage.Versioner().ParseResourceVersion(version); err != nil || known == 0 {
+// versions returns the resource version that a client knows, and the current one of the store; both 0
+// if the client names none. A client may know a version that the store has not reached, if data was
+// lost since. A watch from that version would get no event for a long time, so Watch answers 410 Gone.
+// List answers 504 like kube-apiserver, but at once and without Retry-After. After either answer,
+// informers list again without a version.
+func (r *REST[T, Spec, Status]) versions(ctx context.Context, options *internalversion.ListOptions) (known, current uint64, err error) {
+	if options == nil {
+		return 0, 0, nil
+	}
+	if known, err = r.Storage.Versioner().ParseResourceVersion(options.ResourceVersion); err != nil || known == 0 {
 		return 0, 0, err
 	}
 	if current, err = r.Storage.Storage.GetCurrentResourceVersion(ctx); err != nil {
