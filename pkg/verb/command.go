@@ -32,9 +32,9 @@ type Command struct {
 	Now metav1.Time
 	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
 	Earlier []rollouts.Decision
-	// Brief records the decision without free text (the reason and the user agent), because the
-	// store is short of room.
-	Brief bool
+	// Shortage says which part of the store is full; empty if none is. Then the decision is
+	// recorded without free text (the reason and the user agent).
+	Shortage string
 	// Replace also records a safety verb in place of earlier ones, because the store has no room.
 	Replace bool
 }

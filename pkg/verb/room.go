@@ -61,7 +61,7 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 	if c.Override {
 		d.Overrode = []string{"analysis"}
 	}
-	if c.Brief {
+	if c.Shortage != "" {
 		d.UserAgent = ""
 		if d.Reason = rollouts.Clean(d.Reason, maxBriefReason); !c.Override {
 			d.Reason = "" // an override must have one

@@ -209,7 +209,7 @@ func TestSafetyTakesNoRoom(t *testing.T) {
 			most := max(bytesOf(r.Status.Decisions), 10*600)
 			for i := range 500 {
 				c := filler.use(i)
-				c.User, c.Brief, c.Replace = fmt.Sprint("bob-", i), true, true
+				c.User, c.Shortage, c.Replace = fmt.Sprint("bob-", i), "the store is full", true
 				c.Options.Reason, c.UserAgent = strings.Repeat("<", 1024), "bob/1"
 				if got := answer(t, r, c); got != "ok" {
 					t.Fatalf("%s is %s", c.Verb, got)
@@ -232,7 +232,7 @@ func TestPromotionsStayWithoutRoom(t *testing.T) {
 	t.Parallel()
 	r := waiting()
 	for i := range 50 {
-		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice", UserAgent: "alice/1", Brief: true, Replace: true}
+		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice", UserAgent: "alice/1", Shortage: "the store is full", Replace: true}
 		c.Options.Reason = "why"
 		if got := answer(t, r, c); got != "ok" {
 			t.Fatalf("jump %d is %s", i, got)

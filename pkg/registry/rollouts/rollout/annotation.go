@@ -40,15 +40,15 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), err.Error())})
 	}
 	p := stored.Status.Active()
-	short := shortOf(p, revision) && p.State != rollouts.StepCompleted
-	if short {
+	if shortOf(p, revision) && p.State != rollouts.StepCompleted {
 		before, err := r.decidedBefore(ctx, stored, asked)
 		if err != nil {
 			return err
 		}
-		short = !before
-	}
-	if short {
+		if before {
+			ignore(ctx, "Weir has acted upon it already")
+			return nil
+		}
 		why := fmt.Sprintf("%s is a short hash, which another template may have as well; write its digest: %s", revision, strings.Replace(text, " "+revision+" ", " "+p.UpdateTemplate+" ", 1))
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), why)})
 	}
@@ -62,9 +62,9 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 	return r.decideOnce(ctx, stored, asked)
 }
 
-// about reports whether an annotation with that revision is about the release. It is if it has the
-// digest of the template. Only where no digest is known, in a status that an earlier version of
-// Weir stored, a name does.
+// about reports whether a revision is that of the release. The digest of the template identifies
+// the release. In the status that an earlier version of Weir stored, the digest may be missing; then
+// the short hash does.
 func about(p *rollouts.Progress, revision string) bool {
 	if p == nil || p.UpdateTemplate != "" {
 		return p != nil && revision == p.UpdateTemplate
@@ -72,12 +72,13 @@ func about(p *rollouts.Progress, revision string) bool {
 	return revision == p.UpdateRevision || revision == p.PodTemplateHash
 }
 
-// shortOf reports whether it names the release by a short hash, though its digest is known.
+// shortOf reports whether a revision is a short hash of the release, although the digest of the
+// release is known.
 func shortOf(p *rollouts.Progress, revision string) bool {
 	return p != nil && p.UpdateTemplate != "" && revision != p.UpdateTemplate && (revision == p.UpdateRevision || revision == p.PodTemplateHash)
 }
 
-// decidedBefore reports whether an annotation was acted upon before, so that it breaks no sync.
+// decidedBefore reports whether Weir has already acted upon an annotation.
 func (r *REST) decidedBefore(ctx context.Context, stored *rollouts.Rollout, asked verb.Command) (bool, error) {
 	earlier, err := r.earlier.Of(ctx, stored)
 	return slices.ContainsFunc(slices.Concat(earlier, stored.Status.Decisions), func(d rollouts.Decision) bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/verb"
@@ -62,6 +63,9 @@ func decide(ctx context.Context, r *rollouts.Rollout, c verb.Command) (string, e
 	warn, err := verb.Apply(r, c)
 	if id := latestDecision(r); err == nil && id != before {
 		now.decision = id
+		if c.Shortage != "" {
+			warning.AddWarning(ctx, "", "the decision is recorded without its reason and user agent, which only the audit log has: "+c.Shortage)
+		}
 	}
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		*a = now

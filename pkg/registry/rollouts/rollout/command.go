@@ -277,10 +277,10 @@ func (m commandMaker) command(ctx context.Context, v rollouts.Verb, via rollouts
 	}
 	if m.room != nil {
 		space, full := m.room.Space(ctx, genericapirequest.NamespaceValue(ctx))
-		asked.Brief, asked.Replace = space != storagefull.Ample, space == storagefull.Exhausted
-		if asked.Brief {
-			warning.AddWarning(ctx, "", "the decision is recorded without its reason and user agent, which only the audit log has: "+full.Error())
+		if full != nil {
+			asked.Shortage = full.Error()
 		}
+		asked.Replace = space == storagefull.Exhausted
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
 		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)
