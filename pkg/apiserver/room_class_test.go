@@ -16,7 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// What objects may take is derived from the memory of the container, since all are cached.
+// The default limit for stored objects depends on the memory of the container, because
+// weir-apiserver caches all objects.
 func TestObjectLimits(t *testing.T) {
 	t.Parallel()
 	const mib, gib = 1 << 20, 1 << 30

@@ -374,7 +374,7 @@ func hook(how func(*admissionv1.MutatingWebhook)) func(*testing.T, *Facts) {
 	}
 }
 
-// What to do is said for the namespace in which Weir is installed.
+// The fixes of doctor name the namespace in which Weir is installed.
 func TestFixesNameTheNamespace(t *testing.T) {
 	f := well(t)
 	var err error

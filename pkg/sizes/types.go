@@ -32,8 +32,8 @@ type Scaling struct {
 	Update *Set
 	// Stable is the set that served before; nil if it is gone.
 	Stable *Set
-	// StableEdited reports whether somebody has changed the template of Stable since. Its pods
-	// still run the stable template, and a new one would not: the set gets no more of them.
+	// StableEdited reports whether a user has changed the template of Stable during the release.
+	// Its pods still run the stable template, but new pods would not, so Stable must not grow.
 	StableEdited bool
 	// Pinned names the set whose pods alone a Service selects; empty if none does. Its
 	// last pod stays until the size is 0.

@@ -29,8 +29,8 @@ const (
 	// Essential is for other writes of the controllers, which end releases. They may fill fifteen
 	// sixteenths of the store.
 	Essential
-	// Always is for writes that free space, and for those that add no more than a small constant
-	// to an object. They may fill the whole store.
+	// Always is for writes that free space or add at most a few KiB to an object, such as safety
+	// verbs. They may fill the whole store.
 	Always
 )
 

@@ -276,7 +276,7 @@ func TestAllNamespacesHaveALimit(t *testing.T) {
 			t.Errorf("class %d: %v", class, err)
 		}
 	}
-	// What is in no namespace is not counted.
+	// Cluster-scoped objects are not counted.
 	if err := w.write(Growth, "", "cluster", object, object); err != nil {
 		t.Error(err)
 	}

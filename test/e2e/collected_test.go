@@ -93,9 +93,9 @@ func TestAPIServicesDeleted(t *testing.T) {
 	}
 }
 
-// While one APIService is missing, nobody can delete what Weir created for a release, since
-// the garbage collector must not. Everybody can delete everything else. This test does not
-// run beside others, which would miss the APIService.
+// While an APIService is missing, the garbage collector must not delete the objects that Weir created
+// for a release, so no user can. All other objects can be deleted. This test does not run in parallel
+// with others, because they need the APIService.
 func TestAPIServiceMissing(t *testing.T) {
 	a := start(t, usual())
 	a.release("v2")
@@ -127,7 +127,7 @@ func TestAPIServiceMissing(t *testing.T) {
 	deletesOwn(t, a.namespace)
 }
 
-// deletesOwn wants everybody to be able to delete what Weir has not created.
+// deletesOwn creates objects that do not belong to a release and deletes them.
 func deletesOwn(t *testing.T, namespace string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "not-of-weir"}

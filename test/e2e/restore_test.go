@@ -77,9 +77,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// All that weir-apiserver has is lost in the middle of a release, and there is no snapshot. The
-// workload stays held: no pod gets the new template, and the stable pods serve. A Rollout that is
-// created again is paused; a resume continues with step 1, and its deletion releases the template.
+// The data of weir-apiserver is lost in the middle of a release, and there is no snapshot. The workload
+// stays held: no further pod gets the new template, and the stable pods serve. A Rollout that is
+// created again is paused. Resuming it continues with step 1; deleting it releases the template.
 func TestDataLost(t *testing.T) {
 	apps := map[string]*app{}
 	for _, style := range some(styles, "partition") {

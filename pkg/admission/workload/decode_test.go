@@ -101,18 +101,7 @@ func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 			t.Run(name+"/"+kind.Kind+"/"+kind.APIVersion, func(t *testing.T) {
 				t.Parallel()
 				old, update := customResource(kind, tt.old), customResource(kind, tt.update)
-				ref := kind
-				ref.Name = "web"
-				h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &ref })}, Controller: weir}
-				review := reviewOf(t, sent{as: "alice", old: old, update: update})
-				response := serve(t, h, review)
-				if !response.Allowed {
-					t.Fatalf("refused: %s", response.Result.Message)
-				}
-				stored := unstructured.Unstructured{}
-				if err := json.Unmarshal(apply(t, review.Request.Object.Raw, response), &stored.Object); err != nil {
-					t.Fatal(err)
-				}
+				stored := storedAfter(t, kind, old, update)
 				if held := stored.GetAnnotations()[rollouts.AnnotationInProgress] != ""; held == tt.passes {
 					t.Errorf("held: %t, want %t: %v", held, !tt.passes, stored.Object)
 				}

@@ -4,12 +4,13 @@
 package workload
 
 import (
-	"encoding/json"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 )
 
 // An object of Kruise may lack what its Go type always has, such as spec.updateStrategy:
@@ -31,25 +32,14 @@ func TestPatchOfPartialObjects(t *testing.T) {
 		} {
 			t.Run(kind.APIVersion+"/"+kind.Kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				make := func(image string) *unstructured.Unstructured {
+				deploy := func(image string) object.Object {
 					spec := map[string]any{"template": template(image)}
 					if strategy != nil {
 						spec["updateStrategy"] = strategy
 					}
-					return customResource(kind, map[string]any{"spec": spec}).(*unstructured.Unstructured)
+					return customResource(kind, map[string]any{"spec": spec})
 				}
-				ref := kind
-				ref.Name = "web"
-				h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &ref })}, Controller: weir}
-				review := reviewOf(t, sent{as: "alice", old: make("v1"), update: make("v2")})
-				response := serve(t, h, review)
-				if !response.Allowed {
-					t.Fatalf("refused: %s", response.Result.Message)
-				}
-				stored := unstructured.Unstructured{}
-				if err := json.Unmarshal(apply(t, review.Request.Object.Raw, response), &stored.Object); err != nil {
-					t.Fatal(err)
-				}
+				stored := storedAfter(t, kind, deploy("v1"), deploy("v2"))
 				is, _, _ := unstructured.NestedMap(stored.Object, "spec", "updateStrategy")
 				update, _, _ := unstructured.NestedMap(is, "rollingUpdate")
 				if is["partition"] != "100%" && update["partition"] == nil {
@@ -61,4 +51,22 @@ func TestPatchOfPartialObjects(t *testing.T) {
 			})
 		}
 	}
+}
+
+// storedAfter returns an object as kube-apiserver stores it after an update by a user, if a Rollout
+// releases workloads of this kind with the name web.
+func storedAfter(t *testing.T, kind rollouts.ObjectRef, old, update object.Object) *unstructured.Unstructured {
+	t.Helper()
+	kind.Name = "web"
+	h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &kind })}, Controller: weir}
+	review := reviewOf(t, sent{as: "alice", old: old, update: update})
+	response := serve(t, h, review)
+	if !response.Allowed {
+		t.Fatalf("refused: %s", response.Result.Message)
+	}
+	stored := &unstructured.Unstructured{}
+	if err := json.Unmarshal(apply(t, review.Request.Object.Raw, response), &stored.Object); err != nil {
+		t.Fatal(err)
+	}
+	return stored
 }

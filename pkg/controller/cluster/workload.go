@@ -224,9 +224,9 @@ func namedIn(ctx context.Context, from client.Reader, key string, counts func(cl
 	return false, nil
 }
 
-// LostRollout returns the name of the Rollout that holds a workload if the server neither has this
-// Rollout nor remembers that somebody deleted it: then its data is new, or was restored from a
-// snapshot without the Rollout. A workload without Weir's label was not held for a Rollout.
+// LostRollout returns the name of the Rollout that holds a workload, if weir-apiserver neither has
+// the Rollout nor remembers its deletion. Then the data of weir-apiserver is new, or was restored
+// from a snapshot without the Rollout. A workload without Weir's label was not held for a Rollout.
 func (s Reader) LostRollout(ctx context.Context, w *Workload) (string, error) {
 	name := workload.HolderOf(w.Object)
 	if name == "" || w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {

@@ -132,7 +132,8 @@ func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Du
 		said += ", paused, since its release was aborted"
 	}
 	r.warn(w, "WorkloadGivenBack", said)
-	// What the native controller copies meanwhile is taken off in the next pass.
+	// The native controller may copy Weir's annotations to ReplicaSets until it sees this write;
+	// the next pass removes the copies.
 	return settling, nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The store remembers a Rollout that was deleted before the controller had given its workload
-// back. It remembers no other: not one that ended in order, and not one that it never had.
+// The store remembers a Rollout that was deleted before the controller had given the workload back.
+// It does not remember a Rollout that gave its workload back, nor one that never existed.
 func TestDeletionIsRemembered(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -99,9 +99,8 @@ func TestFieldSelectorWatch(t *testing.T) {
 	}
 }
 
-// A client that knows a resource version from data that was lost since gets 410 Gone, and lists
-// again. Its watch would see nothing until the new data reaches that version. Nor is a list at
-// that version possible.
+// A client may know a resource version from data that was lost since. Its watch gets 410 Gone, because
+// it would see no event until the new data reaches that version. A list at that version gets 504.
 func TestWatchFromLostData(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, alice)

@@ -174,8 +174,8 @@ func TestVerbRefusals(t *testing.T) {
 	}
 }
 
-// What a client expects must be understood, or the verb would be used without it: a field
-// that is misspelled, repeated or empty is refused.
+// Verbs refuse an expect with a field that is misspelled, repeated or empty. Otherwise the verb would
+// be used without the expectation of the client.
 func TestExpectIsUnderstood(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

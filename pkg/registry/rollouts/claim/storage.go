@@ -34,8 +34,8 @@ func NewStorage(backend *storagebackend.ConfigForResource, resource string) (sto
 	config := backend.Config
 	config.Codec = codecs.CodecForVersions(info.Serializer, info.Serializer, version, version)
 	config.EncodeVersioner = version
-	// A record has no more than names and uids, and must stay readable when an
-	// encryption key is retired: nobody rewrites records.
+	// Records contain only names and uids, and nothing rewrites them. So they are not
+	// encrypted: they must stay readable after an encryption key is retired.
 	config.Transformer = nil
 	s, destroy, err := factory.Create(*config.ForResource(rollouts.Resource(resource)),
 		func() runtime.Object { return &metav1.PartialObjectMetadata{} },

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deleted remembers for a while which Rollouts were deleted although their workloads
-// may still be held: somebody removed the finalizer of the Rollout. The controllers give a held
-// workload back only if the store remembers the deletion. A store that has lost a Rollout, since
-// it is new or was restored from an older snapshot, does not remember one.
+// Package deleted remembers for an hour which Rollouts were deleted while their workloads may still
+// be held, because a user removed the finalizer of the Rollout. The controllers give a held workload
+// back only if the store remembers the deletion. A store that has lost a Rollout, because it is new
+// or was restored from an older snapshot, does not remember a deletion.
 package deleted
 
 import (

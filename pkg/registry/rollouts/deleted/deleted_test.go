@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// A deletion is remembered for an hour, and of many the newest 128.
+// The newest 128 deletions of a namespace are remembered for an hour each.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
 	embedded, err := store.Start(t.Context(), store.Options{DataDir: t.TempDir()})

@@ -213,8 +213,8 @@ func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 	}
 }
 
-// Get reads a Rollout. If there is none, and the store remembers that one of this name was
-// deleted while it may have held its workload, the error has the uid of the deleted Rollout.
+// Get reads a Rollout. If it does not exist, and the store remembers that a Rollout of this name was
+// deleted while it may have held its workload, details.uid of the error is that Rollout's uid.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	obj, err := r.plainREST.Get(ctx, name, options)
 	var missing *apierrors.StatusError
@@ -229,8 +229,8 @@ func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions)
 	return nil, missing
 }
 
-// released ends the claim of the workload when the Rollout is gone for good. If the controller
-// has not given the workload back, somebody else has removed the finalizer.
+// released ends the claim of the workload after the Rollout was removed from the store. If the
+// controller has not given the workload back, another user has removed the finalizer.
 func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	gone := obj.(*rollouts.Rollout)
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
@@ -249,7 +249,6 @@ func (r *REST) remember(ctx context.Context, gone *rollouts.Rollout) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := r.deleted.Remember(ctx, gone); err != nil {
-		// If the workload is held, it stays held: create the Rollout again and delete it.
-		klog.ErrorS(err, "The deletion is not remembered", "rollout", klog.KObj(gone))
+		klog.ErrorS(err, "The deletion is not remembered; if the workload stays held, create the Rollout again and delete it", "rollout", klog.KObj(gone))
 	}
 }
