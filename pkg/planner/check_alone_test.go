@@ -45,7 +45,8 @@ func (c *checks) alone(actor string, old, next object.Object) {
 			return
 		}
 		for _, e := range each[*appsv1.Deployment](c.w.store.objects) {
-			if e.Labels[rollouts.LabelCanaryDeployment] != "" {
+			// Pods of a Deployment of size 0 were taken by an earlier write, which was checked.
+			if e.Labels[rollouts.LabelCanaryDeployment] != "" && *e.Spec.Replicas > 0 {
 				taken += c.readyOf(e)
 			}
 		}

