@@ -136,6 +136,7 @@ func (b canaryIngress) canary(o Objects, r Router, want planner.Route) (*network
 		ObjectMeta: o.canaryMeta(stable),
 		Spec:       networkingv1.IngressSpec{IngressClassName: spec.IngressClassName, TLS: spec.TLS, Rules: rules},
 	}
+	c.Labels = owned(c.Labels)
 	var err error
 	c.Annotations, err = b.dialect(added(map[string]string{}, c.Annotations), p)
 	return c, err

@@ -154,13 +154,14 @@ func (o Objects) canaryMeta(of metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace:       of.GetNamespace(),
 		Name:            of.GetName() + rollouts.CanarySuffix,
-		Labels:          owned(copied(of.GetLabels())),
+		Labels:          copied(of.GetLabels()),
 		Annotations:     copied(of.GetAnnotations()),
 		OwnerReferences: []metav1.OwnerReference{o.Owner},
 	}
 }
 
-// owned adds the label of objects that Weir creates for a release. It may change the map.
+// owned adds the label of Deployments and Ingresses that Weir creates for a release. It may change
+// the map.
 func owned(labels map[string]string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}

@@ -60,7 +60,6 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	want := objs.CanaryService.DeepCopy()
 	want.Spec.Selector = selecting(objs, revision)
 	want.OwnerReferences = objs.owned(want.OwnerReferences)
-	want.Labels = owned(want.Labels)
 	return change(objs.CanaryService, want), nil
 }
 

@@ -93,8 +93,8 @@ func TestAPIServicesDeleted(t *testing.T) {
 	}
 }
 
-// While an APIService is missing, the garbage collector must not delete the objects that Weir created
-// for a release, so no user can. All other objects can be deleted. This test does not run in parallel
+// While an APIService is missing, the garbage collector must not delete the Deployments and Ingresses
+// that Weir created for a release, so no user can. All other objects can be deleted. This test does not run in parallel
 // with others, because they need the APIService.
 func TestAPIServiceMissing(t *testing.T) {
 	a := start(t, usual())
@@ -117,13 +117,17 @@ func TestAPIServiceMissing(t *testing.T) {
 		a.promoteAll()
 		a.until("the Rollout is Healthy", a.healthy)
 	}()
-	canary := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name + "-canary"}}
-	a.until("the canary Service can not be deleted", func(ctx context.Context) error {
+	canary := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name + "-canary"}}
+	a.until("the canary Ingress can not be deleted", func(ctx context.Context) error {
 		if err := here.client.Delete(ctx, canary, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			return fmt.Errorf("deleting it: %w", err)
 		}
 		return nil
 	})
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name + "-canary"}}
+	if err := here.client.Delete(t.Context(), service, client.DryRunAll); err != nil {
+		t.Errorf("the canary Service has the labels of the Service, and can not be deleted: %v", err)
+	}
 	deletesOwn(t, a.namespace)
 }
 

@@ -288,8 +288,9 @@ const (
 	LabelControlled = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
 	// LabelCanaryDeployment on an extra Deployment names the one it belongs to.
 	LabelCanaryDeployment = "rollouts.kruise.io/canary-deployment"
-	// LabelOwnedByRelease on a Deployment, Service or Ingress means that Weir created it for a
-	// release. The policy weir-guard-collection applies to objects with this label only.
+	// LabelOwnedByRelease on a Deployment or Ingress means that Weir created it for a release. While
+	// an APIService is missing, weir-guard-collection denies the deletion of these objects. Canary
+	// Services do not have it: clients of OpenKruise expect the labels of the stable Service.
 	LabelOwnedByRelease = "rollouts.kruise.io/owned-by-release"
 	// LabelRolloutID on a workload (also an annotation there) identifies a release;
 	// on a pod it is the release that brought it.
