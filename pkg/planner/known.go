@@ -130,7 +130,11 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 	}
 	p := r.Status.Active()
 	if k.Releasing = p != nil && releasing(r); !k.Releasing {
-		k.Stable = ""
+		// A workload that goes back goes to the stable revision of its BatchRelease until it is given
+		// back, also if the Rollout is deleted meanwhile.
+		if k.Target == nil || !k.Target.Abort {
+			k.Stable = ""
+		}
 		if p != nil && r.Status.Phase == rollouts.PhaseHealthy && p.State == rollouts.StepCompleted {
 			k.StableTemplate = p.UpdateTemplate
 		}
