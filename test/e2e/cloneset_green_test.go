@@ -132,6 +132,8 @@ func (s *cloned) loses(version string) {
 	})
 	s.until("it is ready", s.runsPods(versions{"v1": 5, "v2": 5}))
 	s.until("the Rollout counts it", s.serving(5))
+	// Weir named stable pods to delete until the new pod was there, and removes that list now.
+	s.until("Kruise has seen the last change", s.counts(10, 5))
 }
 
 // serving wants the Rollout to count so many new pods as ready.
