@@ -32,6 +32,8 @@ import (
 type prometheus struct {
 	bad  float64
 	down bool
+	// behind is how late the source gets its samples.
+	behind time.Duration
 	// series are those of its answers, if they are set.
 	series func(r measure.Range) []metric.Series
 	// buckets are the boundaries of its histograms.
@@ -50,7 +52,24 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 	if p.down {
 		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
 	}
-	if p.series != nil {
+	newest := metric.Series{Labels: map[string]string{"weir_version": "newest"}}
+	for i := range r.Windows {
+		at := r.Since.Add(time.Duration(i+1) * r.Every)
+		if last := time.Now().Add(-p.behind); at.After(last) {
+			at = last
+		}
+		newest.Values = append(newest.Values, metric.Value{Number: float64(at.UnixMilli()) / 1000, Known: true})
+	}
+	switch {
+	case strings.Contains(r.Text, "up{") && !strings.Contains(r.Text, " or "):
+		return []metric.Series{newest}, judge.Fault{}
+	case strings.Contains(r.Text, "weir_pod"):
+		return p.pods(), judge.Fault{}
+	case strings.Contains(r.Text, `"gap"`):
+		return []metric.Series{p.gap(r), newest}, judge.Fault{}
+	case p.series != nil && strings.Contains(r.Text, "newest"):
+		return append(p.series(r), newest), judge.Fault{}
+	case p.series != nil:
 		return p.series(r), judge.Fault{}
 	}
 	line := func(version, status string, n float64) metric.Series {
@@ -69,9 +88,33 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 				all = append(all, s)
 			}
 		}
-		return all, judge.Fault{}
+		return append(all, newest), judge.Fault{}
 	}
-	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90)}, judge.Fault{}
+	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90), newest}, judge.Fault{}
+}
+
+// gap is the time between the samples of the pods, which are scraped every 15 seconds.
+func (p *prometheus) gap(r measure.Range) metric.Series {
+	s := metric.Series{Labels: map[string]string{"weir_version": "gap"}}
+	for i := range r.Windows {
+		value := metric.Value{Known: true}
+		if r.Since.Add(time.Duration(i+1)*r.Every).Unix()%15 < int64(r.Every/time.Second) {
+			value.Number = 15.002
+		}
+		s.Values = append(s.Values, value)
+	}
+	return s
+}
+
+// pods are the requests of the pods of stable in the hour before the release.
+func (p *prometheus) pods() []metric.Series {
+	var all []metric.Series
+	for pod, counts := range map[string][2]float64{"web-77c4-a": {1000, 2}, "web-77c4-b": {900, 40}} {
+		for i, class := range []string{"total", "bad"} {
+			all = append(all, metric.Series{Labels: map[string]string{"weir_pod": pod, "weir_class": class}, Values: []metric.Value{{Number: counts[i], Known: true}}})
+		}
+	}
+	return all
 }
 
 // Source implements measure.Sources.
@@ -157,7 +200,7 @@ func TestWindows(t *testing.T) {
 		}
 		past := 0
 		for _, r := range p.asked {
-			if r.Since.Before(began) {
+			if r.Since.Before(began) && r.Every == 5*time.Second {
 				past += r.Windows
 			}
 		}
