@@ -76,12 +76,14 @@ func (s *series) keepComplete(from int, now time.Time) int {
 
 // observe adds the delay of an answer to those that were seen before.
 func (d *delay) observe(now time.Time, before delay) {
-	if d.newest.IsZero() {
-		d.newest = before.newest
-		return
-	}
 	if d.newest.After(before.newest) {
 		d.grew = now
+	}
+	if d.newest.IsZero() {
+		d.newest = before.newest // the pods are not scraped now, or their series are older than Prometheus shows
+	}
+	if d.newest.IsZero() {
+		return
 	}
 	d.seen = append(slices.Clone(before.seen), max(now.Sub(d.newest), 0))
 	d.seen = d.seen[max(len(d.seen)-recent, 0):]
@@ -119,9 +121,13 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%d min", d/time.Minute)
 }
 
-// nextLook is when the next window may be complete.
+// nextLook is when the next window may be complete. Where scrapes are rare, the newest sample is old
+// although the source is not behind.
 func (s *series) nextLook(lag time.Duration) time.Time {
-	return s.next().Add(s.question.Every + max(lag, s.delay.least()))
+	if behind := s.delay.least(); behind > s.measured.Data.Scrape {
+		lag = max(lag, behind)
+	}
+	return s.next().Add(s.question.Every + lag)
 }
 
 // retry is how long to wait until the window that ends then may be complete: a source that is behind
@@ -131,7 +137,7 @@ func (d *delay) retry(end time.Time, scrape, every time.Duration, now time.Time)
 	if !d.newest.IsZero() {
 		wait = end.Sub(d.newest)
 		if next := d.newest.Add(scrape).Sub(now) + soonestAgain; scrape > 0 && next > 0 {
-			wait = min(wait, next)
+			wait = next
 		}
 	}
 	return min(max(wait, soonestAgain), every)

@@ -4,6 +4,7 @@
 package measure_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -13,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -34,6 +35,12 @@ type prometheus struct {
 	down bool
 	// behind is how late the source gets its samples.
 	behind time.Duration
+	// noTargets reports whether the namespace has no targets.
+	noTargets bool
+	// scrape is the interval of scrapes in seconds, 15 if it is not set.
+	scrape int64
+	// unscraped reports whether the pods have no series.
+	unscraped bool
 	// series are those of its answers, if they are set.
 	series func(r measure.Range) []metric.Series
 	// buckets are the boundaries of its histograms.
@@ -61,7 +68,11 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 		newest.Values = append(newest.Values, metric.Value{Number: float64(at.UnixMilli()) / 1000, Known: true})
 	}
 	switch {
-	case strings.Contains(r.Text, "up{") && !strings.Contains(r.Text, " or "):
+	case p.unscraped:
+		return nil, judge.Fault{}
+	case strings.Contains(r.Text, "up{") && p.noTargets:
+		return nil, judge.Fault{}
+	case strings.Contains(r.Text, "up{"):
 		return []metric.Series{newest}, judge.Fault{}
 	case strings.Contains(r.Text, "weir_pod"):
 		return p.pods(), judge.Fault{}
@@ -98,8 +109,8 @@ func (p *prometheus) gap(r measure.Range) metric.Series {
 	s := metric.Series{Labels: map[string]string{"weir_version": "gap"}}
 	for i := range r.Windows {
 		value := metric.Value{Known: true}
-		if r.Since.Add(time.Duration(i+1)*r.Every).Unix()%15 < int64(r.Every/time.Second) {
-			value.Number = 15.002
+		if scrape := cmp.Or(p.scrape, 15); r.Since.Add(time.Duration(i+1)*r.Every).Unix()%scrape < int64(r.Every/time.Second) {
+			value.Number = float64(scrape) + 0.002
 		}
 		s.Values = append(s.Values, value)
 	}
@@ -158,17 +169,26 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 func run(t *testing.T, p measure.Sources, test func(m *measure.Measures, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		woken := make(chan event.GenericEvent, 100)
-		m := measure.New(p, clock.RealClock{}, woken)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- m.Start(ctx) }()
+		woken := make(chan event.GenericEvent, 1000)
+		m, stop := start(t, p, woken)
 		test(m, woken)
+		stop()
+	})
+}
+
+// start starts measures, which end with stop.
+func start(t *testing.T, p measure.Sources, woken chan event.GenericEvent) (m *measure.Measures, stop func()) {
+	t.Helper()
+	m = measure.New(p, clock.RealClock{}, woken)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Start(ctx) }()
+	return m, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }
 
 // counts are what was measured in the windows of the one check.
@@ -195,7 +215,7 @@ func TestWindows(t *testing.T) {
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
 		got, fault := counts(t, m, r)
-		if diff := cmp.Diff([]judge.Pair{each, each}, got); diff != "" || fault != "" {
+		if diff := gocmp.Diff([]judge.Pair{each, each}, got); diff != "" || fault != "" {
 			t.Errorf("windows (-want +got), fault %q:\n%s", fault, diff)
 		}
 		past := 0
