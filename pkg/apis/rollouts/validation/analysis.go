@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/expression"
+	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
 const (
@@ -262,9 +263,16 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 	if wrong := wrongTexts(q, path); wrong != nil {
 		return append(errs, wrong)
 	}
-	for _, text := range []struct{ name, value string }{{"bad", q.Bad}, {"total", q.Total}, {"promql", q.PromQL}} {
+	for _, text := range []struct {
+		name, value string
+		verify      func(string) error
+	}{{"bad", q.Bad, metric.VerifyCounter}, {"total", q.Total, metric.VerifyCounter}, {"promql", q.PromQL, metric.VerifyNumber}} {
 		if len(text.value) > maxQuery {
 			errs = append(errs, field.TooLong(path.Child(text.name), "", maxQuery))
+		} else if text.value != "" {
+			if err := text.verify(text.value); err != nil {
+				errs = append(errs, field.Invalid(path.Child(text.name), text.value, err.Error()))
+			}
 		}
 	}
 	const most = 1e308
