@@ -30,7 +30,7 @@ func TestWarmUp(t *testing.T) {
 		"its own is none": {new(int32(60)), Measured{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
 		"a clock ahead":   {new(int32(60)), Measured{Check: rate, Ahead: 2 * time.Minute}, 3 * time.Minute},
 		"a gate":          {new(int32(60)), Measured{Check: rollouts.Check{Gate: new(true), Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
-		"before traffic":  {new(int32(60)), Measured{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, HTTP: &rollouts.HTTPCheck{Service: "a"}}}, 0},
+		"before traffic":  {new(int32(60)), Measured{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
 		"a Service":       {new(int32(60)), Measured{Check: rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "a"}}}, 0},
 		"a job":           {new(int32(60)), Measured{Check: rollouts.Check{Job: &rollouts.JobCheck{CronJob: "a"}}}, 0},
 	} {
