@@ -281,11 +281,11 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		Alpha: decimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: receives(f, step),
 		Every: seconds(a.EverySeconds, defaultEvery), AtLeast: seconds(a.AtLeastSeconds, defaultAtLeast),
 		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
-		FailAfter: 3, After: seconds(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0),
+		FailAfter: 3,
 	}
 	// Where the clock of the source is ahead, the windows at the start of a step count requests that
 	// were answered before.
-	c.After += m.Ahead
+	c.After = seconds(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.Ahead
 	if gated(&m.Check) {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
