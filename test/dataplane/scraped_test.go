@@ -47,7 +47,8 @@ func counting(source string, every int32) *v1beta1.Analysis {
 	return &v1beta1.Analysis{
 		EverySeconds: new(every), AtLeastSeconds: new(int32(180)), WithinSeconds: new(int32(600)),
 		Checks: []v1beta1.Check{{Name: "failures", Query: &v1beta1.QueryCheck{
-			Source: source, Bad: `http_requests_total{pod=~"$pods",code="500"}`, Total: `http_requests_total{pod=~"$pods"}`,
+			// Pods of the same version have the same hash in all namespaces.
+			Source: source, Bad: `http_requests_total{namespace="$namespace",pod=~"$pods",code="500"}`, Total: `http_requests_total{namespace="$namespace",pod=~"$pods"}`,
 		}}},
 	}
 }
