@@ -48,6 +48,7 @@ type Check struct {
 	Lag     time.Duration // younger windows are not judged
 	AtLeast time.Duration // a step does not pass earlier
 	Within  time.Duration // a step undecided by then is inconclusive
+	After   time.Duration // the warm-up: windows that begin earlier in a step count neither for nor against
 
 	Source, Query string // for messages
 }
@@ -57,8 +58,12 @@ type Data struct {
 	Windows []Window  // of the attempt, in order, of one grid
 	Bounds  []float64 // milliseconds, ascending, that Window.Counts continues with
 	Past    []Window  // the hour before the release; only Old counts
-	Samples []Sample  // of Number, in order
-	Carry   Carry     // windows and samples that were folded
+	Pods    []Count   // of the hour before the release: the requests that each pod of stable answered, of class 0
+	// Scrape is the longest interval between two scrapes of the pods measured. It is learnt from the
+	// timestamps of samples; 0 if it is unknown.
+	Scrape  time.Duration
+	Samples []Sample // of Number, in order
+	Carry   Carry    // windows and samples that were folded
 	Fault   Fault
 	// Nothing says why the source answered without data: no series, no number or no histogram. It
 	// is empty if there was data.
