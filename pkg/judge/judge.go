@@ -47,7 +47,7 @@ type Check struct {
 	Every   time.Duration // length of a window
 	Lag     time.Duration // younger windows are not judged
 	AtLeast time.Duration // a step does not pass earlier
-	After   time.Duration // warm-up: windows that begin earlier in a step are not judged
+	After   time.Duration // warm-up: requests in this time of a step are not judged
 	Within  time.Duration // a step undecided by then is inconclusive
 
 	Source, Query string // for messages

@@ -25,6 +25,7 @@ type cluster struct {
 	newFails      float64
 	random        func(*cluster) // adds what is different in each release
 	episodes      []episode
+	nameless      bool // the metrics do not name pods
 	restarts      []restarted
 	later         func(at float64) float64 // share of the new version, if it changes at these times
 	changes       []float64
@@ -80,7 +81,7 @@ func (c *cluster) measured() Data {
 				d.Windows[k].Counts[0].New = sumCount(d.Windows[k].Counts[0].New, count)
 			}
 		}
-		if pod < c.stable {
+		if pod < c.stable && !c.nameless {
 			d.Pods = append(d.Pods, total)
 		}
 	}
@@ -106,11 +107,18 @@ func (c *cluster) answered(pod int, from, to float64) Count {
 		from = max(from, 0) // there was no new version before
 	}
 	cuts := []float64{from, to}
-	for _, e := range c.episodes {
-		cuts = append(cuts, e.from, e.to)
+	for _, at := range append([]float64{0}, c.changes...) {
+		if at > from && at < to {
+			cuts = append(cuts, at)
+		}
 	}
-	cuts = append(cuts, 0)
-	cuts = append(cuts, c.changes...)
+	var now []episode
+	for _, e := range c.episodes {
+		here := e.pod == everywhere || e.pod == freshPods && pod >= c.stable || e.pod == pod
+		if here && e.from < to && e.to > from {
+			now, cuts = append(now, e), append(cuts, e.from, e.to)
+		}
+	}
 	slices.Sort(cuts)
 	var sum Count
 	for i := range cuts[1:] {
@@ -118,7 +126,7 @@ func (c *cluster) answered(pod int, from, to float64) Count {
 		if a >= b {
 			continue
 		}
-		fails, extra := c.failing(pod, a)
+		fails, extra := c.failing(pod, a, now)
 		requests := c.rate(pod, a) * (b - a)
 		bad := c.bad(requests*fails) + c.poisson(extra*(b-a))
 		sum = sumCount(sum, Count{Total: bad + c.poisson(requests*(1-fails)), Bad: bad})
@@ -126,17 +134,27 @@ func (c *cluster) answered(pod int, from, to float64) Count {
 	return sum
 }
 
-func (c *cluster) failing(pod int, at float64) (fails, extra float64) {
+// failing is the share of requests to a pod that fail, and failed requests in addition.
+func (c *cluster) failing(pod int, at float64, now []episode) (fails, extra float64) {
 	fails = c.oldFails
 	if pod >= c.stable {
 		fails = c.newFails
 	}
-	for _, e := range c.episodes {
-		if at >= e.from && at < e.to && (e.pod == everywhere || e.pod == freshPods && pod >= c.stable || e.pod == pod) {
+	for _, e := range now {
+		if at >= e.from && at < e.to {
 			fails, extra = max(fails, e.fails), extra+e.extra
 		}
 	}
 	return fails, extra
+}
+
+// releases is how many releases a row has: a share in the tests of the package, all of -attempts in
+// `+"`make judge`"+`.
+func releases(share int) int {
+	if *attempts >= 5000 {
+		return *attempts
+	}
+	return max(*attempts/share, 20)
 }
 
 // rate is the requests a second of a pod.
@@ -198,6 +216,22 @@ func thriceWorse(d Data) bool {
 		p := w.Counts[0]
 		row++
 		if share := p.New.Bad / max(p.New.Total, 1); share <= 0.01 || share <= 2*p.Old.Bad/max(p.Old.Total, 1) {
+			row = 0
+		}
+		if row == 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// thriceAbove is the threshold of an objective: 3 windows in a row in which the new version fails
+// more than 1 % of its requests.
+func thriceAbove(d Data) bool {
+	row := 0
+	for _, w := range d.Windows {
+		row++
+		if p := w.Counts[0]; p.New.Bad <= 0.01*p.New.Total {
 			row = 0
 		}
 		if row == 3 {

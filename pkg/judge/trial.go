@@ -16,6 +16,7 @@ type trial struct {
 	Check
 	objective bool
 	length    time.Duration // of a block
+	warmUp    time.Duration // After, until all requests of that time are scraped
 	classes   []int
 	tests     []test
 }
@@ -42,6 +43,9 @@ func newTrial(c Check, d Data) (*trial, string) {
 	t.length = t.Every
 	for slack*float64(t.length) < float64(d.Scrape) {
 		t.length += t.Every
+	}
+	if c.After > 0 {
+		t.warmUp = c.After + d.Scrape
 	}
 	var why string
 	t.classes, why = classes(c, d.Bounds)
@@ -244,7 +248,7 @@ func (t *trial) fit(l Ledger, side int) Ledger {
 // then adds the block to the evidence of harm and, in the step, of safety.
 func (t *trial) addBlock(s *Carry, b block) {
 	inStep := !b.start.Before(s.Since)
-	warm := inStep && b.start.Before(s.Since.Add(t.After))
+	warm := inStep && b.start.Before(s.Since.Add(t.warmUp))
 	alone := t.objective && inStep && t.Traffic == NewOnly
 	t.weighLast(s, &s.Harm, harm, b)
 	t.weighLast(s, &s.Safe, safe, b)
@@ -380,7 +384,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 
 // show adds a block that is not complete to the counts for messages. It is no evidence yet.
 func (t *trial) show(s *Carry, open block) {
-	if s.Is == Failed || open.counts == nil || open.start.Before(s.Since.Add(t.After)) {
+	if s.Is == Failed || open.counts == nil || open.start.Before(s.Since.Add(t.warmUp)) {
 		return
 	}
 	for i, p := range open.counts {
