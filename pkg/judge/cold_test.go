@@ -16,8 +16,8 @@ func TestColdStart(t *testing.T) {
 	t.Parallel()
 	for i, row := range []struct {
 		perSecond, fails, scrape, lasts float64
-		after                    time.Duration
-		promised                 bool
+		after                           time.Duration
+		promised                        bool
 	}{
 		{50, 0.005, 15, 60, 0, false},
 		{500, 0.005, 15, 60, 0, false},
@@ -37,7 +37,9 @@ func TestColdStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(uint64(30000+i), row.scrape, row.perSecond, 1, 9, row.fails)
-			c.random = func(c *cluster) { c.episodes = []episode{{from: 0, to: row.lasts, fails: 3 * row.fails, pod: freshPods}} }
+			c.random = func(c *cluster) {
+				c.episodes = []episode{{from: 0, to: row.lasts, fails: 3 * row.fails, pod: freshPods}}
+			}
 			found := c.tally(with(comparison(30), func(c *Check) { c.After = row.after }), releases(10))
 			t.Logf("%-62s %s", name, found)
 			found.good(t, 0.001, row.promised)

@@ -130,6 +130,57 @@ func TestVerdicts(t *testing.T) {
 			want: "Failed: 202 of 3000 requests failed (6.7 %), stable 27 of 27000 (0.1 %) until 12:01:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
+			name: "requests of the warm-up fail nothing", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 150 * time.Second,
+			data: Data{Windows: append(same(0, 2, pair(150, 150, 0, 1350)), same(2, 3, pair(0, 150, 0, 1350))...)},
+			want: "Running: 300 of about 880 requests, 0 failed", wake: every,
+		},
+		{
+			name: "nor pass anything", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: time.Minute,
+			data: Data{Windows: same(0, 2, pair(0, 1000, 9, 9000))},
+			want: "Running: requests until 12:00:45 are not judged: the new pods warm up", wake: every,
+		},
+		{
+			name: "they are counted at the next scrape", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 150 * time.Second,
+			data: Data{Windows: append(same(0, 3, pair(150, 150, 0, 1350)), same(3, 2, pair(0, 150, 0, 1350))...), Scrape: 30 * time.Second},
+			want: "Running: 150 of about 880 requests, 0 failed", wake: every,
+		},
+		{
+			name: "a version that is bad after the warm-up fails", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 2 * time.Minute,
+			data: Data{Windows: same(0, 4, pair(150, 150, 0, 1350))},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:01:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "a minute between two scrapes: blocks of two windows", check: rate, after: 119 * time.Second,
+			data: Data{Windows: same(0, 3, pair(150, 150, 0, 1350)), Scrape: time.Minute},
+			want: "Running: 450 of 450 requests failed (100 %), stable 0 of 4050 (0 %); objective 99 %: bad until now, measured until 12:02:00", wake: time.Second,
+		},
+		{
+			name: "one block, and the next", check: rate, after: 2 * time.Minute,
+			data: Data{Windows: same(0, 4, pair(150, 150, 0, 1350)), Scrape: time.Minute},
+			want: "Failed: 300 of 300 requests failed (100 %), stable 0 of 2700 (0 %) until 12:01:00; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "scrapes that come a little late change nothing", check: rate, after: time.Minute,
+			data: Data{Windows: same(0, 2, pair(150, 150, 0, 1350)), Scrape: 32 * time.Second},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "failures of stable that were counted early excuse the new version", check: counts, after: 90 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(0, 150, 700, 1350)), append(same(1, 1, pair(80, 150, 0, 1350)), same(2, 1, pair(0, 150, 0, 1350))...)...)},
+			want: "Running: 450 of about 590 requests, 80 failed", wake: every,
+		},
+		{
+			name: "stable has no data in the next window, so its failures are not known", check: counts, after: 2 * time.Minute,
+			data: Data{Windows: append(same(0, 2, pair(40, 150, 0, 1350)), same(2, 2, pair(0, 150, 0, 0))...)},
+			want: "Failed: 40 of 150 requests failed (27 %), stable 0 of 1350 (0 %) until 12:00:30; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "a step without stable ends the comparison, and drops nothing", check: with(rate, func(c *Check) { c.Traffic = NewOnly }),
+			since: 30 * time.Second, after: time.Minute,
+			data: Data{Windows: append(same(0, 1, pair(150, 150, 0, 1350)), same(1, 1, pair(0, 1500, 0, 0))...)},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
 			name: "too few requests", check: rate, after: 70 * time.Second,
 			data: Data{Windows: same(0, 2, pair(0, 105, 1, 900))},
 			want: "Running: 210 of about 760 requests, 0 failed", wake: 20 * time.Second,
@@ -381,6 +432,17 @@ func TestClip(t *testing.T) {
 
 func TestDispersion(t *testing.T) {
 	t.Parallel()
+	half := append(make([]float64, 59), 200) // one episode, in a row
+	often := make([]float64, 120)
+	slow := make([]float64, 120)
+	for k := range often {
+		if k%12 == 0 {
+			often[k] = 200
+		}
+		if k/10%4 == 0 {
+			slow[k] = 20
+		}
+	}
 	past := func(bad ...float64) []Window {
 		var of []Window
 		for _, b := range bad {
@@ -393,6 +455,9 @@ func TestDispersion(t *testing.T) {
 		past []Window
 		want float64
 	}{
+		{"an outage, or one burst", past(half...), 20},
+		{"bursts that come again", past(often...), 185.8585858585},
+		{"failures that stay for minutes", past(slow...), 120.8218238},
 		{"nothing was measured", nil, 2},
 		{"fewer than 20 bad requests", past(0, 19, 0), 2},
 		{"one window", past(30), 2},
@@ -403,8 +468,46 @@ func TestDispersion(t *testing.T) {
 		{"nor is one without requests, as before the first version", append(same(0, 700, pair(0, 0, 0, 0)), past(10, 10, 10)...), 1},
 		{"nor is one that was not answered", append(past(10, 10, 10), Window{Counts: []Pair{pair(0, 0, 500, 1000)}}), 1},
 	} {
-		if got, _ := dispersion(row.past, 0, nil); math.Abs(got-row.want) > 1e-9 {
+		if got, _ := dispersion(row.past, 0, nil); math.Abs(got-row.want) > 1e-9 && math.Abs(got-row.want) > row.want/1000 {
 			t.Errorf("%s: %g, want %g", row.name, got, row.want)
 		}
+	}
+}
+
+// Failures that stick to pods are seen between pods, and an outage of all is not.
+func TestDispersionOfPods(t *testing.T) {
+	t.Parallel()
+	calm := same(0, 120, pair(0, 0, 1, 1000))
+	outage := append(same(0, 118, pair(0, 0, 1, 1000)), same(118, 2, pair(0, 0, 1000, 1000))...)
+	pods := func(bad ...float64) []Count {
+		var of []Count
+		for _, b := range bad {
+			of = append(of, Count{10000, b})
+		}
+		return of
+	}
+	for _, row := range []struct {
+		name    string
+		past    []Window
+		pods    []Count
+		want    float64
+		assumed bool
+	}{
+		{"alike", calm, pods(30, 30, 30, 30), 1, false},
+		{"one bad pod", calm, pods(0, 0, 0, 120), 120 / (1 + math.Sqrt(2.0/3)), false},
+		{"one pod", calm, pods(120), 1, false},
+		{"too few", calm, pods(0, 0, 0, 19), 1, false},
+		{"an outage of all pods", outage, pods(530, 530, 530, 528), 20, false},
+		{"no numbers", calm, []Count{{1000, math.NaN()}, {1000, 60}}, 1, false},
+		{"nothing in windows", nil, pods(0, 0, 0, 120), 120 / (1 + math.Sqrt(2.0/3)), true},
+	} {
+		got, assumed := dispersion(row.past, 0, row.pods)
+		if math.Abs(got-row.want) > 1e-9 || assumed != row.assumed {
+			t.Errorf("%s: %g, assumed %t; want %g", row.name, got, assumed, row.want)
+		}
+	}
+	d := Data{Past: calm, Pods: pods(0, 0, 0, 120), Windows: same(0, 4, pair(50, 1210, 11, 10871)), Bounds: []float64{500}}
+	if v := Judge(sampleCheck(Counts), d, start, window(4)); v.Evidence.Dispersion < 60 {
+		t.Errorf("pods do not count: %+v", v)
 	}
 }

@@ -258,7 +258,7 @@ func (t *trial) addBlock(s *Carry, b block) {
 	}
 	t.addCounts(s, &s.Harm, harm, b, warm, alone)
 	if inStep {
-		t.addCounts(s, &s.Safe, safe, b, warm, alone)
+		t.addCounts(s, &s.Safe, safe, b, b.start.Before(t.safeFrom(s)), alone)
 	}
 	s.Until, s.Ended, s.Last = b.end, b.end, b.counts
 	if !s.Harm.compares() && !s.Safe.compares() { // an objective alone needs no later block
@@ -273,6 +273,15 @@ func (t *trial) decide(s *Carry, harmful, harmless Ledger, b block) {
 	case !b.end.Before(s.Since.Add(t.AtLeast)) && safeOf(harmless) >= -math.Log(safeAlpha):
 		s.Is = Passed
 	}
+}
+
+// safeFrom is when the evidence of safety begins. After a warm-up it is one block later than that of
+// harm, or shift would count the failures of the warm-up against the new version.
+func (t *trial) safeFrom(s *Carry) time.Time {
+	if t.warmUp > 0 {
+		return s.Since.Add(t.warmUp + t.length)
+	}
+	return s.Since
 }
 
 // weighLast weighs the last block with the ratio of requests of this one, if that is less
@@ -384,7 +393,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 
 // show adds a block that is not complete to the counts for messages. It is no evidence yet.
 func (t *trial) show(s *Carry, open block) {
-	if s.Is == Failed || open.counts == nil || open.start.Before(s.Since.Add(t.warmUp)) {
+	if s.Is == Failed || open.counts == nil || open.start.Before(t.safeFrom(s)) {
 		return
 	}
 	for i, p := range open.counts {

@@ -86,8 +86,8 @@ func (t *trial) reason(v Verdict, s Carry, nothing string, now time.Time) string
 		return nothing
 	case e.New.Total+e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
 		return fmt.Sprintf("no requests to either version since %s: nothing matches %s", clock(s.Since), t.Query)
-	case e.New.Total == 0 && now.Before(s.Since.Add(t.warmUp)):
-		return "requests before " + clock(s.Since.Add(t.warmUp)) + " are not judged: the new pods warm up"
+	case e.New.Total == 0 && t.warmUp > 0 && len(s.Last) > 0 && s.Last[0].New.Total > 0:
+		return "requests until " + clock(s.Since.Add(t.After)) + " are not judged: the new pods warm up"
 	case e.New.Total == 0:
 		return "no requests to the new version yet"
 	case e.Old.Total == 0 && t.Traffic != NewOnly:
