@@ -40,10 +40,7 @@ func newTrial(c Check, d Data) (*trial, string) {
 	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
 		return t, "a boundary of the histogram is no time"
 	}
-	t.length = t.Every
-	for slack*float64(t.length) < float64(d.Scrape) {
-		t.length += t.Every
-	}
+	t.length = t.Every * time.Duration(max(1, math.Ceil(float64(d.Scrape)/float64(t.Every)/slack)))
 	if c.After > 0 {
 		t.warmUp = c.After + d.Scrape
 	}
