@@ -47,8 +47,8 @@ type Check struct {
 	Every   time.Duration // length of a window
 	Lag     time.Duration // younger windows are not judged
 	AtLeast time.Duration // a step does not pass earlier
+	After   time.Duration // warm-up: requests in this time of a step are not judged
 	Within  time.Duration // a step undecided by then is inconclusive
-	After   time.Duration // the warm-up: windows that begin earlier in a step count neither for nor against
 
 	Source, Query string // for messages
 }
@@ -58,9 +58,12 @@ type Data struct {
 	Windows []Window  // of the attempt, in order, of one grid
 	Bounds  []float64 // milliseconds, ascending, that Window.Counts continues with
 	Past    []Window  // the hour before the release; only Old counts
-	Pods    []Count   // of the hour before the release: the requests that each pod of stable answered, of class 0
-	// Scrape is the longest interval between two scrapes of the pods measured. It is learnt from the
-	// timestamps of samples; 0 if it is unknown.
+	// Pods has one element for each pod of stable: the requests that it answered in the hour
+	// before the release. Bad are those of the first class that the check judges: slow requests
+	// for Latency, else errors. It is empty if the metrics do not name pods.
+	Pods []Count
+	// Scrape is the longest interval between two scrapes of a pod; 0 if it is unknown. A block
+	// of windows is at least as long. Without Scrape, a block is one window.
 	Scrape  time.Duration
 	Samples []Sample // of Number, in order
 	Carry   Carry    // windows and samples that were folded
