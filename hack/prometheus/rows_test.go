@@ -335,6 +335,16 @@ func TestPods(t *testing.T) {
 				got[name] = math.Round(values[0])
 			}
 			first, other := podOf(e.stable), podOf(second)
+			if slow := queries(t, "pods")[e.row+" slow"]; slow != "" {
+				load := "load 1m\n"
+				for le, values := range map[string]string{"0.5": "0+9x61", "+Inf": "0+10x61"} {
+					load += "  " + e.durations + "_bucket{" + e.stable + `,le="` + le + `",job="j",instance="i"} ` + values + "\n"
+				}
+				got := askEvery(t, load, slow, time.Hour, 1)
+				if total, bad := math.Round(got[first+" total"][0]), math.Round(got[first+" bad"][0]); total != 600 || bad != 60 {
+					t.Errorf("%v of %v requests were slow, want 60 of 600", bad, total)
+				}
+			}
 			if diff := cmp.Diff(map[string]float64{first + " total": 600, other + " total": 600, other + " bad": 60}, got, cmpopts.IgnoreMapEntries(func(name string, n float64) bool {
 				return name == first+" bad" && n == 0
 			})); diff != "" {

@@ -6,6 +6,7 @@ package metric
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +151,33 @@ func (r Row) PodCounts(rel Release, d Dialect, over time.Duration) (string, erro
 			failed = append(failed, fmt.Sprintf("%s,%s=~%q}", strings.TrimSuffix(selector, "}"), class, failures(class)))
 		}
 	}
-	return countPods(r.by.pod, over, all, failed), nil
+	return countPods(r.by.pod, sumPods(r.by.pod, all, over), sumPods(r.by.pod, failed, over)), nil
+}
+
+// SlowPodCounts is PodCounts for the requests above a boundary of the histogram: all of them without those
+// up to it.
+func (r Row) SlowPodCounts(rel Release, d Dialect, boundary string, over time.Duration) (string, error) {
+	if r.by.pod == "" {
+		return "", nil
+	}
+	if err := rel.names(); err != nil {
+		return "", err
+	}
+	rel.Single = true
+	_, stable, err := r.by.versions(rel)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", r.Name, err)
+	}
+	buckets := func(le string) string {
+		var all []string
+		for _, s := range r.spellings(d.Labels) {
+			selector := r.selector(r.durations+bucketSuffix, rel, s, "", stable)
+			all = append(all, fmt.Sprintf("%s,%s=%q}", strings.TrimSuffix(selector, "}"), labelBucket, le))
+		}
+		return sumPods(r.by.pod, all, over)
+	}
+	total := buckets("+Inf")
+	return countPods(r.by.pod, total, total+" - "+buckets(boundary)), nil
 }
 
 // UserPodCounts is PodCounts for two counters of a user, whose series may have the label pod.
@@ -163,25 +190,23 @@ func UserPodCounts(bad, total string, args map[string]string, rel Release, every
 	if err != nil {
 		return "", err
 	}
-	return countPods("pod", over, []string{all}, []string{failed}), nil
+	return countPods("pod", sumPods("pod", []string{all}, over), sumPods("pod", []string{failed}, over)), nil
 }
 
 // countPods asks for the two counts of each pod, of the pods with the most requests.
-func countPods(pod string, over time.Duration, all, failed []string) string {
-	total := fmt.Sprintf("sum by (%s) (%s)", pod, increase(all, over))
-	bad := fmt.Sprintf("sum by (%s) (%s)", pod, increase(failed, over))
+func countPods(pod, total, bad string) string {
 	return fmt.Sprintf(`label_replace((%s or %s) and on (%s) topk(%d, %s), %q, "$1", %q, "(.*)")`,
 		classOf(total, classTotal), classOf(bad, classBad), pod, mostPods, total, labelPod, pod)
 }
 
-// increase asks by how much the series of some selectors grew. A series that several of them select
-// counts once.
-func increase(selectors []string, over time.Duration) string {
+// sumPods asks by how much the series of some selectors grew, for each pod. A series that several of them
+// select counts once.
+func sumPods(pod string, selectors []string, over time.Duration) string {
 	texts := make([]string, 0, len(selectors))
 	for _, s := range selectors {
 		texts = append(texts, fmt.Sprintf("increase(%s[%s])", s, duration(over)))
 	}
-	return strings.Join(texts, " or ")
+	return fmt.Sprintf("sum by (%s) (%s)", pod, strings.Join(texts, " or "))
 }
 
 // CountsOfPods reads the answer to PodCounts: one count for each pod, in the order of their names.
@@ -189,7 +214,7 @@ func CountsOfPods(answer []Series) []Counts {
 	counts := map[string]*Counts{}
 	for _, s := range answer {
 		pod := s.Labels[labelPod]
-		if pod == "" || len(s.Values) == 0 || !(s.Values[0].Number >= 0) {
+		if pod == "" || len(s.Values) == 0 || math.IsNaN(s.Values[0].Number) {
 			continue // the series names no pod, or has no number
 		}
 		if counts[pod] == nil {
@@ -206,7 +231,7 @@ func CountsOfPods(answer []Series) []Counts {
 	for _, pod := range slices.Sorted(maps.Keys(counts)) {
 		if c := counts[pod]; c.Total > 0 {
 			// Each counter is extrapolated to the whole time, so bad requests can exceed all requests.
-			all = append(all, Counts{Total: c.Total, Bad: min(c.Bad, c.Total)})
+			all = append(all, Counts{Total: c.Total, Bad: min(max(c.Bad, 0), c.Total)})
 		}
 	}
 	return all

@@ -35,6 +35,12 @@ func TestScrapeQueries(t *testing.T) {
 		} else if names {
 			fmt.Fprintf(&pods, "# %s\n%s\n", row.Name, text)
 		}
+		if text, err = row.SlowPodCounts(web(t), Dialect{}, "0.5", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if row.by.pod != "" {
+			fmt.Fprintf(&pods, "# %s slow\n%s\n", row.Name, text)
+		}
 	}
 	text, err := UserScrapes(total, args, web(t), 30*time.Second, 5*time.Second)
 	if err != nil {
@@ -133,8 +139,9 @@ func TestScrapesRefused(t *testing.T) {
 	unnamed.Namespace, other.Stable.Pods = "", ""
 	for _, rel := range []Release{unnamed, other} {
 		for name, ask := range map[string]func() (string, error){
-			"Scrapes":   func() (string, error) { return row(t, "Linkerd").Scrapes(rel, Dialect{}, time.Second) },
-			"PodCounts": func() (string, error) { return row(t, "Linkerd").PodCounts(rel, Dialect{}, time.Hour) },
+			"Scrapes":       func() (string, error) { return row(t, "Linkerd").Scrapes(rel, Dialect{}, time.Second) },
+			"PodCounts":     func() (string, error) { return row(t, "Linkerd").PodCounts(rel, Dialect{}, time.Hour) },
+			"SlowPodCounts": func() (string, error) { return row(t, "Linkerd").SlowPodCounts(rel, Dialect{}, "0.5", time.Hour) },
 			"UserScrapes": func() (string, error) {
 				return UserScrapes(`m{pod=~"$pods"}`, nil, rel, time.Minute, time.Second)
 			},

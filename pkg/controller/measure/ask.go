@@ -205,14 +205,18 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 	return fault
 }
 
-// askPods asks how many requests each pod of stable answered in the hour before the release. Nothing
-// is asked if the metrics do not name pods.
+// askPods asks how many requests each pod of stable answered in the hour before the release, and how many
+// of them failed, or were slow if the check is about that. Nothing is asked if the metrics do not name pods.
 func (s *series) askPods(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	var text string
 	var err error
 	switch q := check.Query; {
 	case q != nil:
 		text, err = metric.UserPodCounts(q.Bad, q.Total, nil, subject.Release, s.question.Every, pastHour)
+	case check.Latency != nil && s.boundary == "":
+		return judge.Fault{} // there is no histogram yet
+	case check.Latency != nil:
+		text, err = s.row.SlowPodCounts(subject.Release, from.Dialect, s.boundary, pastHour)
 	default:
 		text, err = s.row.PodCounts(subject.Release, from.Dialect, pastHour)
 	}
@@ -253,6 +257,9 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		boundaries := row.Boundaries(answer)
 		if check.Latency != nil {
 			boundaries = metric.Judged(boundaries, float64(check.Latency.BelowMilliseconds))
+			for _, b := range boundaries {
+				s.boundary = b.Label
+			}
 		}
 		for _, b := range metric.Thin(boundaries) {
 			bounds = append(bounds, b.Milliseconds)

@@ -270,9 +270,10 @@ func TestClocks(t *testing.T) {
 // Before anything is judged, the interval of scrapes is known, and what each pod of stable answered.
 // It is learnt again after some time, and from nothing after a restart.
 func TestScrapesAndPods(t *testing.T) {
-	for _, check := range []rollouts.Check{rate, {Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}} {
+	slow := rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 300}}
+	for _, check := range []rollouts.Check{rate, slow, {Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}} {
 		t.Run(rollouts.CheckName(&check), func(t *testing.T) {
-			p := &prometheus{bad: 1}
+			p := &prometheus{bad: 1, buckets: []string{"100", "500.0", "1000", "+Inf"}}
 			if check.Query != nil {
 				p.series = userCounts
 			}
@@ -299,6 +300,9 @@ func TestScrapesAndPods(t *testing.T) {
 					}
 					if strings.Contains(r.Text, "weir_pod") {
 						pods++
+						if slow := strings.Contains(r.Text, `le="500.0"`); slow != (check.Latency != nil) {
+							t.Errorf("pods are asked for slow requests: %v, in %s", slow, r.Text)
+						}
 					}
 				}
 				if scrapes != 2 || pods != 1 {

@@ -111,7 +111,9 @@ type series struct {
 	asked bool
 	// findsNewest reports whether questions also find the newest sample of the source.
 	findsNewest bool
-	delay       delay
+	// boundary is the one of the histogram by which latency is judged, as the histogram spells it.
+	boundary string
+	delay    delay
 	// scrapesAsked is when the interval of scrapes was learnt.
 	scrapesAsked time.Time
 }
