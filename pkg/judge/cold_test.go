@@ -65,6 +65,7 @@ func TestTimesByScrape(t *testing.T) {
 		after         time.Duration
 		most          []time.Duration // medians if it fails 100, 20, 5 and 2 %
 	}{
+		{2, 1, 0, seconds(6, 10, 60, 300)},
 		{5, 1, 0, seconds(10, 15, 60, 300)},
 		{15, 1, 0, seconds(30, 30, 75, 300)},
 		{15, 15, 0, seconds(30, 45, 90, 300)},
@@ -81,11 +82,11 @@ func TestTimesByScrape(t *testing.T) {
 			line := ""
 			for j, fails := range []float64{1, 0.2, 0.05, 0.02} {
 				c := newCluster(uint64(40000+10*i+j), row.scrape, 200, 1, 19, 0.001)
-				c.every, c.newFails = row.every, fails
+				c.every, c.newFails, c.length = row.every, fails, 900
 				check := sampleCheck(SuccessRate)
 				check.Every, check.After, check.AtLeast = comparison(row.every).Every, row.after, 0
 				var times []time.Duration
-				for range max(*attempts/20, 30) {
+				for range max(*attempts/50, 25) {
 					times = append(times, failsAt(check, c.measured()))
 				}
 				took := median(times)
