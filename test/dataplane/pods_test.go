@@ -10,12 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,20 +81,6 @@ func (c *counters) write(w io.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Fprintf(w, "# TYPE http_requests_total counter\nhttp_requests_total{code=\"200\"} %d\nhttp_requests_total{code=\"500\"} %d\n", c.ok, c.bad)
-}
-
-// restart restarts the container of a pod, which fails all requests for a second.
-func (c *counters) restart() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ok, c.bad, c.failingUntil = 0, 0, time.Now().Add(time.Second)
-}
-
-// serving are the counters of the pods that serve.
-func (p *pods) serving() []*counters {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.counters))
 }
 
 // openPods serves for the pods of all namespaces until ctx ends.

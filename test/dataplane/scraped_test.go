@@ -8,6 +8,8 @@ package dataplane
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +118,18 @@ func sourceBehind(t *testing.T) {
 	if took := a.abortedBy("failures", "fails20", l, asked); took < 40*time.Second {
 		t.Errorf("it took %s, although samples come 40 s late", took)
 	}
+}
+
+// restart restarts the container of a pod, which fails all requests for a second.
+func (c *counters) restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ok, c.bad, c.failingUntil = 0, 0, time.Now().Add(time.Second)
+}
+
+// serving are the counters of the pods that serve.
+func (p *pods) serving() []*counters {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.counters))
 }
