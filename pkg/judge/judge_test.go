@@ -185,6 +185,11 @@ func TestVerdicts(t *testing.T) {
 			want: "Running: 40 of 600 requests failed (6.7 %), stable 0 of 1350 (0 %): neither good nor bad enough yet", wake: every,
 		},
 		{
+			name: "no later requests to the new version, so none that failed", check: counts, after: 90 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(0, 1000, 9, 9000)), same(1, 2, pair(0, 0, 9, 9000))...)},
+			want: "Passed: 0 of 1000 requests failed (0 %), stable 27 of 27000 (0.1 %); a version a point worse is ruled out", wake: every,
+		},
+		{
 			name: "a step without stable ends the comparison, and drops nothing", check: with(rate, func(c *Check) { c.Traffic = NewOnly }),
 			since: 30 * time.Second, after: time.Minute,
 			data: Data{Windows: append(same(0, 1, pair(150, 150, 0, 1350)), same(1, 1, pair(0, 1500, 0, 0))...)},
