@@ -90,6 +90,11 @@ func TestVerdicts(t *testing.T) {
 			want: "Failed: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %) until 12:00:30; dispersion 2 assumed, wrong in less than 1 of 3800 such releases",
 		},
 		{
+			name: "not if more traffic in the next window may have been there already", check: counts, after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(16, 400, 4, 3600)), same(1, 1, pair(0, 4000, 0, 3600))...)},
+			want: "Running: 16 of 4400 requests failed (0.36 %), stable 4 of 7200 (0.056 %): good until now, measured until 12:01:30", wake: 20 * time.Second,
+		},
+		{
 			name: "a gate only waits", check: with(counts, func(c *Check) { c.Gate = true }), after: 70 * time.Second,
 			data: Data{Windows: append(same(0, 1, pair(16, 400, 4, 3600)), same(1, 1, pair(0, 400, 0, 3600))...)},
 			want: "Running: 16 of 800 requests failed (2 %), stable 4 of 7200 (0.056 %): neither good nor bad enough yet", wake: 20 * time.Second,
@@ -118,6 +123,11 @@ func TestVerdicts(t *testing.T) {
 			name: "not earlier", check: rate, after: 59 * time.Second,
 			data: Data{Windows: same(0, 2, pair(1, 1000, 9, 9000))},
 			want: "Running: 1 of 1000 requests failed (0.1 %), stable 9 of 9000 (0.1 %): good until now, measured until 12:01:00", wake: time.Second,
+		},
+		{
+			name: "not earlier, however good", check: with(rate, func(c *Check) { c.AtLeast = 2 * time.Minute }), after: 90 * time.Second,
+			data: Data{Windows: same(0, 3, pair(0, 1000, 9, 9000))},
+			want: "Running: 0 of 3000 requests failed (0 %), stable 27 of 27000 (0.1 %): good until now, measured until 12:02:00", wake: every,
 		},
 		{
 			name: "windows of an earlier step pass nothing", check: rate, since: time.Minute, after: 2 * time.Minute,
@@ -171,8 +181,13 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "stable has no data in the next window, so its failures are not known", check: counts, after: 2 * time.Minute,
-			data: Data{Windows: append(same(0, 2, pair(40, 150, 0, 1350)), same(2, 2, pair(0, 150, 0, 0))...)},
-			want: "Failed: 40 of 150 requests failed (27 %), stable 0 of 1350 (0 %) until 12:00:30; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+			data: Data{Windows: append(same(0, 1, pair(40, 150, 0, 1350)), same(1, 3, pair(0, 150, 0, 0))...)},
+			want: "Running: 40 of 600 requests failed (6.7 %), stable 0 of 1350 (0 %): neither good nor bad enough yet", wake: every,
+		},
+		{
+			name: "no later requests to the new version, so none that failed", check: counts, after: 90 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(0, 1000, 9, 9000)), same(1, 2, pair(0, 0, 9, 9000))...)},
+			want: "Passed: 0 of 1000 requests failed (0 %), stable 27 of 27000 (0.1 %); a version a point worse is ruled out", wake: every,
 		},
 		{
 			name: "a step without stable ends the comparison, and drops nothing", check: with(rate, func(c *Check) { c.Traffic = NewOnly }),
@@ -392,10 +407,10 @@ func TestVerdicts(t *testing.T) {
 func TestFailureOutlivesItsStep(t *testing.T) {
 	t.Parallel()
 	c := sampleCheck(SuccessRate)
-	failed := Fold(c, Data{Windows: same(0, 1, pair(150, 150, 0, 1000))}, start, window(1))
-	d := Data{Carry: failed, Windows: same(1, 40, pair(0, 1000, 0, 1000))}
-	for _, since := range []time.Time{start, window(1), window(20)} {
-		if v := Judge(c, d, since, window(41)); v.Is != Failed || v.Evidence.New != (Count{150, 150}) {
+	failed := Fold(c, Data{Windows: same(0, 2, pair(150, 150, 0, 1000))}, start, window(2))
+	d := Data{Carry: failed, Windows: same(2, 40, pair(0, 1000, 500, 1000))}
+	for _, since := range []time.Time{start, window(2), window(20)} {
+		if v := Judge(c, d, since, window(42)); v.Is != Failed || v.Evidence.New != (Count{150, 150}) {
 			t.Errorf("in the step from %s: %+v", since, v)
 		}
 	}

@@ -310,8 +310,7 @@ func careful(side int, ratio float64, p Pair) float64 {
 	return min(ratio, p.New.Total/p.Old.Total)
 }
 
-// ended returns a ledger as if its runs ended before the block. A comparison for which the block
-// has no data cannot be judged yet: it has no evidence.
+// ended returns a ledger as if its runs ended before the block.
 func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
 	l.Logs = slices.Clone(l.Logs)
 	for i, test := range t.tests {
@@ -319,13 +318,7 @@ func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger 
 		if test.ratio == 0 || requests == 0 {
 			continue
 		}
-		logs := part(l, side, i)
-		test.shift(logs, side, requests, beyond(side, last, next, alone))
-		for j := range logs {
-			if next.against(side).Total < least && !alone {
-				logs[j] = lowest
-			}
-		}
+		test.shift(part(l, side, i), side, requests, beyond(side, last, next, alone))
 	}
 	return l
 }
