@@ -25,7 +25,7 @@ type Decision struct {
 	Status rollouts.RolloutStatus
 	// Actions are targets to reach, in order; empty when the world agrees. Reasons say of
 	// each which case, stage or projection wants it.
-	Actions []Action
+	Actions []Effect
 	Reasons []string
 	// Events are to be announced once Status is stored.
 	Events []Event

@@ -17,7 +17,7 @@ import (
 // nothing: what is asked, is asked of its facts.
 type draft struct {
 	*facts
-	actions []Action
+	actions []Effect
 	reasons []string
 	events  []Event
 	wake    time.Duration
@@ -55,20 +55,20 @@ func (d *draft) progress() *rollouts.Progress {
 func (d *draft) goOn(next Case) { d.next = next }
 
 // act wants something of the world.
-func (d *draft) act(a Action) {
+func (d *draft) act(a Effect) {
 	d.actions, d.reasons = append(d.actions, a), append(d.reasons, d.reason)
 }
 
 // actFirst wants something before all else.
-func (d *draft) actFirst(a Action) {
+func (d *draft) actFirst(a Effect) {
 	d.actions, d.reasons = slices.Insert(d.actions, 0, a), slices.Insert(d.reasons, 0, d.reason)
 }
 
 // acts reports whether that is wanted already.
-func (d *draft) acts(a Action) bool { return slices.Contains(d.actions, a) }
+func (d *draft) acts(a Effect) bool { return slices.Contains(d.actions, a) }
 
 // drop wants some of it no more.
-func (d *draft) drop(which func(Action) bool) {
+func (d *draft) drop(which func(Effect) bool) {
 	for i, a := range slices.Backward(d.actions) {
 		if which(a) {
 			d.actions, d.reasons = slices.Delete(d.actions, i, i+1), slices.Delete(d.reasons, i, i+1)
@@ -77,7 +77,7 @@ func (d *draft) drop(which func(Action) bool) {
 }
 
 // order wants something of the world, and waits again for what has not shown.
-func (d *draft) order(target Action) {
+func (d *draft) order(target Effect) {
 	if !d.stayed() || d.reissueDue() {
 		d.stamp()
 	}

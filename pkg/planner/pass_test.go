@@ -39,7 +39,7 @@ func (w *world) clock() time.Time { return w.now }
 // died acts no more.
 func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned func(*O, pass.Decision[S])) error {
 	commit, act, decide, stores := steps.Commit, steps.Act, steps.Decide, false
-	var follow []planner.Action
+	var follow []planner.Effect
 	steps.Decide = func(o *O) pass.Decision[S] {
 		d := decide(o)
 		follow = d.Follow
@@ -54,13 +54,13 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 			planned(o, d)
 		}
 	}
-	steps.Act = func(ctx context.Context, o *O, action planner.Action) error {
+	steps.Act = func(ctx context.Context, o *O, action planner.Effect) error {
 		if w.dead {
 			return errCrash
 		}
 		w.acts++
 		w.tell.acted(action)
-		w.follows = slices.ContainsFunc(follow, func(f planner.Action) bool { return equal.DeepEqual(f, action) })
+		w.follows = slices.ContainsFunc(follow, func(f planner.Effect) bool { return equal.DeepEqual(f, action) })
 		before := w.actor
 		defer func() { w.actor, w.follows = before, false }()
 		if size, is := action.(planner.Size); is {

@@ -41,13 +41,13 @@ type Decision struct {
 	planner.Decision
 	// First is what was found out of the batch, to be stored before the status of the Rollout.
 	// FirstEvents are announced only if First is stored.
-	First       []planner.Action
+	First       []planner.Effect
 	FirstEvents []planner.Event
 	// Beside are actions of a batch that goes on. They do not wait for the other actions,
 	// nor these for them.
-	Beside []planner.Action
+	Beside []planner.Effect
 	// Follow are actions by what is stored already: nothing is stored for them.
-	Follow []planner.Action
+	Follow []planner.Effect
 }
 
 // Decide decides what one pass over a Rollout does.
@@ -75,7 +75,7 @@ func decide(o Observed) Decision {
 	// batch become ready. The next pass begins what follows.
 	d.Actions, d.Reasons = without(d.Actions, d.Reasons, begins(d.Actions))
 	if news && !o.Batch.Terminating {
-		d.First = []planner.Action{planner.JudgeBatch{Status: judged.Status}}
+		d.First = []planner.Effect{planner.JudgeBatch{Status: judged.Status}}
 	}
 	d.goesOn(judged)
 	return d
@@ -94,8 +94,8 @@ func (d *Decision) goesOn(judged batch.Plan) {
 }
 
 // follows reports whether an action only writes down, on objects of others, what is known.
-func follows(a planner.Action) bool {
-	switch a.(OnBatch).Action.(type) {
+func follows(a planner.Effect) bool {
+	switch a.(OnBatch).Effect.(type) {
 	case planner.Tell, planner.MarkPods:
 		return true
 	default:
@@ -105,7 +105,7 @@ func follows(a planner.Action) bool {
 
 // beginsNow reports whether the next batch begins in this pass: not where this one has just
 // become ready or come to its end, unless the release goes back.
-func beginsNow(actions []planner.Action, was, is rollouts.BatchReleaseStatus) bool {
+func beginsNow(actions []planner.Effect, was, is rollouts.BatchReleaseStatus) bool {
 	i := begins(actions)
 	if i < 0 {
 		return false
@@ -117,15 +117,15 @@ func beginsNow(actions []planner.Action, was, is rollouts.BatchReleaseStatus) bo
 
 // overtaken reports whether a batch is not to be stored as it was judged: it is about to go,
 // or its workload is about to change and is judged again as it will be then.
-func overtaken(actions []planner.Action, judged batch.Plan) bool {
-	return slices.ContainsFunc(actions, func(a planner.Action) bool {
+func overtaken(actions []planner.Effect, judged batch.Plan) bool {
+	return slices.ContainsFunc(actions, func(a planner.Effect) bool {
 		_, goes := a.(planner.ReleaseBatch)
 		return goes || len(judged.Actions) > 0 && onWorkload(a)
 	})
 }
 
 // onWorkload reports whether an action of the Rollout changes the workload.
-func onWorkload(a planner.Action) bool {
+func onWorkload(a planner.Effect) bool {
 	switch a.(type) {
 	case planner.Label, planner.Unlabel, planner.Hold, planner.ApplyPendingEdit, planner.AskAgain, planner.PutRight, planner.RestoreWorkload, planner.SetStable:
 		return true
@@ -135,11 +135,11 @@ func onWorkload(a planner.Action) bool {
 }
 
 // begins is the index of the action that gives the BatchRelease another plan; -1 if none does.
-func begins(actions []planner.Action) int {
-	return slices.IndexFunc(actions, func(a planner.Action) bool { _, runs := a.(planner.RunBatch); return runs })
+func begins(actions []planner.Effect) int {
+	return slices.IndexFunc(actions, func(a planner.Effect) bool { _, runs := a.(planner.RunBatch); return runs })
 }
 
-func without(actions []planner.Action, reasons []string, i int) ([]planner.Action, []string) {
+func without(actions []planner.Effect, reasons []string, i int) ([]planner.Effect, []string) {
 	if i < 0 {
 		return actions, reasons
 	}
@@ -199,10 +199,10 @@ func seenSame(o *batch.Observed, next *rollouts.BatchRelease) bool {
 }
 
 // OnBatch is an action of the BatchRelease.
-type OnBatch struct{ planner.Action }
+type OnBatch struct{ planner.Effect }
 
-func onBatch(actions []planner.Action) []planner.Action {
-	var on []planner.Action
+func onBatch(actions []planner.Effect) []planner.Effect {
+	var on []planner.Effect
 	for _, a := range actions {
 		on = append(on, OnBatch{a})
 	}

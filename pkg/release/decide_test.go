@@ -119,7 +119,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func said(actions []planner.Action) string {
+func said(actions []planner.Effect) string {
 	var out []string
 	for _, a := range actions {
 		out = append(out, a.String())

@@ -66,9 +66,9 @@ func (o Observed) release() *rollouts.BatchRelease {
 
 // resizes reports whether an action changes what the sizes are decided by, or has the
 // native controller decide them.
-func resizes(a planner.Action) bool {
+func resizes(a planner.Effect) bool {
 	if on, is := a.(OnBatch); is {
-		a = on.Action
+		a = on.Effect
 	}
 	switch a.(type) {
 	case planner.RestoreWorkload, planner.ApplyPendingEdit, planner.SetStable, planner.Hold:

@@ -42,7 +42,7 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[p
 		Decide:  Decide,
 		Status:  func(b *pass.Batch) rollouts.BatchReleaseStatus { return b.Release.Status },
 		Commit:  pass.Store(func(b *pass.Batch) **rollouts.BatchRelease { return &b.Release }, c.CommitBatchRelease),
-		Act: func(ctx context.Context, b *pass.Batch, a planner.Action) error {
+		Act: func(ctx context.Context, b *pass.Batch, a planner.Effect) error {
 			return pass.OnBatch(ctx, c, b, a)
 		},
 		RecordWriteError: p.denied,

@@ -120,7 +120,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 }
 
 // OnBatch carries out an action of a BatchRelease.
-func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Action) error {
+func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Effect) error {
 	switch a := action.(type) {
 	case planner.DropFinalizer:
 		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
@@ -137,7 +137,7 @@ func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Actio
 }
 
 // onWorkload is what an action changes on the workload and on what it owns.
-func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
+func (b *Batch) onWorkload(action planner.Effect) ([]object.Change, error) {
 	w := b.workload
 	switch a := action.(type) {
 	case planner.SetTarget:

@@ -22,7 +22,7 @@ type Writer interface {
 }
 
 // OnNetwork carries out an action on Services and routers.
-func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, action planner.Action) error {
+func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, action planner.Effect) error {
 	if _, ok := action.(planner.Unroute); ok {
 		return unroute(ctx, w, o)
 	}
@@ -30,7 +30,7 @@ func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, action planner.
 	return errors.Join(w.Write(ctx, changes), err)
 }
 
-func networkChanges(o traffic.Objects, action planner.Action) ([]object.Change, error) {
+func networkChanges(o traffic.Objects, action planner.Effect) ([]object.Change, error) {
 	switch a := action.(type) {
 	case planner.Pin:
 		return traffic.Pin(o, a.Revision)

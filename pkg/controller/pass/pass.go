@@ -32,19 +32,19 @@ type Decision[S any] struct {
 	Filings []planner.Filing
 	// Actions are targets to reach, in order; empty when the world agrees. Reasons say what
 	// wants each of them; Rule does where there are none.
-	Actions []planner.Action
+	Actions []planner.Effect
 	Reasons []string
 	// First are records that Status rests on, to be stored before it. Beside and Follow go by
 	// them, too.
-	First []planner.Action
+	First []planner.Effect
 	// FirstEvents are announced only if First is stored. If the write is denied, each later pass
 	// would find the same facts and announce the events again.
 	FirstEvents []planner.Event
 	// Beside are actions that do not wait for Actions, nor these for them.
-	Beside []planner.Action
+	Beside []planner.Effect
 	// Follow are actions by what is stored already, after all others: Status is not stored
 	// for their sake, and they do not wait for the others.
-	Follow []planner.Action
+	Follow []planner.Effect
 	// Events are to be announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
@@ -70,7 +70,7 @@ type Steps[O, S any] struct {
 	Announce func(*O, []planner.Event)
 	// Act carries out one action, and File stores one history; it fails with ErrEnding in a
 	// namespace that ends.
-	Act  func(context.Context, *O, planner.Action) error
+	Act  func(context.Context, *O, planner.Effect) error
 	File func(context.Context, *O, planner.Filing) error
 	// RecordWriteError is the status that has a write which the server denies, and reports whether
 	// that is to be announced; nil where the status has no place for it.
@@ -138,7 +138,7 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 // its history, unless it is about to go.
 func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error) (stored []planner.Filing, err error) {
 	stored, filed := s.file(ctx, o, d)
-	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
+	if filed != nil && slices.Contains(d.Actions, planner.Effect(planner.DropFinalizer{})) {
 		if !hopeless(filed) {
 			return stored, filed
 		}
@@ -190,7 +190,7 @@ func hopeless(err error) bool {
 
 // carryOut reaches the targets in order and stops at the first that fails. Each has a
 // reason, or all of them have the rule.
-func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Action, reasons []string, rule string) error {
+func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Effect, reasons []string, rule string) error {
 	for i, action := range actions {
 		reason := rule
 		if i < len(reasons) {

@@ -21,7 +21,7 @@ import (
 
 // act carries out one action: on our own objects here, on others by what the
 // adapters and providers want changed.
-func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
+func (p passes) act(ctx context.Context, obs *Observation, action planner.Effect) error {
 	switch a := action.(type) {
 	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
 		return p.onBatch(ctx, obs, action)
@@ -45,14 +45,14 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 }
 
 // onBatch carries out an action on the BatchRelease, or one of its own.
-func (p passes) onBatch(ctx context.Context, obs *Observation, action planner.Action) error {
+func (p passes) onBatch(ctx context.Context, obs *Observation, action planner.Effect) error {
 	switch a := action.(type) {
 	case planner.JudgeBatch:
 		return p.judgeBatch(ctx, obs.Batch, a.Status)
 	case planner.RunBatch:
 		return p.runBatch(ctx, obs, a)
 	case release.OnBatch:
-		return pass.OnBatch(ctx, p, obs.Batch, a.Action)
+		return pass.OnBatch(ctx, p, obs.Batch, a.Effect)
 	default:
 		return p.DeleteBatchRelease(ctx, obs.Batch.Release)
 	}
@@ -60,7 +60,7 @@ func (p passes) onBatch(ctx context.Context, obs *Observation, action planner.Ac
 
 // onWorkload is what an action changes on the workload; false when it is not
 // about the workload.
-func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool) {
+func onWorkload(obs *Observation, action planner.Effect) ([]object.Change, bool) {
 	w := obs.workload
 	var changes []object.Change
 	switch a := action.(type) {

@@ -102,7 +102,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	return obs, nil
 }
 
-func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
+func (p passes) act(ctx context.Context, obs *Observation, action planner.Effect) error {
 	switch a := action.(type) {
 	case planner.Guard:
 		return p.AddFinalizer(ctx, obs.Routing, rollouts.FinalizerTrafficRouting)

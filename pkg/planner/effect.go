@@ -13,10 +13,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Action is one target. Reaching a target that is already reached does nothing.
-type Action interface {
+// Effect is one target. Reaching a target that is already reached does nothing.
+type Effect interface {
 	fmt.Stringer
-	action()
+	effect()
 }
 
 // The actions of a Rollout.
@@ -70,24 +70,24 @@ type (
 	DropFinalizer struct{}
 )
 
-func (Label) action()               {}
-func (Unlabel) action()             {}
-func (Index) action()               {}
-func (Unindex) action()             {}
-func (Hold) action()                {}
-func (ApplyPendingEdit) action()    {}
-func (RunBatch) action()            {}
-func (ReleaseBatch) action()        {}
-func (RestoreWorkload) action()     {}
-func (PutRight) action()            {}
-func (SetStable) action()           {}
-func (Pin) action()                 {}
-func (Unpin) action()               {}
-func (ServeCanary) action()         {}
-func (RouteTo) action()             {}
-func (Unroute) action()             {}
-func (RemoveCanaryService) action() {}
-func (DropFinalizer) action()       {}
+func (Label) effect()               {}
+func (Unlabel) effect()             {}
+func (Index) effect()               {}
+func (Unindex) effect()             {}
+func (Hold) effect()                {}
+func (ApplyPendingEdit) effect()    {}
+func (RunBatch) effect()            {}
+func (ReleaseBatch) effect()        {}
+func (RestoreWorkload) effect()     {}
+func (PutRight) effect()            {}
+func (SetStable) effect()           {}
+func (Pin) effect()                 {}
+func (Unpin) effect()               {}
+func (ServeCanary) effect()         {}
+func (RouteTo) effect()             {}
+func (Unroute) effect()             {}
+func (RemoveCanaryService) effect() {}
+func (DropFinalizer) effect()       {}
 
 func (Label) String() string            { return "label workload" }
 func (Unlabel) String() string          { return "unlabel workload" }
@@ -143,7 +143,7 @@ type Size struct {
 	Scale sizes.Scale
 }
 
-func (Size) action()          {}
+func (Size) effect()          {}
 func (a Size) String() string { return "size replicasets: " + a.Scale.Rule }
 
 // Guard keeps a TrafficRouting until its routes are taken back.
@@ -152,8 +152,8 @@ type Guard struct{}
 // RemoveStaleReference takes the finalizer of a Rollout that does not exist off a TrafficRouting.
 type RemoveStaleReference struct{ Rollout string }
 
-func (Guard) action()                {}
-func (RemoveStaleReference) action() {}
+func (Guard) effect()                {}
+func (RemoveStaleReference) effect() {}
 func (Guard) String() string         { return "guard traffic routing" }
 func (a RemoveStaleReference) String() string {
 	return "take off the finalizer of rollout/" + a.Rollout + ", which is gone"
