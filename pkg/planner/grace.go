@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -67,13 +66,13 @@ func (d *draft) forgetOther(target Effect) {
 // order that is given again is waited for again: the process that gave it first may have
 // died before it was carried out. What is left of an earlier change is not cut short.
 func keepGrace(d *draft) {
-	if !slices.ContainsFunc(d.actions, changesTraffic) {
+	if !HasEffect(d.actions, changesTraffic) {
 		return
 	}
 	at, grace := RoundUp(d.Now), d.grace()
 	grace = max(grace, owed(d.facts)-at.Sub(d.Now)) // both end at whole seconds
 	next := &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
-	if c := d.status.TrafficChange; c != nil && !slices.ContainsFunc(d.actions, changesWays) {
+	if c := d.status.TrafficChange; c != nil && !HasEffect(d.actions, changesWays) {
 		next.Target, next.TargetTime = c.Target, c.TargetTime
 	}
 	d.status.TrafficChange = next

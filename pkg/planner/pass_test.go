@@ -5,7 +5,6 @@ package planner_test
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,13 +37,7 @@ func (w *world) clock() time.Time { return w.now }
 // played runs one pass, of which a decision that is stored is told, and each action. Who has
 // died acts no more.
 func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned func(*O, pass.Decision[S])) error {
-	commit, act, decide, stores := steps.Commit, steps.Act, steps.Decide, false
-	var follow []planner.Effect
-	steps.Decide = func(o *O) pass.Decision[S] {
-		d := decide(o)
-		follow = d.Follow
-		return d
-	}
+	commit, act, stores := steps.Commit, steps.Act, false
 	steps.Commit = func(ctx context.Context, o *O, status S) error {
 		stores = true
 		return commit(ctx, o, status)
@@ -54,16 +47,16 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 			planned(o, d)
 		}
 	}
-	steps.Act = func(ctx context.Context, o *O, action planner.Effect) error {
+	steps.Act = func(ctx context.Context, o *O, action planner.Action) error {
 		if w.dead {
 			return errCrash
 		}
 		w.acts++
-		w.tell.acted(action)
-		w.follows = slices.ContainsFunc(follow, func(f planner.Effect) bool { return equal.DeepEqual(f, action) })
+		w.tell.acted(action.Effect)
+		w.follows = action.When == planner.FromStored
 		before := w.actor
 		defer func() { w.actor, w.follows = before, false }()
-		if size, is := action.(planner.Size); is {
+		if size, is := action.Effect.(planner.Size); is {
 			w.tell.sized(size.Scale)
 			w.actor = "sizes"
 		}

@@ -78,7 +78,7 @@ func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if was, is := measurable(r.Status), measurable(p.Status); is != was {
 		t.under("measurable", "%s", cmp.Or(is, "to be tried"))
 	}
-	t.announced(slices.Concat(p.Events, p.FirstEvents))
+	t.announced(p.Events)
 }
 
 func (t *transcript) announced(announced []planner.Event) {

@@ -22,7 +22,7 @@ type tally struct {
 }
 
 func (t tally) planned(r *rollouts.Rollout, d rolloutDecision) {
-	for _, e := range slices.Concat(d.Events, d.FirstEvents) {
+	for _, e := range d.Events {
 		*t.events = append(*t.events, e.Reason+": "+e.Message)
 	}
 	t.transcript.planned(r, d)
