@@ -6,6 +6,7 @@ package judge
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 )
@@ -79,7 +80,7 @@ func TestTimesByScrape(t *testing.T) {
 		name := fmt.Sprintf("everySeconds %g, scrape %gs, afterSeconds %g", row.every, row.scrape, row.after.Seconds())
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			line := ""
+			var line []string
 			for j, fails := range []float64{1, 0.2, 0.05, 0.02} {
 				c := newCluster(uint64(40000+10*i+j), row.scrape, 200, 1, 19, 0.001)
 				c.every, c.newFails, c.length = row.every, fails, 900
@@ -90,12 +91,12 @@ func TestTimesByScrape(t *testing.T) {
 					times = append(times, failsAt(check, c.measured()))
 				}
 				took := median(times)
-				line += fmt.Sprintf("  %g %%: %s (9 of 10: %s)", 100*fails, took, times[len(times)*9/10])
+				line = append(line, fmt.Sprintf("%g %%: %s (9 of 10: %s)", 100*fails, took, times[len(times)*9/10]))
 				if took > row.most[j] {
 					t.Errorf("%g %% take %s, more than %s", 100*fails, took, row.most[j])
 				}
 			}
-			t.Logf("%-45s %s", name, line)
+			t.Logf("%-45s %s", name, strings.Join(line, "  "))
 		})
 	}
 }
