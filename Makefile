@@ -107,7 +107,7 @@ mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh
 
 judge: ## simulate 10,000 releases for each row of the tables in docs/analysis.md, and print these
-	go test ./pkg/judge -count=1 -v -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules)$$' -attempts 10000
+	go test ./pkg/judge -count=1 -v -timeout 3h -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules|TestOutages|TestOutagesPassNothing|TestSticky|TestColdStart|TestTimesByScrape)$$' -attempts 10000
 
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)
 	hack/fuzz.sh $(FUZZ_TIME)

@@ -7,6 +7,7 @@ package prometheus
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
@@ -187,13 +189,18 @@ func since(first, then float64) []float64 {
 	return append([]float64{none, none, none, first}, slices.Repeat([]float64{then}, windows-4)...)
 }
 
+// newest are the times of the newest samples, at the end of each window.
+var newest = []float64{30, 60, 90, 120, 150, 180, 210, 240, 270, 300}
+
 var wanted = map[string]map[string][]float64{
 	"Requests": {
-		"stable ok": each(30), "stable bad": each(0),
+		"newest le=": newest,
+		"stable ok":  each(30), "stable bad": each(0),
 		"new ok": since(5, 15), "new bad": {none, none, none, none, 2, 2, 3, 3, 3, 3},
 	},
-	"Single": {"stable ok": each(30), "stable bad": each(0)},
+	"Single": {"newest le=": newest, "stable ok": each(30), "stable bad": each(0)},
 	"Durations": {
+		"newest le=":    newest,
 		"stable le=0.1": each(24), "stable le=0.5": each(27), "stable le=+Inf": each(30),
 		"new le=0.1": since(1, 3), "new le=0.5": since(3, 6), "new le=+Inf": since(5, 15),
 	},
@@ -223,7 +230,7 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if name := filepath.Base(file); !asked[name] && name != "user.promql" && name != "increments.promql" {
+		if name := filepath.Base(file); !asked[name] && !slices.Contains([]string{"user.promql", "increments.promql", "scrapes.promql", "pods.promql"}, name) {
 			t.Errorf("nothing asks %s", file)
 		}
 	}
@@ -261,7 +268,7 @@ func TestUser(t *testing.T) {
   checkout_failures_total{pod="web-5d8f-a",job="j",instance="i"} _x12 1x18
 `, queries(t, "user")["Auto counts"], func(labels map[string]string) string { return labels["weir_version"] + " " + labels["weir_class"] })
 	want := map[string][]float64{
-		"stable total": each(30), "new total": {0, 0, 0, 5, 15, 18, 18, 21, 21, 21}, "new bad": {0, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+		"newest ": newest, "stable total": each(30), "new total": {0, 0, 0, 5, 15, 18, 18, 21, 21, 21}, "new bad": {0, 0, 0, 1, 0, 0, 0, 0, 0, 0},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -269,6 +276,126 @@ func TestUser(t *testing.T) {
 	if _, err := promqltest.NewTestEngine(t, false, 0, 1000).NewRangeQuery(t.Context(), promqltest.LoadedStorage(t, "load 1s\n a 1"), nil, queries(t, "user")["Auto number"], time.Unix(0, 0), time.Unix(9, 0), time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestScrapes learns the time between two samples of the requests of each row. Pods are new, gone, stale
+// and restarted; that shows no interval.
+func TestScrapes(t *testing.T) {
+	for _, e := range append(slices.Clone(exporters), exporter{row: "user", requests: "checkouts_total", stable: `pod="web-77c4-a"`, fresh: `pod="web-5d8f-a"`, ok: `tier="a/b"`}) {
+		t.Run(e.row, func(t *testing.T) {
+			load := "load 5s\n"
+			for _, pod := range []struct{ labels, values string }{
+				{e.stable + "," + e.ok + `,job="j",instance="a"`, "0 _x2 1 _x2 2 _x2 3 _x2 4 _x2 5 _x2 6 _x2 7 _x2 8 _x2 9 _x2 10 _x2 11 _x2 12 _x2 13 _x2 14 _x2 15 _x2 16 _x2 17 _x2 18 _x2 19 _x2 20"},
+				{e.stable + "," + e.ok + `,job="j",instance="stale"`, "0 _x2 1 stale _x50 2 _x2 3"},
+				{e.fresh + "," + e.ok + `,job="j",instance="new"`, "_x55 5"},
+				{e.fresh + "," + e.ok + `,job="j",instance="gone"`, "5"},
+			} {
+				load += "  " + e.requests + "{" + pod.labels + "} " + pod.values + "\n"
+			}
+			got := askEvery(t, load, queries(t, "scrapes")[e.row], 5*time.Second, 70)
+			if highest := slices.Max(got["gap"]); highest != 15 {
+				t.Errorf("the longest time between samples is %v: %v", highest, got["gap"])
+			}
+			if last := got["newest"][69]; last != 300 {
+				t.Errorf("the newest sample at 350 s is of %v: %v", last, got["newest"])
+			}
+		})
+	}
+	got := askEvery(t, "load 5s\n  up{namespace=\"shop\",job=\"j\",instance=\"a\"} 1x4\n  up{namespace=\"bank\"} 1x9\n", queries(t, "scrapes")["namespace"], 5*time.Second, 8)
+	if last := got["newest"][7]; last != 20 {
+		t.Errorf("the newest sample of the namespace is of %v", last)
+	}
+}
+
+// TestPods counts the requests of each pod of stable in an hour. A pod has 10 requests in a minute, of
+// which the second pod fails one.
+func TestPods(t *testing.T) {
+	for _, e := range append(slices.Clone(exporters), exporter{row: "user", stable: `pod="web-77c4-abcde"`, fresh: `pod="web-5d8f-abcde"`}) {
+		query, ok := queries(t, "pods")[e.row]
+		if !ok {
+			continue // its metrics name no pods
+		}
+		t.Run(e.row, func(t *testing.T) {
+			load, second := "load 1m\n", strings.Replace(e.stable, "abcde", "fghij", 1)
+			add := func(name, labels, values string) {
+				load += "  " + name + "{" + labels + `,job="j",instance="i"} ` + values + "\n"
+			}
+			if e.row == "user" {
+				add("checkouts_total", e.stable+`,tier="a/b"`, "0+10x61")
+				add("checkouts_total", second+`,tier="a/b"`, "0+10x61")
+				add("checkout_failures_total", second, "0+1x61")
+			} else {
+				add(e.requests, e.stable+","+e.ok, "0+10x61")
+				add(e.requests, second+","+e.ok, "0+9x61")
+				add(e.requests, second+","+e.bad, "0+1x61")
+				add(e.requests, e.fresh+","+e.bad, "0+100x61")
+			}
+			got := map[string]float64{}
+			for name, values := range askEvery(t, load, query, time.Hour, 1) {
+				got[name] = math.Round(values[0])
+			}
+			first, other := podOf(e.stable), podOf(second)
+			if slow := queries(t, "pods")[e.row+" slow"]; slow != "" {
+				load := "load 1m\n"
+				for le, values := range map[string]string{"0.5": "0+9x61", "+Inf": "0+10x61"} {
+					load += "  " + e.durations + "_bucket{" + e.stable + `,le="` + le + `",job="j",instance="i"} ` + values + "\n"
+				}
+				got := askEvery(t, load, slow, time.Hour, 1)
+				if total, bad := math.Round(got[first+" total"][0]), math.Round(got[first+" bad"][0]); total != 600 || bad != 60 {
+					t.Errorf("%v of %v requests were slow, want 60 of 600", bad, total)
+				}
+			}
+			if diff := cmp.Diff(map[string]float64{first + " total": 600, other + " total": 600, other + " bad": 60}, got, cmpopts.IgnoreMapEntries(func(name string, n float64) bool {
+				return name == first+" bad" && n == 0
+			})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// podOf is the name of the pod in labels.
+func podOf(labels string) string {
+	_, rest, _ := strings.Cut(labels, `pod="`)
+	if _, named, ok := strings.Cut(labels, `pod_name="`); ok {
+		rest = named
+	}
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}
+
+// askEvery runs a query at instants. The names are those of the pod and the class, or of the version.
+func askEvery(t *testing.T, load, query string, every time.Duration, instants int) map[string][]float64 {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, load)
+	defer storage.Close()
+	start := time.Unix(0, 0).Add(every)
+	q, err := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery).NewRangeQuery(t.Context(), storage, nil, query, start, start.Add(time.Duration(instants-1)*every), every)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	result := q.Exec(t.Context())
+	if result.Err != nil || len(result.Warnings) > 0 {
+		t.Fatal(result.Err, result.Warnings)
+	}
+	matrix, err := result.Matrix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := map[string][]float64{}
+	for _, series := range matrix {
+		labels, values := series.Metric.Map(), slices.Repeat([]float64{none}, instants)
+		for _, point := range series.Floats {
+			values[point.T/every.Milliseconds()-1] = point.F
+		}
+		name := labels["weir_version"]
+		if name == "" {
+			name = labels["weir_pod"] + " " + labels["weir_class"]
+		}
+		answer[name] = values
+	}
+	return answer
 }
 
 // TestIncrements is the formula alone, with what happens to counters and to targets.

@@ -11,16 +11,17 @@ import (
 )
 
 // String is the carry in one line, for a status: its state, its two times in milliseconds,
-// its last samples, for harm and safety the windows and two lists of numbers, and what the
-// last sample says.
+// its last samples, for harm and safety the blocks and three lists of numbers, what the
+// last block counted and when it ended, and what the last sample says.
 func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
 	}
 	fields := []string{string(c.Is), millis(c.Since), millis(c.Until), strconv.Itoa(c.Run), short(c.Value)}
 	for _, l := range []Ledger{c.Harm, c.Safe} {
-		fields = append(fields, strconv.Itoa(l.Windows), list(l.Logs), list(flat(l.Counts)))
+		fields = append(fields, strconv.Itoa(l.Blocks), list(l.Logs), list(flat(l.Counts)), list(l.Ratios))
 	}
+	fields = append(fields, list(flat(c.Last)), millis(c.Ended))
 	return strings.Join(append(fields, strconv.Quote(c.Says)), " ")
 }
 
@@ -31,7 +32,7 @@ func ParseCarry(text string) Carry {
 	says, err := strconv.Unquote(`"` + quoted)
 	r := reader{fields: strings.Fields(numbers), failed: err != nil || len(says) > maxWhy}
 	c := Carry{Is: State(r.next()), Since: r.instant(), Until: r.instant(), Run: int(r.whole()), Value: r.number()}
-	c.Harm, c.Safe, c.Says = r.ledger(), r.ledger(), says
+	c.Harm, c.Safe, c.Last, c.Ended, c.Says = r.ledger(), r.ledger(), r.pairs(), r.instant(), says
 	known := slices.Contains([]State{Running, Passed, Failed, Inconclusive, Skipped}, c.Is)
 	if r.failed || len(r.fields) > 0 || !known {
 		return Carry{}
@@ -76,13 +77,18 @@ func (r *reader) list() []float64 {
 }
 
 func (r *reader) ledger() Ledger {
-	l := Ledger{Windows: int(r.whole()), Logs: r.list()}
-	counts := r.list()
-	r.failed = r.failed || l.Windows < 0 || len(counts)%4 != 0
-	for i := 0; i+3 < len(counts); i += 4 {
-		l.Counts = append(l.Counts, Pair{Count{counts[i], counts[i+1]}, Count{counts[i+2], counts[i+3]}})
-	}
+	l := Ledger{Blocks: int(r.whole()), Logs: r.list(), Counts: r.pairs(), Ratios: r.list()}
+	r.failed = r.failed || l.Blocks < 0
 	return l
+}
+
+func (r *reader) pairs() (pairs []Pair) {
+	counts := r.list()
+	r.failed = r.failed || len(counts)%4 != 0
+	for i := 0; i+3 < len(counts); i += 4 {
+		pairs = append(pairs, Pair{Count{counts[i], counts[i+1]}, Count{counts[i+2], counts[i+3]}})
+	}
+	return pairs
 }
 
 func millis(at time.Time) string {

@@ -20,8 +20,9 @@ func TestCarryText(t *testing.T) {
 		{Is: Failed, Since: at, Until: at.Add(time.Minute), Run: -3, Value: 5.3e8, Says: `code 500, "no way" \n`},
 		{
 			Is: Passed, Since: at, Until: at.Add(time.Minute),
-			Harm: Ledger{[]float64{-1e15, 0, 2.125}, []Pair{{Count{1210.5, 50}, Count{10871, 11}}}, 7},
-			Safe: Ledger{[]float64{3.25}, []Pair{{Count{1, 0}, Count{0, 0}}, {Count{2, 1}, Count{0, 0}}}, 2},
+			Harm: Ledger{[]float64{-1e15, 0, 2.125}, []Pair{{Count{1210.5, 50}, Count{10871, 11}}}, []float64{0.11}, 7},
+			Safe: Ledger{[]float64{3.25}, []Pair{{Count{1, 0}, Count{0, 0}}, {Count{2, 1}, Count{0, 0}}}, []float64{0, 1.5}, 2},
+			Last: []Pair{{Count{121, 5}, Count{1087, 1}}}, Ended: at,
 		},
 	} {
 		if diff := cmp.Diff(c, ParseCarry(c.String())); diff != "" {
@@ -34,9 +35,10 @@ func TestCarryText(t *testing.T) {
 func TestForeignCarry(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", "Failed", `Great 0 0 0 0 0 - - 0 - - ""`, `Failed x 0 0 0 0 - - 0 - - ""`, `Failed 0 0 0 0 0 1,x - 0 - - ""`,
-		`Failed 0 0 0 0 0 - 1,2,3 0 - - ""`, `Failed 0 0 0 0 -1 - - 0 - - ""`, `Failed 0 0 0 0 0 - - 0 - - - ""`,
-		`Failed 0 0 0 0 0 - - 0 - -`, `Failed 0 0 0 0 0 - - 0 - - "x`, `Failed 0 0 0 0 0 - - 0 - - "x" 1`,
+		"", "Failed", `Great 0 0 0 0 0 - - - 0 - - - - 0 ""`, `Failed x 0 0 0 0 - - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 1,x - - 0 - - - - 0 ""`,
+		`Failed 0 0 0 0 0 - 1,2,3 - 0 - - - - 0 ""`, `Failed 0 0 0 0 -1 - - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - - - 0 - - - - - 0 ""`,
+		`Failed 0 0 0 0 0 - - - 0 - - - - 0`, `Failed 0 0 0 0 0 - - - 0 - - - - 0 "x`, `Failed 0 0 0 0 0 - - - 0 - - - - 0 "x" 1`,
+		`Failed 0 0 0 0 0 - - - 0 - - - 1,2 0 ""`, `Failed 0 0 0 0 0 - - 0 - - 0 ""`,
 	} {
 		if c := ParseCarry(text); c.Is != "" {
 			t.Errorf("%q reads as %+v", text, c)

@@ -47,7 +47,7 @@ func (t *tape) seconds() time.Duration { return time.Duration(t.byte()) * time.S
 func (t *tape) check() Check {
 	c := sampleCheck(rules[int(t.byte())%len(rules)])
 	c.Traffic = []Traffic{Both, StableOnly, NewOnly}[t.byte()%3]
-	c.Lag, c.AtLeast = t.seconds(), t.seconds()
+	c.Lag, c.AtLeast, c.After = t.seconds(), t.seconds(), t.seconds()*time.Duration(t.byte()&1)
 	if odd := t.byte(); odd&1 > 0 {
 		c.Objective, c.Below, c.Alpha = t.number(), t.number(), t.number()
 		c.Ratio, c.Margin = t.number(), t.number()
@@ -68,6 +68,10 @@ func (t *tape) pairs() []Pair {
 
 func (t *tape) data() Data {
 	d := Data{Fault: Fault{Since: start.Add(t.seconds()), Invalid: t.byte()&1 > 0}}
+	d.Scrape = t.seconds()
+	for range t.byte() % 4 {
+		d.Pods = append(d.Pods, Count{t.number(), t.number()})
+	}
 	if t.byte()&1 > 0 {
 		d.Fault.Why = string([]byte{t.byte(), t.byte()})
 	}
@@ -114,6 +118,9 @@ func FuzzJudge(f *testing.F) {
 		}
 		if later := Judge(c, d, since, now.Add(time.Hour)); v.Is == Failed && later.Is != Failed || v.Is == Passed && later.Is != Passed && later.Is != Failed {
 			t.Errorf("taken back: %+v, then %+v", v, later)
+		}
+		if read := ParseCarry(carry.String()); ParseCarry(read.String()).String() != read.String() {
+			t.Errorf("%s reads back as %s", carry, read)
 		}
 		if carry.Is == Failed {
 			d.Carry = carry

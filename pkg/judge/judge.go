@@ -47,6 +47,7 @@ type Check struct {
 	Every   time.Duration // length of a window
 	Lag     time.Duration // younger windows are not judged
 	AtLeast time.Duration // a step does not pass earlier
+	After   time.Duration // warm-up: requests in this time of a step are not judged
 	Within  time.Duration // a step undecided by then is inconclusive
 
 	Source, Query string // for messages
@@ -57,8 +58,15 @@ type Data struct {
 	Windows []Window  // of the attempt, in order, of one grid
 	Bounds  []float64 // milliseconds, ascending, that Window.Counts continues with
 	Past    []Window  // the hour before the release; only Old counts
-	Samples []Sample  // of Number, in order
-	Carry   Carry     // windows and samples that were folded
+	// Pods has one element for each pod of stable: the requests that it answered in the hour
+	// before the release. Bad are those of the first class that the check judges: slow requests
+	// for Latency, else errors. It is empty if the metrics do not name pods.
+	Pods []Count
+	// Scrape is the longest interval between two scrapes of a pod; 0 if it is unknown. A block
+	// of windows is at least as long. Without Scrape, a block is one window.
+	Scrape  time.Duration
+	Samples []Sample // of Number, in order
+	Carry   Carry    // windows and samples that were folded
 	Fault   Fault
 	// Nothing says why the source answered without data: no series, no number or no histogram. It
 	// is empty if there was data.
@@ -124,6 +132,7 @@ type Evidence struct {
 	About            float64 // requests to the new version that are enough to pass; 0 if unknown
 	Bound            float64 // milliseconds that a good request takes at most; 0 for errors
 	Dispersion       float64
+	Assumed          bool // Dispersion is assumed, because stable failed fewer than 20 requests
 	Harm, HarmNeeded float64
 	Safe, SafeNeeded float64
 	Value            float64
@@ -136,7 +145,8 @@ func Judge(c Check, d Data, since, now time.Time) Verdict {
 	if problem != "" {
 		return Verdict{Is: Inconclusive, Why: clip("the check is invalid: " + problem)}
 	}
-	s := t.scan(d, since, now.Add(-c.Lag))
+	s, open := t.scan(d, since, now.Add(-c.Lag))
+	t.show(&s, open)
 	v := Verdict{Is: t.state(s, d.Fault, now), Evidence: t.evidence(s, d.Bounds)}
 	v.Why = clip(t.why(v, s, d, now))
 	v.Wake = t.wake(v.Is, s, d.Fault, now)

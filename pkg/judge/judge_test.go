@@ -70,39 +70,54 @@ func TestVerdicts(t *testing.T) {
 		wake  time.Duration
 	}{
 		{
-			name: "a worse version fails at once", check: rate, after: 40 * time.Second,
+			name: "a worse version is not failed before stable is known to be good in the next window", check: rate, after: 40 * time.Second,
 			data: Data{Windows: same(0, 1, pair(50, 1210, 11, 10871))},
-			want: "Failed: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
+			want: "Running: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %); objective 99 %: bad until now, measured until 12:01:00", wake: 20 * time.Second,
 		},
 		{
-			name: "a worse version fails by comparison alone", check: counts, after: 40 * time.Second,
-			data: Data{Windows: same(0, 1, pair(16, 400, 4, 3600))},
-			want: "Failed: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %); a good version looks so in less than 1 of 3800 releases",
+			name: "a worse version fails then", check: rate, after: 70 * time.Second,
+			data: Data{Windows: same(0, 2, pair(50, 1210, 11, 10871))},
+			want: "Failed: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
-			name: "a gate only waits", check: with(counts, func(c *Check) { c.Gate = true }), after: 40 * time.Second,
-			data: Data{Windows: same(0, 1, pair(16, 400, 4, 3600))},
-			want: "Running: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %): neither good nor bad enough yet", wake: 20 * time.Second,
+			name: "failures of stable that are counted late excuse the new version", check: rate, after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(50, 1210, 11, 10871)), same(1, 1, pair(50, 1210, 550, 10871))...)},
+			want: "Running: 100 of 2420 requests failed (4.1 %), stable 561 of 21742 (2.6 %); objective 99 %: stable is as bad", wake: 20 * time.Second,
 		},
 		{
-			name: "evidence that is nearly enough", check: counts, after: 40 * time.Second,
-			data: Data{Windows: same(0, 1, pair(14, 400, 4, 3600))},
-			want: "Running: 14 of 400 requests failed (3.5 %), stable 4 of 3600 (0.11 %): neither good nor bad enough yet", wake: 20 * time.Second,
+			name: "a worse version fails by comparison alone", check: counts, after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(16, 400, 4, 3600)), same(1, 1, pair(0, 400, 0, 3600))...)},
+			want: "Failed: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %) until 12:00:30; dispersion 2 assumed, wrong in less than 1 of 3800 such releases",
+		},
+		{
+			name: "not if more traffic in the next window may have been there already", check: counts, after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(16, 400, 4, 3600)), same(1, 1, pair(0, 4000, 0, 3600))...)},
+			want: "Running: 16 of 4400 requests failed (0.36 %), stable 4 of 7200 (0.056 %): good until now, measured until 12:01:30", wake: 20 * time.Second,
+		},
+		{
+			name: "a gate only waits", check: with(counts, func(c *Check) { c.Gate = true }), after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(16, 400, 4, 3600)), same(1, 1, pair(0, 400, 0, 3600))...)},
+			want: "Running: 16 of 800 requests failed (2 %), stable 4 of 7200 (0.056 %): neither good nor bad enough yet", wake: 20 * time.Second,
+		},
+		{
+			name: "evidence that is nearly enough", check: counts, after: 70 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(14, 400, 4, 3600)), same(1, 1, pair(0, 400, 0, 3600))...)},
+			want: "Running: 14 of 800 requests failed (1.8 %), stable 4 of 7200 (0.056 %): neither good nor bad enough yet", wake: 20 * time.Second,
 		},
 		{
 			name: "a failure is final", check: rate, after: 10 * time.Minute,
 			data: Data{Windows: append(same(0, 1, pair(150, 150, 0, 1000)), same(1, 19, pair(0, 1000, 0, 1000))...)},
-			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1000 (0 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1000 (0 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
-			name: "a failure of an earlier step counts", check: rate, since: 40 * time.Second, after: 50 * time.Second,
+			name: "a failure of an earlier step counts", check: rate, since: 40 * time.Second, after: 70 * time.Second,
 			data: Data{Windows: same(0, 2, pair(50, 1210, 11, 10871))},
-			want: "Failed: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
+			want: "Failed: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
 			name: "a good one passes when the least time is over", check: rate, after: time.Minute,
-			data: Data{Windows: same(0, 2, pair(1, 1000, 9, 9000))},
-			want: "Passed: 2 of 2000 requests failed (0.1 %), stable 18 of 18000 (0.1 %); a version a point worse is ruled out", wake: every,
+			data: Data{Windows: same(0, 2, pair(0, 1000, 9, 9000))},
+			want: "Passed: 0 of 2000 requests failed (0 %), stable 18 of 18000 (0.1 %); a version a point worse is ruled out", wake: every,
 		},
 		{
 			name: "not earlier", check: rate, after: 59 * time.Second,
@@ -110,14 +125,75 @@ func TestVerdicts(t *testing.T) {
 			want: "Running: 1 of 1000 requests failed (0.1 %), stable 9 of 9000 (0.1 %): good until now, measured until 12:01:00", wake: time.Second,
 		},
 		{
+			name: "not earlier, however good", check: with(rate, func(c *Check) { c.AtLeast = 2 * time.Minute }), after: 90 * time.Second,
+			data: Data{Windows: same(0, 3, pair(0, 1000, 9, 9000))},
+			want: "Running: 0 of 3000 requests failed (0 %), stable 27 of 27000 (0.1 %): good until now, measured until 12:02:00", wake: every,
+		},
+		{
 			name: "windows of an earlier step pass nothing", check: rate, since: time.Minute, after: 2 * time.Minute,
 			data: Data{Windows: append(same(0, 2, pair(1, 1000, 9, 9000)), same(2, 2, pair(0, 50, 0, 450))...)},
-			want: "Running: 100 of about 880 requests, 0 failed", wake: every,
+			want: "Running: 100 of about 1200 requests, 0 failed", wake: every,
 		},
 		{
 			name: "a version that passed can fail", check: rate, after: 5 * time.Minute,
-			data: Data{Windows: append(same(0, 2, pair(1, 1000, 9, 9000)), same(2, 1, pair(200, 1000, 9, 9000))...)},
-			want: "Failed: 202 of 3000 requests failed (6.7 %), stable 27 of 27000 (0.1 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
+			data: Data{Windows: append(same(0, 2, pair(1, 1000, 9, 9000)), same(2, 2, pair(200, 1000, 9, 9000))...)},
+			want: "Failed: 202 of 3000 requests failed (6.7 %), stable 27 of 27000 (0.1 %) until 12:01:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "requests of the warm-up fail nothing", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 150 * time.Second,
+			data: Data{Windows: append(same(0, 2, pair(150, 150, 0, 1350)), same(2, 3, pair(0, 150, 0, 1350))...)},
+			want: "Running: 300 of about 880 requests, 0 failed", wake: every,
+		},
+		{
+			name: "nor pass anything", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: time.Minute,
+			data: Data{Windows: same(0, 2, pair(0, 1000, 9, 9000))},
+			want: "Running: requests until 12:00:45 are not judged: the new pods warm up", wake: every,
+		},
+		{
+			name: "they are counted at the next scrape", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 150 * time.Second,
+			data: Data{Windows: append(same(0, 3, pair(150, 150, 0, 1350)), same(3, 2, pair(0, 150, 0, 1350))...), Scrape: 30 * time.Second},
+			want: "Running: 150 of about 880 requests, 0 failed", wake: every,
+		},
+		{
+			name: "a version that is bad after the warm-up fails", check: with(rate, func(c *Check) { c.After = 45 * time.Second }), after: 2 * time.Minute,
+			data: Data{Windows: same(0, 4, pair(150, 150, 0, 1350))},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:01:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "a minute between two scrapes: blocks of two windows", check: rate, after: 119 * time.Second,
+			data: Data{Windows: same(0, 3, pair(150, 150, 0, 1350)), Scrape: time.Minute},
+			want: "Running: 450 of 450 requests failed (100 %), stable 0 of 4050 (0 %); objective 99 %: bad until now, measured until 12:02:00", wake: time.Second,
+		},
+		{
+			name: "one block, and the next", check: rate, after: 2 * time.Minute,
+			data: Data{Windows: same(0, 4, pair(150, 150, 0, 1350)), Scrape: time.Minute},
+			want: "Failed: 300 of 300 requests failed (100 %), stable 0 of 2700 (0 %) until 12:01:00; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "scrapes that come a little late change nothing", check: rate, after: time.Minute,
+			data: Data{Windows: same(0, 2, pair(150, 150, 0, 1350)), Scrape: 32 * time.Second},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
+		},
+		{
+			name: "failures of stable that were counted early excuse the new version", check: counts, after: 90 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(0, 150, 700, 1350)), append(same(1, 1, pair(80, 150, 0, 1350)), same(2, 1, pair(0, 150, 0, 1350))...)...)},
+			want: "Running: 450 of about 590 requests, 80 failed", wake: every,
+		},
+		{
+			name: "stable has no data in the next window, so its failures are not known", check: counts, after: 2 * time.Minute,
+			data: Data{Windows: append(same(0, 1, pair(40, 150, 0, 1350)), same(1, 3, pair(0, 150, 0, 0))...)},
+			want: "Running: 40 of 600 requests failed (6.7 %), stable 0 of 1350 (0 %): neither good nor bad enough yet", wake: every,
+		},
+		{
+			name: "no later requests to the new version, so none that failed", check: counts, after: 90 * time.Second,
+			data: Data{Windows: append(same(0, 1, pair(0, 1000, 9, 9000)), same(1, 2, pair(0, 0, 9, 9000))...)},
+			want: "Passed: 0 of 1000 requests failed (0 %), stable 27 of 27000 (0.1 %); a version a point worse is ruled out", wake: every,
+		},
+		{
+			name: "a step without stable ends the comparison, and drops nothing", check: with(rate, func(c *Check) { c.Traffic = NewOnly }),
+			since: 30 * time.Second, after: time.Minute,
+			data: Data{Windows: append(same(0, 1, pair(150, 150, 0, 1350)), same(1, 1, pair(0, 1500, 0, 0))...)},
+			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1350 (0 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
 			name: "too few requests", check: rate, after: 70 * time.Second,
@@ -137,7 +213,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "without stable the objective decides", check: with(rate, func(c *Check) { c.Traffic = NewOnly }), after: time.Minute,
 			data: Data{Windows: same(0, 2, pair(30, 1000, 0, 0))},
-			want: "Failed: 60 of 2000 requests failed (3 %); objective 99 %; a good version looks so in less than 1 of 45000 releases",
+			want: "Failed: 60 of 2000 requests failed (3 %) until 12:01:00; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 45000 such releases; an outage looks the same",
 		},
 		{
 			name: "without stable the objective passes", check: with(rate, func(c *Check) { c.Traffic = NewOnly }), after: time.Minute,
@@ -221,7 +297,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "latency is judged by the next boundary up", check: latency, after: time.Minute,
 			data: Data{Bounds: []float64{250, 750, 1000}, Windows: same(0, 2, Pair{}, pair(900, 1000, 900, 1000), pair(500, 1000, 5, 1000), pair(0, 1000, 0, 1000))},
-			want: "Failed: 500 of 1000 requests took longer than 750 ms (50 %), stable 5 of 1000 (0.5 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
+			want: "Failed: 500 of 1000 requests took longer than 750 ms (50 %), stable 5 of 1000 (0.5 %) until 12:00:30; objective 99 %; dispersion 2 assumed, wrong in less than 1 of 1000000 such releases",
 		},
 		{
 			name: "latency above all boundaries", check: latency, after: time.Minute, data: Data{Bounds: []float64{100, 250}},
@@ -237,9 +313,9 @@ func TestVerdicts(t *testing.T) {
 			want: "Inconclusive: the check is invalid: the histogram has 17 boundaries, at most 16 can be compared",
 		},
 		{
-			name: "as good as stable, but for one boundary", check: asGood, after: time.Minute,
-			data: Data{Bounds: []float64{250, 500}, Windows: same(0, 2, pair(1, 1000, 9, 9000), pair(250, 1000, 900, 9000), pair(10, 1000, 90, 9000))},
-			want: "Failed: 250 of 1000 requests took longer than 250 ms (25 %), stable 900 of 9000 (10 %); a good version looks so in less than 1 of 1500 releases",
+			name: "as good as stable, but for one boundary", check: asGood, after: 5 * time.Minute,
+			data: Data{Bounds: []float64{250, 500}, Windows: same(0, 10, pair(1, 1000, 9, 9000), pair(250, 1000, 900, 9000), pair(10, 1000, 90, 9000))},
+			want: "Failed: 1000 of 4000 requests took longer than 250 ms (25 %), stable 3600 of 36000 (10 %) until 12:02:00; dispersion 2 assumed, wrong in less than 1 of 19000 such releases",
 		},
 		{
 			name: "as good as stable", check: asGood, after: 5 * time.Minute,
@@ -331,10 +407,10 @@ func TestVerdicts(t *testing.T) {
 func TestFailureOutlivesItsStep(t *testing.T) {
 	t.Parallel()
 	c := sampleCheck(SuccessRate)
-	failed := Fold(c, Data{Windows: same(0, 1, pair(150, 150, 0, 1000))}, start, window(1))
-	d := Data{Carry: failed, Windows: same(1, 40, pair(0, 1000, 0, 1000))}
-	for _, since := range []time.Time{start, window(1), window(20)} {
-		if v := Judge(c, d, since, window(41)); v.Is != Failed || v.Evidence.New != (Count{150, 150}) {
+	failed := Fold(c, Data{Windows: same(0, 2, pair(150, 150, 0, 1000))}, start, window(2))
+	d := Data{Carry: failed, Windows: same(2, 40, pair(0, 1000, 500, 1000))}
+	for _, since := range []time.Time{start, window(2), window(20)} {
+		if v := Judge(c, d, since, window(42)); v.Is != Failed || v.Evidence.New != (Count{150, 150}) {
 			t.Errorf("in the step from %s: %+v", since, v)
 		}
 	}
@@ -371,6 +447,17 @@ func TestClip(t *testing.T) {
 
 func TestDispersion(t *testing.T) {
 	t.Parallel()
+	half := append(make([]float64, 59), 200) // one episode, in a row
+	often := make([]float64, 120)
+	slow := make([]float64, 120)
+	for k := range often {
+		if k%12 == 0 {
+			often[k] = 200
+		}
+		if k/10%4 == 0 {
+			slow[k] = 20
+		}
+	}
 	past := func(bad ...float64) []Window {
 		var of []Window
 		for _, b := range bad {
@@ -383,6 +470,9 @@ func TestDispersion(t *testing.T) {
 		past []Window
 		want float64
 	}{
+		{"an outage, or one burst", past(half...), 20},
+		{"bursts that come again", past(often...), 185.8585858585},
+		{"failures that stay for minutes", past(slow...), 120.8218238},
 		{"nothing was measured", nil, 2},
 		{"fewer than 20 bad requests", past(0, 19, 0), 2},
 		{"one window", past(30), 2},
@@ -393,8 +483,46 @@ func TestDispersion(t *testing.T) {
 		{"nor is one without requests, as before the first version", append(same(0, 700, pair(0, 0, 0, 0)), past(10, 10, 10)...), 1},
 		{"nor is one that was not answered", append(past(10, 10, 10), Window{Counts: []Pair{pair(0, 0, 500, 1000)}}), 1},
 	} {
-		if got := dispersion(row.past, 0); math.Abs(got-row.want) > 1e-9 {
+		if got, _ := dispersion(row.past, 0, nil); math.Abs(got-row.want) > 1e-9 && math.Abs(got-row.want) > row.want/1000 {
 			t.Errorf("%s: %g, want %g", row.name, got, row.want)
 		}
+	}
+}
+
+// Failures that stick to pods are seen between pods, and an outage of all is not.
+func TestDispersionOfPods(t *testing.T) {
+	t.Parallel()
+	calm := same(0, 120, pair(0, 0, 1, 1000))
+	outage := append(same(0, 118, pair(0, 0, 1, 1000)), same(118, 2, pair(0, 0, 1000, 1000))...)
+	pods := func(bad ...float64) []Count {
+		var of []Count
+		for _, b := range bad {
+			of = append(of, Count{10000, b})
+		}
+		return of
+	}
+	for _, row := range []struct {
+		name    string
+		past    []Window
+		pods    []Count
+		want    float64
+		assumed bool
+	}{
+		{"alike", calm, pods(30, 30, 30, 30), 1, false},
+		{"one bad pod", calm, pods(0, 0, 0, 120), 120 / (1 + math.Sqrt(2.0/3)), false},
+		{"one pod", calm, pods(120), 1, false},
+		{"too few", calm, pods(0, 0, 0, 19), 1, false},
+		{"an outage of all pods", outage, pods(530, 530, 530, 528), 20, false},
+		{"no numbers", calm, []Count{{1000, math.NaN()}, {1000, 60}}, 1, false},
+		{"nothing in windows", nil, pods(0, 0, 0, 120), 120 / (1 + math.Sqrt(2.0/3)), true},
+	} {
+		got, assumed := dispersion(row.past, 0, row.pods)
+		if math.Abs(got-row.want) > 1e-9 || assumed != row.assumed {
+			t.Errorf("%s: %g, assumed %t; want %g", row.name, got, assumed, row.want)
+		}
+	}
+	d := Data{Past: calm, Pods: pods(0, 0, 0, 120), Windows: same(0, 4, pair(50, 1210, 11, 10871)), Bounds: []float64{500}}
+	if v := Judge(sampleCheck(Counts), d, start, window(4)); v.Evidence.Dispersion < 60 {
+		t.Errorf("pods do not count: %+v", v)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // test compares the rates at which requests are bad: q of the new version, and p of
-// stable, which is unknown and may change with each window.
+// stable, which is unknown and may change with each block.
 //
 // The null of harm is q ≤ ratio·p + margin, that of safety q ≥ ratio·p + margin. A window
 // in which x of n requests to the new version are bad, and y of m to stable, multiplies
@@ -25,6 +25,7 @@ import (
 type test struct {
 	class   int     // index of trial.classes
 	phi     float64 // dispersion
+	assumed bool    // phi is no measurement
 	ratio   float64 // 0 tests against an objective
 	margins [2]float64
 }
@@ -39,31 +40,78 @@ const (
 	least     = 1e-6  // so much of a request is none: rates of a query are seldom whole
 )
 
-// add multiplies the evidence for each η by that of a window. Logs are natural.
-func (t test) add(logs []float64, side int, p Pair) {
-	x, n, y, m := p.New.Bad, p.New.Total, p.Old.Bad, p.Old.Total
-	if t.ratio == 0 {
-		y, m = 0, 1
-	}
-	if m < least {
-		return // p can be anything
-	}
+// weigh returns what is added to the log evidence for an η: for each bad request of the new
+// version, for each of stable, and for each request to the new version. requests is the ratio of
+// requests, new to stable. A higher one is valid for harm, and a lower one for safety: the
+// evidence is only smaller.
+func (t test) weigh(side int, eta, requests float64) (bad, stableBad, all float64) {
+	low := 1 + t.ratio*requests*eta
+	stableBad = -math.Log(low / (1 + t.ratio*requests))
+	return math.Log(eta) + stableBad, stableBad, -t.margins[side] * (eta - 1) / low
+}
+
+// add multiplies the evidence for each η by that of a block. Logs are natural.
+func (t test) add(logs []float64, side int, p Pair, requests float64) {
 	for j, eta := range etas[side] {
-		low := m + t.ratio*n*eta
-		e := -n*t.margins[side]*(eta-1)*m/low - (x+y)*math.Log(low/(m+t.ratio*n))
-		if x > 0 {
-			e += x * math.Log(eta)
+		bad, stableBad, all := t.weigh(side, eta, requests)
+		e := p.Old.Bad*stableBad + p.New.Total*all
+		if p.New.Bad > 0 {
+			e += p.New.Bad * bad
 		}
 		logs[j] = max(logs[j]+e/t.phi, lowest)
 	}
 }
 
-// restart adds 1/(k(k+1)) to the evidence before window k: so much of it begins only
+// weighAgain corrects the evidence of a block after the ratio of requests that it was added with.
+func (t test) weighAgain(logs []float64, side int, p Pair, from, to float64) {
+	for j, eta := range etas[side] {
+		_, stableBad, all := t.weigh(side, eta, from)
+		_, stableBadTo, allTo := t.weigh(side, eta, to) // η itself stays
+		logs[j] = max(logs[j]+((p.New.Bad+p.Old.Bad)*(stableBadTo-stableBad)+p.New.Total*(allTo-all))/t.phi, lowest)
+	}
+}
+
+// shift multiplies the evidence for each η by that of bad requests which are counted in the block
+// before or after a run, and may have happened within the run: stable's against harm, the new
+// version's against safety.
+//
+// Theorem: let S be the longest interval between two scrapes of a pod, and a block at least S long.
+// A request is counted in the block in which it happened, or in the next one. Let w(t) be the
+// ratio of requests that happen at t, and let each block be weighed with a ratio that is at least w
+// in its own time and in the block before. Consider the product, over the requests that happen from
+// time a to b, of u for each bad one of the new version and v for each of stable, times
+// exp(−n·margin·(u−1)), with u and v by w. It is a supermartingale in b, whatever the rates of
+// failure do. If pods are scraped at different times, divide stable's requests at random among the
+// new pods in proportion to their requests; each new pod and its share have an a and b of their
+// own, and the product of all is a supermartingale, too.
+//
+// Let a run of blocks count the new pods' requests from a to b. Stable's bad requests of that time
+// are counted in the run, in the block before it or in the block after it. As v < 1, and as a
+// higher ratio makes u and v smaller, the evidence with all bad requests of stable in these blocks
+// is not above the supermartingale. The proof for safety is the same with the versions exchanged.
+//
+// Within a run nothing is lost, as a bad request has nearly the same weight one block later. The
+// price is the delay of one block, and the weight of stable's bad requests in two blocks.
+func (t test) shift(logs []float64, side int, requests, counted float64) {
+	if counted <= 0 {
+		return
+	}
+	for j, eta := range etas[side] {
+		bad, stableBad, _ := t.weigh(side, eta, requests)
+		if side == harm {
+			bad = stableBad
+		}
+		logs[j] = max(logs[j]+counted*bad/t.phi, lowest)
+	}
+}
+
+// restart adds 1/(k(k+1)) to the evidence before block k: so much of it begins only
 // there, and owes nothing to good requests before. All of these sum up to 1, as much as
-// there was at first, so what is proven is half of the evidence.
-func restart(logs []float64, k int) {
-	later := -math.Log(float64(k)) - math.Log1p(float64(k))
+// there was at first, so what is proven is half of the evidence. before is what shift takes from
+// a run that begins there, for bad requests of stable in the block before.
+func restart(logs []float64, k int, before []float64) {
 	for j, l := range logs {
+		later := before[j] - math.Log(float64(k)) - math.Log1p(float64(k))
 		logs[j] = max(l, later) + math.Log1p(math.Exp(-math.Abs(l-later)))
 	}
 }
@@ -92,8 +140,8 @@ func part(l Ledger, side, i int) []float64 {
 
 // harmOf is the log evidence of harm. With an objective both tests have to prove it, so
 // the smaller one counts. Otherwise errors count half, and all boundaries the other half.
-func (t *trial) harmOf(s *Carry) float64 {
-	of := means(s.Harm, harm)
+func (t *trial) harmOf(l Ledger) float64 {
+	of := means(l, harm)
 	switch {
 	case t.objective:
 		return slices.Min(of) - math.Ln2
@@ -104,39 +152,133 @@ func (t *trial) harmOf(s *Carry) float64 {
 }
 
 // safeOf is the log evidence that no test finds the new version a point worse.
-func safeOf(s *Carry) float64 { return slices.Min(means(s.Safe, safe)) }
+func safeOf(l Ledger) float64 { return slices.Min(means(l, safe)) }
 
 // about estimates how many requests to the new version pass, if they go on as those of
 // this step. It returns 0 if no number does.
 func (t *trial) about(s *Carry) float64 {
 	enough, need := math.Log(float64(len(etas[safe]))/safeAlpha), 0.0
 	for i, test := range t.tests {
-		best, n := slices.Max(part(s.Safe, safe, i)), s.Safe.Counts[test.class].New.Total
-		switch {
-		case n == 0:
+		p, first := s.Safe.Counts[test.class], math.Inf(1)
+		n := p.New.Total
+		if n == 0 {
 			need = max(need, enough*test.phi/test.margins[safe])
-		case best <= 0:
-			return 0
-		default:
-			need = max(need, enough*n/best)
+			continue
 		}
+		gain := make([]float64, len(etas[safe]))
+		test.add(gain, safe, p, n/max(p.Old.Total, 1))
+		for j, log := range part(s.Safe, safe, i) {
+			if gain[j] > 0 {
+				first = min(first, n+max(enough-log, 0)*n/gain[j])
+			}
+		}
+		if math.IsInf(first, 1) {
+			return 0
+		}
+		need = max(need, first)
 	}
 	return math.Ceil(min(need, most))
 }
 
-// dispersion is variance over mean of stable's bad requests in a window: they come in
-// clumps, and count by so much less. With fewer than 20 it is assumed. Windows without a
-// request say nothing of clumps.
-func dispersion(past []Window, class int) float64 {
-	var k, sum, squares float64
+// A dispersion is measured with at least fewest bad requests, else assumed. The worst episode of
+// the past, which is a sixth of it, counts as much as episodeMost by itself.
+const fewest, assumed, episodeMost, episodes = 20, 2.0, 20.0, 6
+
+// dispersion is by how much less bad requests count because they come in clumps: one client
+// retries, or one pod is broken. It is the largest of these ratios of variance to mean:
+//
+//   - of stable's bad requests in windows, and in sums of 2, 4, 10 and 20 windows. An outage of
+//     both versions looks the same, and must not hide a bad version for an hour. So the worst
+//     episode is left out; with it, the ratio counts up to episodeMost.
+//   - of stable's bad requests between pods. An outage of all pods does not change this ratio.
+//
+// With fewer than 20 bad requests nothing is known, and the dispersion is assumed.
+func dispersion(past []Window, class int, pods []Count) (phi float64, isAssumed bool) {
+	var bad []float64
+	sum := 0.0
 	for _, w := range past {
-		if p, ok := w.pair(class); ok && p.Old.Total > 0 {
-			k, sum, squares = k+1, sum+p.Old.Bad, squares+p.Old.Bad*p.Old.Bad
+		if p, ok := w.pair(class); ok && p.Old.Total > 0 { // without a request there is no clump
+			bad, sum = append(bad, p.Old.Bad), sum+p.Old.Bad
 		}
 	}
-	if sum < 20 || k < 2 {
-		return 2
+	between := betweenPods(pods)
+	if sum < fewest || len(bad) < 2 {
+		return max(assumed, between), true
 	}
-	variance := (squares - sum*sum/k) / (k - 1)
-	return min(max(variance*k/sum, 1), 20)
+	return max(1, between, min(overTime(bad), episodeMost), overTime(withoutWorst(bad))), false
+}
+
+// overTime is the largest ratio of variance to mean of sums of windows. Sums of many windows are
+// few, and their variance is a rough estimate: it counts less by one standard error.
+func overTime(bad []float64) float64 {
+	phi := varianceToMean(bad)
+	for _, n := range []int{2, 4, 10, 20} {
+		var sums []float64
+		for i := 0; i+n <= len(bad); i += n {
+			sums = append(sums, sumOf(bad[i:i+n]))
+		}
+		if len(sums) > 2 {
+			phi = max(phi, varianceToMean(sums)/(1+standardError(len(sums))))
+		}
+	}
+	return phi
+}
+
+// withoutWorst leaves out the windows in a row with the most bad requests.
+func withoutWorst(bad []float64) []float64 {
+	n, worst, most := len(bad)/episodes, 0, -1.0
+	if n == 0 {
+		return nil // too few to tell an episode
+	}
+	for i := 0; i+n <= len(bad); i++ {
+		if sum := sumOf(bad[i : i+n]); sum > most {
+			worst, most = i, sum
+		}
+	}
+	return slices.Delete(slices.Clone(bad), worst, worst+n)
+}
+
+// betweenPods compares the bad requests of each pod with those of a pod that fails as many of its
+// requests as all do.
+func betweenPods(pods []Count) float64 {
+	var all Count
+	for _, p := range pods {
+		if !(p.Total >= 0 && p.Total <= most && p.Bad >= 0 && p.Bad <= p.Total) {
+			return 0
+		}
+		all.Total, all.Bad = all.Total+p.Total, all.Bad+p.Bad
+	}
+	if len(pods) < 2 || all.Bad < fewest {
+		return 0
+	}
+	ratio := 0.0
+	for _, p := range pods {
+		if expected := p.Total * all.Bad / all.Total; expected > 0 {
+			ratio += (p.Bad - expected) * (p.Bad - expected) / expected
+		}
+	}
+	return ratio / float64(len(pods)-1) / (1 + standardError(len(pods)))
+}
+
+func varianceToMean(of []float64) float64 {
+	sum, squares := sumOf(of), 0.0
+	if len(of) < 2 || sum == 0 {
+		return 0
+	}
+	mean := sum / float64(len(of))
+	for _, x := range of {
+		squares += (x - mean) * (x - mean)
+	}
+	return squares / float64(len(of)-1) / mean
+}
+
+// standardError is that of the variance of n numbers, as a share of it.
+func standardError(n int) float64 { return math.Sqrt(2 / float64(n-1)) }
+
+func sumOf(of []float64) float64 {
+	sum := 0.0
+	for _, x := range of {
+		sum += x
+	}
+	return sum
 }

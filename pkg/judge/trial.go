@@ -15,9 +15,15 @@ import (
 type trial struct {
 	Check
 	objective bool
+	length    time.Duration // of a block
+	warmUp    time.Duration // After, until all requests of that time are scraped
 	classes   []int
 	tests     []test
 }
+
+// slack is how much longer than a block the interval between two scrapes may be: scrapes come
+// a little late at times, which must not double the length of a block.
+const slack = 1.1
 
 // A version that passes is not a point worse.
 const point = 0.01
@@ -34,13 +40,21 @@ func newTrial(c Check, d Data) (*trial, string) {
 	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
 		return t, "a boundary of the histogram is no time"
 	}
+	t.length = t.Every * time.Duration(max(1, math.Ceil(float64(d.Scrape)/float64(t.Every)/slack)))
+	if c.After > 0 {
+		t.warmUp = c.After + d.Scrape
+	}
 	var why string
 	t.classes, why = classes(c, d.Bounds)
 	for i, class := range t.classes {
-		phi := dispersion(d.Past, class)
-		t.tests = append(t.tests, test{i, phi, t.Ratio, [2]float64{t.Margin, max(point, 2*t.Margin)}})
+		var pods []Count
+		if i == 0 {
+			pods = d.Pods
+		}
+		phi, assumed := dispersion(d.Past, class, pods)
+		t.tests = append(t.tests, test{i, phi, assumed, t.Ratio, [2]float64{t.Margin, max(point, 2*t.Margin)}})
 		if t.objective {
-			t.tests = append(t.tests, test{i, phi, 0, [2]float64{t.Objective, t.Objective + point}})
+			t.tests = append(t.tests, test{i, phi, assumed, 0, [2]float64{t.Objective, t.Objective + point}})
 		}
 	}
 	return t, why
@@ -75,7 +89,7 @@ func classes(c Check, bounds []float64) ([]int, string) {
 // is wrong when a check is written.
 func (t *trial) sound() bool {
 	in := func(x, low, high float64) bool { return x >= low && x <= high }
-	times := min(t.Every, t.Within) > 0 && min(t.AtLeast, t.Lag) >= 0
+	times := min(t.Every, t.Within) > 0 && min(t.AtLeast, t.After, t.Lag) >= 0
 	switch t.Rule {
 	case SuccessRate, Latency, AsGoodAs, Counts:
 		return times && in(t.Alpha, 1e-300, 0.5) && in(t.Ratio, 1, 100) && in(t.Margin, 0, 1) && in(t.Objective, 0, 1)
@@ -104,17 +118,21 @@ type Carry struct {
 	Is           State
 	Since, Until time.Time
 	Harm, Safe   Ledger
-	Run          int     // samples in a row: good ones, or bad ones below 0
-	Value        float64 // of the last sample
+	Last         []Pair    // what the last block counted, for each class
+	Ended        time.Time // the end of the last block
+	Run          int       // samples in a row: good ones, or bad ones below 0
+	Value        float64   // of the last sample
 	Says         string
 }
 
 // Ledger has log evidence, 8 numbers of harm or 4 of safety for each test, and what was
-// counted, for each class.
+// counted, for each class. Ratios are the ratios of requests, new to stable, that the last block
+// was weighed with, for each class; 0 if the last block is not part of a comparison.
 type Ledger struct {
-	Logs    []float64
-	Counts  []Pair
-	Windows int // that had data
+	Logs   []float64
+	Counts []Pair
+	Ratios []float64
+	Blocks int // that were judged
 }
 
 // Fold returns what replaces the data that ended by until.
@@ -123,7 +141,7 @@ func Fold(c Check, d Data, since, until time.Time) Carry {
 	if problem != "" {
 		return d.Carry
 	}
-	s := t.scan(d, since, until)
+	s, _ := t.scan(d, since, until)
 	for _, logs := range [][]float64{s.Harm.Logs, s.Safe.Logs} {
 		for i, l := range logs {
 			logs[i] = math.Floor(l*1000) / 1000 // short to store, and never more than it was
@@ -132,24 +150,63 @@ func Fold(c Check, d Data, since, until time.Time) Carry {
 	return s
 }
 
-// scan adds what ended by until to the carry. It stops at a failure, and before what is
-// not known yet: what comes later never changes what was found.
-func (t *trial) scan(d Data, since, until time.Time) Carry {
+// block is the sum of a few windows in a row. It is as long as a scrape interval, so that what
+// happened before it begins is counted when it ends. Blocks without data do not exist.
+type block struct {
+	start, end time.Time
+	counts     []Pair // for each class; nil if no window had data
+}
+
+// scan adds the blocks that ended by until to the carry, and returns the block that is not
+// complete. scan stops at a failure, and before what is not known yet: later windows never
+// change a result.
+func (t *trial) scan(d Data, since, until time.Time) (Carry, block) {
 	s := t.resume(d.Carry, since)
 	if t.Rule == Number {
 		t.scanSamples(&s, d.Samples, until)
-		return s
+		return s, block{}
 	}
+	var open block
 	for _, w := range d.Windows {
 		end := w.Start.Add(t.Every)
 		if s.Is == Failed || !w.Known || end.After(until) {
 			break
 		}
-		if !w.Start.Before(s.Until) {
-			t.addWindow(&s, w, end)
+		if w.Start.Before(s.Until) {
+			continue
+		}
+		if open.counts != nil && !w.Start.Before(open.start.Add(t.length)) { // windows are missing
+			t.addBlock(&s, open)
+			open = block{}
+			if s.Is == Failed {
+				break
+			}
+		}
+		t.addWindow(&open, w)
+		switch {
+		case open.counts == nil:
+			s.Until = end
+		case !end.Before(open.start.Add(t.length)):
+			t.addBlock(&s, open)
+			open = block{}
 		}
 	}
-	return s
+	return s, open
+}
+
+// addWindow adds a window to a block. It leaves out numbers that are no counts.
+func (t *trial) addWindow(b *block, w Window) {
+	b.end = w.Start.Add(t.Every)
+	for i, class := range t.classes {
+		p, ok := w.pair(class)
+		if !ok || p == (Pair{}) {
+			continue
+		}
+		if b.counts == nil {
+			b.start, b.counts = w.Start, make([]Pair, len(t.classes))
+		}
+		b.counts[i] = b.counts[i].plus(p)
+	}
 }
 
 func (t *trial) scanSamples(s *Carry, samples []Sample, until time.Time) {
@@ -170,53 +227,186 @@ func (t *trial) resume(s Carry, since time.Time) Carry {
 		s.Is, s.Since, s.Run, s.Safe = Running, since, min(s.Run, 0), Ledger{}
 	}
 	s.Harm, s.Safe = t.fit(s.Harm, harm), t.fit(s.Safe, safe)
+	if len(s.Last) != len(t.classes) {
+		s.Last = make([]Pair, len(t.classes))
+	}
 	return s
 }
 
 // fit copies a ledger. One of another size is of another check, and counts for nothing.
 func (t *trial) fit(l Ledger, side int) Ledger {
-	if len(l.Logs) != len(t.tests)*len(etas[side]) || len(l.Counts) != len(t.classes) {
-		return Ledger{Logs: make([]float64, len(t.tests)*len(etas[side])), Counts: make([]Pair, len(t.classes))}
+	if len(l.Logs) != len(t.tests)*len(etas[side]) || len(l.Counts) != len(t.classes) || len(l.Ratios) != len(t.classes) {
+		return Ledger{Logs: make([]float64, len(t.tests)*len(etas[side])), Counts: make([]Pair, len(t.classes)), Ratios: make([]float64, len(t.classes))}
 	}
-	return Ledger{slices.Clone(l.Logs), slices.Clone(l.Counts), l.Windows}
+	return Ledger{slices.Clone(l.Logs), slices.Clone(l.Counts), slices.Clone(l.Ratios), l.Blocks}
 }
 
-// addWindow adds to the evidence of harm and, in the step, of safety.
-func (t *trial) addWindow(s *Carry, w Window, end time.Time) {
-	inStep := !w.Start.Before(s.Since)
-	t.addCounts(&s.Harm, harm, w, inStep)
-	if inStep {
-		t.addCounts(&s.Safe, safe, w, inStep)
+// addBlock judges what was measured until the block, whose bad requests are needed for that, and
+// then adds the block to the evidence of harm and, in the step, of safety.
+func (t *trial) addBlock(s *Carry, b block) {
+	inStep := !b.start.Before(s.Since)
+	warm := inStep && b.start.Before(s.Since.Add(t.warmUp))
+	alone := t.objective && inStep && t.Traffic == NewOnly
+	t.weighLast(s, &s.Harm, harm, b)
+	t.weighLast(s, &s.Safe, safe, b)
+	t.decide(s, t.ended(s, s.Harm, harm, b, alone), t.ended(s, s.Safe, safe, b, alone), b)
+	if s.Is == Failed {
+		return
 	}
-	s.Until = end
+	t.addCounts(s, &s.Harm, harm, b, warm, alone)
+	if inStep {
+		t.addCounts(s, &s.Safe, safe, b, b.start.Before(t.safeFrom(s)), alone)
+	}
+	s.Until, s.Ended, s.Last = b.end, b.end, b.counts
+	if !s.Harm.compares() && !s.Safe.compares() { // an objective alone needs no later block
+		t.decide(s, s.Harm, s.Safe, b)
+	}
+}
+
+func (t *trial) decide(s *Carry, harmful, harmless Ledger, b block) {
 	switch {
-	case !t.Gate && t.harmOf(s) >= -math.Log(t.Alpha):
-		s.Is = Failed
-	case !end.Before(s.Since.Add(t.AtLeast)) && safeOf(s) >= -math.Log(safeAlpha):
+	case !t.Gate && t.harmOf(harmful) >= -math.Log(t.Alpha):
+		s.Is, s.Harm = Failed, harmful
+	case !b.end.Before(s.Since.Add(t.AtLeast)) && safeOf(harmless) >= -math.Log(safeAlpha):
 		s.Is = Passed
 	}
 }
 
-// addCounts leaves out what are no numbers. Where stable gets no requests, the objective
-// stands in for it.
-func (t *trial) addCounts(l *Ledger, side int, w Window, inStep bool) {
-	l.Windows += w.known(t.classes)
+// safeFrom is when the evidence of safety begins. After a warm-up it is one block later than that of
+// harm, or shift would count the failures of the warm-up against the new version.
+func (t *trial) safeFrom(s *Carry) time.Time {
+	if t.warmUp > 0 {
+		return s.Since.Add(t.warmUp + t.length)
+	}
+	return s.Since
+}
+
+// weighLast weighs the last block with the ratio of requests of this one, if that is less
+// favourable: pods are scraped at different times, so a change of traffic may be seen late.
+func (t *trial) weighLast(s *Carry, l *Ledger, side int, b block) {
 	for i, test := range t.tests {
-		if t.objective && inStep && t.Traffic == NewOnly {
-			test = t.tests[i|1]
-		}
-		if p, ok := w.pair(t.classes[test.class]); ok && p != (Pair{}) {
-			if side == harm {
-				restart(part(*l, side, i), l.Windows)
-			}
-			test.add(part(*l, side, i), side, p)
+		p, from := b.counts[test.class], l.Ratios[test.class]
+		if to := careful(side, from, p); test.ratio > 0 && from > 0 && to != from {
+			test.weighAgain(part(*l, side, i), side, s.Last[test.class], from, to)
 		}
 	}
-	for i, class := range t.classes {
-		p, _ := w.pair(class)
-		sum := &l.Counts[i]
-		sum.New = Count{sum.New.Total + p.New.Total, sum.New.Bad + p.New.Bad}
-		sum.Old = Count{sum.Old.Total + p.Old.Total, sum.Old.Bad + p.Old.Bad}
+	for class, p := range b.counts {
+		if l.Ratios[class] > 0 {
+			l.Ratios[class] = careful(side, l.Ratios[class], p)
+		}
+	}
+}
+
+// careful is the less favourable ratio of requests, of one and that of a block.
+func careful(side int, ratio float64, p Pair) float64 {
+	switch {
+	case !p.compares():
+		return ratio
+	case ratio == 0:
+		return p.New.Total / p.Old.Total
+	case side == harm:
+		return max(ratio, p.New.Total/p.Old.Total)
+	}
+	return min(ratio, p.New.Total/p.Old.Total)
+}
+
+// ended returns a ledger as if its runs ended before the block.
+func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
+	l.Logs = slices.Clone(l.Logs)
+	for i, test := range t.tests {
+		last, next, requests := s.Last[test.class], b.counts[test.class], l.Ratios[test.class]
+		if test.ratio == 0 || requests == 0 {
+			continue
+		}
+		test.shift(part(l, side, i), side, requests, beyond(side, last, next, alone))
+	}
+	return l
+}
+
+// beyond is how many bad requests that belong to a run may be counted in the block next to it.
+// Pods that restart in that block have no requests there, so the bad requests of the others stand
+// for them. If stable has no requests there at all, all of its requests may be bad.
+func beyond(side int, at, next Pair, alone bool) float64 {
+	own, other := at.against(side), next.against(side)
+	switch {
+	case alone || side == safe || next == (Pair{}):
+		return other.Bad
+	case other.Total < least:
+		return own.Total
+	}
+	return other.Bad * max(1, own.Total/other.Total)
+}
+
+// addCounts adds a block to a ledger. In the warm-up, and where a version has no requests,
+// comparisons end; they go on with the next block that has requests of both.
+func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bool) {
+	if !warm {
+		l.Blocks++
+	}
+	ratios := make([]float64, len(t.classes))
+	for class, p := range b.counts {
+		if !warm && !alone && p.compares() {
+			ratios[class] = careful(side, careful(side, 0, s.Last[class]), p)
+		}
+		if !warm {
+			l.Counts[class] = l.Counts[class].plus(p)
+		}
+	}
+	for i, test := range t.tests {
+		logs, p, last := part(*l, side, i), b.counts[test.class], s.Last[test.class]
+		from, to := l.Ratios[test.class], ratios[test.class]
+		before := make([]float64, len(logs)) // what a run that begins here loses to the block before
+		if test.ratio > 0 && from > 0 && to == 0 {
+			test.shift(logs, side, from, beyond(side, last, p, alone))
+		}
+		if test.ratio > 0 && to > 0 {
+			test.shift(before, side, to, beyond(side, p, last, false))
+		}
+		if from == 0 {
+			for j := range logs {
+				logs[j] = max(logs[j]+before[j], lowest)
+			}
+		}
+		if alone {
+			test = t.tests[i|1]
+		}
+		if warm || test.ratio > 0 && to == 0 || p == (Pair{}) {
+			continue
+		}
+		if side == harm {
+			restart(logs, l.Blocks, before)
+		}
+		test.add(logs, side, p, to)
+	}
+	l.Ratios = ratios
+}
+
+// show adds a block that is not complete to the counts for messages. It is no evidence yet.
+func (t *trial) show(s *Carry, open block) {
+	if s.Is == Failed || open.counts == nil || open.start.Before(t.safeFrom(s)) {
+		return
+	}
+	for i, p := range open.counts {
+		s.Safe.Counts[i] = s.Safe.Counts[i].plus(p)
+	}
+}
+
+// compares reports whether the last block is part of a comparison with stable.
+func (l Ledger) compares() bool {
+	return slices.ContainsFunc(l.Ratios, func(ratio float64) bool { return ratio > 0 })
+}
+
+// compares reports whether both versions answered requests.
+func (p Pair) compares() bool { return p.New.Total >= least && p.Old.Total >= least }
+
+// against is the version whose bad requests speak against the evidence: stable's against harm, the
+// new version's against safety.
+func (p Pair) against(side int) Count { return [2]Count{harm: p.Old, safe: p.New}[side] }
+
+func (p Pair) plus(q Pair) Pair {
+	return Pair{
+		New: Count{p.New.Total + q.New.Total, p.New.Bad + q.New.Bad},
+		Old: Count{p.Old.Total + q.Old.Total, p.Old.Bad + q.Old.Bad},
 	}
 }
 
@@ -237,16 +427,6 @@ func (w *Window) pair(class int) (Pair, bool) {
 	}
 	p.New.Bad, p.Old.Bad = min(p.New.Bad, p.New.Total), min(p.Old.Bad, p.Old.Total)
 	return p, true
-}
-
-// known is 1 if a window has data of any class.
-func (w *Window) known(classes []int) int {
-	for _, class := range classes {
-		if p, ok := w.pair(class); ok && p != (Pair{}) {
-			return 1
-		}
-	}
-	return 0
 }
 
 // addSample counts samples in a row: bad ones of the attempt, good ones of the step.

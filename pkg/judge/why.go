@@ -38,9 +38,10 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 		Pair:       ledger.Counts[worst.class],
 		About:      t.about(&s),
 		Dispersion: worst.phi,
-		Harm:       finite(t.harmOf(&s)),
+		Assumed:    worst.assumed,
+		Harm:       finite(t.harmOf(s.Harm)),
 		HarmNeeded: finite(-math.Log(t.Alpha)),
-		Safe:       finite(safeOf(&s)),
+		Safe:       finite(safeOf(s.Safe)),
 		SafeNeeded: 1 / safeAlpha,
 	}
 	if i := t.classes[worst.class] - 1; i >= 0 && i < len(bounds) {
@@ -78,13 +79,15 @@ func (t *trial) reason(v Verdict, s Carry, nothing string, now time.Time) string
 	case t.Rule == Number:
 		return t.sample(s) + "; now " + nothing
 	case v.Is == Failed:
-		return e.requests() + t.aim() + "; a good version looks so in less than 1 of " + rounded(min(e.Harm, 1e6)) + " releases"
+		return e.requests() + " until " + clock(s.Ended) + t.aim() + e.promise()
 	case v.Is == Passed:
 		return e.requests() + "; a version a point worse is ruled out"
 	case e.New.Total+e.Old.Total == 0 && nothing != "":
 		return nothing
 	case e.New.Total+e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
 		return fmt.Sprintf("no requests to either version since %s: nothing matches %s", clock(s.Since), t.Query)
+	case e.New.Total == 0 && t.warmUp > 0 && len(s.Last) > 0 && s.Last[0].New.Total > 0:
+		return "requests until " + clock(s.Since.Add(t.After)) + " are not judged: the new pods warm up"
 	case e.New.Total == 0:
 		return "no requests to the new version yet"
 	case e.Old.Total == 0 && t.Traffic != NewOnly:
@@ -94,15 +97,39 @@ func (t *trial) reason(v Verdict, s Carry, nothing string, now time.Time) string
 }
 
 func (t *trial) undecided(e Evidence, s Carry) string {
+	next := s.Ended.Add(t.length) // its block decides about this one
 	switch {
+	case !t.Gate && t.harmOf(s.Harm) >= -math.Log(t.Alpha):
+		return e.requests() + t.aim() + ": bad until now, measured until " + clock(next)
 	case t.objective && means(s.Harm, harm)[1] >= math.Log(2/t.Alpha):
 		return e.requests() + t.aim() + ": stable is as bad"
 	case e.Safe >= e.SafeNeeded:
-		return e.requests() + ": good until now, measured until " + clock(s.Since.Add(t.AtLeast))
+		return e.requests() + ": good until now, measured until " + clock(latestOf(next, s.Since.Add(t.AtLeast)))
 	case e.About <= e.New.Total:
 		return e.requests() + t.aim() + ": neither good nor bad enough yet"
 	}
 	return fmt.Sprintf("%.0f of about %s requests, %.0f %s", e.New.Total, rounded(e.About), e.New.Bad, e.verb())
+}
+
+// promise says how often a version that is as good as stable fails so, if its requests are like
+// those that were measured.
+func (e Evidence) promise() string {
+	text := "; dispersion " + strconv.FormatFloat(e.Dispersion, 'g', 2, 64)
+	if e.Assumed {
+		text += " assumed"
+	}
+	text += ", wrong in less than 1 of " + rounded(min(e.Harm, 1e6)) + " such releases"
+	if e.Old.Total == 0 {
+		text += "; an outage looks the same"
+	}
+	return text
+}
+
+func latestOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func clock(at time.Time) string { return at.UTC().Format(time.TimeOnly) }

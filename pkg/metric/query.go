@@ -46,6 +46,8 @@ const (
 
 	versionNew    = "new"
 	versionStable = "stable"
+	// An answer has one series more, whose values are the times of the newest samples.
+	versionNewest = "newest"
 	classTotal    = "total"
 	classBad      = "bad"
 )
@@ -92,9 +94,10 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 	if fresh == stable && !rel.Single {
 		return "", fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
 	}
-	var parts []string
+	var parts, selectors []string
 	for _, s := range r.spellings(d.Labels) {
 		selector := r.selector(name, rel, s, fresh, stable)
+		selectors = append(selectors, oneBucket(selector))
 		increments := withoutResets(increment(selector, d.Newborn, r.known, every), target(r.by.pod), every, selector)
 		part := versionOf(increments, versionStable, s.of(r.by.label), stable)
 		if !rel.Single {
@@ -102,7 +105,7 @@ func (r Row) query(name string, classes []string, rel Release, d Dialect, every 
 		}
 		parts = append(parts, part)
 	}
-	return fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or ")), nil
+	return fmt.Sprintf("sum by (%s, %s) (%s) or %s", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or "), newest(selectors...)), nil
 }
 
 // versionOf names the version of the series with that label. The new one comes last:

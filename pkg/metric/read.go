@@ -34,7 +34,9 @@ type Window struct {
 // Boundary has the windows in which Bad requests took longer.
 type Boundary struct {
 	Milliseconds float64
-	Windows      []Window
+	// Label is how the histogram spells the boundary.
+	Label   string
+	Windows []Window
 }
 
 // MaxBoundaries is how many of a histogram are compared.
@@ -48,7 +50,7 @@ func (r Row) Windows(answer []Series) []Window {
 // Boundaries reads the answer to a query for durations. A boundary that only one
 // version has is left out: its requests would look slow or fast without being so.
 func (r Row) Boundaries(answer []Series) []Boundary {
-	both := map[string]map[float64]bool{}
+	both, labels := map[string]map[float64]bool{}, map[float64]string{}
 	var all []float64
 	for _, s := range answer {
 		le, err := strconv.ParseFloat(s.Labels[labelBucket], 64)
@@ -60,6 +62,9 @@ func (r Row) Boundaries(answer []Series) []Boundary {
 			both[version] = map[float64]bool{}
 		}
 		both[version][le] = true
+		if labels[le] == "" || version == versionStable {
+			labels[le] = s.Labels[labelBucket]
+		}
 		all = append(all, le)
 	}
 	slices.Sort(all)
@@ -69,7 +74,7 @@ func (r Row) Boundaries(answer []Series) []Boundary {
 	})
 	var boundaries []Boundary
 	for _, le := range all {
-		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.millisecond*1e6) / 1e6, Windows: slower(answer, le)})
+		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.millisecond*1e6) / 1e6, Label: labels[le], Windows: slower(answer, le)})
 	}
 	return boundaries
 }

@@ -95,8 +95,8 @@ func TestBoundaries(t *testing.T) {
 		line(bucket("new", "x"), 10),
 	}
 	want := []Boundary{
-		{Milliseconds: 100, Windows: []Window{{New: Counts{10, 9}, Stable: Counts{90, 40}, Known: true}}},
-		{Milliseconds: 1000, Windows: []Window{{New: Counts{10, 1}, Stable: Counts{90, 5}, Known: true}}},
+		{Milliseconds: 100, Label: "0.1", Windows: []Window{{New: Counts{10, 9}, Stable: Counts{90, 40}, Known: true}}},
+		{Milliseconds: 1000, Label: "1", Windows: []Window{{New: Counts{10, 1}, Stable: Counts{90, 5}, Known: true}}},
 	}
 	boundaries := row(t, "Traefik").Boundaries(answer)
 	if diff := cmp.Diff(want, boundaries); diff != "" {
@@ -119,7 +119,7 @@ func TestBoundaries(t *testing.T) {
 func TestBucketMissing(t *testing.T) {
 	answer := []Series{line(bucket("new", "0.1"), gap, 5, gap), line(bucket("new", "1"), 9, 9, 9), line(bucket("new", "+Inf"), 9, 9, gap)}
 	got := row(t, "Traefik").Boundaries(answer)[:1]
-	want := []Boundary{{Milliseconds: 100, Windows: []Window{{}, {New: Counts{9, 4}, Known: true}, {}}}}
+	want := []Boundary{{Milliseconds: 100, Label: "0.1", Windows: []Window{{}, {New: Counts{9, 4}, Known: true}, {}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -127,6 +127,14 @@ func (r Row) bad(labels map[string]string) bool {
 	})
 }
 
+// failures is a regular expression of the values that bad finds.
+func failures(class string) string {
+	if class == grpc {
+		return "5..|failure|" + strings.Join(grpcErrors, "|")
+	}
+	return "5..|failure"
+}
+
 func canaries(rel Release) (fresh, stable string, err error) {
 	if len(rel.Ingresses) == 0 {
 		return "", "", errors.New("the release has no Ingress")

@@ -29,26 +29,40 @@ func UserCounts(bad, total string, args map[string]string, rel Release, d Dialec
 		versions = []string{versionStable}
 	}
 	counters := []struct{ class, text string }{{classTotal, total}, {classBad, bad}}
-	var parts []string
+	var parts, totals []string
 	for _, version := range versions {
 		var selectors []string
 		for _, counter := range counters {
-			text, err := fill(counter.text, version, args, rel, every)
+			text, err := userSelector(counter.class, counter.text, version, args, rel, every)
 			if err != nil {
-				return "", fmt.Errorf("%s: %w", counter.class, err)
+				return "", err
 			}
-			if !selector.MatchString(text) {
-				return "", fmt.Errorf(`%s: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`, counter.class)
-			}
-			selectors = append(selectors, strings.TrimSpace(text))
+			selectors = append(selectors, text)
 		}
+		totals = append(totals, selectors[0])
 		for i, counter := range counters {
 			text := "sum(" + withoutResets(increment(selectors[i], d.Newborn, up, every), target("pod"), every, selectors...) + ")"
-			text = versionOf(text, version, "", "")
-			parts = append(parts, fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, text, labelClass, counter.class))
+			parts = append(parts, classOf(versionOf(text, version, "", ""), counter.class))
 		}
 	}
-	return strings.Join(parts, " or "), nil
+	return strings.Join(parts, " or ") + " or " + newest(totals...), nil
+}
+
+// classOf names what the series count.
+func classOf(text, class string) string {
+	return fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, text, labelClass, class)
+}
+
+// userSelector fills in a selector of one counter that a user wrote.
+func userSelector(class, text, version string, args map[string]string, rel Release, every time.Duration) (string, error) {
+	text, err := fill(text, version, args, rel, every)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", class, err)
+	}
+	if !selector.MatchString(text) {
+		return "", fmt.Errorf(`%s: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`, class)
+	}
+	return strings.TrimSpace(text), nil
 }
 
 // UserNumber is the query of a check that compares a number of the new version.

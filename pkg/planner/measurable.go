@@ -128,7 +128,7 @@ func trial(f *facts, m Measured) (reason, why string) {
 		return ReasonMeasured, ""
 	}
 	c := rule(f, m, 1)
-	c.Traffic, c.AtLeast, c.Lag, c.Every = judge.NewOnly, 0, 0, max(c.Every, tried)
+	c.Traffic, c.AtLeast, c.After, c.Lag, c.Every = judge.NewOnly, 0, 0, 0, max(c.Every, tried)
 	failed, hours := 0, 0
 	for from := 0; from < len(m.Data.Windows); from += perHour(c.Every) {
 		hour := m.Data.Windows[from:min(from+perHour(c.Every), len(m.Data.Windows))]

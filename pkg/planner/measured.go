@@ -25,6 +25,10 @@ type Measured struct {
 	// Source and Query are for messages; Lag is how old a window must be to be judged.
 	Source, Query string
 	Lag           time.Duration
+	// Delay says how far the source is behind, or that its clock differs; empty if neither is so.
+	Delay string
+	// Ahead is how much later the samples of the source are than they were taken, by Weir's clock.
+	Ahead time.Duration
 	// Answered reports whether anything was measured, or tried, since this process started:
 	// until then the stored result stays.
 	Answered bool
@@ -211,7 +215,22 @@ func verdictOf(f *facts, c *checked) judge.Verdict {
 	if stored != nil && keptResult(c, stored) {
 		return judge.Verdict{Is: judge.State(stored.Result), Why: stored.Why}
 	}
-	return judge.Judge(c.rule, c.data(stored), c.since, f.Now)
+	v := judge.Judge(c.rule, c.data(stored), c.since, f.Now)
+	if open := v.Is == judge.Running || v.Is == judge.Inconclusive; open && c.Delay != "" && c.Data.Fault.Why == "" {
+		v.Why = clip(c.Delay + ": " + v.Why)
+	}
+	return v
+}
+
+// maxWhy is the length of the text of a check in the status.
+const maxWhy = 256
+
+// clip shortens the text of a check for the status.
+func clip(why string) string {
+	if len(why) <= maxWhy {
+		return why
+	}
+	return strings.ToValidUTF8(why[:maxWhy-len("…")], "") + "…"
 }
 
 // keptResult reports whether the stored result of a check is its verdict.
@@ -264,11 +283,14 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
 	}
+	// Where the clock of the source is ahead, the windows at the start of a step count requests that
+	// were answered before.
+	c.After = seconds(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.Ahead
 	if gated(&m.Check) {
-		c.Gate, c.FailAfter, c.AtLeast = true, 1, 0
+		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
 	if m.Check.At == rollouts.AtBeforeTraffic {
-		c.Traffic, c.AtLeast = judge.StableOnly, 0
+		c.Traffic, c.AtLeast, c.After = judge.StableOnly, 0, 0
 	}
 	if m.Check.FailAfter != nil {
 		c.FailAfter = int(*m.Check.FailAfter)
@@ -299,9 +321,9 @@ func measure(c *judge.Check, check *rollouts.Check) {
 	case check.Query != nil:
 		c.Rule, c.Min, c.Max = judge.Number, limit(check.Query.Min), limit(check.Query.Max)
 	case check.Job != nil:
-		c.Rule, c.Min, c.FailAfter, c.AtLeast = judge.Number, new(1.0), 1, 0
+		c.Rule, c.Min, c.FailAfter, c.AtLeast, c.After = judge.Number, new(1.0), 1, 0, 0
 	default: // 1 is good, and 0 is not
-		c.Rule, c.Min = judge.Number, new(1.0)
+		c.Rule, c.Min, c.After = judge.Number, new(1.0), 0
 	}
 }
 

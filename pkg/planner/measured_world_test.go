@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ type measures struct {
 	tried []judge.Pair
 	// nothing is what the source lacks, if anything.
 	nothing string
+	// behind is how late the source gets its samples.
+	behind time.Duration
 	// started is when the controller was, which has no older answers by http.
 	started time.Time
 }
@@ -85,7 +88,10 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			continue
 		}
 		m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
-		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
+		if a.measures.behind > 0 {
+			m.Delay = fmt.Sprintf("source default is %.0f s behind", a.measures.behind.Seconds())
+		}
+		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now.Add(-a.measures.behind)); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
 				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
 			})
@@ -227,6 +233,8 @@ func (s *story) source(c command) {
 		m.outages = append(m.outages, outage{from: s.w.now})
 	case c.has("forgets"):
 		m.rates = nil
+	case c.get("behind", "") != "":
+		m.behind = s.duration(c.get("behind", ""))
 	default:
 		m.up(s.w.now)
 	}
@@ -240,7 +248,7 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 		case "analysis":
 			a = &rollouts.Analysis{
 				EverySeconds: s.seconds(get(words, "every", "")), AtLeastSeconds: s.seconds(get(words, "atLeast", "")),
-				WithinSeconds: s.seconds(get(words, "within", "")), OnFail: rollouts.OnFail(get(words, "onFail", "")),
+				AfterSeconds: s.seconds(get(words, "after", "")), WithinSeconds: s.seconds(get(words, "within", "")), OnFail: rollouts.OnFail(get(words, "onFail", "")),
 				OnInconclusive: rollouts.OnInconclusive(get(words, "onInconclusive", "")),
 			}
 		case "check":

@@ -17,14 +17,16 @@ import (
 )
 
 // Question asks for one number per series and window. Window k ends at
-// Since + (k+1) * Every. Some servers move a Since that is no multiple of Every. All
-// windows must be over: a server may tell the numbers of now about the future.
+// Since + (k+1) * Every. Some servers move a Since that is no multiple of Every. Only counts
+// of windows that are over mean anything: a server may tell the numbers of now about the future.
 type Question struct {
 	Text      string
 	Namespace string
 	Since     time.Time
 	Every     time.Duration
 	Windows   int
+	// Again asks the source even if an earlier answer is cached, since that one was incomplete.
+	Again bool
 }
 
 func (q Question) key() string {
@@ -37,7 +39,7 @@ func (c *Client) Ask(ctx context.Context, now time.Time, q Question) ([]metric.S
 		return nil, &Fault{Why: fmt.Sprintf("%d windows of %s cannot be asked: at most %d, of a second or more", q.Windows, q.Every, maxWindows), Since: now}
 	}
 	key := q.key()
-	if series, ok := c.kept(key, now); ok {
+	if series, ok := c.kept(key, now); ok && !q.Again {
 		return series, nil
 	}
 	// The first one who asks may go away; the others still wait for the answer.
@@ -82,7 +84,7 @@ func (c *Client) wait(ctx context.Context, q Question) ([]metric.Series, error) 
 }
 
 func (c *Client) ask(ctx context.Context, q Question) ([]metric.Series, error) {
-	prometheus := promapi.NewAPI(tenant{c.api, c.headers, q.Namespace})
+	prometheus := promapi.NewAPI(tenant{c.api, c.headers, q.Namespace, c.compareClocks})
 	first := q.Since.Truncate(time.Millisecond).Add(q.Every)
 	value, warnings, err := prometheus.QueryRange(ctx, q.Text, promapi.Range{Start: first, End: first.Add(time.Duration(q.Windows-1) * q.Every), Step: q.Every}, promapi.WithTimeout(timeout))
 	switch matrix, ok := value.(model.Matrix); {

@@ -62,6 +62,9 @@ type Config struct {
 	// CA, Certificate and Key are PEM.
 	CA, Certificate, Key string
 	ServerName           string
+
+	// Now is the time. Without it, the clock of the source is not compared with that of Weir.
+	Now func() time.Time
 }
 
 // OAuth2 has the credentials of a client.
@@ -78,6 +81,7 @@ type Client struct {
 	places  *turns.Gate
 	flights singleflight.Group
 	secrets *strings.Replacer
+	now     func() time.Time
 	// transports are those that it asks through, for questions and for tokens.
 	transports []bounded
 
@@ -85,6 +89,8 @@ type Client struct {
 	answers map[string]answer
 	// failing has, by namespace and query, the time since which the query gets no answer.
 	failing map[string]map[string]time.Time
+	// skew is by how much the clock of the source is ahead of that of Weir.
+	skew time.Duration
 }
 
 type answer struct {
@@ -152,7 +158,7 @@ func (c Config) client(transport http.RoundTripper) (*Client, error) {
 	return &Client{
 		api: asked, headers: c.Headers, secrets: c.redact(), places: turns.NewGate(atOnce, ofPlaces),
 		limiter: rate.NewLimiter(rate.Limit(c.QueriesPerSecond), max(1, int(c.QueriesPerSecond))),
-		answers: map[string]answer{}, failing: map[string]map[string]time.Time{},
+		now:     c.Now, answers: map[string]answer{}, failing: map[string]map[string]time.Time{},
 	}, nil
 }
 
@@ -223,13 +229,38 @@ type tenant struct {
 	api.Client
 	headers   map[string]string
 	namespace string
+	heard     func(http.Header)
 }
 
 func (t tenant) Do(ctx context.Context, r *http.Request) (*http.Response, []byte, error) {
 	for name, value := range t.headers {
 		r.Header.Set(name, strings.ReplaceAll(value, "$namespace", t.namespace))
 	}
-	return t.Client.Do(ctx, r)
+	response, body, err := t.Client.Do(ctx, r)
+	if response != nil {
+		t.heard(response.Header)
+	}
+	return response, body, err
+}
+
+// compareClocks reads the clock of the source from the header Date, which each server of Prometheus
+// sends. A response of a cache has the header Age: its date is of the past.
+func (c *Client) compareClocks(h http.Header) {
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil || h.Get("Age") != "" || c.now == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew = date.Sub(c.now())
+}
+
+// Skew returns by how much the clock of the source was ahead of that of Weir in its last answer. It is
+// negative if the clock was behind, and precise to a second.
+func (c *Client) Skew() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew
 }
 
 // Close ends the connections that nobody uses. What is around a transport does not pass that on.

@@ -71,6 +71,7 @@ func TestMetrics(t *testing.T) {
 		return
 	}
 	t.Run("without Prometheus and the leader", func(t *testing.T) { withoutPrometheus(t, prometheus) })
+	t.Run("scraped", scrapedPods)
 	t.Run("equal", equalVersions)
 }
 
@@ -237,10 +238,16 @@ func counted(objective string) []v1beta1.Check {
 // share of the requests to the new version.
 func measuredApp(t *testing.T, namespace, share string, checks ...v1beta1.Check) (*app, *load) {
 	t.Helper()
-	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new(share)}, v1beta1.Step{Replicas: step("100%", "").Replicas})
-	plan.Analysis = &v1beta1.Analysis{
+	return analysedApp(t, namespace, share, &v1beta1.Analysis{
 		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(180)), Checks: checks,
-	}
+	})
+}
+
+// analysedApp is measuredApp with any analysis.
+func analysedApp(t *testing.T, namespace, share string, analysis *v1beta1.Analysis) (*app, *load) {
+	t.Helper()
+	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new(share)}, v1beta1.Step{Replicas: step("100%", "").Replicas})
+	plan.Analysis = analysis
 	a := start(t, namespace, scenario{drains: true, strategy: &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: plan}}})
 	began, l := time.Now(), fire(t.Context(), namespace)
 	t.Cleanup(l.stop)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -47,12 +48,44 @@ type pods struct {
 	ports   map[types.UID]net.Listener
 	// failing is the share of requests that all versions of a namespace fail.
 	failing sync.Map
-	faults  []error
+	// counters are what the pods that serve have counted, for their metrics.
+	counters map[types.UID]*counters
+	faults   []error
+}
+
+// counters are those of one pod. They begin at zero if its container restarts.
+type counters struct {
+	namespace, pod, version, address string
+
+	mu      sync.Mutex
+	ok, bad int
+	// failingUntil is when the pod begins to answer again after a restart.
+	failingUntil time.Time
+}
+
+// count counts a request, and reports whether the pod fails it.
+func (c *counters) count(fails bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fails = fails || time.Now().Before(c.failingUntil)
+	if fails {
+		c.bad++
+	} else {
+		c.ok++
+	}
+	return fails
+}
+
+// write writes the counters as an exporter does.
+func (c *counters) write(w io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Fprintf(w, "# TYPE http_requests_total counter\nhttp_requests_total{code=\"200\"} %d\nhttp_requests_total{code=\"500\"} %d\n", c.ok, c.bad)
 }
 
 // openPods serves for the pods of all namespaces until ctx ends.
 func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
-	p := &pods{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}}
+	p := &pods{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}, counters: map[types.UID]*counters{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -109,9 +142,15 @@ func (p *pods) open(pod *corev1.Pod) error {
 	}
 	version := versionOf(&pod.Spec)
 	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), faulty(version), slow(version)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	counted := &counters{namespace: pod.Namespace, pod: pod.Name, version: version, address: port.Addr().String()}
+	p.counters[pod.UID] = counted
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			counted.write(w)
+			return
+		}
 		<-time.After(takes)
-		if all, _ := p.failing.Load(pod.Namespace); rand.Float64() < max(share, all.(float64)) {
+		if all, _ := p.failing.Load(pod.Namespace); counted.count(rand.Float64() < max(share, all.(float64))) {
 			http.Error(w, answer, http.StatusInternalServerError)
 			return
 		}
@@ -132,6 +171,7 @@ func (p *pods) close(uid types.UID) {
 	}
 	delete(p.ports, uid)
 	delete(p.servers, uid)
+	delete(p.counters, uid)
 	_ = port.Close() // what is left to do is the same
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

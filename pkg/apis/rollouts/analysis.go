@@ -23,6 +23,9 @@ type Analysis struct {
 	EverySeconds *int32
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	AtLeastSeconds *int32
+	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
+	// neither for nor against it. Less than withinSeconds. Default: 0.
+	AfterSeconds *int32
 	// WithinSeconds is after how long a step that is neither passed nor failed is
 	// inconclusive. Default: 3600.
 	WithinSeconds *int32
@@ -46,6 +49,8 @@ type Check struct {
 	OnFail OnFail
 	// OnInconclusive of this check; see analysis.onInconclusive.
 	OnInconclusive OnInconclusive
+	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
+	AfterSeconds *int32
 	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
 	Gate *bool
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check

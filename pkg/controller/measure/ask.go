@@ -51,20 +51,34 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	q, over := s.question, s.next()
 	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
 	if windows < 1 {
-		return false, over.Add(q.Every + from.Lag).Sub(now)
+		return false, s.nextLook(from.Lag).Sub(now)
 	}
-	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows)}
-	before := s.measured.Data
+	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows), Again: s.delay.incomplete}
+	before, told := s.measured, s.delay
+	s.delay.newest, s.findsNewest = time.Time{}, !q.Try
 	fault := s.ask(ctx, from, subject, check, asked)
+	complete := 0
 	if fault.Why == "" {
+		complete = s.keepComplete(len(before.Data.Windows), now)
+		s.delay.observe(now, told)
+	}
+	if fault.Why == "" && complete > 0 {
 		fault = s.askPast(ctx, from, subject, check)
 	}
+	if fault.Why == "" && complete > 0 {
+		fault = s.askScrapes(ctx, from, subject, check, now)
+	}
 	if fault.Why != "" {
-		s.measured.Data = before // nothing is judged without the past
+		s.measured.Data, s.delay = before.Data, told // nothing is judged without the past
 		return s.fail(fault, now)
 	}
+	s.measured.Delay = s.delay.text(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
-	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
+	news = complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
+	if s.delay.incomplete {
+		return news, s.delay.retry(s.next().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
+	}
+	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
 }
 
 // sourceName is the name of the source that a check asks.
@@ -93,6 +107,7 @@ const mostWindows = 1000
 // own fields stay.
 func named(used, planned rollouts.Check) rollouts.Check {
 	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
+	used.AfterSeconds = planned.AfterSeconds
 	used.OnFail, used.OnInconclusive = cmp.Or(planned.OnFail, used.OnFail), cmp.Or(planned.OnInconclusive, used.OnInconclusive)
 	return used
 }
@@ -135,18 +150,19 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 		return fault
 	}
 	before, answered, histogram := s.measured.Data, false, false
-	var looked []string // the series that were looked for, the last ones first
+	var newest time.Time // a sample of any row shows that the source is not behind
+	var looked []string  // the series that were looked for, the last ones first
 	var last judge.Fault
 	for _, row := range metric.For(subject.Routers...) {
 		was := s.measured.Data
-		s.measured.Data = before
+		s.measured.Data, s.delay.newest = before, time.Time{}
 		found, fault := s.askRow(ctx, from, subject, check, row, r)
 		switch {
 		case found:
 			s.row = &row
 			return judge.Fault{}
 		case fault.Why == "":
-			answered, histogram = true, histogram || len(s.measured.Data.Bounds) > 0
+			answered, histogram, newest = true, histogram || len(s.measured.Data.Bounds) > 0, later(newest, s.delay.newest)
 			looked = append([]string{s.measured.Query}, looked...)
 		default:
 			s.measured.Data = was
@@ -161,7 +177,7 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	for i := range looked[1:] { // the labels of one are enough
 		looked[i+1], _, _ = strings.Cut(looked[i+1], "{")
 	}
-	s.measured.Query = strings.Join(slices.Compact(looked), ", ")
+	s.measured.Query, s.delay.newest = strings.Join(slices.Compact(looked), ", "), newest
 	if check.Latency != nil && !histogram {
 		s.measured.Data.Nothing = "no histogram of response times: nothing matches " + s.measured.Query
 	}
@@ -182,7 +198,37 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 	fault := past.ask(ctx, from, subject, check, Range{
 		Namespace: subject.Release.Namespace, Since: s.question.Began.Add(-time.Duration(n) * s.question.Every), Every: s.question.Every, Windows: n,
 	})
+	if fault.Why == "" {
+		fault = s.askPods(ctx, from, subject, check)
+	}
 	s.measured.Data.Past = past.measured.Data.Windows
+	return fault
+}
+
+// askPods asks how many requests each pod of stable answered in the hour before the release, and how many
+// of them failed, or were slow if the check is about that. Nothing is asked if the metrics do not name pods.
+func (s *series) askPods(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
+	var text string
+	var err error
+	switch q := check.Query; {
+	case q != nil:
+		text, err = metric.UserPodCounts(q.Bad, q.Total, nil, subject.Release, s.question.Every, pastHour)
+	case check.Latency != nil && s.boundary == "":
+		return judge.Fault{} // there is no histogram yet
+	case check.Latency != nil:
+		text, err = s.row.SlowPodCounts(subject.Release, from.Dialect, s.boundary, pastHour)
+	default:
+		text, err = s.row.PodCounts(subject.Release, from.Dialect, pastHour)
+	}
+	if err != nil || text == "" {
+		return judge.Fault{}
+	}
+	answer, fault := from.Ask(ctx, Range{
+		Text: text, Namespace: subject.Release.Namespace, Since: s.question.Began.Add(-pastHour), Every: pastHour, Windows: 1,
+	})
+	for _, c := range metric.CountsOfPods(answer) {
+		s.measured.Data.Pods = append(s.measured.Data.Pods, judge.Count(c))
+	}
 	return fault
 }
 
@@ -211,6 +257,9 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		boundaries := row.Boundaries(answer)
 		if check.Latency != nil {
 			boundaries = metric.Judged(boundaries, float64(check.Latency.BelowMilliseconds))
+			for _, b := range boundaries {
+				s.boundary = b.Label
+			}
 		}
 		for _, b := range metric.Thin(boundaries) {
 			bounds = append(bounds, b.Milliseconds)
@@ -241,6 +290,14 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 		s.add(windows, nil)
 		return judge.Fault{}
 	}
+	if s.findsNewest {
+		// The number has no timestamps, so those of the targets of the namespace show how far the source is.
+		_, fault := s.answer(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
+		if fault.Why != "" {
+			return fault
+		}
+	}
+	targets := s.delay.newest
 	answer, fault := s.answer(ctx, from, r, func() (string, error) { return metric.UserNumber(q.PromQL, args, subject.Release, r.Every) })
 	switch {
 	case fault.Why != "":
@@ -258,7 +315,11 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 		switch value := answer[0].Values[i]; {
 		case value.Known:
 			s.measured.Data.Nothing = ""
-			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: windows[i].Start.Add(r.Every), Value: value.Number})
+			at := windows[i].Start.Add(r.Every)
+			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: at, Value: value.Number})
+			if targets.IsZero() {
+				s.delay.newest = at // the source knows a number of this time
+			}
 		case math.IsNaN(value.Number):
 			s.measured.Data.Nothing = "the query returns NaN or Inf"
 		}
@@ -267,14 +328,21 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 	return judge.Fault{}
 }
 
-// answer asks with a text.
+// answer asks with a text. To find the newest sample it asks for one window more: at the end of that
+// window, which may be in the future, the answer has the time of the sample. The counts of the window
+// are not used.
 func (s *series) answer(ctx context.Context, from *Source, r Range, text func() (string, error)) ([]metric.Series, judge.Fault) {
 	var err error
 	if r.Text, err = text(); err != nil {
 		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
 	}
 	s.asked = true
-	return from.Ask(ctx, r)
+	if s.findsNewest {
+		r.Windows++
+	}
+	answer, fault := from.Ask(ctx, r)
+	s.delay.newest = later(s.delay.newest, metric.Newest(answer))
+	return answer, fault
 }
 
 // add adds windows to those that were measured. Where the boundaries of a histogram are

@@ -35,6 +35,8 @@ type Source struct {
 	Lag     time.Duration
 	// RawQueries reports whether checks of a namespace may bring PromQL of their own.
 	RawQueries bool
+	// Skew is by how much its clock is ahead of that of Weir, or behind if it is negative.
+	Skew time.Duration
 }
 
 // Range asks for a number per series and window. The windows begin at Since.
@@ -43,6 +45,8 @@ type Range struct {
 	Since           time.Time
 	Every           time.Duration
 	Windows         int
+	// Again asks the source even if an earlier answer is cached.
+	Again bool
 }
 
 // Sources know the sources and the reusable checks of a cluster.
@@ -105,6 +109,13 @@ type series struct {
 	// asked reports whether this pass has sent a query, so that its fault says whether the
 	// target answers.
 	asked bool
+	// findsNewest reports whether questions also find the newest sample of the source.
+	findsNewest bool
+	// boundary is the one of the histogram by which latency is judged, as the histogram spells it.
+	boundary string
+	delay    delay
+	// scrapesAsked is when the interval of scrapes was learnt.
+	scrapesAsked time.Time
 }
 
 // New makes measures that begin with Start.

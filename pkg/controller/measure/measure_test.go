@@ -4,6 +4,7 @@
 package measure_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -13,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -32,6 +33,14 @@ import (
 type prometheus struct {
 	bad  float64
 	down bool
+	// behind is how late the source gets its samples.
+	behind time.Duration
+	// noTargets reports whether the namespace has no targets.
+	noTargets bool
+	// scrape is the interval of scrapes in seconds, 15 if it is not set.
+	scrape int64
+	// unscraped reports whether the pods have no series.
+	unscraped bool
 	// series are those of its answers, if they are set.
 	series func(r measure.Range) []metric.Series
 	// buckets are the boundaries of its histograms.
@@ -50,7 +59,28 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 	if p.down {
 		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
 	}
-	if p.series != nil {
+	newest := metric.Series{Labels: map[string]string{"weir_version": "newest"}}
+	for i := range r.Windows {
+		at := r.Since.Add(time.Duration(i+1) * r.Every)
+		if last := time.Now().Add(-p.behind); at.After(last) {
+			at = last
+		}
+		newest.Values = append(newest.Values, metric.Value{Number: float64(at.UnixMilli()) / 1000, Known: true})
+	}
+	switch {
+	case p.unscraped:
+		return nil, judge.Fault{}
+	case strings.Contains(r.Text, "up{") && p.noTargets:
+		return nil, judge.Fault{}
+	case strings.Contains(r.Text, "up{"):
+		return []metric.Series{newest}, judge.Fault{}
+	case strings.Contains(r.Text, "weir_pod"):
+		return p.pods(), judge.Fault{}
+	case strings.Contains(r.Text, `"gap"`):
+		return []metric.Series{p.gap(r), newest}, judge.Fault{}
+	case p.series != nil && strings.Contains(r.Text, "newest"):
+		return append(p.series(r), newest), judge.Fault{}
+	case p.series != nil:
 		return p.series(r), judge.Fault{}
 	}
 	line := func(version, status string, n float64) metric.Series {
@@ -69,9 +99,33 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 				all = append(all, s)
 			}
 		}
-		return all, judge.Fault{}
+		return append(all, newest), judge.Fault{}
 	}
-	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90)}, judge.Fault{}
+	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90), newest}, judge.Fault{}
+}
+
+// gap is the time between the samples of the pods, which are scraped every 15 seconds.
+func (p *prometheus) gap(r measure.Range) metric.Series {
+	s := metric.Series{Labels: map[string]string{"weir_version": "gap"}}
+	for i := range r.Windows {
+		value := metric.Value{Known: true}
+		if scrape := cmp.Or(p.scrape, 15); r.Since.Add(time.Duration(i+1)*r.Every).Unix()%scrape < int64(r.Every/time.Second) {
+			value.Number = float64(scrape) + 0.002
+		}
+		s.Values = append(s.Values, value)
+	}
+	return s
+}
+
+// pods are the requests of the pods of stable in the hour before the release.
+func (p *prometheus) pods() []metric.Series {
+	var all []metric.Series
+	for pod, counts := range map[string][2]float64{"web-77c4-a": {1000, 2}, "web-77c4-b": {900, 40}} {
+		for i, class := range []string{"total", "bad"} {
+			all = append(all, metric.Series{Labels: map[string]string{"weir_pod": pod, "weir_class": class}, Values: []metric.Value{{Number: counts[i], Known: true}}})
+		}
+	}
+	return all
 }
 
 // Source implements measure.Sources.
@@ -115,17 +169,26 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 func run(t *testing.T, p measure.Sources, test func(m *measure.Measures, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		woken := make(chan event.GenericEvent, 100)
-		m := measure.New(p, clock.RealClock{}, woken)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- m.Start(ctx) }()
+		woken := make(chan event.GenericEvent, 1000)
+		m, stop := start(t, p, woken)
 		test(m, woken)
+		stop()
+	})
+}
+
+// start starts measures, which end with stop.
+func start(t *testing.T, p measure.Sources, woken chan event.GenericEvent) (m *measure.Measures, stop func()) {
+	t.Helper()
+	m = measure.New(p, clock.RealClock{}, woken)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Start(ctx) }()
+	return m, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }
 
 // counts are what was measured in the windows of the one check.
@@ -152,12 +215,12 @@ func TestWindows(t *testing.T) {
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
 		got, fault := counts(t, m, r)
-		if diff := cmp.Diff([]judge.Pair{each, each}, got); diff != "" || fault != "" {
+		if diff := gocmp.Diff([]judge.Pair{each, each}, got); diff != "" || fault != "" {
 			t.Errorf("windows (-want +got), fault %q:\n%s", fault, diff)
 		}
 		past := 0
 		for _, r := range p.asked {
-			if r.Since.Before(began) {
+			if r.Since.Before(began) && r.Every == 5*time.Second {
 				past += r.Windows
 			}
 		}

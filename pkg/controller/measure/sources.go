@@ -88,13 +88,13 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	return &Source{
 		Ask:     c.asks(asked),
 		Dialect: metric.Dialect{Labels: metric.Spelling(spec.Spelling()), Newborn: metric.Newborn(spec.CountsNewborn())},
-		Lag:     spec.Lag(), RawQueries: spec.AllowsRawQueries(),
+		Lag:     spec.Lag(), RawQueries: spec.AllowsRawQueries(), Skew: asked.Skew(),
 	}, nil
 }
 
 func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]metric.Series, judge.Fault) {
 	return func(ctx context.Context, r Range) ([]metric.Series, judge.Fault) {
-		answer, fault := asked.Ask(ctx, c.Clock.Now(), source.Question{Text: r.Text, Namespace: r.Namespace, Since: r.Since, Every: r.Every, Windows: r.Windows})
+		answer, fault := asked.Ask(ctx, c.Clock.Now(), source.Question{Text: r.Text, Namespace: r.Namespace, Since: r.Since, Every: r.Every, Windows: r.Windows, Again: r.Again})
 		if fault != nil {
 			return nil, judge.Fault{Why: fault.Why, Since: fault.Since}
 		}
@@ -199,7 +199,7 @@ func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config sour
 	if p == nil {
 		return config, "", errors.New("spec.prometheus is missing")
 	}
-	config = source.Config{URL: p.URL, Headers: p.Headers, QueriesPerSecond: s.Spec.Rate(), ServerName: p.ServerName}
+	config = source.Config{URL: p.URL, Headers: p.Headers, QueriesPerSecond: s.Spec.Rate(), ServerName: p.ServerName, Now: c.Clock.Now}
 	if p.Auth == nil {
 		return config, "", nil
 	}

@@ -3739,6 +3739,13 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 							Format:      "int32",
 						},
 					},
+					"afterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count neither for nor against it. Less than withinSeconds. Default: 0.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"withinSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "WithinSeconds is after how long a step that is neither passed nor failed is inconclusive. Default: 3600.",
@@ -4934,6 +4941,13 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 							Description: "OnInconclusive of this check; see analysis.onInconclusive.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"afterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"gate": {

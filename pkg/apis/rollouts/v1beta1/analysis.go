@@ -23,6 +23,10 @@ type Analysis struct {
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	// +optional
 	AtLeastSeconds *int32 `json:"atLeastSeconds,omitempty"`
+	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
+	// neither for nor against it. Less than withinSeconds. Default: 0.
+	// +optional
+	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// WithinSeconds is after how long a step that is neither passed nor failed is
 	// inconclusive. Default: 3600.
 	// +optional
@@ -55,6 +59,9 @@ type Check struct {
 	// OnInconclusive of this check; see analysis.onInconclusive.
 	// +optional
 	OnInconclusive OnInconclusive `json:"onInconclusive,omitempty"`
+	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
+	// +optional
+	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
 	// +optional
 	Gate *bool `json:"gate,omitempty"`

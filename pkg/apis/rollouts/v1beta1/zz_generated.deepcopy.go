@@ -110,6 +110,11 @@ func (in *Analysis) DeepCopyInto(out *Analysis) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.AfterSeconds != nil {
+		in, out := &in.AfterSeconds, &out.AfterSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	if in.WithinSeconds != nil {
 		in, out := &in.WithinSeconds, &out.WithinSeconds
 		*out = new(int32)
@@ -465,6 +470,11 @@ func (in *Check) DeepCopyInto(out *Check) {
 		in, out := &in.Steps, &out.Steps
 		*out = make([]int32, len(*in))
 		copy(*out, *in)
+	}
+	if in.AfterSeconds != nil {
+		in, out := &in.AfterSeconds, &out.AfterSeconds
+		*out = new(int32)
+		**out = **in
 	}
 	if in.Gate != nil {
 		in, out := &in.Gate, &out.Gate

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/expression"
+	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
 const (
@@ -37,6 +38,7 @@ func ValidateAnalysis(a *rollouts.Analysis, steps int, path *field.Path) field.E
 			errs = append(errs, field.Invalid(path.Child(s.name), *s.seconds, fmt.Sprintf("use seconds from %d to %d", s.least, maxSeconds)))
 		}
 	}
+	errs = append(errs, validateWarmUp(a.AfterSeconds, a, path.Child("afterSeconds"))...)
 	errs = append(errs, oneOf(path.Child("onFail"), a.OnFail, onFails)...)
 	errs = append(errs, oneOf(path.Child("onInconclusive"), a.OnInconclusive, onInconclusives)...)
 	if len(a.Checks) > maxChecks {
@@ -47,6 +49,7 @@ func ValidateAnalysis(a *rollouts.Analysis, steps int, path *field.Path) field.E
 		c, at := &a.Checks[i], path.Child("checks").Index(i)
 		errs = append(errs, ValidateCheck(c, at)...)
 		errs = append(errs, validateCheckSteps(c.Steps, steps, at.Child("steps"))...)
+		errs = append(errs, validateWarmUp(c.AfterSeconds, a, at.Child("afterSeconds"))...)
 		if name := rollouts.CheckName(c); names[name] {
 			errs = append(errs, field.Duplicate(at.Child("name"), name))
 		} else {
@@ -56,8 +59,31 @@ func ValidateAnalysis(a *rollouts.Analysis, steps int, path *field.Path) field.E
 	return errs
 }
 
-// maxSeconds is a day.
-const maxSeconds = 86400
+const (
+	// maxSeconds is a day.
+	maxSeconds = 86400
+	// maxWarmUp is an hour.
+	maxWarmUp = 3600
+	// defaultWithin is withinSeconds of an analysis that does not set it.
+	defaultWithin = 3600
+)
+
+// validateWarmUp refuses a warm-up that leaves no time to judge a step.
+func validateWarmUp(after *int32, a *rollouts.Analysis, path *field.Path) field.ErrorList {
+	within := int32(defaultWithin)
+	if a.WithinSeconds != nil {
+		within = *a.WithinSeconds
+	}
+	switch {
+	case after == nil:
+		return nil
+	case *after < 0 || *after > maxWarmUp:
+		return field.ErrorList{field.Invalid(path, *after, fmt.Sprintf("use seconds from 0 to %d", maxWarmUp))}
+	case *after >= within && *after > 0:
+		return field.ErrorList{field.Invalid(path, *after, fmt.Sprintf("use less than withinSeconds, which is %d: a step is judged between the two", within))}
+	}
+	return nil
+}
 
 var (
 	onFails         = []rollouts.OnFail{rollouts.OnFailAbort, rollouts.OnFailWait, rollouts.OnFailReport}
@@ -153,10 +179,11 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 
 // fieldsOf are the fields that only some kinds of checks have.
 var fieldsOf = map[string][]string{
-	"tolerance": {"successRate", "latency", "asGoodAs", "query"},
-	"gate":      {"http", "query"},
-	"failAfter": {"http", "query"},
-	"at":        {"http", "job", "query", "use"},
+	"tolerance":    {"successRate", "latency", "asGoodAs", "query"},
+	"gate":         {"http", "query"},
+	"failAfter":    {"http", "query"},
+	"at":           {"http", "job", "query", "use"},
+	"afterSeconds": {"successRate", "latency", "asGoodAs", "query", "use"},
 }
 
 func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.ErrorList {
@@ -166,11 +193,14 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 		set  bool
 	}{
 		{"tolerance", c.Tolerance != nil}, {"gate", c.Gate != nil}, {"failAfter", c.FailAfter != nil},
-		{"at", c.At == rollouts.AtBeforeTraffic},
+		{"at", c.At == rollouts.AtBeforeTraffic}, {"afterSeconds", c.AfterSeconds != nil},
 	} {
 		if of := fieldsOf[f.name]; f.set && !slices.Contains(of, kind) {
 			errs = append(errs, field.Forbidden(path.Child(f.name), kind+" has none; it is for "+strings.Join(of, ", ")))
 		}
+	}
+	if waits := c.At == rollouts.AtBeforeTraffic || c.Gate != nil && *c.Gate; waits && c.AfterSeconds != nil {
+		errs = append(errs, field.Forbidden(path.Child("afterSeconds"), "a gate, and a check at BeforeTraffic, wait until they pass, and need no warm-up"))
 	}
 	return errs
 }
@@ -233,9 +263,16 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 	if wrong := wrongTexts(q, path); wrong != nil {
 		return append(errs, wrong)
 	}
-	for _, text := range []struct{ name, value string }{{"bad", q.Bad}, {"total", q.Total}, {"promql", q.PromQL}} {
+	for _, text := range []struct {
+		name, value string
+		verify      func(string) error
+	}{{"bad", q.Bad, metric.VerifyCounter}, {"total", q.Total, metric.VerifyCounter}, {"promql", q.PromQL, metric.VerifyNumber}} {
 		if len(text.value) > maxQuery {
 			errs = append(errs, field.TooLong(path.Child(text.name), "", maxQuery))
+		} else if text.value != "" {
+			if err := text.verify(text.value); err != nil {
+				errs = append(errs, field.Invalid(path.Child(text.name), text.value, err.Error()))
+			}
 		}
 	}
 	const most = 1e308

@@ -138,10 +138,13 @@ func validateCheckSpec(s *weir.CheckSpec) field.ErrorList {
 		}
 	}
 	check, errs := s.With(sample)
-	if len(kindsOfCheck(check)) == 0 {
-		return append(errs, field.Required(path, "set one of successRate, latency, asGoodAs, query, http and job"))
+	if len(errs) > 0 {
+		return errs // a name that has no value would be wrong in the query, too
 	}
-	return append(errs, ValidateCheck(check, path)...)
+	if len(kindsOfCheck(check)) == 0 {
+		return field.ErrorList{field.Required(path, "set one of successRate, latency, asGoodAs, query, http and job")}
+	}
+	return ValidateCheck(check, path)
 }
 
 var argName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)

@@ -120,7 +120,7 @@ func TestWithRefuses(t *testing.T) {
 // What a Rollout says of a check, and what a shared check says, is together all of it.
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Parallel()
-	ofRollout := []string{"name", "steps", "at", "onFail", "onInconclusive", "podsHealthy", "use"}
+	ofRollout := []string{"name", "steps", "at", "onFail", "onInconclusive", "afterSeconds", "podsHealthy", "use"}
 	want := append(fieldsOf[v1beta1.Check](t), "args")
 	got := append(fieldsOf[v1alpha1.CheckSpec](t), ofRollout...)
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {

@@ -981,6 +981,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Analysis
   map:
     fields:
+    - name: afterSeconds
+      type:
+        scalar: numeric
     - name: atLeastSeconds
       type:
         scalar: numeric
@@ -1375,6 +1378,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Check
   map:
     fields:
+    - name: afterSeconds
+      type:
+        scalar: numeric
     - name: asGoodAs
       type:
         scalar: string

@@ -25,6 +25,9 @@ type AnalysisApplyConfiguration struct {
 	EverySeconds *int32 `json:"everySeconds,omitempty"`
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	AtLeastSeconds *int32 `json:"atLeastSeconds,omitempty"`
+	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
+	// neither for nor against it. Less than withinSeconds. Default: 0.
+	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// WithinSeconds is after how long a step that is neither passed nor failed is
 	// inconclusive. Default: 3600.
 	WithinSeconds *int32 `json:"withinSeconds,omitempty"`
@@ -75,6 +78,14 @@ func (b *AnalysisApplyConfiguration) WithEverySeconds(value int32) *AnalysisAppl
 // If called multiple times, the AtLeastSeconds field is set to the value of the last call.
 func (b *AnalysisApplyConfiguration) WithAtLeastSeconds(value int32) *AnalysisApplyConfiguration {
 	b.AtLeastSeconds = &value
+	return b
+}
+
+// WithAfterSeconds sets the AfterSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AfterSeconds field is set to the value of the last call.
+func (b *AnalysisApplyConfiguration) WithAfterSeconds(value int32) *AnalysisApplyConfiguration {
+	b.AfterSeconds = &value
 	return b
 }
 

@@ -25,6 +25,8 @@ type CheckApplyConfiguration struct {
 	OnFail *rolloutsv1beta1.OnFail `json:"onFail,omitempty"`
 	// OnInconclusive of this check; see analysis.onInconclusive.
 	OnInconclusive *rolloutsv1beta1.OnInconclusive `json:"onInconclusive,omitempty"`
+	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
+	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
@@ -97,6 +99,14 @@ func (b *CheckApplyConfiguration) WithOnFail(value rolloutsv1beta1.OnFail) *Chec
 // If called multiple times, the OnInconclusive field is set to the value of the last call.
 func (b *CheckApplyConfiguration) WithOnInconclusive(value rolloutsv1beta1.OnInconclusive) *CheckApplyConfiguration {
 	b.OnInconclusive = &value
+	return b
+}
+
+// WithAfterSeconds sets the AfterSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AfterSeconds field is set to the value of the last call.
+func (b *CheckApplyConfiguration) WithAfterSeconds(value int32) *CheckApplyConfiguration {
+	b.AfterSeconds = &value
 	return b
 }
 

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A check has its own warm-up or that of the analysis. A gate, a check before traffic, a job and a Service
+// have none. Where the clock of a source is ahead, the first windows of a step are of the time before.
+func TestWarmUp(t *testing.T) {
+	t.Parallel()
+	rate := rollouts.Check{SuccessRate: new("99%")}
+	with := func(c rollouts.Check, edit func(*rollouts.Check)) rollouts.Check {
+		edit(&c)
+		return c
+	}
+	for name, test := range map[string]struct {
+		analysis *int32
+		measured Measured
+		want     time.Duration
+	}{
+		"none":            {nil, Measured{Check: rate}, 0},
+		"of the analysis": {new(int32(60)), Measured{Check: rate}, time.Minute},
+		"its own":         {new(int32(60)), Measured{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(90)) })}, 90 * time.Second},
+		"its own is none": {new(int32(60)), Measured{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
+		"a clock ahead":   {new(int32(60)), Measured{Check: rate, Ahead: 2 * time.Minute}, 3 * time.Minute},
+		"a gate":          {new(int32(60)), Measured{Check: rollouts.Check{Gate: new(true), Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
+		"before traffic":  {new(int32(60)), Measured{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
+		"a Service":       {new(int32(60)), Measured{Check: rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "a"}}}, 0},
+		"a job":           {new(int32(60)), Measured{Check: rollouts.Check{Job: &rollouts.JobCheck{CronJob: "a"}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &facts{release: &rollouts.Release{Analysis: &rollouts.Analysis{AfterSeconds: test.analysis}, Steps: []rollouts.Step{{}}}}
+			if got := rule(f, test.measured, 1).After; got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
