@@ -106,7 +106,7 @@ flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh
 
-judge: ## simulate 10,000 releases for each row of the tables in docs/analysis.md, and print these
+judge: ## simulate up to 10,000 releases for each row of the tables in docs/analysis.md, and print these
 	go test ./pkg/judge -count=1 -v -timeout 3h -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules|TestOutages|TestOutagesPassNothing|TestSticky|TestColdStart|TestTimesByScrape)$$' -attempts 10000
 
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)

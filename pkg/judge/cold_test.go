@@ -41,7 +41,7 @@ func TestColdStart(t *testing.T) {
 			c.random = func(c *cluster) {
 				c.episodes = []episode{{from: 0, to: row.lasts, fails: 3 * row.fails, pod: freshPods}}
 			}
-			found := c.tally(with(comparison(30), func(c *Check) { c.After = row.after }), releases(10))
+			found := c.tally(with(comparison(30), func(c *Check) { c.After = row.after }), releases(1, 10))
 			t.Logf("%-62s %s", name, found)
 			found.good(t, 0.001, row.promised)
 			if row.lasts == 180 && !row.promised && found.failed == 0 {

@@ -119,7 +119,7 @@ func FuzzJudge(f *testing.F) {
 		if later := Judge(c, d, since, now.Add(time.Hour)); v.Is == Failed && later.Is != Failed || v.Is == Passed && later.Is != Passed && later.Is != Failed {
 			t.Errorf("taken back: %+v, then %+v", v, later)
 		}
-		if read := ParseCarry(carry.String()); ParseCarry(read.String()).String() != read.String() {
+		if read := ParseCarry(carry.String()); read.String() != ParseCarry(read.String()).String() {
 			t.Errorf("%s reads back as %s", carry, read)
 		}
 		if carry.Is == Failed {

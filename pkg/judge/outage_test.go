@@ -119,7 +119,7 @@ func TestOutages(t *testing.T) {
 						t.Parallel()
 						c := newCluster(uint64(10000+1000*i+100*j+10*k+l), scrape, perSecond, pods[0], pods[1], 0.001)
 						c.random = row.random
-						found := c.tally(comparison(30), releases(20))
+						found := c.tally(comparison(30), releases(5, 20))
 						t.Logf("%-62s %s", name, found)
 						found.good(t, 0.001, row.promised)
 					})

@@ -11,7 +11,7 @@ import (
 // test compares the rates at which requests are bad: q of the new version, and p of
 // stable, which is unknown and may change with each block.
 //
-// The null of harm is q ≤ ratio·p + margin, that of safety q ≥ ratio·p + margin. A window
+// The null of harm is q ≤ ratio·p + margin, that of safety q ≥ ratio·p + margin. A block
 // in which x of n requests to the new version are bad, and y of m to stable, multiplies
 // the evidence against it by
 //

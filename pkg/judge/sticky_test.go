@@ -60,7 +60,7 @@ func TestSticky(t *testing.T) {
 					t.Parallel()
 					c := newCluster(uint64(20000+100*i+10*j+k), 15, 50, pods[0], pods[1], 0.001)
 					c.random, c.length, c.nameless = row.random, 3600, !named
-					found := c.tally(comparison(30), releases(20))
+					found := c.tally(comparison(30), releases(10, 20))
 					t.Logf("%-75s %s", name, found)
 					found.good(t, 0.001, row.promised && named)
 				})

@@ -263,6 +263,7 @@ func (t *trial) addBlock(s *Carry, b block) {
 	}
 }
 
+// decide fails or passes a check by the evidence of harm and of safety.
 func (t *trial) decide(s *Carry, harmful, harmless Ledger, b block) {
 	switch {
 	case !t.Gate && t.harmOf(harmful) >= -math.Log(t.Alpha):
