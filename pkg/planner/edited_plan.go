@@ -18,9 +18,6 @@ func applyEditedPlan(d *draft) {
 	if d.Batch == nil {
 		target = 1
 	}
-	if len(OpenChecks(d.Rollout, target)) > 0 {
-		target = p.CurrentStepIndex // no edit goes past a check
-	}
 	if more := wants(d.facts, target); more > given && p.State == rollouts.StepPaused && approver(&d.status, p.CurrentStepIndex, "") == "" {
 		d.warn("StepPassedByEdit", fmt.Sprintf("the plan was edited while step(%d) waited for its approval; the release goes on at step(%d), with up to %d new pods instead of %d", p.CurrentStepIndex, target, more, given))
 	}

@@ -16,7 +16,8 @@ import (
 // One rule protects the checks of a plan: a check is open in a step until it has passed there, a
 // failed check stays failed for its attempt, and a release leaves no step in which a check is open
 // or has failed, unless a decision on record overrides the checks. OpenChecks applies the rule to
-// what is stored. Verbs, decisions of older clients, edits of the Rollout and the planner ask it.
+// what is stored. Verbs, decisions of older clients, edits of the Rollout and writers of the status
+// ask it. The gates of the planner hold a step by the same checks, as they are measured now.
 
 // OpenCheck is a check that has not passed in a step of the release.
 type OpenCheck struct {
