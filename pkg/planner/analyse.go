@@ -265,7 +265,7 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 		d.warn(EventCheckChanged, fmt.Sprintf("step(%d) check %s was edited during the release; %s", d.progress().CurrentStepIndex, c.name, effect))
 	case c.goesOn():
 		fold(c, &next, d.Now)
-	case next.Carry == "", c.used != "":
+	case c.planned != "" && next.Carry == "", c.used != "":
 		_, evidence, _ := strings.Cut(next.Carry, " ")
 		next.Carry = c.mark() + evidence
 	}

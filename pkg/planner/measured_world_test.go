@@ -79,6 +79,10 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 		if c.PodsHealthy != "" {
 			continue // its pods are seen
 		}
+		if hasFailed(r, &c) {
+			out = append(out, planner.Measured{Planned: c, Check: c}) // it is not asked about again
+			continue
+		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
 			out = append(out, a.lastDay(c))
 			continue
@@ -96,6 +100,13 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
+	a := r.Status.Analysis
+	return a != nil && slices.ContainsFunc(a.Checks, func(k rollouts.CheckStatus) bool {
+		return k.Name == rollouts.CheckName(c) && k.Result == rollouts.CheckFailed
+	})
 }
 
 // used is a check of a plan with what it uses filled in.
