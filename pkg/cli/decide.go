@@ -119,11 +119,14 @@ func (d *decision) supply(a *v1beta1.Action) error {
 		return errors.New("it takes --override and --reason: " + a.Reason)
 	case needs("step", d.step > 0):
 		return errors.New("say which step, by --step")
-	case needs("reason", d.reason != "") && (d.yes || !d.asks()):
-		return errors.New("say why, by --reason")
-	case needs("reason", d.reason != ""):
-		d.reason = d.ask("Why? ")
 	}
+	if !needs("reason", d.reason != "") && (!d.override || d.reason != "") {
+		return nil
+	}
+	if d.yes || !d.asks() {
+		return errors.New("say why, by --reason")
+	}
+	d.reason = d.ask("Why? ")
 	return nil
 }
 

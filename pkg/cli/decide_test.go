@@ -251,21 +251,51 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
-// A verb that overrides the checks needs two permissions. The refusal names both, since promote
-// alone may be granted already.
+// A verb that overrides the checks needs two permissions. The refusal names the one that is missing, or
+// both if the server is of an earlier version, which does not say it.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
+	override := []string{"reason", "override"}
 	for _, test := range []struct {
-		needs []string
-		want  string
+		needs, missing []string
+		want           string
 	}{
-		{nil, "forbidden: you may not create rollouts/promote in namespace shop"},
-		{[]string{"reason", "override"}, "forbidden: you may not create both rollouts/promote and rollouts/override in namespace shop"},
+		{nil, nil, "forbidden: you may not create rollouts/promote in namespace shop"},
+		{override, nil, "forbidden: you may not create both rollouts/promote and rollouts/override in namespace shop"},
+		{override, []string{"rollouts/override"}, "forbidden: you may not create rollouts/override in namespace shop"},
+		{override, []string{"rollouts/promote", "rollouts/override"}, "forbidden: you may not create rollouts/promote and rollouts/override in namespace shop"},
 	} {
-		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs}}}
+		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs, Missing: test.missing}}}
 		why.Namespace = "shop"
 		if _, err := choose(why, "promote", false); err == nil || err.Error() != test.want {
 			t.Errorf("needs %v: got %v, want %s", test.needs, err, test.want)
 		}
+	}
+}
+
+// An override has a reason, whatever the action itself needs.
+func TestOverrideNeedsReason(t *testing.T) {
+	t.Parallel()
+	d := &decision{app: &app{}, override: true, step: 3, yes: true}
+	if err := d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
+		t.Errorf("it says %v", err)
+	}
+	if d.reason = "known"; d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
+		t.Error("a reason is not enough")
+	}
+}
+
+// A dialog asks for the reason of an override where a jump goes past checks, and nowhere else.
+func TestDialogOfJump(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[string]bool{"": false, "2": false, "3": true, "4": true} {
+		d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}, OverrideFrom: 3})
+		d.enterText(step)
+		if d.has("override") != want || d.has("reason") != want {
+			t.Errorf("to step %q: an override %t, a reason %t", step, d.has("override"), d.has("reason"))
+		}
+	}
+	if d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); d.has("override") {
+		t.Error("a jump past no check needs an override")
 	}
 }

@@ -6,6 +6,7 @@ package cli
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -39,7 +40,12 @@ func (d *dialog) isAbout(a v1beta1.Action) bool {
 	return a.Verb == d.action.Verb && bytes.Equal(a.Body.Raw, d.action.Body.Raw)
 }
 
-func (d *dialog) has(need string) bool { return slices.Contains(d.action.Needs, need) }
+// has reports whether the action needs a field. A jump past checks needs an override and its reason.
+func (d *dialog) has(need string) bool {
+	step, err := strconv.Atoi(d.value("step"))
+	past := err == nil && d.action.OverrideFrom > 0 && step >= int(d.action.OverrideFrom)
+	return slices.Contains(d.action.Needs, need) || past && (need == "override" || need == "reason")
+}
 
 func (d *dialog) value(field string) string { return strings.TrimSpace(d.values[field]) }
 

@@ -25,7 +25,7 @@ var verbs = []struct {
 	{name: "retry", short: "Start an aborted release at step 1", override: true, on: true},
 	{name: "pause", short: "Stop the release where it is"},
 	{name: "resume", short: "End the pause", on: true},
-	{name: "jump", short: "Go on at step N", step: true, on: true},
+	{name: "jump", short: "Go on at step N", override: true, step: true, on: true},
 }
 
 // decision are the flags of a verb.

@@ -41,38 +41,6 @@ func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
-// ChecksClosed says why an approval has to wait for the checks of the step, by what is
-// stored: one that failed waits for a person who overrides it, and so does one that is
-// still measured, unless every step is promoted. It is empty where nothing has to be waited for.
-func ChecksClosed(r *rollouts.Rollout, full bool) string {
-	a, p := r.Status.Analysis, r.Status.Active()
-	_, plan := r.Spec.Strategy.Active()
-	if plan != nil && plan.Analysis != nil && p != nil && p.State == rollouts.StepTrafficRouting {
-		return openChecks(TrafficHeld(r), plan.Analysis, !full)
-	}
-	if plan == nil || plan.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) {
-		return ""
-	}
-	return openChecks(a.Checks, plan.Analysis, p.State == rollouts.StepMetricsAnalysis && !full)
-}
-
-// openChecks says which checks keep a step, where running ones do or not.
-func openChecks(checks []rollouts.CheckStatus, plan *rollouts.Analysis, measuring bool) string {
-	var open []string
-	for _, c := range checks {
-		failed := c.Result == rollouts.CheckFailed && onFailOf(plan, c.Name) != rollouts.OnFailReport
-		if failed || measuring && c.Result == rollouts.CheckRunning {
-			open = append(open, c.Name+": "+c.Why)
-		}
-	}
-	return strings.Join(open, "; ")
-}
-
-// judges reports whether checks decide about a step.
-func judges(a *rollouts.AnalysisStatus, step int32) bool {
-	return a != nil && !a.Overridden && a.Step == step
-}
-
 func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
@@ -171,7 +139,7 @@ func awaitsPerson(f *facts, c *checked) bool {
 	case c.verdict.Is == judge.Failed:
 		return c.onFail == rollouts.OnFailWait
 	case c.verdict.Is == judge.Inconclusive:
-		return c.unclear == rollouts.OnInconclusiveWait && c.onFail != rollouts.OnFailReport
+		return c.unclear != rollouts.OnInconclusivePass && c.onFail != rollouts.OnFailReport
 	default:
 		return false
 	}
@@ -227,8 +195,12 @@ func abortByCheck(d *draft) {
 	bindAbort(d)
 }
 
-// EventAnalysisFailed is announced of a check that has failed.
-const EventAnalysisFailed = "AnalysisFailed"
+// EventAnalysisFailed is announced of a check that has failed, and EventCheckChanged of one that was
+// edited in an attempt.
+const (
+	EventAnalysisFailed = "AnalysisFailed"
+	EventCheckChanged   = "CheckChanged"
+)
 
 // keepAnalysis keeps what the checks have found: where a result changes, the stage does, or the
 // status is written anyway.
@@ -282,27 +254,40 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
-	if c.goesOn() {
+	changed := stored != nil && c.changed(stored)
+	switch {
+	case changed:
+		next.Carry, next.FoldedTo = c.mark(), nil // all windows of the attempt are asked for again
+		effect := "it is measured again"
+		if c.verdict.Is == judge.Failed {
+			effect = "it stays failed in this attempt"
+		}
+		d.warn(EventCheckChanged, fmt.Sprintf("step(%d) check %s was edited during the release; %s", d.progress().CurrentStepIndex, c.name, effect))
+	case c.goesOn():
 		fold(c, &next, d.Now)
+	case c.planned != "" && next.Carry == "", c.used != "":
+		_, evidence, _ := strings.Cut(next.Carry, " ")
+		next.Carry = c.mark() + evidence
 	}
 	if stored != nil {
 		*stored = next
 	} else {
 		a.Checks = append(a.Checks, next)
 	}
-	if news && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
+	if news && !changed && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
 		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
 	}
 }
 
 // isNews reports whether a result is news.
 func isNews(stored *rollouts.CheckStatus, c *checked) bool {
-	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored)
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored) || c.changed(stored)
 }
 
-// goesOn reports whether more is measured after what was.
+// goesOn reports whether more is measured after what was. While it is not known what a check uses,
+// nothing is.
 func (c *checked) goesOn() bool {
-	return c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed
+	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
 // long reports whether much was measured since the last fold.
@@ -331,7 +316,7 @@ func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 
 // statusOf is what a check has found, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
-	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why}
+	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why, ChangedAt: c.changedAt}
 	if c.continues(stored) {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
 	}

@@ -129,12 +129,18 @@ func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rol
 	case rollouts.CheckRunning:
 		return !reports || !gated(c)
 	case rollouts.CheckInconclusive:
-		return !reports && unclearOf(a, c) == rollouts.OnInconclusiveWait
+		return !reports && unclearOf(a, c) != rollouts.OnInconclusivePass
 	case rollouts.CheckFailed:
 		return !reports
 	default:
 		return false
 	}
+}
+
+// LetsTrafficThrough reports whether an approval lets the traffic of the step through: an
+// inconclusive check keeps it or, with an override, any check.
+func LetsTrafficThrough(r *rollouts.Rollout, any bool) bool {
+	return slices.ContainsFunc(TrafficHeld(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
 }
 
 // LetTrafficThrough has the next status go on without the checks that keep the traffic of its
@@ -150,9 +156,6 @@ func LetTrafficThrough(r *rollouts.Rollout, next *rollouts.RolloutStatus, user s
 		}
 		c := storedCheck(next.Analysis, held.Name)
 		c.Result, c.Time, c.Carry, c.FoldedTo = rollouts.CheckSkipped, &at, "", nil
-		c.Why = rollouts.Clean("let through by "+user+"; it was "+strings.ToLower(string(held.Result))+": "+held.Why, maxCheckWhy)
+		c.Why = rollouts.Clean("let through by "+user+"; it was "+strings.ToLower(string(held.Result))+": "+held.Why, maxWhy)
 	}
 }
-
-// maxCheckWhy is how long a reason in a status is.
-const maxCheckWhy = 256

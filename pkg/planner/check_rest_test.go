@@ -71,8 +71,8 @@ func (e *end) sized(d *appsv1.Deployment) {
 	surge, unavailable := limitsOf(spread, n)
 	most := n + max(surge, 1)
 	r := e.rollout()
-	if r != nil && r.Spec.Strategy.BlueGreen != nil {
-		most = max(most, 2*n)
+	if r != nil && r.Spec.Strategy.BlueGreen != nil || r == nil && bad(*templateOf(d)) {
+		most = max(most, 2*n) // a blue-green release was deleted, and the native controller waits for new pods that never get ready
 	}
 	if total < n-unavailable && e.nothingToMake(d, total) {
 		return

@@ -64,19 +64,21 @@ type checks struct {
 	// images are the tags that revisions run, by their hash.
 	images map[string]string
 	gates  gates
+	// despite are the checks of the plan that the release may not go past.
+	despite despite
 	// promises are what requests and users rely on.
 	promises promises
 }
 
 func newChecks() *checks {
-	return &checks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), promises: newPromises()}
+	return &checks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), despite: newDespite(), promises: newPromises()}
 }
 
 // fork are checks that know the same and go their own way.
 func (c *checks) fork() *checks {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
-	f.gates, f.promises = c.gates.fork(), c.promises.fork()
+	f.gates, f.despite, f.promises = c.gates.fork(), c.despite.fork(), c.promises.fork()
 	return &f
 }
 
@@ -190,11 +192,11 @@ func (c *checks) commit(actor string, next object.Object) {
 }
 
 // said: what a step waits for that is measured, its message and the results of its checks say in
-// the same words.
+// the same words. A jump by the status keeps the message for three seconds, in which nothing is measured.
 func (c *checks) said(r *rollouts.Rollout) {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if a == nil || p == nil || plan == nil || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
+	if a == nil || p == nil || plan == nil || p.State == rollouts.BeforeStepUpgrade || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
 		return
 	}
 	reported := func(name string) bool {

@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,7 +142,7 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.StepPaused:
 		until := PauseEnds(r)
 		switch c := checkOverTime(r); {
-		case c != nil && c.Result == rollouts.CheckRunning:
+		case c != nil && (c.Result == rollouts.CheckRunning || c.Result == ""):
 			return WaitChecks, "metrics of " + place
 		case c != nil:
 			return WaitApproval, fmt.Sprintf("approval of %s: check %s is %s", place, c.Name, strings.ToLower(string(c.Result)))
@@ -197,27 +196,14 @@ func PauseEnds(r *rollouts.Rollout) metav1.Time {
 
 // checkOverTime returns the check that keeps a timed pause open after its time, because the check is
 // still measured or a person must decide about its result. It returns nil if the time ends the pause.
-func checkOverTime(r *rollouts.Rollout) *rollouts.CheckStatus {
+func checkOverTime(r *rollouts.Rollout) *OpenCheck {
 	_, release := r.Spec.Strategy.Active()
-	a, p := r.Status.Analysis, r.Status.Active()
-	if release == nil || release.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) || !timed(release.Step(p.CurrentStepIndex)) {
+	p := r.Status.Active()
+	if release == nil || p == nil || p.State != rollouts.StepPaused || !timed(release.Step(p.CurrentStepIndex)) {
 		return nil
 	}
-	for i := range a.Checks {
-		c := &a.Checks[i]
-		onFail, unclear := onFailOf(release.Analysis, c.Name), release.Analysis.OnInconclusive
-		for j := range release.Analysis.Checks {
-			if of := &release.Analysis.Checks[j]; rollouts.CheckName(of) == c.Name {
-				unclear = unclearOf(release.Analysis, of)
-			}
-		}
-		switch {
-		case onFail == rollouts.OnFailReport:
-		case c.Result == rollouts.CheckRunning,
-			c.Result == rollouts.CheckFailed && onFail == rollouts.OnFailWait,
-			c.Result == rollouts.CheckInconclusive && cmp.Or(unclear, rollouts.OnInconclusiveWait) == rollouts.OnInconclusiveWait:
-			return c
-		}
+	if open := OpenChecks(r, p.CurrentStepIndex+1); len(open) > 0 {
+		return &open[0]
 	}
 	return nil
 }

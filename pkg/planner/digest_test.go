@@ -6,14 +6,18 @@ package planner
 import (
 	"regexp"
 	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // TestDigestsAreWhole has digests that decide something: part of a digest can be forged.
 func TestDigestsAreWhole(t *testing.T) {
 	t.Parallel()
 	whole := regexp.MustCompile(`(^| )[0-9a-f]{64} ?$`)
-	if mark := (&checked{}).mark(); !whole.MatchString(mark) {
-		t.Errorf("the evidence of a check begins with %q", mark)
+	c := checkedIn(&facts{}, Measured{Planned: rollouts.Check{Use: &rollouts.CheckRef{}}}, 1, time.Time{})
+	if both := regexp.MustCompile(`^sha256:[0-9a-f]{64}\+[0-9a-f]{64} $`); !both.MatchString(c.mark()) {
+		t.Errorf("the evidence of a check begins with %q", c.mark())
 	}
 	if target := targetOf(RouteTo{}); !whole.MatchString(target) {
 		t.Errorf("a target is known by %q", target)

@@ -81,7 +81,7 @@ func (e *end) settle() bool {
 // says that it stands still.
 func (e *end) told() {
 	r := e.rollout()
-	if r == nil || r.Status.Active() == nil || stalled(r.Status) {
+	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.TrafficHeld(r)) > 0 {
 		return
 	}
 	_, release := r.Spec.Strategy.Active()

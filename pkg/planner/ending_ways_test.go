@@ -108,7 +108,7 @@ func (e *end) retry() {
 	if !e.settle() || said != "accepted" {
 		return
 	}
-	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true})
 	if !e.settle() {
 		return
 	}
@@ -225,8 +225,21 @@ func (e *end) disable() {
 	if e.hopeless() {
 		return
 	}
-	stranded := e.stranded()
-	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() || stranded && !e.rescue() {
+	stranded, off := e.stranded(), func(s *rollouts.RolloutSpec) { s.Disabled = true }
+	if !e.edit(app0, off) {
+		return
+	}
+	if e.world.refused != "" { // checks have not passed
+		e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused = false })
+		e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
+		if said := e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true}); said != "accepted" {
+			return // blue-green refuses another template
+		}
+		if e.edit(app0, off); e.world.refused != "" {
+			e.check.violate("quiet", "disabled: %s", e.world.refused)
+		}
+	}
+	if !e.settle() || stranded && !e.rescue() {
 		return
 	}
 	if e.workload() == nil {

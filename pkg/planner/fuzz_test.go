@@ -62,6 +62,7 @@ type scenery func(*schedule)
 // runSchedule plays a schedule and returns what it broke.
 func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
 	s := &schedule{world: newWorld(start, tell, newChecks()), bytes: data}
+	s.scheduled = true
 	watch(s.world)
 	found(s)
 	for len(s.bytes) > 0 && len(s.check.broken) == 0 {

@@ -31,7 +31,7 @@ func PlanHash(r *rollouts.Release) string {
 	}
 	h := sha256.New()
 	for _, s := range r.Steps {
-		fmt.Fprintf(h, "step %s %s %s %s\n", text(s.Traffic), size(s.Replicas), matches(s.Matches), modifier(s.RequestHeaderModifier))
+		fmt.Fprintln(h, stepText(s))
 	}
 	for _, t := range r.TrafficRoutings {
 		fmt.Fprintf(h, "service %q %d\n", t.Service, t.GracePeriodSeconds)
@@ -49,6 +49,11 @@ func PlanHash(r *rollouts.Release) string {
 		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// stepText encodes which pods and requests a step gives the new version.
+func stepText(s rollouts.Step) string {
+	return fmt.Sprintf("step %s %s %s %s", text(s.Traffic), size(s.Replicas), matches(s.Matches), modifier(s.RequestHeaderModifier))
 }
 
 // BatchPlanHash identifies a release plan. Each field counts (TestBatchPlanHashFields).

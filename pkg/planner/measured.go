@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/dump"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -63,8 +64,12 @@ type checked struct {
 	since   time.Time
 	onFail  rollouts.OnFail
 	unclear rollouts.OnInconclusive
-	rule    judge.Check
-	verdict judge.Verdict
+	// planned and used are digests of the check: see mark.
+	planned, used string
+	// changedAt is when the check was edited last in this attempt; nil if it was not.
+	changedAt *metav1.Time
+	rule      judge.Check
+	verdict   judge.Verdict
 }
 
 // The defaults of analysis.
@@ -127,9 +132,24 @@ func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 	}
 	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
 	c.onFail, c.unclear = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), unclearOf(&plan, &m.Check)
+	plan.Checks = nil
+	c.planned = digest(m.Planned, plan)
+	if m.Planned.Use != nil && m.Check.Use == nil {
+		c.used = digest(m.Check)
+	}
+	if stored := storedCheck(f.status.Analysis, c.name); stored != nil {
+		if c.changedAt = stored.ChangedAt; c.changed(stored) {
+			c.changedAt = new(RoundUp(f.Now))
+		}
+	}
 	c.rule = rule(f, m, step)
 	c.verdict = verdictOf(f, &c)
 	return c
+}
+
+func digest(all ...any) string {
+	sum := sha256.Sum256([]byte(dump.ForHash(all)))
+	return hex.EncodeToString(sum[:])
 }
 
 // before reports whether a check is measured before the traffic of a step.
@@ -146,7 +166,7 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 		data.Samples = slices.DeleteFunc(slices.Clone(data.Samples), func(s judge.Sample) bool { return s.At.Before(c.since) })
 	}
 	if c.continues(stored) {
-		text, _ := strings.CutPrefix(stored.Carry, c.mark())
+		_, text, _ := strings.Cut(stored.Carry, " ")
 		data.Carry = judge.ParseCarry(text)
 	}
 	return data
@@ -157,20 +177,42 @@ func (c *checked) continues(stored *rollouts.CheckStatus) bool {
 	return stored != nil && !c.edited(stored) && (!c.once() || !earlier(c.since, stored))
 }
 
-// mark returns the digest of a check that its stored evidence begins with. An edited check has
-// another mark, so evidence of the check before the edit does not count. mark is a whole
-// SHA-256 digest: with 32 bits, a user could find in seconds another check with the same mark,
-// which would inherit the evidence. Evidence of an earlier version of Weir has a shorter mark
-// and does not count: the check starts again.
-func (c *checked) mark() string {
-	sum := sha256.Sum256([]byte(dump.ForHash(c.Planned)))
-	return hex.EncodeToString(sum[:]) + " "
+// markPrefix begins each mark. Evidence of an earlier version of Weir has none: it does not count, and
+// nothing is known about edits.
+const markPrefix = "sha256:"
+
+// mark returns the digests of a check that its stored evidence begins with: that of the check and the
+// settings of its plan and, if the check uses a Check or ClusterCheck, that of the content of this
+// object. An edited check has another mark, so evidence of the check before the edit does not count.
+// The digests are whole SHA-256 digests: with 32 bits, a user could find in seconds another check
+// with the same mark, which would inherit the evidence.
+func (c *checked) mark() string { return markPrefix + c.planned + "+" + c.used + " " }
+
+// sameMark reports whether a stored result is of the check as it is now. What a check uses is not
+// known until it was read since Weir started.
+func (c *checked) sameMark(stored *rollouts.CheckStatus) bool {
+	mark, _, _ := strings.Cut(stored.Carry, " ")
+	planned, used, _ := strings.Cut(mark, "+")
+	return planned == markPrefix+c.planned && (used == c.used || used == "" || c.used == "")
 }
 
-// edited reports whether a stored result is of the check as it was before an edit. What has
-// failed stays so.
+// changed reports whether the check was edited since a result was stored.
+func (c *checked) changed(stored *rollouts.CheckStatus) bool {
+	return strings.HasPrefix(stored.Carry, markPrefix) && !c.sameMark(stored)
+}
+
+// edited reports whether a stored result is of the check as it was before an edit. A failed check
+// stays failed.
 func (c *checked) edited(stored *rollouts.CheckStatus) bool {
-	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !strings.HasPrefix(stored.Carry, c.mark())
+	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !c.sameMark(stored)
+}
+
+// sayChanged begins the message of a check that was edited in this attempt.
+func sayChanged(at *metav1.Time) string {
+	if at == nil {
+		return ""
+	}
+	return "changed at " + at.UTC().Format(time.TimeOnly) + " during the release; "
 }
 
 const podsHealthy = "podsHealthy"
@@ -212,13 +254,17 @@ func podsChecked(f *facts) []checked {
 // has failed stays so for the attempt.
 func verdictOf(f *facts, c *checked) judge.Verdict {
 	stored := storedCheck(f.status.Analysis, c.name)
+	var v judge.Verdict
 	if stored != nil && keptResult(c, stored) {
-		return judge.Verdict{Is: judge.State(stored.Result), Why: stored.Why}
+		v = judge.Verdict{Is: judge.State(stored.Result), Why: strings.TrimPrefix(stored.Why, sayChanged(stored.ChangedAt))}
+	} else {
+		v = judge.Judge(c.rule, c.data(stored), c.since, f.Now)
 	}
-	v := judge.Judge(c.rule, c.data(stored), c.since, f.Now)
-	if open := v.Is == judge.Running || v.Is == judge.Inconclusive; open && c.Delay != "" && c.Data.Fault.Why == "" {
-		v.Why = clip(c.Delay + ": " + v.Why)
+	open := v.Is == judge.Running || v.Is == judge.Inconclusive
+	if open && c.Delay != "" && c.Data.Fault.Why == "" {
+		v.Why = c.Delay + ": " + v.Why
 	}
+	v.Why = clip(sayChanged(c.changedAt) + v.Why)
 	return v
 }
 

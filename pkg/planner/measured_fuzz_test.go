@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -18,8 +19,16 @@ func (s *schedule) measured() {
 		OnFail: pick(s, "", rollouts.OnFailAbort, rollouts.OnFailWait, rollouts.OnFailReport),
 		Checks: []rollouts.Check{{SuccessRate: new("99%")}},
 	}
+	if s.next()%3 == 0 {
+		s.measures.share("rate", rollouts.Check{SuccessRate: new("99%")})
+		s.analysis.Checks = []rollouts.Check{{Name: "rate", Use: &rollouts.CheckRef{Kind: "Check", Name: "rate"}}}
+	}
 	if s.next()%2 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{AsGoodAs: rollouts.AsGoodAsStable, OnFail: rollouts.OnFailReport})
+	}
+	if s.next()%3 == 0 {
+		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{Name: "selftest", At: rollouts.AtBeforeTraffic, HTTP: &rollouts.HTTPCheck{Service: "web"}})
+		s.measures.say("selftest", answer{from: s.now, value: 1})
 	}
 	s.heal()
 	s.deployed()
@@ -42,36 +51,219 @@ var measuredMoves = []move{
 		}
 		s.measures.outages = append(slices.Clone(s.measures.outages), outage{from: s.now})
 	}},
+	{"answer", 1, func(s *schedule, b byte) {
+		s.measures.say("selftest", []answer{{value: 1}, {value: 0}, {fault: "down"}}[b%3].at(s.now))
+	}},
 	{"override", 1, func(s *schedule, b byte) {
-		s.decide(app0, verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry}[b%2], User: "dana", Override: true, Full: b%4 > 1 && b%2 == 0})
+		c := verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry, rollouts.VerbJump}[b%3], User: "dana", Override: true}
+		c.Full, c.Step = b%2 == 0 && c.Verb == rollouts.VerbPromote, int32(b>>2%4)
+		s.decide(app0, c)
+	}},
+	{"rejudge", 2, func(s *schedule, b byte) {
+		s.edit(app0, func(r *rollouts.RolloutSpec) {
+			_, release := r.Strategy.Active()
+			release.Analysis = rejudged(s.analysis.DeepCopy(), b)
+		})
+	}},
+	{"share", 1, func(s *schedule, b byte) {
+		s.measures.share("rate", rollouts.Check{SuccessRate: new([]string{"99%", "95%", "90%"}[b%3])})
 	}},
 }
 
-// No unfounded verdict: the checks abort a release only if one has failed, of a version
-// that did fail requests; and nobody leaves a step with a check that has failed or is
-// undecided, but by an override, a promotion in full, or where checks only report.
+// rejudged is what a user makes of the checks of a plan: first those that may be a way past them.
+func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
+	c := &a.Checks[0]
+	switch b % 10 {
+	case 0:
+		return nil
+	case 1:
+		a.Checks = a.Checks[1:]
+	case 2:
+		c.Name = "renamed"
+	case 3:
+		c.OnFail = rollouts.OnFailReport
+	case 4:
+		a.OnFail = rollouts.OnFailReport
+	case 5:
+		a.OnInconclusive = rollouts.OnInconclusivePass
+	case 6:
+		c.Steps = []int32{int32(b>>4)%3 + 1}
+	case 7:
+		a.Checks = append(a.Checks, rollouts.Check{PodsHealthy: rollouts.PodsHealthyOff})
+	case 8:
+		if c.SuccessRate != nil {
+			c.SuccessRate = new("90%")
+		}
+		a.WithinSeconds = new(int32(60))
+	}
+	return a
+}
+
+// verdicts judges what the checks of a plan decide, and what is decided despite them.
 func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
 		c.founded(actor, a)
 	}
-	was, is := old.Status.Active(), next.Status.Active()
-	if !sameRelease(old, next) || led(old, next) || !going(next) || is.FullyPromoted || a == nil || a.Overridden || a.Step != was.CurrentStepIndex {
+	c.despite.judge(c, actor, old, next)
+}
+
+// despite knows what a release needs a decision on record for: the checks of each step, as the plan had
+// them at any time of the attempt, whatever became of the plan since.
+type despite struct {
+	// needed are the checks of each step, and found what they came to there.
+	needed map[checkIn]bool
+	found  map[checkIn]rollouts.CheckResult
+	// overridden are those that decisions on record name.
+	overridden map[checkIn]bool
+}
+
+type checkIn struct {
+	name string
+	step int32
+}
+
+func newDespite() despite {
+	return despite{map[checkIn]bool{}, map[checkIn]rollouts.CheckResult{}, map[checkIn]bool{}}
+}
+
+func (d despite) fork() despite {
+	return despite{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
+}
+
+// No check passed over: no release leaves a step in which a check has failed, or has come to no result,
+// unless a decision on record overrides that check in that step. A failed check stays failed. Nobody
+// disables a Rollout with such a step.
+func (d despite) judge(c *checks, actor string, old, next *rollouts.Rollout) {
+	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
+	if was == nil || is == nil || !underWay(old) || !underWay(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
+		clear(d.needed)
+		clear(d.found)
+		clear(d.overridden)
+	}
+	if is == nil {
 		return
 	}
-	_, release := next.Spec.Strategy.Active()
-	overrode := slices.ContainsFunc(next.Status.Decisions, func(d rollouts.Decision) bool {
-		return len(d.Overrode) > 0 && d.Revision == is.UpdateRevision && d.Step == was.CurrentStepIndex
+	if was != nil && (is.CurrentStepIndex < was.CurrentStepIndex || is.CurrentStepIndex == was.CurrentStepIndex && slices.Index(order, is.State) < slices.Index(order, was.State)) {
+		d.again(is.CurrentStepIndex)
+	}
+	last := int64(0)
+	for _, of := range old.Status.Decisions {
+		last = max(last, of.ID)
+	}
+	for _, of := range next.Status.Decisions {
+		for _, k := range of.OverriddenChecks {
+			if of.ID > last {
+				d.overridden[checkIn{k.Name, k.Step}] = true
+			}
+		}
+	}
+	for at := range d.needed {
+		found := d.found[at]
+		if now := storedIn(old, next, at); now != "" {
+			found = now
+		}
+		bars := found == "" || found == rollouts.CheckRunning || found == rollouts.CheckFailed
+		if !bars || d.overridden[at] || a != nil && a.Overridden {
+			continue
+		}
+		if !beyond(was, at.step) && (beyond(is, at.step) || finishing(next)) {
+			c.violate("no check passed over", "%s leaves step %d, of which check %s is %q", actor, at.step, at.name, found)
+		}
+		if next.Spec.Disabled && !old.Spec.Disabled && !beyond(is, at.step) {
+			c.violate("no check passed over", "%s disables the rollout, while check %s of step %d is %q", actor, at.name, at.step, found)
+		}
+	}
+	if underWay(next) {
+		d.note(c, actor, old, next)
+	}
+}
+
+// again forgets what was found in steps that are taken again, but for what has failed.
+func (d despite) again(from int32) {
+	maps.DeleteFunc(d.found, func(at checkIn, found rollouts.CheckResult) bool {
+		return at.step >= from && found != rollouts.CheckFailed
 	})
-	if overrode || release.Analysis == nil || !beyond(is, was.CurrentStepIndex) || beyond(was, was.CurrentStepIndex) {
+	maps.DeleteFunc(d.overridden, func(at checkIn, _ bool) bool { return at.step >= from })
+}
+
+// storedIn is what a check has come to in a step by the status; empty if it was not measured there.
+func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
+	a, p := r.Status.Analysis, r.Status.Active()
+	_, plan := r.Spec.Strategy.Active()
+	if a == nil {
+		return ""
+	}
+	since, step := a.StepSince, a.Step
+	if plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(k rollouts.Check) bool {
+		return rollouts.CheckName(&k) == at.name && k.At == rollouts.AtBeforeTraffic
+	}) {
+		since, step = a.TrafficSince, p.CurrentStepIndex
+		if was := old.Status.Analysis; was != nil && was.TrafficSince.Equal(since) && old.Status.Active() != nil {
+			step = old.Status.Active().CurrentStepIndex // the pass may have left that step since
+		}
+	}
+	for _, k := range a.Checks {
+		if k.Name == at.name && step == at.step && since != nil && !k.Time.Before(since) {
+			return k.Result
+		}
+	}
+	return ""
+}
+
+// note keeps what the plan wants of its checks now, and what they have come to.
+func (d despite) note(c *checks, actor string, old, next *rollouts.Rollout) {
+	p, a := next.Status.Active(), next.Status.Analysis
+	_, plan := next.Spec.Strategy.Active()
+	measuring := p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
+	began := a != nil && a.StepSince != nil && a.Step == p.CurrentStepIndex
+	for i := range plan.Steps {
+		step := int32(i + 1)
+		if beyond(p, step) || step == p.CurrentStepIndex && measuring && !began {
+			continue // it is over, or it began without checks
+		}
+		for _, k := range planned(plan.Analysis, step) {
+			d.needed[checkIn{k, step}] = true
+		}
+	}
+	if a == nil {
 		return
 	}
 	for _, k := range a.Checks {
-		bars := k.Result == rollouts.CheckFailed || k.Result == rollouts.CheckRunning
-		if bars && onFail(release.Analysis, k.Name) != rollouts.OnFailReport {
-			c.violate("no unfounded verdict", "%s leaves step %d, of which check %s is %s", actor, was.CurrentStepIndex, k.Name, k.Result)
+		at := checkIn{k.Name, p.CurrentStepIndex}
+		result := storedIn(old, next, at)
+		if d.found[at] == rollouts.CheckFailed && result != "" && result != rollouts.CheckFailed && !d.overridden[at] {
+			c.violate("no check passed over", "%s calls check %s %s, which had failed", actor, k.Name, result)
+		}
+		if result != "" {
+			d.found[at] = result
 		}
 	}
+}
+
+// planned are the checks of a plan in a step that decide about the release, but for that of the pods.
+func planned(a *rollouts.Analysis, step int32) []string {
+	var names []string
+	if a == nil {
+		return nil
+	}
+	for i := range a.Checks {
+		k := &a.Checks[i]
+		in := len(k.Steps) == 0 || slices.Contains(k.Steps, step)
+		if name := rollouts.CheckName(k); in && k.PodsHealthy == "" && onFail(a, name) != rollouts.OnFailReport {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// underWay reports whether steps of a release are taken.
+func underWay(r *rollouts.Rollout) bool {
+	return r.Status.Phase == rollouts.PhaseProgressing && slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
+}
+
+func finishing(r *rollouts.Rollout) bool {
+	return r.Status.Phase == rollouts.PhaseProgressing && r.Status.Activity() == rollouts.ActivityFinalising
 }
 
 // bad reports whether a request has failed, or a Service or a job said that the version is bad.

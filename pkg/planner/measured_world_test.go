@@ -6,6 +6,7 @@ package planner_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,8 @@ type measures struct {
 	outages []outage
 	// answers are those of checks by http and job, by their names.
 	answers map[string][]answer
+	// shared are the Checks of the namespace, by their names.
+	shared map[string]rollouts.Check
 	// tried are the rates of the last 24 hours, an hour each; nobody has looked without any.
 	tried []judge.Pair
 	// nothing is what the source lacks, if anything.
@@ -79,6 +82,10 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 		if c.PodsHealthy != "" {
 			continue // its pods are seen
 		}
+		if hasFailed(r, &c) {
+			out = append(out, planner.Measured{Planned: c, Check: c}) // it is not asked about again
+			continue
+		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
 			out = append(out, a.lastDay(c))
 			continue
@@ -87,7 +94,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			out = append(out, a.answered(r, c, every))
 			continue
 		}
-		m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		m := planner.Measured{Planned: c, Check: a.measures.used(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		if a.measures.behind > 0 {
 			m.Delay = fmt.Sprintf("source default is %.0f s behind", a.measures.behind.Seconds())
 		}
@@ -99,6 +106,35 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
+	a := r.Status.Analysis
+	return a != nil && slices.ContainsFunc(a.Checks, func(k rollouts.CheckStatus) bool {
+		return k.Name == rollouts.CheckName(c) && k.Result == rollouts.CheckFailed
+	})
+}
+
+// used is a check of a plan with what it uses filled in.
+func (m *measures) used(c rollouts.Check) rollouts.Check {
+	if c.Use == nil {
+		return c
+	}
+	used := m.shared[c.Use.Name]
+	used.Name, used.Steps, used.At, used.OnFail, used.OnInconclusive = rollouts.CheckName(&c), c.Steps, c.At, c.OnFail, c.OnInconclusive
+	return used
+}
+
+// share is a user who makes a Check that Rollouts use, or edits it: jvm successRate=95%.
+func (s *story) share(c command) {
+	s.w.measures.share(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
+}
+
+func (m *measures) share(name string, c rollouts.Check) {
+	if m.shared = maps.Clone(m.shared); m.shared == nil {
+		m.shared = map[string]rollouts.Check{}
+	}
+	m.shared[name] = c
 }
 
 // lastDay has what the version in service did in the last 24 hours.
@@ -174,10 +210,20 @@ func (s *story) answer(c command) {
 	case "down", "noimage":
 		said.fault = c.words[2]
 	}
-	if s.w.measures.answers == nil {
-		s.w.measures.answers = map[string][]answer{}
+	s.w.measures.say(c.words[1], said)
+}
+
+func (a answer) at(now time.Time) answer {
+	a.from = now
+	return a
+}
+
+// say has a Service, or a job, say something from now on; a fork has answers of its own.
+func (m *measures) say(check string, a answer) {
+	if m.answers = maps.Clone(m.answers); m.answers == nil {
+		m.answers = map[string][]answer{}
 	}
-	s.w.measures.answers[c.words[1]] = append(s.w.measures.answers[c.words[1]], said)
+	m.answers[check] = append(slices.Clone(m.answers[check]), a)
 }
 
 func sinceOf(r *rollouts.Rollout) time.Time {
@@ -205,6 +251,9 @@ func from(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 func (w *world) heal() {
 	clear(w.store.unready)
 	w.measures.up(w.now)
+	for check := range w.measures.answers {
+		w.measures.say(check, answer{from: w.now, value: 1})
+	}
 	w.measures.rates = append(slices.Clone(w.measures.rates), rates{w.now, judge.Pair{New: judge.Count{Total: 5000}, Old: judge.Count{Total: 5000}}})
 }
 
@@ -262,6 +311,9 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 			}
 			if of := get(words, "job", ""); of != "" {
 				check.Job = &rollouts.JobCheck{CronJob: of}
+			}
+			if of := get(words, "use", ""); of != "" {
+				check.Use = &rollouts.CheckRef{Kind: "Check", Name: of}
 			}
 			if slices.Contains(words, "gate") {
 				check.Gate = new(true)

@@ -6,8 +6,10 @@ package planner
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
 // A release that is paused, or that refuses another template, goes no further, and
@@ -101,7 +103,7 @@ func lost(f *facts, step *rollouts.Step) string {
 }
 
 // notes say of a step that waits what is not as its plan says.
-var notes = []func(*facts, *rollouts.Step) string{aloneNote, sparedNote, surplusNote}
+var notes = []func(*facts, *rollouts.Step) string{aloneNote, sparedNote, surplusNote, changedNote}
 
 // lostPrefix begins what is said of a step whose requests are lost.
 const lostPrefix = "its requests cannot be routed: "
@@ -155,4 +157,16 @@ func surplusNote(f *facts, step *rollouts.Step) string {
 		return fmt.Sprintf("%d pods run the new version, and the step asks for %d", f.w.UpdatedReplicas, has)
 	}
 	return ""
+}
+
+// changedNote names checks that have passed after they were edited in this attempt, since the edit may
+// have made them pass. Other checks say it with their results.
+func changedNote(f *facts, _ *rollouts.Step) string {
+	var changed []string
+	for _, c := range checks(f) {
+		if c.changedAt != nil && c.verdict.Is == judge.Passed {
+			changed = append(changed, fmt.Sprintf("check %s has passed after it was changed at %s", c.name, c.changedAt.UTC().Format(time.TimeOnly)))
+		}
+	}
+	return strings.Join(changed, "; ")
 }

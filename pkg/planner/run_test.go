@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -90,6 +91,7 @@ func (w *world) pods() {
 // but for those of a pause, which is what a story is about; wait says how long
 // of it is left.
 func (w *world) rest() (wait time.Duration, ok bool) {
+	idle := 0
 	for range most {
 		before := w.store.newest()
 		w.died, w.acts = false, 0
@@ -98,17 +100,26 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 			w.check.violate("quiet", "a waiting world acts, rule %q", w.rule)
 			return 0, true
 		}
+		if idle++; w.store.newest() != before || w.died {
+			idle = 0
+		}
 		switch {
-		case w.store.newest() != before || w.died:
+		case idle == 0:
 		case w.soon > 0:
 			w.now = w.now.Add(w.soon)
-		case wake == 0 || w.pausing():
+		case wake == 0 || w.pausing() || w.measuring() && idle > most/3:
 			return wake, true
 		default:
 			w.now = w.now.Add(wake)
 		}
 	}
 	return 0, false
+}
+
+// measuring reports whether a release is measured, so that it is woken in each window, whatever it
+// waits for.
+func (w *world) measuring() bool {
+	return slices.ContainsFunc(each[*rollouts.Rollout](w.store.objects), func(r *rollouts.Rollout) bool { return r.Status.Analysis != nil })
 }
 
 // pausing reports whether a step waits for its pause to end, for checks before its traffic, or
@@ -121,7 +132,8 @@ func (w *world) pausing() bool {
 		if waits || paused {
 			return true
 		}
-		if len(planner.TrafficHeld(r)) > 0 {
+		// In a story time goes on by its own lines. In a schedule only a person is waited for.
+		if held := planner.TrafficHeld(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
 			return true
 		}
 	}

@@ -147,6 +147,9 @@ func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
 	if !s.w.edit(c.words[1], change) {
 		s.t.under(c.words[0], "not found")
 	}
+	if why := s.w.refused; why != "" {
+		s.t.under(c.words[0], "refused, %s", why)
+	}
 }
 
 func (s *story) remove(c command) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
 // stage is one position within a step.
@@ -94,10 +95,15 @@ func inStep(d *draft) {
 	goOnInStep(d)
 	d.unstall(rollouts.StalledRefused) // no other template is set any more
 	takeUp(d)
+	withdrawApproval(d)
 	rename(d)
 	follow(d, true)
 	ensureReference(d)
 	for d.waits = false; !d.waits && d.progress().State != rollouts.StepCompleted; {
+		if checkFailed(d.facts) {
+			d.goOn(CaseCheckFailed) // it failed by what was measured before its step began
+			return
+		}
 		inStage(d)
 	}
 	if !d.waits {
@@ -116,6 +122,24 @@ func takeUp(d *draft) {
 	if p.State != rollouts.StepReady && p.State != rollouts.StepCompleted {
 		p.State = rollouts.BeforeStepUpgrade
 	}
+	d.stamp()
+}
+
+// withdrawApproval has an approved step wait again if a check has failed since the approval. An
+// approval by a write of the status or the spec stays in StepReady until the next pass, and a
+// release that is paused stays there until it is resumed. An approval that overrides the checks
+// stands.
+func withdrawApproval(d *draft) {
+	p := d.progress()
+	failed := slices.ContainsFunc(checks(d.facts), func(c checked) bool { return c.verdict.Is == judge.Failed && awaitsPerson(d.facts, &c) })
+	overrides := slices.ContainsFunc(d.status.Decisions, func(of rollouts.Decision) bool {
+		return of.Outcome == "" && of.Verb == rollouts.VerbPromote && of.Step == p.CurrentStepIndex && len(of.Overrode) > 0
+	})
+	if p.State != rollouts.StepReady || !failed || overrides {
+		return
+	}
+	p.State = rollouts.StepPaused
+	d.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 	d.stamp()
 }
 

@@ -36,7 +36,7 @@ func (t *transcript) show() {
 			t.under("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {
-			t.under("decision", "%d %s by %s at step %d: %s", d.ID, d.Verb, d.User, d.Step, d.Outcome)
+			t.under("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overrode(d))
 		}
 	}
 	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
@@ -138,4 +138,19 @@ func traces(s snapshot) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// overrode names the checks that a decision overrode.
+func overrode(d rollouts.Decision) string {
+	text := ""
+	for i, c := range d.OverriddenChecks {
+		if text += ","; i == 0 {
+			text += " overrode"
+		}
+		text += fmt.Sprintf(" %s of step %d", c.Name, c.Step)
+		if c.Result != "" {
+			text += " " + string(c.Result)
+		}
+	}
+	return text
 }

@@ -124,8 +124,14 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	if r == nil || r.DeletionTimestamp != nil {
 		return false
 	}
+	w.refused = ""
 	next := clone(r)
 	change(&next.Spec)
+	if err := verb.ValidateEdit(r, &next.Spec); err != nil {
+		w.tell.did("edits the rollout: " + err.Error())
+		w.refused = err.Error()
+		return true
+	}
 	_, release := next.Spec.Strategy.Active()
 	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(release.Steps)))
 	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)

@@ -33,6 +33,8 @@ type world struct {
 	life int
 	// dooms kill an actor before what they name.
 	dooms map[string]*doom
+	// refused is why the server refused the last edit.
+	refused string
 	// actor is who writes at the moment.
 	actor string
 	// idle is the moment at which the native controller had nothing to do.
@@ -49,6 +51,8 @@ type world struct {
 	soon time.Duration
 	// elsewhere is who routes by what the Rollout names, and has no pass here.
 	elsewhere []traffic.Other
+	// scheduled reports whether a schedule is played.
+	scheduled bool
 	// measures are what the sources of metrics know.
 	measures measures
 	// acts counts actions since it was last cleared.
@@ -111,6 +115,8 @@ func (w *world) fork(tell teller, check *checks) *world {
 	f.store = w.store.fork()
 	f.store.now, f.store.wrote = now, f.wrote
 	f.marks = maps.Clone(w.marks)
+	f.scheduled = w.scheduled
+	f.measures.shared, f.measures.answers = w.measures.shared, w.measures.answers
 	return f
 }
 

@@ -21,13 +21,15 @@ import (
 type Command struct {
 	Verb    rollouts.Verb
 	Options rollouts.DecisionOptions
-	// Full is promote's own option, and Step is jump's. Override is promote's and retry's.
+	// Full is promote's own option, and Step is jump's. Promote, retry and jump have Override.
 	Full      bool
 	Override  bool
 	Step      int32
 	Via       rollouts.Via
 	User, UID string
 	UserAgent string
+	// overridden are the checks that had not passed.
+	overridden []rollouts.OverriddenCheck
 	// Now is more precise than what is stored of it.
 	Now metav1.Time
 	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
@@ -93,6 +95,13 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 func (row verb) apply(r *rollouts.Rollout, c Command) error {
 	next, now := r.Status.DeepCopy(), c.Now.Time
 	c.Now = c.Now.Rfc3339Copy()
+	open := openFor(r, c)
+	if err := mustOverride(r, c, open); err != nil {
+		return err
+	}
+	if c.Override {
+		c.overridden = overridden(open)
+	}
 	if err := row.decide(r, next, c); err != nil {
 		return err
 	}

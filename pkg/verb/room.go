@@ -59,7 +59,7 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	}
 	if c.Override {
-		d.Overrode = []string{"analysis"}
+		d.Overrode, d.OverriddenChecks = []string{"analysis"}, c.overridden
 	}
 	if c.Shortage != "" {
 		d.UserAgent = ""

@@ -118,26 +118,31 @@ func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
 }
 
 // override has the checks only report from now on, where every step is promoted.
-func override(next *rollouts.RolloutStatus, c Command) {
-	if next.Analysis != nil && c.Override && c.Full {
-		next.Analysis.Overridden = true
+func override(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) {
+	_, plan := r.Spec.Strategy.Active()
+	if !c.Override || !c.Full || plan == nil || plan.Analysis == nil {
+		return
 	}
+	if next.Analysis == nil {
+		p := next.Active()
+		next.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate}
+	}
+	next.Analysis.Overridden = true
 }
 
 // promote approves the step that waits. In full it approves every further step
 // as well, whatever the state of this one.
 func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
-	if why := planner.ChecksClosed(r, c.Full); why != "" && !c.Override {
-		return refuse("step %d waits for its checks: %s; abort, or promote with override: true, which takes a reason and permission to create rollouts/override", p.CurrentStepIndex, why)
-	}
 	p.FullyPromoted = p.FullyPromoted || c.Full
-	override(next, c)
+	override(r, next, c)
 	measured := p.State == rollouts.StepMetricsAnalysis && c.Override
+	// Approved in full, the step goes on when its checks have passed.
+	open := !c.Override && len(planner.NeedOverride(planner.OpenForApproval(r, false))) > 0
 	switch {
-	case len(planner.TrafficHeld(r)) > 0:
+	case planner.LetsTrafficThrough(r, c.Override):
 		planner.LetTrafficThrough(r, next, c.User, c.Override, c.Now.Time)
-	case p.State == rollouts.StepPaused, measured:
+	case p.State == rollouts.StepPaused && !open, measured:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now
 	case c.Full:

@@ -98,8 +98,8 @@ func obstacle(r *rollouts.Rollout, c verb.Command, err error) string {
 // unready says what a step waits for that is no approval.
 func unready(r *rollouts.Rollout, c verb.Command) string {
 	p := r.Status.Active()
-	if closed := planner.ChecksClosed(r, c.Full); closed != "" {
-		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, closed)
+	if open := planner.NeedOverride(planner.OpenForApproval(r, c.Full)); len(open) > 0 {
+		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, planner.SayResults(open))
 	}
 	what := waits[planner.WaitingFor(r).For]
 	if what == "" || p.State == rollouts.StepReady || p.State == rollouts.StepPaused {

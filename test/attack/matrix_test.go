@@ -55,7 +55,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 // matrix is all cells.
 var matrix = slices.Concat(
 	labelCells, collisionCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
-	verbCells, recordCells, textCells, originCells,
+	verbCells, checkCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells, leftCells, lostCells,
 	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,
 	foldedCells, informerCells, sandboxCells, portCells, namelessCells, neighbourCells, slotCells,

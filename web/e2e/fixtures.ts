@@ -29,7 +29,7 @@ export function actions(name: string, allowed: boolean, step = 2): Action[] {
     of('retry', 'Retry', false, 'The release was not aborted.'),
     of('pause', 'Pause', true, 'The release stays where it is.'),
     of('resume', 'Resume', false, 'The release is not paused.'),
-    of('jump', 'Jump', true, 'The release goes on at another step.', { needs: ['step'] }),
+    of('jump', 'Jump', true, 'The release goes on at another step.', { needs: ['step'], overrideFrom: 4 }),
   ];
 }
 

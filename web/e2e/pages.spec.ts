@@ -137,6 +137,21 @@ test('an action that needs a reason or a step asks for it', async ({ page, fake,
   ]);
 });
 
+test('a jump past checks asks for an override and its reason', async ({ page, fake, at }) => {
+  await page.goto(`${at}#/shop/web`);
+  await page.getByRole('button', { name: /^Jump/ }).click();
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('spinbutton').fill('1');
+  await expect(dialog.getByLabel('Override the checks')).toHaveCount(0);
+  await page.getByRole('spinbutton').fill('4');
+  await expect(dialog.getByRole('button', { name: 'Jump' })).toBeDisabled();
+  await dialog.getByLabel('Override the checks').check();
+  await page.getByLabel('Reason').fill('known');
+  await dialog.getByRole('button', { name: 'Jump' }).click();
+  await expect(dialog).toHaveCount(0);
+  expect(fake.posted.map(p => [p.body['step'], p.body['override'], p.body['reason']])).toEqual([[4, true, 'known']]);
+});
+
 test('a release that moves closes the dialog, and says who did it', async ({ page, fake, at }) => {
   await page.goto(`${at}#/shop/web`);
   await expect(page.getByRole('button', { name: /^Promote step 2/ })).toBeVisible();

@@ -35,7 +35,6 @@ function moved(action: Action, current?: RolloutWhy): boolean {
 
 export function ActionDialog({ namespace, name, action, current, close }: Props): JSX.Element {
   const path = rollout(namespace, name);
-  const needs = action.needs ?? [];
   const [typed, type] = useState<Record<string, Typed>>({});
   const [plan, setPlan] = useState<RolloutPlan>();
   const [planless, without] = useState('Reading what will happen…');
@@ -43,7 +42,11 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const [sending, send] = useState(false);
   const [closed, setClosed] = useState('');
   const request = useRef(crypto.randomUUID?.() ?? String(Math.random()).slice(2));
-  const step = needs.includes('step') ? Number(typed['step'] ?? 0) : undefined;
+  const step = action.needs?.includes('step') ? Number(typed['step'] ?? 0) : undefined;
+  // A jump past checks that have not passed needs an override and its reason.
+  const past = !!action.overrideFrom && !!step && step >= action.overrideFrom;
+  const needs = [...new Set([...(action.needs ?? []), ...(past ? ['reason', 'override'] : [])])];
+  const forbidden = past && action.missing?.includes('rollouts/override');
 
   const foresee = async (signal: AbortSignal) => {
     if (step === 0) return;
@@ -66,11 +69,12 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const missing = needs.filter(need => need !== 'override').filter(need => !typed[need]);
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (sending || closed || missing.length > 0) return;
+    if (sending || closed || forbidden || missing.length > 0) return;
     send(true);
     fail('');
     try {
-      await once(action.path, { ...action.body, ...typed, requestID: request.current });
+      const { override, ...fields } = typed;
+      await once(action.path, { ...action.body, ...fields, ...(override && needs.includes('override') && { override }), requestID: request.current });
       announce(`${action.title}: done.`);
       close();
     } catch (err) {
@@ -91,6 +95,11 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
         ))}
         {!needs.includes('reason') && <Need need="reason" optional plan={plan} value={typed['reason']} set={value => type({ ...typed, reason: value })} />}
         <div aria-live="assertive">
+          {forbidden && (
+            <Note of="Error">
+              Checks before step {step} have not passed. You may not create rollouts/override in namespace {namespace}.
+            </Note>
+          )}
           {closed && <Note of="Warning">{closed}</Note>}
           {error && <Note of="Error">{error}</Note>}
         </div>
@@ -98,7 +107,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
           <button type="button" onClick={close}>
             {closed ? 'Close' : 'Cancel'}
           </button>
-          <button type="submit" class="main" disabled={sending || !!closed || missing.length > 0}>
+          <button type="submit" class="main" disabled={sending || !!closed || forbidden || missing.length > 0}>
             {sending ? 'Sending…' : action.title}
           </button>
         </p>

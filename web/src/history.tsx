@@ -36,7 +36,7 @@ function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JS
             {d.step ? ` ${d.step}` : ''}
           </span>
           {d.reason && <q>{d.reason}</q>}
-          {d.overrode?.length ? <span class="tag bad">overrode {d.overrode.join(', ')}</span> : null}
+          {d.overrode?.length ? <span class="tag bad">overrode {overridden(d)}</span> : null}
           {d.outcome && d.outcome !== 'applied' ? <span class="tag">{d.outcome}</span> : null}
           <span class="dim small">{[d.via !== 'verb' && `by ${d.via}`, d.userAgent?.split(/[ /]/)[0]].filter(Boolean).join(', ')}</span>
         </li>
@@ -44,6 +44,12 @@ function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JS
       {decisions.length > shown && <li class="dim small">and {decisions.length - shown} before these</li>}
     </ul>
   );
+}
+
+// overridden names the checks that a decision overrode, with their results.
+function overridden({ overrode, overriddenChecks }: Decision): string {
+  const names = overriddenChecks?.map(c => `${c.name} (${c.result?.toLowerCase() ?? 'not measured'}, step ${c.step})`);
+  return (names?.length ? names : (overrode ?? [])).join(', ');
 }
 
 export function History({ releases, namespace, name, now }: { releases: PastRelease[]; namespace: string; name: string; now: number }): JSX.Element {

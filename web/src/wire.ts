@@ -82,6 +82,8 @@ export interface Action {
   path: string;
   body?: Record<string, unknown>;
   needs?: string[];
+  overrideFrom?: number;
+  missing?: string[];
   approvals?: Approvals;
 }
 
@@ -150,6 +152,7 @@ export interface CheckStatus {
   result: string;
   time?: string;
   why?: string;
+  changedAt?: string;
   new?: RequestCount;
   old?: RequestCount;
   foldedTo?: string;
@@ -233,6 +236,7 @@ export interface Decision {
   via: string;
   outcome?: string;
   overrode?: string[];
+  overriddenChecks?: OverriddenCheck[];
 }
 
 export interface Change {
@@ -257,4 +261,10 @@ export interface Then {
   seconds?: number;
   you?: boolean;
   approvers?: string[];
+}
+
+export interface OverriddenCheck {
+  name: string;
+  step: number;
+  result?: string;
 }

@@ -177,6 +177,8 @@ type CheckStatus struct {
 	Time *metav1.Time
 	// Why says so in one sentence.
 	Why string
+	// ChangedAt is when Weir noticed that the check was edited in this attempt.
+	ChangedAt *metav1.Time
 	// New are the requests of the new version since the check began.
 	New *RequestCount
 	// Old are those of the stable version in the same time.

@@ -71,6 +71,8 @@ type JumpOptions struct {
 	DecisionOptions
 	// Step is where the release goes on, 1-based.
 	Step int32
+	// Override lets the jump pass checks that are open or have failed.
+	Override bool
 }
 
 // DecisionOptions is what every verb takes.

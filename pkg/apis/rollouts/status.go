@@ -196,7 +196,21 @@ type Decision struct {
 	Outcome Outcome
 	// Overrode is what was not waited for, such as analysis.
 	Overrode []string
+	// OverriddenChecks are the checks that had not passed, at most MaxOverriddenChecks.
+	OverriddenChecks []OverriddenCheck
 }
+
+// OverriddenCheck is a check that had not passed in a step when a decision overrode it.
+type OverriddenCheck struct {
+	Name string
+	Step int32
+	// Result is empty if the check was not measured in this step yet.
+	Result CheckResult
+}
+
+// MaxOverriddenChecks bounds the checks that one decision lists. A plan has at most 16 checks and
+// podsHealthy, so the checks of the step under way always fit.
+const MaxOverriddenChecks = 32
 
 // IsAbout reports whether the decision belongs to the release with the progress p. It compares
 // digests, or revision names if an earlier version of Weir stored either without a digest.

@@ -128,6 +128,9 @@ func (s *RolloutStatus) Clean() {
 // decisionFrame is what the names of the fields, the numbers and the time take.
 const decisionFrame = 192
 
+// overriddenFrame is what the names of the fields and the number of an overridden check take.
+const overriddenFrame = 48
+
 // Size estimates how many bytes the decision takes in storage. Text has no hidden
 // characters by then, and JSON writes some others longer.
 func (d *Decision) Size() int {
@@ -136,6 +139,9 @@ func (d *Decision) Size() int {
 		string(d.Verb), d.User, d.UID, d.UserAgent, d.Revision, d.UpdateTemplate, d.Reason, d.RequestID, string(d.Via), string(d.Outcome),
 	} {
 		size += encodedSize(text)
+	}
+	for _, c := range d.OverriddenChecks {
+		size += overriddenFrame + len(c.Name) + len(c.Result)
 	}
 	return size
 }

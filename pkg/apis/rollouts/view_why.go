@@ -111,6 +111,11 @@ type Action struct {
 	Body runtime.RawExtension
 	// Needs are the fields of the body that a person adds: reason, step, override.
 	Needs []string
+	// OverrideFrom is for jump: a jump to this step, or to a later one, needs override; zero if
+	// none does.
+	OverrideFrom int32
+	// Missing are the subresources that the caller may not create, and must create for this.
+	Missing []string
 	// Approvals are counted where more than one person must approve.
 	Approvals *Approvals
 }

@@ -46,7 +46,7 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 			if d.Step > 0 {
 				about += s.Paint(dim, fmt.Sprintf(" (step %d)", d.Step))
 			}
-			b.WriteString("         " + s.Wrap(about, "           ") + "\n")
+			b.WriteString("         " + s.Wrap(about+s.overrode(d), "           ") + "\n")
 		}
 	}
 	return b.String()

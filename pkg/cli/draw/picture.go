@@ -96,7 +96,7 @@ func (p *Picture) who(s Screen, step *v1beta1.PlannedStep) (who string) {
 	}
 	for i := range p.Release.Decisions {
 		if d := &p.Release.Decisions[i]; d.Step == step.Step {
-			who = s.decision(d)
+			who = s.decision(d) + s.overrode(d)
 		}
 	}
 	return who
@@ -109,6 +109,25 @@ func (s Screen) decision(d *v1beta1.Decision) string {
 		text += ": " + d.Reason
 	}
 	return text
+}
+
+// overrode names the checks that a decision overrode, with their results.
+func (s Screen) overrode(d *v1beta1.Decision) string {
+	if len(d.Overrode) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range d.OverriddenChecks {
+		result := strings.ToLower(string(c.Result))
+		if result == "" {
+			result = "not measured"
+		}
+		names = append(names, fmt.Sprintf("%s (%s, step %d)", c.Name, result, c.Step))
+	}
+	if len(names) == 0 {
+		names = []string{"the checks"}
+	}
+	return s.Paint(Red, "; overrode "+strings.Join(names, ", "))
 }
 
 // shares draws the pods and the traffic of both versions.

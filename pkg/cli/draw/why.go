@@ -128,19 +128,27 @@ func NameOf(a *v1beta1.Action) string {
 	return a.Verb
 }
 
-// Forbidden says which permissions an action needs that its user does not have. An action that
-// overrides checks needs two, and the server does not say which of them is missing.
+// Forbidden says which permissions an action needs that its user does not have. A server of an earlier
+// version does not say which of two permissions is missing.
 func Forbidden(a *v1beta1.Action, namespace string) string {
-	need := "rollouts/" + a.Verb
-	if slices.Contains(a.Needs, "override") {
-		need = "both " + need + " and rollouts/override"
+	need := strings.Join(a.Missing, " and ")
+	if need == "" {
+		need = "rollouts/" + a.Verb
+		if slices.Contains(a.Needs, "override") {
+			need = "both " + need + " and rollouts/override"
+		}
 	}
 	return "you may not create " + need + " in namespace " + namespace
 }
 
-// Effect is what happens, and how many approvals are there.
+// Effect is what happens, from which step on a jump goes past checks, and how many approvals are there.
 func Effect(a *v1beta1.Action) string {
-	if a.Approvals == nil {
+	switch {
+	case a.OverrideFrom > 0 && slices.Contains(a.Missing, "rollouts/override"):
+		return fmt.Sprintf("%s; from step %d on it takes permission to create rollouts/override", a.Reason, a.OverrideFrom)
+	case a.OverrideFrom > 0:
+		return fmt.Sprintf("%s; from step %d on it takes --override and --reason", a.Reason, a.OverrideFrom)
+	case a.Approvals == nil:
 		return a.Reason
 	}
 	text := fmt.Sprintf("%s (%d of %d approvals", a.Reason, a.Approvals.Have, a.Approvals.Of)
@@ -155,6 +163,9 @@ func command(name string, a *v1beta1.Action) string {
 	text := "kubectl weir " + a.Verb + " " + name + strings.TrimPrefix(NameOf(a), a.Verb)
 	if slices.Contains(a.Needs, "step") {
 		text += " STEP"
+	}
+	if slices.Contains(a.Needs, "override") {
+		text += " --override --reason=…"
 	}
 	return text
 }

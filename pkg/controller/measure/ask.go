@@ -12,12 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 func metaOf(key types.NamespacedName) metav1.ObjectMeta {
@@ -38,10 +40,11 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	if err != nil {
 		return s.fail(faultOf(err, now), now)
 	}
-	s.measured.Check = named(check, s.question.Check)
+	changed := s.use(named(check, s.question.Check))
 	s.measured.Tried = s.question.Try
 	if b := besideOf(&check); b != nil {
-		return m.look(ctx, subject, s, check, b.ask)
+		news, again = m.look(ctx, subject, s, check, b.ask)
+		return news || changed, again
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
@@ -51,7 +54,7 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	q, over := s.question, s.next()
 	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
 	if windows < 1 {
-		return false, s.nextLook(from.Lag).Sub(now)
+		return changed, s.nextLook(from.Lag).Sub(now)
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows), Again: s.delay.incomplete}
 	before, told := s.measured, s.delay
@@ -74,11 +77,24 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	}
 	s.measured.Delay = s.delay.text(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
-	news = complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
+	news = changed || complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
 	if s.delay.incomplete {
 		return news, s.delay.retry(s.next().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
 	}
 	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
+}
+
+// use sets the check that is measured, and reports whether it was another one before: the Check or
+// ClusterCheck that the plan uses was edited. What was measured for the earlier check is dropped, so
+// that no verdict counts answers to two queries.
+func (s *series) use(check rollouts.Check) (changed bool) {
+	before := s.measured.Check
+	if rollouts.CheckName(&before) == "" || before.Use != nil || equality.Semantic.DeepEqual(before, check) {
+		s.measured.Check = check
+		return false
+	}
+	*s = series{question: s.question, measured: planner.Measured{Check: check, Answered: s.measured.Answered}}
+	return true
 }
 
 // sourceName is the name of the source that a check asks.

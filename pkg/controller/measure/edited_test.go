@@ -147,3 +147,110 @@ func TestUnknownPast(t *testing.T) {
 		}
 	})
 }
+
+// shared is a source in a namespace with a Check that plans use.
+type shared struct {
+	*prometheus
+	check rollouts.Check
+}
+
+func (s *shared) Use(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
+	if c.Use == nil {
+		return c, false, nil
+	}
+	return s.check, false, nil
+}
+
+var jvm = rollouts.Check{Use: &rollouts.CheckRef{Kind: "Check", Name: "jvm"}}
+
+// A Check that a plan uses is edited in the middle of a release. All windows are asked for again, and
+// no verdict counts answers to two queries.
+func TestEditedSharedCheck(t *testing.T) {
+	query := func(text string) rollouts.Check { return rollouts.Check{Query: &rollouts.QueryCheck{PromQL: text}} }
+	p := &shared{prometheus: &prometheus{}, check: query("heap")}
+	p.series = func(r measure.Range) []metric.Series {
+		s := metric.Series{}
+		for range r.Windows {
+			s.Values = append(s.Values, metric.Value{Number: float64(len(r.Text)), Known: true})
+		}
+		return []metric.Series{s}
+	}
+	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+		began := time.Now().Truncate(5 * time.Second)
+		question := planner.Question{Check: jvm, Began: began, From: began, Every: 5 * time.Second}
+		m.Ask(web, subject, []planner.Question{question})
+		<-time.After(17 * time.Second)
+		synctest.Wait()
+		if of := one(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
+			t.Fatalf("measured %+v", of)
+		}
+		p.check = query("threads")
+		woken = drained(woken)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		of := one(t, m, jvm)
+		if len(of.Data.Samples) != 4 || len(of.Data.Windows) != 4 || of.Check.Query.PromQL != "threads" || len(woken) == 0 {
+			t.Errorf("after the edit it measures %+v, and wakes the Rollout %d times", of, len(woken))
+		}
+		for _, s := range of.Data.Samples {
+			if s.Value != 7 {
+				t.Errorf("an answer to the earlier query counts: %+v", s)
+			}
+		}
+	})
+}
+
+func drained(woken chan event.GenericEvent) chan event.GenericEvent {
+	for len(woken) > 0 {
+		<-woken
+	}
+	return woken
+}
+
+// The answers of a Service are dropped as well if another Service is asked from now on.
+func TestEditedSharedService(t *testing.T) {
+	of := func(name string) rollouts.Check { return rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: name}} }
+	p := &shared{prometheus: &prometheus{answer: source.Answer{Code: 500}}, check: of("old")}
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		asks(m, jvm, false)
+		<-time.After(40 * time.Second)
+		synctest.Wait()
+		if all := one(t, m, jvm).Data.Samples; len(all) < 2 || all[0].Value != 0 {
+			t.Fatalf("measured %+v", all)
+		}
+		p.check, p.answer = of("other"), source.Answer{Code: 200}
+		<-time.After(40 * time.Second)
+		synctest.Wait()
+		all := one(t, m, jvm).Data.Samples
+		for _, s := range all {
+			if s.Value != 1 {
+				t.Errorf("an answer of the earlier Service counts: %+v", s)
+			}
+		}
+		if len(all) == 0 {
+			t.Error("nothing is measured after the edit")
+		}
+	})
+}
+
+// Evidence that was folded for an earlier check is of no use for the check as it is now: its windows
+// are asked for again, from the beginning of the attempt.
+func TestWindowsAgain(t *testing.T) {
+	p := &prometheus{bad: 1}
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		began := time.Now().Truncate(5 * time.Second)
+		question := planner.Question{Check: rate, Began: began, From: began, Every: 5 * time.Second}
+		for _, row := range []struct {
+			from, wait time.Duration
+			want       int
+		}{{0, 22 * time.Second, 4}, {10 * time.Second, 5 * time.Second, 3}, {0, 5 * time.Second, 6}} {
+			question.From = began.Add(row.from)
+			m.Ask(web, subject, []planner.Question{question})
+			<-time.After(row.wait)
+			synctest.Wait()
+			if got := one(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {
+				t.Errorf("from %s on it has %d windows, want %d", row.from, len(got), row.want)
+			}
+		}
+	})
+}

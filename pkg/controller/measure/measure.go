@@ -238,9 +238,10 @@ func (r *release) of(uid types.UID, check string) *series {
 }
 
 // answers reports whether what is measured for a check answers a question: an edited check is
-// another one, and so are windows of another length.
+// another one, and so are windows of another length. A question about windows that were folded asks
+// for them again.
 func (s *series) answers(q planner.Question) bool {
-	return s != nil && s.question.Try == q.Try && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
+	return s != nil && s.question.Try == q.Try && !q.From.Before(s.question.From) && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that

@@ -57,6 +57,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.ObjectInfoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectRef"):
 		return &rolloutsv1alpha1.ObjectRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OverriddenCheck"):
+		return &rolloutsv1alpha1.OverriddenCheckApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Pause"):
 		return &rolloutsv1alpha1.PauseApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):
@@ -167,6 +169,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.NetworkHoldApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ObjectRef"):
 		return &rolloutsv1beta1.ObjectRefApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("OverriddenCheck"):
+		return &rolloutsv1beta1.OverriddenCheckApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("PathMatch"):
 		return &rolloutsv1beta1.PathMatchApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Pause"):

@@ -45,6 +45,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.NetworkHold{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref),
 		v1alpha1.ObjectInfo{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref),
 		v1alpha1.ObjectRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref),
+		v1alpha1.OverriddenCheck{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_OverriddenCheck(ref),
 		v1alpha1.Pause{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Pause(ref),
 		v1alpha1.PauseOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_PauseOptions(ref),
 		v1alpha1.PodTemplateMetadata{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1alpha1_PodTemplateMetadata(ref),
@@ -123,6 +124,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.NetworkHold{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref),
 		v1beta1.Node{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Node(ref),
 		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
+		v1beta1.OverriddenCheck{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_OverriddenCheck(ref),
 		v1beta1.PastRelease{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_PastRelease(ref),
 		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
 		v1beta1.Pause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Pause(ref),
@@ -803,12 +805,30 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 							},
 						},
 					},
+					"overriddenChecks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "OverriddenChecks are the checks that had not passed when the decision overrode them: those of the step under way first. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.OverriddenCheck{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"id", "verb", "user", "time", "via"},
 			},
 		},
 		Dependencies: []string{
-			v1.Time{}.OpenAPIModelName()},
+			v1alpha1.OverriddenCheck{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1268,6 +1288,13 @@ func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback)
 							Format:      "int32",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the jump pass checks that are open or have failed. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"step"},
 			},
@@ -1407,6 +1434,43 @@ func schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref common.ReferenceCallback) c
 					},
 				},
 				Required: []string{"apiVersion", "kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_OverriddenCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OverriddenCheck is a check that had not passed in a step when a decision overrode it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the check.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step in which the check had not passed, counted from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Result is Failed, Running or Inconclusive; empty if the check was not measured in this step yet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "step"},
 			},
 		},
 	}
@@ -3642,6 +3706,32 @@ func schema_pkg_apis_rollouts_v1beta1_Action(ref common.ReferenceCallback) commo
 							},
 						},
 					},
+					"overrideFrom": {
+						SchemaProps: spec.SchemaProps{
+							Description: "OverrideFrom is for jump: a jump to this step, or to a later one, goes past checks that have not passed, and needs the fields override and reason.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"missing": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Missing are the subresources, such as rollouts/override, that the caller needs permission to create for this and has no permission to create. With overrideFrom, rollouts/override is missing for these jumps only, and allowed is true all the same.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"approvals": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Approvals are counted where more than one person must approve.",
@@ -5110,6 +5200,12 @@ func schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"changedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ChangedAt is when Weir noticed last that the check, or the Check or ClusterCheck that it uses, was edited in this attempt. Everything measured before counts for the earlier check only.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"new": {
 						SchemaProps: spec.SchemaProps{
 							Description: "New are the requests of the new version since the check began.",
@@ -5324,12 +5420,30 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"overriddenChecks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "OverriddenChecks are the checks that had not passed when the decision overrode them: those of the step under way first. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.OverriddenCheck{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"id", "verb", "user", "time", "via"},
 			},
 		},
 		Dependencies: []string{
-			v1.Time{}.OpenAPIModelName()},
+			v1beta1.OverriddenCheck{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5929,6 +6043,13 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 							Format:      "int32",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the jump pass checks that are open or have failed. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"step"},
 			},
@@ -6225,6 +6346,43 @@ func schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref common.ReferenceCallback) co
 					},
 				},
 				Required: []string{"apiVersion", "kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_OverriddenCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OverriddenCheck is a check that had not passed in a step when a decision overrode it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the check.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step in which the check had not passed, counted from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Result is Failed, Running or Inconclusive; empty if the check was not measured in this step yet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "step"},
 			},
 		},
 	}

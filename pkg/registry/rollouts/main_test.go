@@ -37,6 +37,8 @@ const (
 	nora   = "nora"
 	// heidi may do everything with what is Weir's, and see nothing else.
 	heidi = "heidi"
+	// rita manages releases, and may not override checks.
+	rita = "rita"
 )
 
 const (
@@ -59,7 +61,7 @@ func run(m *testing.M) int {
 	users := []user.DefaultInfo{
 		{Name: admin, Groups: []string{user.SystemPrivilegedGroup}},
 		{Name: controller}, {Name: alice, UID: "uid-of-alice"}, {Name: dave},
-		{Name: victor}, {Name: nora}, {Name: heidi},
+		{Name: victor}, {Name: nora}, {Name: heidi}, {Name: rita},
 	}
 	if server, err = apiservertest.Start(dir, users, allowed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -83,6 +85,8 @@ func allowed(a authorizer.Attributes) bool {
 		return action != "create rollouts/promote" && action != "create rollouts/abort"
 	case alice:
 		return action != "update rollouts/progress" && action != "create rollouts/abort"
+	case rita:
+		return action != "update rollouts/progress" && action != "create rollouts/override"
 	case victor:
 		return a.GetVerb() == "get" || action == "create rollouts/plan" || action == "create rollouts/promote"
 	case heidi:

@@ -5,6 +5,7 @@ package rollouts_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -189,6 +190,34 @@ func TestCauses(t *testing.T) {
 	w = why(t, victor, ns)
 	if len(w.Causes) != 1 || w.Causes[0].About != "deadline" || w.Causes[0].Message != "no progress" || w.Causes[0].Advice != "fix the pods" || w.Causes[0].Objects[0].Kind != "Deployment" {
 		t.Errorf("causes %+v", w.Causes)
+	}
+}
+
+// A jump says from which step on it goes past checks, and which permission that takes.
+func TestActionsPastChecks(t *testing.T) {
+	t.Parallel()
+	for result, from := range map[v1beta1.CheckResult]int32{v1beta1.CheckFailed: 2, v1beta1.CheckPassed: 3} {
+		for who, missing := range map[string][]string{rita: {"rollouts/override"}, alice: nil, victor: {"rollouts/jump", "rollouts/override"}} {
+			t.Run(string(result)+" "+who, func(t *testing.T) {
+				t.Parallel()
+				ns := namespace(t)
+				measured(t, ns, result)
+				a := why(t, who, ns).Actions[7]
+				if a.Verb != "jump" || a.OverrideFrom != from || !slices.Equal(a.Missing, missing) || a.Allowed != (who != victor) {
+					t.Errorf("the action is %+v, want an override from step %d, without %v", a, from, missing)
+				}
+				if who == victor {
+					return
+				}
+				for step := int32(1); step <= 3; step++ {
+					code := http.StatusCreated
+					if step >= from {
+						code = http.StatusConflict
+					}
+					verb(t, who, v1beta1Path, ns, "jump?dryRun=All", fmt.Sprintf(`{"step":%d}`, step)).must(t, code)
+				}
+			})
+		}
 	}
 }
 

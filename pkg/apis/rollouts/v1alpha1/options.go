@@ -87,6 +87,10 @@ type JumpOptions struct {
 	// Step is where the release goes on, counted from 1. The current step runs
 	// again.
 	Step int32 `json:"step"`
+	// Override lets the jump pass checks that are open or have failed. It takes a
+	// reason, and permission to create rollouts/override. Default: false.
+	// +optional
+	Override bool `json:"override,omitempty"`
 }
 
 // DecisionOptions is what every verb takes.

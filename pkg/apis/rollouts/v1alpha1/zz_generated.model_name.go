@@ -119,6 +119,11 @@ func (in ObjectRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OverriddenCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.OverriddenCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Pause) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.Pause"
 }

@@ -215,6 +215,11 @@ type CheckStatus struct {
 	// Why says so in one sentence.
 	// +optional
 	Why string `json:"why,omitempty"`
+	// ChangedAt is when Weir noticed last that the check, or the Check or ClusterCheck that it
+	// uses, was edited in this attempt. Everything measured before counts for the earlier check
+	// only.
+	// +optional
+	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
 	// New are the requests of the new version since the check began.
 	// +optional
 	New *RequestCount `json:"new,omitempty"`

@@ -329,4 +329,21 @@ type Decision struct {
 	// +optional
 	// +listType=atomic
 	Overrode []string `json:"overrode,omitzero"`
+	// OverriddenChecks are the checks that had not passed when the decision overrode them:
+	// those of the step under way first. At most 32.
+	// +optional
+	// +listType=atomic
+	OverriddenChecks []OverriddenCheck `json:"overriddenChecks,omitzero"`
+}
+
+// OverriddenCheck is a check that had not passed in a step when a decision overrode it.
+type OverriddenCheck struct {
+	// Name of the check.
+	Name string `json:"name"`
+	// Step in which the check had not passed, counted from 1.
+	Step int32 `json:"step"`
+	// Result is Failed, Running or Inconclusive; empty if the check was not measured in this
+	// step yet.
+	// +optional
+	Result CheckResult `json:"result,omitempty"`
 }

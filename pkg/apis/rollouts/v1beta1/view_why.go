@@ -142,6 +142,16 @@ type Action struct {
 	// +optional
 	// +listType=atomic
 	Needs []string `json:"needs,omitzero"`
+	// OverrideFrom is for jump: a jump to this step, or to a later one, goes past checks that have
+	// not passed, and needs the fields override and reason.
+	// +optional
+	OverrideFrom int32 `json:"overrideFrom,omitempty"`
+	// Missing are the subresources, such as rollouts/override, that the caller needs permission to
+	// create for this and has no permission to create. With overrideFrom, rollouts/override is
+	// missing for these jumps only, and allowed is true all the same.
+	// +optional
+	// +listType=atomic
+	Missing []string `json:"missing,omitzero"`
 	// Approvals are counted where more than one person must approve.
 	// +optional
 	Approvals *Approvals `json:"approvals,omitempty"`

@@ -214,6 +214,11 @@ func (in ObjectRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OverriddenCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.OverriddenCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PastRelease) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.PastRelease"
 }

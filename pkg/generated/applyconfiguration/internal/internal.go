@@ -170,6 +170,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outcome
       type:
         scalar: string
+    - name: overriddenChecks
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.OverriddenCheck
+          elementRelationship: atomic
     - name: overrode
       type:
         list:
@@ -367,6 +373,20 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.OverriddenCheck
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: result
+      type:
+        scalar: string
+    - name: step
+      type:
+        scalar: numeric
+      default: 0
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Pause
   map:
     fields:
@@ -1454,6 +1474,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: carry
       type:
         scalar: string
+    - name: changedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: foldedTo
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1512,6 +1535,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outcome
       type:
         scalar: string
+    - name: overriddenChecks
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.OverriddenCheck
+          elementRelationship: atomic
     - name: overrode
       type:
         list:
@@ -1697,6 +1726,20 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.OverriddenCheck
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: result
+      type:
+        scalar: string
+    - name: step
+      type:
+        scalar: numeric
+      default: 0
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.PathMatch
   map:
     fields:

@@ -78,7 +78,9 @@ var commands = []command{
 	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
 		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
-		own:   func(b body, c *verb.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
+		own: func(b body, c *verb.Command) {
+			c.Step, c.Override = b.(*rollouts.JumpOptions).Step, b.(*rollouts.JumpOptions).Override
+		},
 		title: called("Jump to a step"),
 	},
 }

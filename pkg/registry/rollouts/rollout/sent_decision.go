@@ -134,6 +134,9 @@ func keepUnknownFields(sent, stored *rollouts.RolloutStatus) {
 	p, was := sent.Active(), stored.Active()
 	if p != nil && was != nil && p.SameRelease(was) {
 		keepUnknownProgress(p, was)
+		if sent.Analysis == nil {
+			sent.Analysis = stored.Analysis.DeepCopy() // or a check that has failed would be measured again
+		}
 	}
 }
 

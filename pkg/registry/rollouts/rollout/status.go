@@ -97,6 +97,9 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	if w.progress && !w.decidesOnly(ctx, sent, r, stored) {
 		if !w.drivers.Controls(ctx) {
 			keepUnknownFields(&r.Status, &stored.Status)
+			if err := verb.ValidateStatus(stored, &r.Status); err != nil {
+				return nil, refused("Rollout", w.name, field.NewPath("status"), err)
+			}
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
 		if err := verb.Automatic(&stored.Status, &r.Status, func() verb.Command { return w.maker.command(ctx, "", rollouts.ViaAnalysis) }); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // strategy is what a user of the main resource may change: everything but the
@@ -97,7 +98,12 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
-		return validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx))
+		errs := validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx))
+		if err := verb.ValidateEdit(stored, &r.Spec); err != nil {
+			style, _ := r.Spec.Strategy.Active()
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "strategy", style.Key()), err.Error()))
+		}
+		return errs
 	})
 }
 

@@ -153,8 +153,16 @@ func (w whys) actions(ctx context.Context, r *rollouts.Rollout, f why.Facts) ([]
 			Verb: string(use.Verb), Title: use.Title(step), Possible: tried.Possible, Allowed: allowed[string(use.Verb)], Reason: tried.Reason,
 			Path: "namespaces/" + r.Namespace + "/rollouts/" + r.Name + "/" + string(use.Verb), Body: runtime.RawExtension{Raw: raw}, Needs: tried.Needs,
 		}
-		if slices.Contains(a.Needs, why.NeedsOverride) {
-			a.Allowed = a.Allowed && allowed["override"]
+		overrides := slices.Contains(a.Needs, why.NeedsOverride)
+		if use.Verb == rollouts.VerbJump && tried.Possible {
+			a.OverrideFrom = planner.OverrideFrom(r)
+		}
+		if !a.Allowed {
+			a.Missing = append(a.Missing, "rollouts/"+string(use.Verb))
+		}
+		if (overrides || a.OverrideFrom > 0) && !allowed["override"] {
+			a.Allowed = a.Allowed && !overrides
+			a.Missing = append(a.Missing, "rollouts/override")
 		}
 		out = append(out, a)
 	}

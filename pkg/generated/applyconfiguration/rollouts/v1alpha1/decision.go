@@ -46,6 +46,9 @@ type DecisionApplyConfiguration struct {
 	Outcome *rolloutsv1alpha1.Outcome `json:"outcome,omitempty"`
 	// Overrode is what the decision did not wait for: analysis.
 	Overrode []string `json:"overrode,omitempty"`
+	// OverriddenChecks are the checks that had not passed when the decision overrode them:
+	// those of the step under way first. At most 32.
+	OverriddenChecks []OverriddenCheckApplyConfiguration `json:"overriddenChecks,omitempty"`
 }
 
 // DecisionApplyConfiguration constructs a declarative configuration of the Decision type for use with
@@ -164,6 +167,19 @@ func (b *DecisionApplyConfiguration) WithOutcome(value rolloutsv1alpha1.Outcome)
 func (b *DecisionApplyConfiguration) WithOverrode(values ...string) *DecisionApplyConfiguration {
 	for i := range values {
 		b.Overrode = append(b.Overrode, values[i])
+	}
+	return b
+}
+
+// WithOverriddenChecks adds the given value to the OverriddenChecks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the OverriddenChecks field.
+func (b *DecisionApplyConfiguration) WithOverriddenChecks(values ...*OverriddenCheckApplyConfiguration) *DecisionApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOverriddenChecks")
+		}
+		b.OverriddenChecks = append(b.OverriddenChecks, *values[i])
 	}
 	return b
 }

@@ -23,6 +23,10 @@ type CheckStatusApplyConfiguration struct {
 	Time *v1.Time `json:"time,omitempty"`
 	// Why says so in one sentence.
 	Why *string `json:"why,omitempty"`
+	// ChangedAt is when Weir noticed last that the check, or the Check or ClusterCheck that it
+	// uses, was edited in this attempt. Everything measured before counts for the earlier check
+	// only.
+	ChangedAt *v1.Time `json:"changedAt,omitempty"`
 	// New are the requests of the new version since the check began.
 	New *RequestCountApplyConfiguration `json:"new,omitempty"`
 	// Old are those of the stable version in the same time.
@@ -68,6 +72,14 @@ func (b *CheckStatusApplyConfiguration) WithTime(value v1.Time) *CheckStatusAppl
 // If called multiple times, the Why field is set to the value of the last call.
 func (b *CheckStatusApplyConfiguration) WithWhy(value string) *CheckStatusApplyConfiguration {
 	b.Why = &value
+	return b
+}
+
+// WithChangedAt sets the ChangedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ChangedAt field is set to the value of the last call.
+func (b *CheckStatusApplyConfiguration) WithChangedAt(value v1.Time) *CheckStatusApplyConfiguration {
+	b.ChangedAt = &value
 	return b
 }
 

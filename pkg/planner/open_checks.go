@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// One rule protects the checks of a plan: a check is open in a step until it has passed there, a
+// failed check stays failed for its attempt, and a release leaves no step in which a check is open
+// or has failed, unless a decision on record overrides the checks. OpenChecks applies the rule to
+// what is stored. Verbs, decisions of older clients, edits of the Rollout and writers of the status
+// ask it. The gates of the planner hold a step by the same checks, as they are measured now.
+
+// OpenCheck is a check that has not passed in a step of the release.
+type OpenCheck struct {
+	rollouts.OverriddenCheck
+	// At is when the check is measured in its step, and Why is its message.
+	At  rollouts.CheckPoint
+	Why string
+}
+
+// toTheEnd is a target behind the last step of every plan.
+const toTheEnd = math.MaxInt32
+
+// OpenChecks returns the checks that have not passed in the current step or in a later step before
+// target: the release would go past these checks if it continued at target. No check is open in an
+// approved step, in a step that began before the plan had checks, or while the checks are
+// overridden.
+func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
+	a, p := r.Status.Analysis, r.Status.Active()
+	_, plan := r.Spec.Strategy.Active()
+	if p == nil || plan == nil || plan.Analysis == nil {
+		return nil
+	}
+	if a != nil && !judgesRelease(a, *p) {
+		a = nil
+	}
+	if a != nil && a.Overridden {
+		return nil
+	}
+	var open []OpenCheck
+	for step := max(p.CurrentStepIndex, 1); step < target && plan.Step(step) != nil; step++ {
+		for _, at := range []rollouts.CheckPoint{rollouts.AtBeforeTraffic, rollouts.AtStep} {
+			if step == p.CurrentStepIndex && isPast(at, a, p) {
+				continue
+			}
+			for _, c := range deciding(plan.Analysis) {
+				if applies(&c, at, step) {
+					open = appendOpen(open, plan.Analysis, &c, at, step, a, p)
+				}
+			}
+		}
+	}
+	return open
+}
+
+// isPast reports whether the current step has left the point at which checks are measured there, or
+// never measures any at that point.
+func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+	switch p.State {
+	case rollouts.StepReady, rollouts.StepCompleted:
+		return true
+	case rollouts.StepMetricsAnalysis, rollouts.StepPaused:
+		beganWithoutChecks := a == nil || a.Step != p.CurrentStepIndex
+		return at == rollouts.AtBeforeTraffic || beganWithoutChecks
+	default:
+		return false
+	}
+}
+
+// deciding returns the checks of a plan that hold or end a release. podsHealthy is one of them in
+// all steps, under this name, unless the plan switches it off.
+func deciding(a *rollouts.Analysis) []rollouts.Check {
+	pods := rollouts.Check{PodsHealthy: rollouts.PodsHealthyOn}
+	var all []rollouts.Check
+	for _, c := range a.Checks {
+		if c.PodsHealthy != "" {
+			pods.PodsHealthy, pods.OnFail = c.PodsHealthy, c.OnFail
+		} else {
+			all = append(all, c)
+		}
+	}
+	return slices.DeleteFunc(append(all, pods), func(c rollouts.Check) bool {
+		return c.PodsHealthy == rollouts.PodsHealthyOff || cmp.Or(c.OnFail, a.OnFail) == rollouts.OnFailReport
+	})
+}
+
+// appendOpen appends a check that applies to a step, unless the check has passed there.
+func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) []OpenCheck {
+	is := OpenCheck{OverriddenCheck: rollouts.OverriddenCheck{Name: rollouts.CheckName(c), Step: step}, At: at}
+	stored := storedCheck(a, is.Name)
+	switch {
+	case stored == nil && is.Name == podsHealthy && measures(at, step, a, p):
+		return open // the new version has no pods, so there is nothing to judge
+	case stored == nil:
+		return append(open, is)
+	case stored.Result == rollouts.CheckFailed:
+	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && earlier(a.TrafficSince.Time, stored):
+		return append(open, is) // the stored result is about an earlier step
+	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
+		stored.Result == rollouts.CheckInconclusive && unclearOf(plan, c) == rollouts.OnInconclusivePass:
+		return open
+	}
+	is.Result, is.Why = stored.Result, stored.Why
+	return append(open, is)
+}
+
+// measures reports whether the checks of a step are measured now.
+func measures(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+	if step != p.CurrentStepIndex || a == nil {
+		return false
+	}
+	if at == rollouts.AtBeforeTraffic {
+		return p.State == rollouts.StepTrafficRouting && a.TrafficSince != nil
+	}
+	return p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
+}
+
+// NeedOverride returns the checks that only an override passes. An inconclusive check waits for a
+// person, and each decision of a person is enough.
+func NeedOverride(open []OpenCheck) []OpenCheck {
+	return slices.DeleteFunc(slices.Clone(open), func(c OpenCheck) bool { return c.Result == rollouts.CheckInconclusive })
+}
+
+// OpenForApproval returns the open checks that an approval of the current step goes past. An
+// approval before the traffic of a step only lets the traffic through, and an approval of every step
+// leaves checks that are not decided yet to hold their steps.
+func OpenForApproval(r *rollouts.Rollout, full bool) []OpenCheck {
+	p := r.Status.Active()
+	if p == nil {
+		return nil
+	}
+	return slices.DeleteFunc(OpenChecks(r, p.CurrentStepIndex+1), func(c OpenCheck) bool {
+		switch p.State {
+		case rollouts.StepTrafficRouting:
+			return c.At != rollouts.AtBeforeTraffic || full && c.Result != rollouts.CheckFailed
+		case rollouts.StepMetricsAnalysis, rollouts.StepPaused:
+			return full && c.Result != rollouts.CheckFailed
+		default:
+			return true // the step does not wait for an approval yet
+		}
+	})
+}
+
+// OpenForRetry returns the checks that only report in an attempt that retry starts with an override:
+// all checks of the plan.
+func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
+	next := r.DeepCopy()
+	next.Status.Analysis = nil
+	p := next.Status.Active()
+	p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
+	return OpenChecks(next, toTheEnd)
+}
+
+// OpenToTheEnd returns the checks that have not passed in the current step or in any later step.
+func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, toTheEnd) }
+
+// OverrideFrom returns the first step to which a jump goes past a check that needs an override; zero
+// if there is no such step. Jumps to later steps then go past the check, too.
+func OverrideFrom(r *rollouts.Rollout) int32 {
+	open := NeedOverride(OpenToTheEnd(r))
+	_, plan := r.Spec.Strategy.Active()
+	if len(open) == 0 || plan.Step(open[0].Step+1) == nil {
+		return 0
+	}
+	return open[0].Step + 1
+}
+
+// UnderWay reports whether the steps of a release are being taken, or the release is paused in them.
+func UnderWay(r *rollouts.Rollout) bool {
+	return r.Status.Phase == rollouts.PhaseProgressing &&
+		slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
+}
+
+// DroppedByEdit returns the open checks of the release under way that an edit of the Rollout would
+// drop, and what the edit changes for that. An edit drops checks if it removes them, renames them or
+// lets them decide less, if it changes which pods and requests a step gives the new version, and if
+// it disables the Rollout, since all pods get the new version then. Before step 1 has begun, and
+// after an abort, no edit drops checks: they judge an attempt by the plan that it starts with.
+func DroppedByEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) (change string, dropped []OpenCheck) {
+	open := OpenToTheEnd(r)
+	_, plan := r.Spec.Strategy.Active()
+	_, next := edited.Strategy.Active()
+	if !UnderWay(r) || len(open) == 0 || next == nil {
+		return "", nil
+	}
+	if edited.Disabled && !r.Spec.Disabled {
+		return "disables the Rollout, which releases the new version to all pods", open
+	}
+	if PlanHash(plan) != PlanHash(next) {
+		for i := range plan.Steps {
+			if step := next.Step(int32(i + 1)); step == nil || stepText(*step) != stepText(plan.Steps[i]) {
+				return fmt.Sprintf("changes pods or requests of step %d", i+1), open
+			}
+		}
+		return "changes pods or requests of the steps", open
+	}
+	dropped = slices.DeleteFunc(open, func(c OpenCheck) bool { return decidesAsBefore(plan.Analysis, next.Analysis, c) })
+	return "removes checks, or lets them decide less", dropped
+}
+
+// decidesAsBefore reports whether an edited analysis has a check of that name that decides about the
+// step as before. A check that passes while it is inconclusive decides less. A check with another
+// query or objective is measured again, and its status says when it was changed.
+func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
+	if is == nil {
+		return false
+	}
+	find := func(a *rollouts.Analysis) *rollouts.Check {
+		all := deciding(a)
+		if i := slices.IndexFunc(all, func(c rollouts.Check) bool {
+			return rollouts.CheckName(&c) == open.Name && applies(&c, open.At, open.Step)
+		}); i >= 0 {
+			return &all[i]
+		}
+		return nil
+	}
+	before, after := find(was), find(is)
+	return after != nil && (unclearOf(was, before) == rollouts.OnInconclusivePass || unclearOf(is, after) != rollouts.OnInconclusivePass)
+}
+
+// SayOpen names open checks with their results, step by step.
+func SayOpen(open []OpenCheck) string {
+	type row struct {
+		from, to int32
+		text     string
+	}
+	var rows []row
+	said := map[string]bool{}
+	for len(open) > 0 {
+		step, n := open[0].Step, 1
+		for n < len(open) && open[n].Step == step {
+			n++
+		}
+		text := sayResults(open[:n], said)
+		if last := len(rows) - 1; last >= 0 && rows[last].text == text {
+			rows[last].to = step
+		} else {
+			rows = append(rows, row{step, step, text})
+		}
+		open = open[n:]
+	}
+	var texts []string
+	for _, r := range rows {
+		steps := fmt.Sprintf("step %d", r.from)
+		if r.to > r.from {
+			steps = fmt.Sprintf("steps %d to %d", r.from, r.to)
+		}
+		texts = append(texts, steps+": "+r.text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// SayResults names the open checks of one step with their results.
+func SayResults(open []OpenCheck) string { return sayResults(open, map[string]bool{}) }
+
+// results are the words for the results of open checks.
+var results = map[rollouts.CheckResult]string{
+	rollouts.CheckFailed: "failed", rollouts.CheckRunning: "is not decided yet", rollouts.CheckInconclusive: "is inconclusive",
+}
+
+// sayResults says the message of a check only once: a failed check is open in all later steps, too.
+func sayResults(open []OpenCheck, said map[string]bool) string {
+	var texts, unmeasured []string
+	for _, c := range open {
+		switch {
+		case c.Result == "":
+			unmeasured = append(unmeasured, c.Name)
+		case said[c.Name]:
+			texts = append(texts, c.Name+" "+results[c.Result])
+		default:
+			said[c.Name] = true
+			texts = append(texts, fmt.Sprintf("%s %s: %s", c.Name, results[c.Result], c.Why))
+		}
+	}
+	if len(unmeasured) > 0 {
+		texts = append(texts, strings.Join(unmeasured, ", ")+" not measured yet")
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verb
+
+import (
+	"fmt"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// openFor returns the open checks that a command goes past, an inconclusive check among them.
+// Commands that go back or stop the release go past none. A retry goes past none either, because the
+// checks judge the new attempt from its first step; a retry that overrides them goes past all.
+func openFor(r *rollouts.Rollout, c Command) []planner.OpenCheck {
+	_, plan := r.Spec.Strategy.Active()
+	switch {
+	case c.Verb == rollouts.VerbPromote && c.Full && c.Override:
+		return planner.OpenToTheEnd(r)
+	case c.Verb == rollouts.VerbPromote:
+		return planner.OpenForApproval(r, c.Full)
+	case c.Verb == rollouts.VerbJump && plan.Step(c.Step) != nil:
+		return planner.OpenChecks(r, c.Step)
+	case c.Verb == rollouts.VerbRetry && c.Override:
+		return planner.OpenForRetry(r)
+	default:
+		return nil
+	}
+}
+
+// mustOverride refuses a command that goes past open checks that need an override, unless the
+// command overrides the checks.
+func mustOverride(r *rollouts.Rollout, c Command, open []planner.OpenCheck) error {
+	open = planner.NeedOverride(open)
+	switch {
+	case c.Override, len(open) == 0:
+		return nil
+	case c.Verb == rollouts.VerbPromote:
+		return refuse("step %d waits for its checks: %s; abort, or %s", r.Status.Active().CurrentStepIndex, planner.SayResults(open), howToOverride(r, c))
+	default:
+		return refuse("the jump goes past checks that have not passed: %s; abort, or %s", planner.SayOpen(open), howToOverride(r, c))
+	}
+}
+
+// howToOverride says how a user overrides the checks, and which permission this takes. Decisions of
+// older clients cannot override, so that the user needs the verb.
+func howToOverride(r *rollouts.Rollout, c Command) string {
+	how, flags := "override: true", ""
+	if c.Full {
+		how, flags = "full: true and override: true", " --full"
+	}
+	if c.Verb == rollouts.VerbJump {
+		flags = fmt.Sprintf(" %d", c.Step)
+	}
+	how = fmt.Sprintf("%s with %s", c.Verb, how)
+	if c.Via != rollouts.ViaVerb && c.Via != "" {
+		how = fmt.Sprintf("use the verb %s (POST …/rollouts/%s/%s)", how, r.Name, c.Verb)
+	}
+	return fmt.Sprintf("%s, which takes a reason and permission to create rollouts/override (kubectl weir %s %s%s --override --reason=…)", how, c.Verb, r.Name, flags)
+}
+
+// overridden returns the open checks that a command with an override has on record.
+func overridden(open []planner.OpenCheck) []rollouts.OverriddenCheck {
+	var all []rollouts.OverriddenCheck
+	for _, c := range open[:min(len(open), rollouts.MaxOverriddenChecks)] {
+		all = append(all, c.OverriddenCheck)
+	}
+	return all
+}
+
+// ValidateEdit refuses an edit of the Rollout that drops open checks of the release under way. An edit has
+// no place for the reason of an override, and clients that apply manifests often have all
+// permissions, so that an edit never overrides checks.
+func ValidateEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) error {
+	change, open := planner.DroppedByEdit(r, edited)
+	if len(open) == 0 {
+		return nil
+	}
+	full := Command{Verb: rollouts.VerbPromote, Full: true, Via: rollouts.ViaSpec}
+	return refuse("the edit %s, and checks of the release have not passed: %s; edit the Rollout once they have passed or after an abort, "+
+		"or first %s; checks only report after that", change, planner.SayOpen(open), howToOverride(r, full))
+}
+
+// ValidateStatus refuses a status that continues behind open checks, written by a user who may write the
+// progress of releases. The controller alone leaves a step without a decision on record.
+func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
+	was, is := r.Status.Active(), next.Active()
+	if was == nil || is == nil || !was.SameRelease(is) || !planner.UnderWay(r) {
+		return nil
+	}
+	c := Command{Verb: rollouts.VerbJump, Via: rollouts.ViaStatus, Step: is.CurrentStepIndex}
+	if is.State == rollouts.StepReady || is.State == rollouts.StepCompleted {
+		c.Step++
+	}
+	if open := planner.NeedOverride(planner.OpenChecks(r, c.Step)); len(open) > 0 {
+		return refuse("the status goes past checks that have not passed: %s; abort, or %s", planner.SayOpen(open), howToOverride(r, c))
+	}
+	return nil
+}
