@@ -49,6 +49,9 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	everything(t)
+	if err := os.RemoveAll(*recordTo); err != nil {
+		t.Fatal(err)
+	}
 	for key, value := range storedNow(t) {
 		if parts := strings.Split(key, "/"); parts[3] == "rollouthistories" && !slices.Contains(onFile, parts[4]) {
 			continue
@@ -70,6 +73,17 @@ func TestRecord(t *testing.T) {
 		a.guard.stop(t)
 		a.guard = nil
 	}
+}
+
+// undecided is plain with a check that no source answers.
+func undecided() plan {
+	p := plain()
+	p.change = func(r *v1beta1.Rollout) {
+		r.Spec.Strategy.Canary.Analysis = &v1beta1.Analysis{
+			OnFail: v1beta1.OnFailWait, Checks: []v1beta1.Check{{SuccessRate: new("99%")}},
+		}
+	}
+	return p
 }
 
 // onFile are the states whose histories are recorded. Those of the others are alike.
@@ -157,6 +171,12 @@ func states() []state {
 		{"jumped", plain(), func(a *app) {
 			a.first()
 			here.admin.kubectlWith(a, `{"step":2}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
+				"create", "--raw", a.path()+"/jump", "-f", "-").works()
+			a.until("step 2 waits", a.waitsAt(2))
+		}},
+		{"overridden", undecided(), func(a *app) {
+			a.first()
+			here.admin.kubectlWith(a, `{"step":2,"override":true,"reason":"known problem"}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
 				"create", "--raw", a.path()+"/jump", "-f", "-").works()
 			a.until("step 2 waits", a.waitsAt(2))
 		}},
