@@ -45,15 +45,6 @@ func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive 
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
 
-func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
-	for i := range a.Checks {
-		if rollouts.CheckName(&a.Checks[i]) == name {
-			return cmp.Or(a.Checks[i].OnFail, a.OnFail, rollouts.OnFailAbort)
-		}
-	}
-	return cmp.Or(a.OnFail, rollouts.OnFailAbort)
-}
-
 // beginStep notes that the step begins to be measured.
 func beginStep(d *draft, _ *rollouts.Step) {
 	beginAttempt(d)

@@ -142,15 +142,12 @@ func traces(s snapshot) []string {
 
 // overrode names the checks that a decision overrode.
 func overrode(d rollouts.Decision) string {
-	text := ""
-	for i, c := range d.OverriddenChecks {
-		if text += ","; i == 0 {
-			text += " overrode"
-		}
-		text += fmt.Sprintf(" %s of step %d", c.Name, c.Step)
-		if c.Result != "" {
-			text += " " + string(c.Result)
-		}
+	var checks []string
+	for _, c := range d.OverriddenChecks {
+		checks = append(checks, strings.TrimSpace(fmt.Sprintf("%s of step %d %s", c.Name, c.Step, c.Result)))
 	}
-	return text
+	if checks == nil {
+		return ""
+	}
+	return ", overrode " + strings.Join(checks, ", ")
 }
