@@ -52,11 +52,11 @@ func bounded(f *facts) rollouts.BatchReleaseStatus {
 // draft is a decision as it grows.
 type draft struct {
 	*facts
-	actions []planner.Action
+	actions []planner.Effect
 	events  []planner.Event
 }
 
-func (d *draft) act(a planner.Action) { d.actions = append(d.actions, a) }
+func (d *draft) act(a planner.Effect) { d.actions = append(d.actions, a) }
 
 func (d *draft) warn(reason, message string) {
 	d.events = append(d.events, planner.Event{Warning: true, Reason: reason, Message: message})

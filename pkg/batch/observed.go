@@ -40,7 +40,7 @@ type Observed struct {
 // Plan is everything one pass over a BatchRelease decided.
 type Plan struct {
 	Status  rollouts.BatchReleaseStatus
-	Actions []planner.Action
+	Actions []planner.Effect
 	Events  []planner.Event
 	// Rule names the case that decided, for logs and transcripts.
 	Rule string

@@ -5,156 +5,62 @@ package planner
 
 import (
 	"fmt"
-	"strconv"
-
-	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/sizes"
+	"slices"
 )
 
-// Action is one target. Reaching a target that is already reached does nothing.
-type Action interface {
-	fmt.Stringer
-	action()
+// Action is one effect, why it is wanted, and when it is carried out.
+type Action struct {
+	Effect Effect
+	// Reason names the case, stage, projection or rule that wants the effect.
+	Reason string
+	When   When
 }
 
-// The actions of a Rollout.
-type (
-	// Label makes the workload visible to admission.
-	Label struct{}
-	// Unlabel takes that back.
-	Unlabel struct{}
-	// Index makes the policies hold the workload, too.
-	Index struct{}
-	// Unindex takes that back.
-	Unindex struct{}
-	// Hold takes a workload that admission has missed.
-	Hold struct {
-		// Again reports whether it was held before, and what its owner wrote is noted.
-		Again bool
-	}
-	// ApplyPendingEdit does what admission would have done about an edit that a policy noted.
-	ApplyPendingEdit struct{}
-	// RunBatch wants the BatchRelease to have this plan, and with it the status that takes it
-	// up, which the planner leaves to release.Decide; nil where it stays as it is.
-	RunBatch struct {
-		Plan   rollouts.ReleasePlan
-		Status *rollouts.BatchReleaseStatus
-	}
-	// ReleaseBatch wants the BatchRelease gone.
-	ReleaseBatch struct{}
-	// RestoreWorkload gives a workload back: paused, or not. What was made
-	// beside it goes at once, or when the native controller is done if Wait.
-	RestoreWorkload struct{ KeepPaused, Wait bool }
-	// PutRight has our keys on the workload say what the store says.
-	PutRight struct{}
-	// SetStable sets the workload's template to the stable revision's.
-	SetStable struct{}
-	// Pin makes the stable Service select one revision.
-	Pin struct{ Revision string }
-	// Unpin makes it select every revision again.
-	Unpin struct{}
-	// ServeCanary makes the canary Service select Revision.
-	ServeCanary struct{ Revision string }
-	// RouteTo makes the canary Service select Revision and routers send it traffic.
-	RouteTo struct {
-		Revision string
-		Want     Route
-	}
-	// Unroute makes routers forget the update revision.
-	Unroute struct{}
-	// RemoveCanaryService removes the canary Service.
-	RemoveCanaryService struct{}
-	// DropFinalizer lets the Rollout go.
-	DropFinalizer struct{}
+// When says how an action depends on the write of the next status.
+type When int
+
+const (
+	// AfterStatus actions are carried out in their order once the next status is stored. They end
+	// with the first that fails.
+	AfterStatus When = iota
+	// BeforeStatus actions store what the next status is based on. If one fails, Independent and
+	// FromStored actions are not carried out.
+	BeforeStatus
+	// Independent actions are carried out once the next status is stored, even if an AfterStatus
+	// action fails.
+	Independent
+	// FromStored actions follow from what is stored already. They are carried out last, even if
+	// other actions fail, and do not cause an unchanged status to be written.
+	FromStored
 )
 
-func (Label) action()               {}
-func (Unlabel) action()             {}
-func (Index) action()               {}
-func (Unindex) action()             {}
-func (Hold) action()                {}
-func (ApplyPendingEdit) action()    {}
-func (RunBatch) action()            {}
-func (ReleaseBatch) action()        {}
-func (RestoreWorkload) action()     {}
-func (PutRight) action()            {}
-func (SetStable) action()           {}
-func (Pin) action()                 {}
-func (Unpin) action()               {}
-func (ServeCanary) action()         {}
-func (RouteTo) action()             {}
-func (Unroute) action()             {}
-func (RemoveCanaryService) action() {}
-func (DropFinalizer) action()       {}
-
-func (Label) String() string            { return "label workload" }
-func (Unlabel) String() string          { return "unlabel workload" }
-func (Index) String() string            { return "index workload" }
-func (Unindex) String() string          { return "take workload out of the index" }
-func (Hold) String() string             { return "hold workload" }
-func (ApplyPendingEdit) String() string { return "take up the owner's edit" }
-func (ReleaseBatch) String() string     { return "release batch" }
-func (SetStable) String() string        { return "set the stable template" }
-func (PutRight) String() string         { return "put the records on the workload right" }
-func (Unpin) String() string            { return "unpin service" }
-func (Unroute) String() string          { return "unroute" }
-func (RemoveCanaryService) String() string {
-	return "remove canary service"
+func (w When) String() string {
+	return [...]string{"after status", "before status", "independent", "from stored"}[w]
 }
-func (DropFinalizer) String() string { return "drop finalizer" }
-func (p Pin) String() string         { return "pin service to " + p.Revision }
-func (a ServeCanary) String() string { return "serve canary service from " + a.Revision }
 
-func (a RestoreWorkload) String() string {
-	if a.KeepPaused {
-		return "restore workload, paused"
+func (a Action) String() string {
+	text := fmt.Sprintf("%s, for %q", a.Effect, a.Reason)
+	if a.When != AfterStatus {
+		text += ", " + a.When.String()
 	}
-	return "restore workload"
+	return text
 }
 
-func (a RunBatch) String() string {
-	switch {
-	case a.Plan.BatchPartition == nil:
-		return "give workload back"
-	case a.Plan.Abort:
-		return "bring stable back"
-	default:
-		i := *a.Plan.BatchPartition
-		return fmt.Sprintf("batch %d: %s", i, batchSize(a.Plan, i))
+// Actions returns an action for each effect.
+func Actions(when When, reason string, effects ...Effect) []Action {
+	actions := make([]Action, 0, len(effects))
+	for _, effect := range effects {
+		actions = append(actions, Action{Effect: effect, Reason: reason, When: when})
 	}
+	return actions
 }
 
-func batchSize(p rollouts.ReleasePlan, i int32) string {
-	if int(i) >= len(p.Batches) {
-		return "?"
-	}
-	size := p.Batches[i].CanaryReplicas
-	if size.Type == intstr.String {
-		return size.StrVal
-	}
-	return strconv.Itoa(int(size.IntVal))
+// At returns the actions that are carried out at a time, in their order.
+func At(when When, actions []Action) []Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return a.When != when })
 }
 
-// Size gives the ReplicaSets of the workload, as it is seen by what is Known, their next sizes.
-type Size struct {
-	Known Known
-	Scale sizes.Scale
-}
-
-func (Size) action()          {}
-func (a Size) String() string { return "size replicasets: " + a.Scale.Rule }
-
-// Guard keeps a TrafficRouting until its routes are taken back.
-type Guard struct{}
-
-// RemoveStaleReference takes the finalizer of a Rollout that does not exist off a TrafficRouting.
-type RemoveStaleReference struct{ Rollout string }
-
-func (Guard) action()                {}
-func (RemoveStaleReference) action() {}
-func (Guard) String() string         { return "guard traffic routing" }
-func (a RemoveStaleReference) String() string {
-	return "take off the finalizer of rollout/" + a.Rollout + ", which is gone"
+// HasEffect reports whether the effect of an action matches.
+func HasEffect(actions []Action, matches func(Effect) bool) bool {
+	return slices.ContainsFunc(actions, func(a Action) bool { return matches(a.Effect) })
 }

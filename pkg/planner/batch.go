@@ -79,13 +79,13 @@ type (
 	MarkPods struct{ Marks []Mark }
 )
 
-func (SetTarget) action()       {}
-func (Discard) action()         {}
-func (EnableScalers) action()   {}
-func (RestoreStrategy) action() {}
-func (Tell) action()            {}
-func (MarkPods) action()        {}
-func (JudgeBatch) action()      {}
+func (SetTarget) effect()       {}
+func (Discard) effect()         {}
+func (EnableScalers) effect()   {}
+func (RestoreStrategy) effect() {}
+func (Tell) effect()            {}
+func (MarkPods) effect()        {}
+func (JudgeBatch) effect()      {}
 
 func (Discard) String() string         { return "discard extra workload" }
 func (EnableScalers) String() string   { return "enable autoscalers" }

@@ -206,7 +206,7 @@ func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 		}
 		p := planner.Decide(o)
 		for _, a := range p.Actions {
-			if run, ok := a.(planner.RunBatch); ok {
+			if run, ok := a.Effect.(planner.RunBatch); ok {
 				o.Batch.Plan, o.Batch.State, o.Batch.Message = run.Plan, rollouts.BatchUpgrading, ""
 			}
 		}

@@ -34,7 +34,7 @@ func Decide(o Observed) Decision {
 	next.Status = d.status
 	return Decision{
 		Case: found, Passed: d.passed, State: StateOf(&next), Verdicts: d.verdicts,
-		Status: d.status, Actions: d.actions, Reasons: d.reasons, Events: d.events, Wake: d.wake, Questions: d.questions,
+		Status: d.status, Actions: d.actions, Events: d.events, Wake: d.wake, Questions: d.questions,
 	}
 }
 

@@ -23,11 +23,10 @@ type Decision struct {
 	Verdicts []Verdict
 	// Status is the whole next status, never a patch.
 	Status rollouts.RolloutStatus
-	// Actions are targets to reach, in order; empty when the world agrees. Reasons say of
-	// each which case, stage or projection wants it.
+	// Actions have the effects to reach, in order. A decision has none if everything observed is as
+	// it should be.
 	Actions []Action
-	Reasons []string
-	// Events are to be announced once Status is stored.
+	// Events are announced once Status is stored.
 	Events []Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
@@ -43,8 +42,8 @@ func (d Decision) String() string {
 	for _, v := range d.Verdicts {
 		fmt.Fprintf(&out, "gate     %s\n", v)
 	}
-	for i, a := range d.Actions {
-		fmt.Fprintf(&out, "action   %s, for %q\n", a, d.Reasons[i])
+	for _, a := range d.Actions {
+		fmt.Fprintf(&out, "action   %s\n", a)
 	}
 	for _, e := range d.Events {
 		fmt.Fprintf(&out, "event    %s: %s\n", e.Reason, e.Message)
@@ -60,4 +59,7 @@ type Event struct {
 	Warning bool
 	Reason  string
 	Message string
+	// When is BeforeStatus for an event about what a BeforeStatus action stores. It is announced only
+	// if that action does not fail: otherwise each later pass would announce it again.
+	When When
 }

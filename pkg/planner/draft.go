@@ -18,7 +18,6 @@ import (
 type draft struct {
 	*facts
 	actions []Action
-	reasons []string
 	events  []Event
 	wake    time.Duration
 	// passed are the cases and stages that the pass has come through, and reason is the
@@ -54,30 +53,28 @@ func (d *draft) progress() *rollouts.Progress {
 // goOn has the pass go on with another case, in the same write.
 func (d *draft) goOn(next Case) { d.next = next }
 
-// act wants something of the world.
-func (d *draft) act(a Action) {
-	d.actions, d.reasons = append(d.actions, a), append(d.reasons, d.reason)
+// act adds an action after all others.
+func (d *draft) act(e Effect) {
+	d.actions = append(d.actions, Action{Effect: e, Reason: d.reason})
 }
 
-// actFirst wants something before all else.
-func (d *draft) actFirst(a Action) {
-	d.actions, d.reasons = slices.Insert(d.actions, 0, a), slices.Insert(d.reasons, 0, d.reason)
+// actFirst adds an action before all others.
+func (d *draft) actFirst(e Effect) {
+	d.actions = slices.Insert(d.actions, 0, Action{Effect: e, Reason: d.reason})
 }
 
-// acts reports whether that is wanted already.
-func (d *draft) acts(a Action) bool { return slices.Contains(d.actions, a) }
+// acts reports whether an action with this effect was added.
+func (d *draft) acts(e Effect) bool {
+	return HasEffect(d.actions, func(other Effect) bool { return other == e })
+}
 
-// drop wants some of it no more.
-func (d *draft) drop(which func(Action) bool) {
-	for i, a := range slices.Backward(d.actions) {
-		if which(a) {
-			d.actions, d.reasons = slices.Delete(d.actions, i, i+1), slices.Delete(d.reasons, i, i+1)
-		}
-	}
+// drop removes the actions whose effects match.
+func (d *draft) drop(matches func(Effect) bool) {
+	d.actions = slices.DeleteFunc(d.actions, func(a Action) bool { return matches(a.Effect) })
 }
 
 // order wants something of the world, and waits again for what has not shown.
-func (d *draft) order(target Action) {
+func (d *draft) order(target Effect) {
 	if !d.stayed() || d.reissueDue() {
 		d.stamp()
 	}

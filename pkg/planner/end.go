@@ -159,7 +159,7 @@ func echoGeneration(d *draft, p *rollouts.Progress) {
 func yield(d *draft) {
 	wanted := len(d.actions)
 	if d.Occupied != "" {
-		d.drop(func(a Action) bool { _, runs := a.(RunBatch); return runs })
+		d.drop(func(a Effect) bool { _, runs := a.(RunBatch); return runs })
 	}
 	switch yields := len(d.actions) < wanted; {
 	case !yields:

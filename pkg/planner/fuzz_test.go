@@ -208,7 +208,7 @@ func (nobody) planned(*rollouts.Rollout, rolloutDecision) {}
 func (nobody) batchPlanned(batchDecision)                 {}
 func (nobody) did(string)                                 {}
 func (nobody) sized(sizes.Scale)                          {}
-func (nobody) acted(planner.Action)                       {}
+func (nobody) acted(planner.Effect)                       {}
 func (nobody) wrote(string, object.Object, object.Object) {}
 func (nobody) died(string, string)                        {}
 

@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -28,7 +27,7 @@ func owed(f *facts) time.Duration {
 // found done. Somebody may undo it time and again, and it is put back each time. That owes
 // the ends of the release a grace period, since pods go then; a step waits for its
 // target once.
-func settles(f *facts, target Action) time.Duration {
+func settles(f *facts, target Effect) time.Duration {
 	c, left := f.status.TrafficChange, owed(f)
 	if c == nil || left == 0 || !found(f, target) {
 		return left
@@ -37,7 +36,7 @@ func settles(f *facts, target Action) time.Duration {
 }
 
 // found reports whether a target has been found done before.
-func found(f *facts, target Action) bool {
+func found(f *facts, target Effect) bool {
 	c := f.status.TrafficChange
 	return c != nil && c.Target == targetOf(target) && !Ahead(c.TargetTime, f.Now)
 }
@@ -50,14 +49,14 @@ func changing(f *facts) bool {
 }
 
 // noteFound notes that a target is done.
-func (d *draft) noteFound(target Action) {
+func (d *draft) noteFound(target Effect) {
 	if c := d.status.TrafficChange; c != nil && !found(d.facts, target) {
 		c.Target, c.TargetTime = targetOf(target), new(RoundUp(d.Now))
 	}
 }
 
 // forgetOther forgets what was wanted before another target is ordered.
-func (d *draft) forgetOther(target Action) {
+func (d *draft) forgetOther(target Effect) {
 	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
 		c.Target, c.TargetTime = "", nil
 	}
@@ -67,19 +66,19 @@ func (d *draft) forgetOther(target Action) {
 // order that is given again is waited for again: the process that gave it first may have
 // died before it was carried out. What is left of an earlier change is not cut short.
 func keepGrace(d *draft) {
-	if !slices.ContainsFunc(d.actions, changesTraffic) {
+	if !HasEffect(d.actions, changesTraffic) {
 		return
 	}
 	at, grace := RoundUp(d.Now), d.grace()
 	grace = max(grace, owed(d.facts)-at.Sub(d.Now)) // both end at whole seconds
 	next := &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
-	if c := d.status.TrafficChange; c != nil && !slices.ContainsFunc(d.actions, changesWays) {
+	if c := d.status.TrafficChange; c != nil && !HasEffect(d.actions, changesWays) {
 		next.Target, next.TargetTime = c.Target, c.TargetTime
 	}
 	d.status.TrafficChange = next
 }
 
-func changesTraffic(a Action) bool {
+func changesTraffic(a Effect) bool {
 	switch a.(type) {
 	case Pin, Unpin, ServeCanary, RouteTo, Unroute, RemoveCanaryService:
 		return true
@@ -90,7 +89,7 @@ func changesTraffic(a Action) bool {
 
 // changesWays reports whether routers have something new to learn, whatever they were
 // told before: an order to pin or to route may only put back what was there.
-func changesWays(a Action) bool {
+func changesWays(a Effect) bool {
 	switch a.(type) {
 	case Pin, RouteTo:
 		return false

@@ -84,7 +84,7 @@ func BatchPlanHash(p rollouts.ReleasePlan) string {
 }
 
 // targetOf identifies what is wanted of Services and routers.
-func targetOf(a Action) string {
+func targetOf(a Effect) string {
 	to, routes := a.(RouteTo)
 	if !routes {
 		return a.String()

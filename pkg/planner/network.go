@@ -79,9 +79,9 @@ func keepNetwork(d *draft) {
 // noteOrders notes what is about to be changed of the network.
 func noteOrders(d *draft) {
 	for _, a := range d.actions {
-		switch a := a.(type) {
+		switch effect := a.Effect.(type) {
 		case Pin:
-			d.takeNetwork().Pinned = a.Revision
+			d.takeNetwork().Pinned = effect.Revision
 		case ServeCanary:
 			d.takeNetwork()
 		case RouteTo:

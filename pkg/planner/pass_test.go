@@ -5,7 +5,6 @@ package planner_test
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,13 +37,7 @@ func (w *world) clock() time.Time { return w.now }
 // played runs one pass, of which a decision that is stored is told, and each action. Who has
 // died acts no more.
 func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned func(*O, pass.Decision[S])) error {
-	commit, act, decide, stores := steps.Commit, steps.Act, steps.Decide, false
-	var follow []planner.Action
-	steps.Decide = func(o *O) pass.Decision[S] {
-		d := decide(o)
-		follow = d.Follow
-		return d
-	}
+	commit, act, stores := steps.Commit, steps.Act, false
 	steps.Commit = func(ctx context.Context, o *O, status S) error {
 		stores = true
 		return commit(ctx, o, status)
@@ -59,11 +52,11 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 			return errCrash
 		}
 		w.acts++
-		w.tell.acted(action)
-		w.follows = slices.ContainsFunc(follow, func(f planner.Action) bool { return equal.DeepEqual(f, action) })
+		w.tell.acted(action.Effect)
+		w.follows = action.When == planner.FromStored
 		before := w.actor
 		defer func() { w.actor, w.follows = before, false }()
-		if size, is := action.(planner.Size); is {
+		if size, is := action.Effect.(planner.Size); is {
 			w.tell.sized(size.Scale)
 			w.actor = "sizes"
 		}

@@ -78,7 +78,7 @@ type want struct {
 	// applies is a verb whose decisions are carried out with it.
 	applies rollouts.Verb
 	// found is an action that was found carried out, and stale one that is to be found again.
-	found, stale Action
+	found, stale Effect
 	// undone is what somebody has undone.
 	undone string
 	// again is the time until the next pass, even if no object changes before.

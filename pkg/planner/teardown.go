@@ -86,7 +86,7 @@ type remains struct {
 	// row is the target; FinalisingEnd where all are met, and empty where there were none.
 	row rollouts.FinalisingStep
 	// action reaches it; nil where it takes none.
-	action Action
+	action Effect
 	// waits reports whether something has to happen by itself.
 	waits bool
 	// settles is how long it is until every router knows of it.

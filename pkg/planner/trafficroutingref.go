@@ -18,8 +18,8 @@ type (
 	Unlink struct{ Name string }
 )
 
-func (Link) action()            {}
-func (Unlink) action()          {}
+func (Link) effect()            {}
+func (Unlink) effect()          {}
 func (a Link) String() string   { return "use " + routingPath(a.Name) }
 func (a Unlink) String() string { return "let go of " + routingPath(a.Name) }
 

@@ -78,7 +78,7 @@ func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if was, is := measurable(r.Status), measurable(p.Status); is != was {
 		t.under("measurable", "%s", cmp.Or(is, "to be tried"))
 	}
-	t.announced(slices.Concat(p.Events, p.FirstEvents))
+	t.announced(p.Events)
 }
 
 func (t *transcript) announced(announced []planner.Event) {
@@ -187,7 +187,7 @@ func (t *transcript) wroteBatch(old, next object.Object) {
 }
 
 func (t *transcript) sized(sizes.Scale) {}
-func (t *transcript) acted(a planner.Action) {
+func (t *transcript) acted(a planner.Effect) {
 	a = unwrapped(a)
 	switch a.(type) {
 	case planner.JudgeBatch, planner.Size: // what they write is told
@@ -201,9 +201,9 @@ func (t *transcript) acted(a planner.Action) {
 }
 
 // unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
-func unwrapped(a planner.Action) planner.Action {
+func unwrapped(a planner.Effect) planner.Effect {
 	if on, ok := a.(release.OnBatch); ok {
-		return on.Action
+		return on.Effect
 	}
 	return a
 }

@@ -18,7 +18,7 @@ import (
 // At is when it was asked, so that it is asked no more than once in a while.
 type AskAgain struct{ At string }
 
-func (AskAgain) action()        {}
+func (AskAgain) effect()        {}
 func (AskAgain) String() string { return "have the native controller look at the workload" }
 
 const askEvery = time.Minute

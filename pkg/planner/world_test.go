@@ -94,7 +94,7 @@ type teller interface {
 	batchPlanned(d batchDecision)
 	routingPlanned(r *rollouts.TrafficRouting, d routingDecision)
 	sized(s sizes.Scale)
-	acted(a planner.Action)
+	acted(a planner.Effect)
 	wrote(actor string, old, new object.Object)
 	died(actor, what string)
 	did(what string)

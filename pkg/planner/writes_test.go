@@ -22,7 +22,7 @@ type tally struct {
 }
 
 func (t tally) planned(r *rollouts.Rollout, d rolloutDecision) {
-	for _, e := range slices.Concat(d.Events, d.FirstEvents) {
+	for _, e := range d.Events {
 		*t.events = append(*t.events, e.Reason+": "+e.Message)
 	}
 	t.transcript.planned(r, d)
@@ -36,7 +36,7 @@ func (t tally) wrote(actor string, old, next object.Object) {
 }
 
 // acted counts labels of pods, each of which is a write.
-func (t tally) acted(a planner.Action) {
+func (t tally) acted(a planner.Effect) {
 	if m, ok := unwrapped(a).(planner.MarkPods); ok {
 		t.writes["label"] += len(m.Marks)
 	}

@@ -7,9 +7,8 @@
 package release
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -36,26 +35,12 @@ type Sets interface {
 	Sizing(planner.Known) (sizes.Scaling, bool)
 }
 
-// Decision is everything one pass over a Rollout decided.
-type Decision struct {
-	planner.Decision
-	// First is what was found out of the batch, to be stored before the status of the Rollout.
-	// FirstEvents are announced only if First is stored.
-	First       []planner.Action
-	FirstEvents []planner.Event
-	// Beside are actions of a batch that goes on. They do not wait for the other actions,
-	// nor these for them.
-	Beside []planner.Action
-	// Follow are actions by what is stored already: nothing is stored for them.
-	Follow []planner.Action
-}
-
 // Decide decides what one pass over a Rollout does.
-func Decide(o Observed) Decision { return size(o, decide(o)) }
+func Decide(o Observed) planner.Decision { return size(o, decide(o)) }
 
-func decide(o Observed) Decision {
+func decide(o Observed) planner.Decision {
 	if planner.Over(o.Rollout) || o.Batches == nil || o.Batches.Release == nil {
-		return begin(o, Decision{Decision: planner.Decide(o.Observed)})
+		return begin(o, planner.Decide(o.Observed))
 	}
 	judged, was := batch.Decide(*o.Batches), o.Batches.Release.Status
 	news := !equality.Semantic.DeepEqual(was, judged.Status)
@@ -64,43 +49,42 @@ func decide(o Observed) Decision {
 	o.Batch = planner.BatchFacts(&now)
 	o.Batch.Acts = news || len(judged.Actions) > 0
 	o.Batch.Rescaled = was.ObservedWorkloadReplicas != judged.Status.ObservedWorkloadReplicas
-	d := Decision{Decision: planner.Decide(o.Observed)}
+	d := planner.Decide(o.Observed)
 	switch {
 	case beginsNow(d.Actions, was, judged.Status):
 		return begin(o, d)
 	case overtaken(d.Actions, judged):
 		return d
 	}
-	// What was found out is stored first, so that whoever reads a BatchRelease sees each
-	// batch become ready. The next pass begins what follows.
-	d.Actions, d.Reasons = without(d.Actions, d.Reasons, begins(d.Actions))
+	// The result of this batch is stored before the next one begins, so that everybody who reads the
+	// BatchRelease sees each batch become ready. The next pass begins the next batch.
+	d.Actions = slices.DeleteFunc(d.Actions, func(a planner.Action) bool { return runsBatch(a.Effect) })
 	if news && !o.Batch.Terminating {
-		d.First = []planner.Action{planner.JudgeBatch{Status: judged.Status}}
+		store := planner.Actions(planner.BeforeStatus, judged.Rule, planner.JudgeBatch{Status: judged.Status})
+		d.Actions = slices.Insert(d.Actions, 0, store...)
 	}
-	d.goesOn(judged)
+	d.Actions = append(d.Actions, actionsOfBatch(judged)...)
+	for _, e := range judged.Events {
+		e.When = planner.BeforeStatus
+		d.Events = append(d.Events, e)
+	}
 	return d
 }
 
-// goesOn has the batch go on.
-func (d *Decision) goesOn(judged batch.Plan) {
-	for _, a := range onBatch(judged.Actions) {
-		if follows(a) {
-			d.Follow = append(d.Follow, a)
-		} else {
-			d.Beside = append(d.Beside, a)
+// actionsOfBatch returns the actions of a batch that goes on. An action that only records on other
+// objects what is stored already does not cause a write of the status.
+func actionsOfBatch(judged batch.Plan) []planner.Action {
+	var actions []planner.Action
+	for _, effect := range judged.Actions {
+		when := planner.Independent
+		switch effect.(type) {
+		case planner.Tell, planner.MarkPods:
+			when = planner.FromStored
 		}
+		actions = append(actions, planner.Actions(when, judged.Rule, OnBatch{effect})...)
 	}
-	d.FirstEvents = judged.Events
-}
-
-// follows reports whether an action only writes down, on objects of others, what is known.
-func follows(a planner.Action) bool {
-	switch a.(OnBatch).Action.(type) {
-	case planner.Tell, planner.MarkPods:
-		return true
-	default:
-		return false
-	}
+	slices.SortStableFunc(actions, func(a, b planner.Action) int { return cmp.Compare(a.When, b.When) })
+	return actions
 }
 
 // beginsNow reports whether the next batch begins in this pass: not where this one has just
@@ -112,20 +96,20 @@ func beginsNow(actions []planner.Action, was, is rollouts.BatchReleaseStatus) bo
 	}
 	ready := is.BatchState != was.BatchState && is.BatchState == rollouts.BatchReady
 	ended := is.Phase != was.Phase && is.Phase == rollouts.PhaseCompleted
-	return actions[i].(planner.RunBatch).Plan.Abort || !ready && !ended
+	return actions[i].Effect.(planner.RunBatch).Plan.Abort || !ready && !ended
 }
 
 // overtaken reports whether a batch is not to be stored as it was judged: it is about to go,
 // or its workload is about to change and is judged again as it will be then.
 func overtaken(actions []planner.Action, judged batch.Plan) bool {
-	return slices.ContainsFunc(actions, func(a planner.Action) bool {
-		_, goes := a.(planner.ReleaseBatch)
-		return goes || len(judged.Actions) > 0 && onWorkload(a)
+	return planner.HasEffect(actions, func(e planner.Effect) bool {
+		_, goes := e.(planner.ReleaseBatch)
+		return goes || len(judged.Actions) > 0 && onWorkload(e)
 	})
 }
 
 // onWorkload reports whether an action of the Rollout changes the workload.
-func onWorkload(a planner.Action) bool {
+func onWorkload(a planner.Effect) bool {
 	switch a.(type) {
 	case planner.Label, planner.Unlabel, planner.Hold, planner.ApplyPendingEdit, planner.AskAgain, planner.PutRight, planner.RestoreWorkload, planner.SetStable:
 		return true
@@ -134,16 +118,14 @@ func onWorkload(a planner.Action) bool {
 	}
 }
 
-// begins is the index of the action that gives the BatchRelease another plan; -1 if none does.
+// begins returns the index of the action that gives the BatchRelease another plan, or -1.
 func begins(actions []planner.Action) int {
-	return slices.IndexFunc(actions, func(a planner.Action) bool { _, runs := a.(planner.RunBatch); return runs })
+	return slices.IndexFunc(actions, func(a planner.Action) bool { return runsBatch(a.Effect) })
 }
 
-func without(actions []planner.Action, reasons []string, i int) ([]planner.Action, []string) {
-	if i < 0 {
-		return actions, reasons
-	}
-	return slices.Delete(actions, i, i+1), slices.Delete(reasons, i, i+1)
+func runsBatch(e planner.Effect) bool {
+	_, runs := e.(planner.RunBatch)
+	return runs
 }
 
 // begin takes up the plan that a decision wants the BatchRelease to have: its next status
@@ -151,12 +133,13 @@ func without(actions []planner.Action, reasons []string, i int) ([]planner.Actio
 // says of the workload, the next pass takes it up, which sees the workload so. What is made
 // beside a workload, and what that is told, name the BatchRelease by its uid, so that
 // nothing follows where it does not exist yet.
-func begin(o Observed, d Decision) Decision {
+func begin(o Observed, d planner.Decision) planner.Decision {
 	i := begins(d.Actions)
 	if i < 0 || o.Batches == nil {
 		return d
 	}
-	plan, exists := d.Actions[i].(planner.RunBatch).Plan, o.Batches.Release != nil
+	run := &d.Actions[i]
+	plan, exists := run.Effect.(planner.RunBatch).Plan, o.Batches.Release != nil
 	next := planned(o, plan)
 	if exists && !seenSame(o.Batches, next) {
 		return d
@@ -164,11 +147,9 @@ func begin(o Observed, d Decision) Decision {
 	facts := *o.Batches
 	facts.Release = next
 	begun := batch.Decide(facts)
-	d.Actions[i] = planner.RunBatch{Plan: plan, Status: &begun.Status}
+	run.Effect = planner.RunBatch{Plan: plan, Status: &begun.Status}
 	if exists {
-		actions := onBatch(begun.Actions)
-		d.Actions = slices.Insert(d.Actions, i+1, actions...)
-		d.Reasons = slices.Insert(d.Reasons, i+1, slices.Repeat([]string{d.Reasons[i]}, len(actions))...)
+		d.Actions = slices.Insert(d.Actions, i+1, planner.Actions(run.When, run.Reason, onBatch(begun.Actions)...)...)
 	}
 	d.Events = append(d.Events, begun.Events...)
 	return d
@@ -198,29 +179,13 @@ func seenSame(o *batch.Observed, next *rollouts.BatchRelease) bool {
 	return equality.Semantic.DeepEqual(was, is)
 }
 
-// OnBatch is an action of the BatchRelease.
-type OnBatch struct{ planner.Action }
+// OnBatch is an effect that the BatchRelease wants.
+type OnBatch struct{ planner.Effect }
 
-func onBatch(actions []planner.Action) []planner.Action {
-	var on []planner.Action
-	for _, a := range actions {
-		on = append(on, OnBatch{a})
+func onBatch(effects []planner.Effect) []planner.Effect {
+	var on []planner.Effect
+	for _, e := range effects {
+		on = append(on, OnBatch{e})
 	}
 	return on
-}
-
-// String explains the decision to a person, a line for each fact.
-func (d Decision) String() string {
-	var out strings.Builder
-	for _, a := range d.First {
-		fmt.Fprintf(&out, "first    %s\n", a)
-	}
-	out.WriteString(d.Decision.String())
-	for _, a := range d.Beside {
-		fmt.Fprintf(&out, "beside   %s\n", a)
-	}
-	for _, a := range d.Follow {
-		fmt.Fprintf(&out, "follow   %s\n", a)
-	}
-	return out.String()
 }

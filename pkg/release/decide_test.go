@@ -109,7 +109,7 @@ func TestOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := release.Decide(tc.o)
-			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{said(d.First), said(d.Actions)}); diff != "" {
+			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{said(d, planner.BeforeStatus), said(d, planner.AfterStatus)}); diff != "" {
 				t.Errorf("first and then (-want +got):\n%s\n%s", diff, d)
 			}
 			if state := d.Status.Active().State; state != tc.state {
@@ -119,10 +119,11 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func said(actions []planner.Action) string {
+// said returns the effects that a decision carries out at a time.
+func said(d planner.Decision, when planner.When) string {
 	var out []string
-	for _, a := range actions {
-		out = append(out, a.String())
+	for _, a := range planner.At(when, d.Actions) {
+		out = append(out, a.Effect.String())
 	}
 	return strings.Join(out, ", ")
 }
@@ -162,7 +163,7 @@ func TestSizes(t *testing.T) {
 				tc.with(&o)
 			}
 			d := release.Decide(o)
-			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{said(d.Actions), said(d.Follow)}); diff != "" {
+			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{said(d, planner.AfterStatus), said(d, planner.FromStored)}); diff != "" {
 				t.Errorf("then and what follows (-want +got):\n%s\n%s", diff, d)
 			}
 		})

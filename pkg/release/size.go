@@ -4,8 +4,6 @@
 package release
 
 import (
-	"slices"
-
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -13,35 +11,36 @@ import (
 
 // size sizes the ReplicaSets by what the store says of the workload once the decision is
 // stored. Where that says nothing new, the sizes follow from what is stored already.
-func size(o Observed, d Decision) Decision {
+func size(o Observed, d planner.Decision) planner.Decision {
 	known, begun, ok := knownThen(o, d)
-	if !ok || o.Sets == nil || known.Batch != "" && known.Target == nil || slices.ContainsFunc(slices.Concat(d.Actions, d.Beside), resizes) {
+	if !ok || o.Sets == nil || known.Batch != "" && known.Target == nil || planner.HasEffect(d.Actions, resizes) {
 		return d // it is about to be told, or was given back
 	}
 	facts, ours := o.Sets.Sizing(known)
 	if !ours {
 		return d
 	}
-	action := planner.Size{Known: known, Scale: sizes.Decide(facts)}
-	switch {
-	case len(action.Scale.Steps) == 0:
-	case begun:
-		d.Actions, d.Reasons = append(d.Actions, action), append(d.Reasons, action.Scale.Rule)
-	default:
-		d.Follow = append(d.Follow, action)
+	scale := sizes.Decide(facts)
+	if len(scale.Steps) == 0 {
+		return d
 	}
+	when := planner.FromStored
+	if begun {
+		when = planner.AfterStatus
+	}
+	d.Actions = append(d.Actions, planner.Action{Effect: planner.Size{Known: known, Scale: scale}, Reason: scale.Rule, When: when})
 	return d
 }
 
 // knownThen is what the store says of the workload once the decision is stored, whether a
 // plan is taken up with it, and whether that is known now. It is not where the next pass
 // takes the plan up.
-func knownThen(o Observed, d Decision) (known planner.Known, begun, ok bool) {
+func knownThen(o Observed, d planner.Decision) (known planner.Known, begun, ok bool) {
 	r := *o.Rollout
 	r.Status = d.Status
 	b := o.release()
 	if i := begins(d.Actions); i >= 0 {
-		run := d.Actions[i].(planner.RunBatch)
+		run := d.Actions[i].Effect.(planner.RunBatch)
 		if b == nil || run.Status == nil {
 			return known, false, false
 		}
@@ -49,9 +48,9 @@ func knownThen(o Observed, d Decision) (known planner.Known, begun, ok bool) {
 		b.Status = *run.Status
 		return planner.KnownOf(&r, b), true, true
 	}
-	if len(d.First) > 0 {
+	for _, a := range planner.At(planner.BeforeStatus, d.Actions) {
 		judged := *b
-		judged.Status = d.First[0].(planner.JudgeBatch).Status
+		judged.Status = a.Effect.(planner.JudgeBatch).Status
 		b = &judged
 	}
 	return planner.KnownOf(&r, b), false, true
@@ -64,13 +63,13 @@ func (o Observed) release() *rollouts.BatchRelease {
 	return o.Batches.Release
 }
 
-// resizes reports whether an action changes what the sizes are decided by, or has the
-// native controller decide them.
-func resizes(a planner.Action) bool {
-	if on, is := a.(OnBatch); is {
-		a = on.Action
+// resizes reports whether an effect changes what the sizes are decided by, or lets the native
+// controller decide them.
+func resizes(effect planner.Effect) bool {
+	if on, is := effect.(OnBatch); is {
+		effect = on.Effect
 	}
-	switch a.(type) {
+	switch effect.(type) {
 	case planner.RestoreWorkload, planner.ApplyPendingEdit, planner.SetStable, planner.Hold:
 		return true
 	default:

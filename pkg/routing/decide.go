@@ -42,12 +42,12 @@ var cases = []caseRow{
 // draft is a decision as it grows; its functions change it, and return nothing.
 type draft struct {
 	*facts
-	actions []planner.Action
+	actions []planner.Effect
 	events  []planner.Event
 	wake    time.Duration
 }
 
-func (d *draft) act(a planner.Action) { d.actions = append(d.actions, a) }
+func (d *draft) act(a planner.Effect) { d.actions = append(d.actions, a) }
 
 func (d *draft) announce(warning bool, reason, message string) {
 	d.events = append(d.events, planner.Event{Warning: warning, Reason: reason, Message: message})
@@ -80,7 +80,7 @@ func (d *draft) wait(of time.Duration) {
 }
 
 // order wants something of routers, and waits for it.
-func (d *draft) order(target planner.Action) {
+func (d *draft) order(target planner.Effect) {
 	if afresh(d.facts) {
 		d.stamp()
 	}

@@ -60,7 +60,7 @@ func refusal(f *facts) string {
 }
 
 // wanted is what routers are still to be told for the strategy; nil if they do it.
-func wanted(f *facts) planner.Action {
+func wanted(f *facts) planner.Effect {
 	switch want := planner.RouteOf(f.step); {
 	case !f.step.Routed() && f.Route.Routed && f.was.LastUpdateTime != nil:
 		return planner.Unroute{}

@@ -31,7 +31,7 @@ type Plan struct {
 	// Status is the whole next status, never a patch.
 	Status rollouts.TrafficRoutingStatus
 	// Actions are targets to reach, in order; empty when the world agrees.
-	Actions []planner.Action
+	Actions []planner.Effect
 	// Events are to be announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.

@@ -43,7 +43,7 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[p
 		Status:  func(b *pass.Batch) rollouts.BatchReleaseStatus { return b.Release.Status },
 		Commit:  pass.Store(func(b *pass.Batch) **rollouts.BatchRelease { return &b.Release }, c.CommitBatchRelease),
 		Act: func(ctx context.Context, b *pass.Batch, a planner.Action) error {
-			return pass.OnBatch(ctx, c, b, a)
+			return pass.OnBatch(ctx, c, b, a.Effect)
 		},
 		RecordWriteError: p.denied,
 		Again:            func(b *pass.Batch) time.Duration { return b.Again },
@@ -53,7 +53,7 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[p
 // Decide is batch.Decide.
 func Decide(b *pass.Batch) pass.Decision[rollouts.BatchReleaseStatus] {
 	plan := batch.Decide(b.Facts)
-	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events}
+	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Actions...), Events: plan.Events}
 }
 
 // denied has a write error.

@@ -119,9 +119,9 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 	return err
 }
 
-// OnBatch carries out an action of a BatchRelease.
-func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Action) error {
-	switch a := action.(type) {
+// OnBatch carries out an effect that a BatchRelease wants.
+func OnBatch(ctx context.Context, c BatchCluster, b *Batch, effect planner.Effect) error {
+	switch a := effect.(type) {
 	case planner.DropFinalizer:
 		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
 	case planner.MarkPods:
@@ -129,17 +129,17 @@ func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Actio
 	case planner.EnableScalers:
 		return c.Write(ctx, b.enable)
 	}
-	changes, err := b.onWorkload(action)
+	changes, err := b.onWorkload(effect)
 	if err != nil {
 		return err
 	}
 	return c.Write(ctx, changes)
 }
 
-// onWorkload is what an action changes on the workload and on what it owns.
-func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
+// onWorkload returns what an effect changes on the workload and on what it owns.
+func (b *Batch) onWorkload(effect planner.Effect) ([]object.Change, error) {
 	w := b.workload
-	switch a := action.(type) {
+	switch a := effect.(type) {
 	case planner.SetTarget:
 		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedBy(b.Release))), nil
 	case planner.Discard:
@@ -153,6 +153,6 @@ func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
 	case planner.RestoreWorkload:
 		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
 	default:
-		return nil, fmt.Errorf("no effect for %q", action)
+		return nil, fmt.Errorf("the effect %q is not one of a batch", effect)
 	}
 }

@@ -21,17 +21,17 @@ type Writer interface {
 	Write(context.Context, []object.Change) error
 }
 
-// OnNetwork carries out an action on Services and routers.
-func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, action planner.Action) error {
-	if _, ok := action.(planner.Unroute); ok {
+// OnNetwork carries out an effect on Services and routers.
+func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
+	if _, ok := effect.(planner.Unroute); ok {
 		return unroute(ctx, w, o)
 	}
-	changes, err := networkChanges(o, action)
+	changes, err := networkChanges(o, effect)
 	return errors.Join(w.Write(ctx, changes), err)
 }
 
-func networkChanges(o traffic.Objects, action planner.Action) ([]object.Change, error) {
-	switch a := action.(type) {
+func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, error) {
+	switch a := effect.(type) {
 	case planner.Pin:
 		return traffic.Pin(o, a.Revision)
 	case planner.Unpin:
@@ -43,7 +43,7 @@ func networkChanges(o traffic.Objects, action planner.Action) ([]object.Change, 
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o), nil
 	default:
-		return nil, fmt.Errorf("no effect for %q", action)
+		return nil, fmt.Errorf("the effect %q is not one on Services and routers", effect)
 	}
 }
 

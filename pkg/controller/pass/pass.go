@@ -30,22 +30,9 @@ type Decision[S any] struct {
 	Status S
 	// Filings are histories to be stored before the actions.
 	Filings []planner.Filing
-	// Actions are targets to reach, in order; empty when the world agrees. Reasons say what
-	// wants each of them; Rule does where there are none.
+	// Actions are carried out in their order; each says when.
 	Actions []planner.Action
-	Reasons []string
-	// First are records that Status rests on, to be stored before it. Beside and Follow go by
-	// them, too.
-	First []planner.Action
-	// FirstEvents are announced only if First is stored. If the write is denied, each later pass
-	// would find the same facts and announce the events again.
-	FirstEvents []planner.Event
-	// Beside are actions that do not wait for Actions, nor these for them.
-	Beside []planner.Action
-	// Follow are actions by what is stored already, after all others: Status is not stored
-	// for their sake, and they do not wait for the others.
-	Follow []planner.Action
-	// Events are to be announced once Status is stored.
+	// Events are announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
@@ -95,8 +82,8 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 	if s.Values != nil {
 		ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(s.Values(d)...))
 	}
-	// What is denied is no reason to store nothing.
-	first := s.carryOut(ctx, o, d.First, nil, d.Rule)
+	first := s.carryOut(ctx, o, planner.At(planner.BeforeStatus, d.Actions))
+	// If the server denies that write, the status is stored all the same.
 	if _, denied := cluster.WriteError(first); first != nil && !denied {
 		return o, d, first
 	}
@@ -104,13 +91,13 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 		return o, d, errors.Join(err, first)
 	}
 	if first != nil {
-		d.FirstEvents = nil
+		d.Events = slices.DeleteFunc(slices.Clone(d.Events), func(e planner.Event) bool { return e.When == planner.BeforeStatus })
 	}
 	if s.Stored != nil {
 		s.Stored(ctx, o, d)
 	}
 	if s.Announce != nil {
-		s.Announce(o, slices.Concat(d.Events, d.FirstEvents))
+		s.Announce(o, d.Events)
 	}
 	d.Filings, err = s.apply(ctx, o, d, first)
 	return o, d, err
@@ -123,7 +110,8 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 		return cluster.ErrBehind
 	}
 	log := logf.FromContext(ctx).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
-	if len(d.Actions)+len(d.Beside)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
+	writes := slices.ContainsFunc(d.Actions, func(a planner.Action) bool { return a.When == planner.AfterStatus || a.When == planner.Independent })
+	if !writes && len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
 		log.V(4).Info("Planned")
 		return nil
 	}
@@ -138,20 +126,20 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 // its history, unless it is about to go.
 func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error) (stored []planner.Filing, err error) {
 	stored, filed := s.file(ctx, o, d)
-	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
+	if filed != nil && planner.HasEffect(d.Actions, leaves) {
 		if !hopeless(filed) {
 			return stored, filed
 		}
 		logf.FromContext(ctx).Error(filed, "Leaving without a history")
 		filed = nil
 	}
-	acted := s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule)
-	if first != nil {
-		d.Beside, d.Follow = nil, nil // what they go by is not stored
+	acted := s.carryOut(ctx, o, planner.At(planner.AfterStatus, d.Actions))
+	var independent, fromStored error
+	if first == nil {
+		independent = s.carryOut(ctx, o, planner.At(planner.Independent, d.Actions))
+		fromStored = s.carryOut(ctx, o, planner.At(planner.FromStored, d.Actions))
 	}
-	beside := s.carryOut(ctx, o, d.Beside, nil, d.Rule)
-	follow := s.carryOut(ctx, o, d.Follow, nil, d.Rule)
-	return stored, errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)
+	return stored, errors.Join(s.recordWriteError(ctx, o, first, acted, independent, fromStored), filed)
 }
 
 // file stores what is to be filed and returns what is stored: nothing is in a namespace
@@ -188,20 +176,21 @@ func hopeless(err error) bool {
 	return apierrors.IsForbidden(err) || cluster.NotFound(err) || apierrors.IsInvalid(err) || apierrors.ReasonForError(err) == "InsufficientStorage"
 }
 
-// carryOut reaches the targets in order and stops at the first that fails. Each has a
-// reason, or all of them have the rule.
-func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Action, reasons []string, rule string) error {
-	for i, action := range actions {
-		reason := rule
-		if i < len(reasons) {
-			reason = reasons[i]
-		}
-		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", reason)
+// carryOut carries out actions in their order, until one fails.
+func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Action) error {
+	for _, action := range actions {
+		logf.FromContext(ctx).Info("Acting", "action", action.Effect.String(), "reason", action.Reason)
 		if err := s.Act(ctx, o, action); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leaves reports whether an effect removes the finalizer, after which the object may be gone.
+func leaves(e planner.Effect) bool {
+	_, drops := e.(planner.DropFinalizer)
+	return drops
 }
 
 // recordWriteError notes that the server has denied something, of several the first: to note

@@ -30,7 +30,7 @@ type object struct{ status string }
 // run is a kind whose passes do what they are told, and write down what they do.
 type run struct {
 	decision pass.Decision[string]
-	answers  map[planner.Action]error
+	answers  map[planner.Effect]error
 	stored   object
 	did      []string
 }
@@ -46,8 +46,8 @@ func (r *run) steps() pass.Steps[object, string] {
 			return nil
 		},
 		Act: func(_ context.Context, _ *object, a planner.Action) error {
-			r.did = append(r.did, a.String())
-			return r.answers[a]
+			r.did = append(r.did, a.Effect.String())
+			return r.answers[a.Effect]
 		},
 		RecordWriteError: func(o *object, e planner.WriteError) (string, bool) {
 			next := "denied: " + e.Reason
@@ -72,25 +72,28 @@ func TestDenials(t *testing.T) {
 	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil)
 	conflict := apierrors.NewConflict(appsv1.Resource("deployments"), "web", errors.New("moved"))
 	first, act := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}
-	beside, follow := planner.Pin{Revision: "beside"}, planner.Pin{Revision: "follow"}
+	independent, stored := planner.Pin{Revision: "independent"}, planner.Pin{Revision: "from stored"}
 	decision := pass.Decision[string]{
-		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside}, Follow: []planner.Action{follow},
-		Events: []planner.Event{{Reason: "Released"}}, FirstEvents: []planner.Event{{Reason: "Found"}},
+		Status: "next",
+		Actions: slices.Concat(
+			planner.Actions(planner.BeforeStatus, "test", first), planner.Actions(planner.AfterStatus, "test", act),
+			planner.Actions(planner.Independent, "test", independent), planner.Actions(planner.FromStored, "test", stored)),
+		Events: []planner.Event{{Reason: "Released"}, {Reason: "Found", When: planner.BeforeStatus}},
 	}
 	for name, tc := range map[string]struct {
-		answers map[planner.Action]error
+		answers map[planner.Effect]error
 		want    []string
 	}{
-		"nothing": {nil, []string{first.String(), "store next", "announce Released", "announce Found", act.String(), beside.String(), follow.String()}},
+		"nothing": {nil, []string{first.String(), "store next", "announce Released", "announce Found", act.String(), independent.String(), stored.String()}},
 		"two": {
-			map[planner.Action]error{act: invalid, beside: forbidden},
-			[]string{first.String(), "store next", "announce Released", "announce Found", act.String(), beside.String(), follow.String(), "store denied: Invalid", "announce WriteDenied"},
+			map[planner.Effect]error{act: invalid, independent: forbidden},
+			[]string{first.String(), "store next", "announce Released", "announce Found", act.String(), independent.String(), stored.String(), "store denied: Invalid", "announce WriteDenied"},
 		},
 		"what is stored first": {
-			map[planner.Action]error{first: forbidden},
+			map[planner.Effect]error{first: forbidden},
 			[]string{first.String(), "store next", "announce Released", act.String(), "store denied: Forbidden", "announce WriteDenied"},
 		},
-		"a conflict is none": {map[planner.Action]error{first: conflict}, []string{first.String()}},
+		"a conflict is none": {map[planner.Effect]error{first: conflict}, []string{first.String()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +139,7 @@ func TestLeavesWithoutHistory(t *testing.T) {
 		"not served":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
 		"unavailable":        {apierrors.NewServiceUnavailable("down"), false},
 	} {
-		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{}}, Actions: []planner.Action{leave}}}
+		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{}}, Actions: planner.Actions(planner.AfterStatus, "test", leave)}}
 		steps := r.steps()
 		steps.File = func(context.Context, *object, planner.Filing) error { return tc.answer }
 		_, _, err := steps.Run(t.Context(), types.NamespacedName{})
@@ -154,8 +157,8 @@ func TestFailureKeepsWake(t *testing.T) {
 	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
 	for _, wake := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
 		r := &run{
-			decision: pass.Decision[string]{Actions: []planner.Action{act}, Wake: wake},
-			answers:  map[planner.Action]error{act: errors.New("the server is away")},
+			decision: pass.Decision[string]{Actions: planner.Actions(planner.AfterStatus, "test", act), Wake: wake},
+			answers:  map[planner.Effect]error{act: errors.New("the server is away")},
 		}
 		due, steps := time.Duration(0), r.steps()
 		steps.NoLater = func(of ctrl.Request, after time.Duration) {

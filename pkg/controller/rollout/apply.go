@@ -22,9 +22,9 @@ import (
 // act carries out one action: on our own objects here, on others by what the
 // adapters and providers want changed.
 func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
-	switch a := action.(type) {
+	switch a := action.Effect.(type) {
 	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
-		return p.onBatch(ctx, obs, action)
+		return p.onBatch(ctx, obs, a)
 	case planner.Size:
 		return pass.OnSizes(ctx, p, obs.workload, a)
 	case planner.DropFinalizer:
@@ -38,32 +38,32 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 	case planner.Unindex:
 		return p.Remove(ctx, obs.entry)
 	}
-	if changes, ok := onWorkload(obs, action); ok {
+	if changes, ok := onWorkload(obs, action.Effect); ok {
 		return p.Write(ctx, changes)
 	}
-	return pass.OnNetwork(ctx, p, obs.objects, action)
+	return pass.OnNetwork(ctx, p, obs.objects, action.Effect)
 }
 
-// onBatch carries out an action on the BatchRelease, or one of its own.
-func (p passes) onBatch(ctx context.Context, obs *Observation, action planner.Action) error {
-	switch a := action.(type) {
+// onBatch carries out an effect on the BatchRelease, or one of its own.
+func (p passes) onBatch(ctx context.Context, obs *Observation, effect planner.Effect) error {
+	switch a := effect.(type) {
 	case planner.JudgeBatch:
 		return p.judgeBatch(ctx, obs.Batch, a.Status)
 	case planner.RunBatch:
 		return p.runBatch(ctx, obs, a)
 	case release.OnBatch:
-		return pass.OnBatch(ctx, p, obs.Batch, a.Action)
+		return pass.OnBatch(ctx, p, obs.Batch, a.Effect)
 	default:
 		return p.DeleteBatchRelease(ctx, obs.Batch.Release)
 	}
 }
 
-// onWorkload is what an action changes on the workload; false when it is not
-// about the workload.
-func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool) {
+// onWorkload returns what an effect changes on the workload; false if it does not concern
+// the workload.
+func onWorkload(obs *Observation, effect planner.Effect) ([]object.Change, bool) {
 	w := obs.workload
 	var changes []object.Change
-	switch a := action.(type) {
+	switch a := effect.(type) {
 	case planner.Label:
 		changes = w.Row.Label(w.Object)
 	case planner.Unlabel:

@@ -5,7 +5,6 @@ package rollout
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -163,5 +162,5 @@ func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decisi
 			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
 		}
 	}
-	r.Metrics.Announced(slices.Concat(d.Events, d.FirstEvents))
+	r.Metrics.Announced(d.Events)
 }

@@ -109,7 +109,7 @@ func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
 	d := release.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
-		First: d.First, FirstEvents: d.FirstEvents, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Follow: d.Follow, Events: d.Events, Wake: d.Wake, Questions: d.Questions,
+		Actions: d.Actions, Events: d.Events, Wake: d.Wake, Questions: d.Questions,
 	}
 }
 

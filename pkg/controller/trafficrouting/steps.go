@@ -66,7 +66,7 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Tra
 func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 	plan := routing.Decide(o.Facts)
 	return pass.Decision[rollouts.TrafficRoutingStatus]{
-		Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events, Wake: plan.Wake,
+		Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Actions...), Events: plan.Events, Wake: plan.Wake,
 	}
 }
 
@@ -103,7 +103,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 }
 
 func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
-	switch a := action.(type) {
+	switch a := action.Effect.(type) {
 	case planner.Guard:
 		return p.AddFinalizer(ctx, obs.Routing, rollouts.FinalizerTrafficRouting)
 	case planner.RemoveStaleReference:
@@ -111,6 +111,6 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 	case planner.DropFinalizer:
 		return p.DropFinalizer(ctx, obs.Routing, rollouts.FinalizerTrafficRouting)
 	default:
-		return pass.OnNetwork(ctx, p, obs.objects, action)
+		return pass.OnNetwork(ctx, p, obs.objects, a)
 	}
 }
