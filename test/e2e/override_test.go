@@ -27,7 +27,7 @@ func (a *app) source(name string) *atomic.Int32 {
 	a.t.Helper()
 	number := &atomic.Int32{}
 	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"%d"]]}]}}`, r.FormValue("end"), number.Load())
+		answerNumber(w, r, number.Load())
 	}))
 	a.t.Cleanup(metrics.Close)
 	a.forAll(&weir.MetricSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: weir.MetricSourceSpec{

@@ -74,7 +74,7 @@ func TestChecksAreShared(t *testing.T) {
 	silent := httptest.NewServer(s)
 	t.Cleanup(silent.Close)
 	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"1"]]}]}}`, r.FormValue("end"))
+		answerNumber(w, r, 1)
 	}))
 	t.Cleanup(answers.Close)
 	greedy, modest := space(t), space(t)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -22,6 +24,24 @@ import (
 // queryToken is what the metrics of TestQueries ask for.
 const queryToken = "a-token-of-the-tests"
 
+// answerNumber answers a range query as Prometheus does: with one series that has a number at each
+// step of the range.
+func answerNumber(w http.ResponseWriter, r *http.Request, number int32) {
+	var of [3]float64
+	for i, field := range []string{"start", "end", "step"} {
+		var err error
+		if of[i], err = strconv.ParseFloat(r.FormValue(field), 64); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	var values []string
+	for at := of[0]; at <= of[1]; at += of[2] {
+		values = append(values, fmt.Sprintf(`[%.3f,"%d"]`, at, number))
+	}
+	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[%s]}]}}`, strings.Join(values, ","))
+}
+
 // Two gates ask a source that wants a token: one is a Check of the namespace, one a
 // ClusterCheck. They open when the number is there, and no approval is needed for that.
 func TestQueries(t *testing.T) {
@@ -32,7 +52,7 @@ func TestQueries(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"%d"]]}]}}`, r.FormValue("end"), open.Load())
+		answerNumber(w, r, open.Load())
 	}))
 	defer metrics.Close()
 	p := usual()
