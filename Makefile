@@ -76,7 +76,7 @@ update: ## regenerate the code that is generated, and the pages of the dashboard
 web-deps: ## fetch the one library of the pages again, with npm: PREACT=version for another
 	hack/web.sh vendor $(PREACT)
 
-size: ## print hand-written lines by package, tests left out, and what is largest
+size: ## print lines of code by package, and the change since the last tag or BASE=
 	@go run ./hack/size
 
 ##@ Before a piece of work ends
