@@ -133,7 +133,7 @@ func (d *decision) supply(a *v1beta1.Action) error {
 // agree says which errors the plan has, and reports whether a person wants the verb all the
 // same. The plan is a courtesy: without one, the verb is sent.
 func (d *decision) agree(ctx context.Context, t *target, a *v1beta1.Action) bool {
-	plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full}})
+	plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full, Override: d.override}})
 	if err != nil || !draw.HasErrors(&plan.it) {
 		return true
 	}

@@ -44,6 +44,7 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 	f.StringVar(&q.after.Verb, "after", "", "what would this verb do now?")
 	f.Int32Var(&q.after.Step, "step", 0, "of the verb jump")
 	f.BoolVar(&q.after.Full, "full", false, "of the verb promote")
+	f.BoolVar(&q.after.Override, "override", false, "of the verbs promote, jump and retry")
 	f.Lookup("replicas").DefValue = "0" // which help leaves out
 	return cmd
 }

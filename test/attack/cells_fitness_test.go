@@ -162,6 +162,9 @@ func emptied(c change) func(*app, *user) {
 		got := a.tries(u, patch(a.path(), c.body()))
 		if got.code == http.StatusOK {
 			a.until("its release has begun", a.waitsAt(1))
+			if c.spec["replicas"] == nil {
+				a.until("no ReplicaSet of it is left for the native controller to fill", a.hasNoSet(c.version))
+			}
 		}
 		a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
 	}

@@ -51,7 +51,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const foresee = async (signal: AbortSignal) => {
     if (step === 0) return;
     const full = action.body?.['full'] === true;
-    const after = { verb: action.verb, ...(step && { step }), ...(full && { full }) };
+    const after = { verb: action.verb, ...(step && { step }), ...(full && { full }), ...(needs.includes('override') && { override: true }) };
     const [group, api] = server.pages.pathname.split('/').slice(-4);
     setPlan(await post<RolloutPlan>(`${path}/plan`, { apiVersion: `${group}/${api}`, kind: 'RolloutPlan', spec: { after } }, signal));
   };

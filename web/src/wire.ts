@@ -182,6 +182,7 @@ export interface AfterVerb {
   verb: string;
   step?: number;
   full?: boolean;
+  override?: boolean;
 }
 
 export interface PlannedStep {

@@ -45,6 +45,8 @@ type AfterVerb struct {
 	Step int32
 	// Full is that of the verb promote.
 	Full bool
+	// Override is that of the verbs promote, jump and retry.
+	Override bool
 }
 
 // PlanStatus is what a release will do.

@@ -3776,6 +3776,13 @@ func schema_pkg_apis_rollouts_v1beta1_AfterVerb(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override is that of the verbs promote, jump and retry.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"verb"},
 			},

@@ -56,6 +56,9 @@ type AfterVerb struct {
 	// Full is that of the verb promote.
 	// +optional
 	Full bool `json:"full,omitempty"`
+	// Override is that of the verbs promote, jump and retry.
+	// +optional
+	Override bool `json:"override,omitempty"`
 }
 
 // PlanStatus is what a release will do.

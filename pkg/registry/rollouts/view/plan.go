@@ -22,6 +22,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/verb"
+	"github.com/weir-rollouts/weir/pkg/why"
 )
 
 // maxErrors bounds the findings of a plan that is wrong.
@@ -154,10 +155,13 @@ func (m *planning) decide() bool {
 	if after == nil {
 		return true
 	}
-	_, err := verb.Apply(m.r, verb.Command{
-		Verb: rollouts.Verb(after.Verb), Step: after.Step, Full: after.Full, Via: rollouts.ViaVerb, Now: metav1.NewTime(m.Clock.Now()),
-	})
-	if err != nil {
+	c := verb.Command{
+		Verb: rollouts.Verb(after.Verb), Step: after.Step, Full: after.Full, Override: after.Override, Via: rollouts.ViaVerb, Now: metav1.NewTime(m.Clock.Now()),
+	}
+	if c.Override {
+		c.Options.Reason = why.NeedsReason // an override takes one, and the plan depends on none
+	}
+	if _, err := verb.Apply(m.r, c); err != nil {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "verb", Message: err.Error()})
 		return false
 	}

@@ -157,18 +157,20 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 }
 
+// underWay has a release wait in step 1.
+func underWay(p *planREST) *planREST {
+	r := p.rollout()
+	r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, Canary: &rollouts.Progress{
+		StableRevision: "7", UpdateRevision: "8", PodTemplateHash: "8", CurrentStepIndex: 1, NextStepIndex: 2, State: rollouts.StepPaused,
+	}}
+	r.Status.SetActivity(rollouts.ActivityInRolling, "m", metav1.Time{})
+	return p
+}
+
 // After an approval the plan goes on at the next step, and after an abort it goes back.
 func TestPlanAfter(t *testing.T) {
 	t.Parallel()
-	under := func() *planREST {
-		p := asker(t)
-		r := p.rollout()
-		r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, Canary: &rollouts.Progress{
-			StableRevision: "7", UpdateRevision: "8", PodTemplateHash: "8", CurrentStepIndex: 1, NextStepIndex: 2, State: rollouts.StepPaused,
-		}}
-		r.Status.SetActivity(rollouts.ActivityInRolling, "m", metav1.Time{})
-		return p
-	}
+	under := func() *planREST { return underWay(asker(t)) }
 	got := under().of(t, rollouts.PlanSpec{})
 	if got.Steps[0].State != "Current" {
 		t.Errorf("under way: %v", lines(got))
@@ -183,6 +185,19 @@ func TestPlanAfter(t *testing.T) {
 	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
 	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
 		t.Errorf("after an abort: %v", lines(got))
+	}
+}
+
+// A jump past an open check has a plan if the override is given.
+func TestPlanOfOverride(t *testing.T) {
+	t.Parallel()
+	for override, want := range map[bool]bool{false: true, true: false} {
+		p := underWay(asker(t))
+		p.rollout().Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{{SuccessRate: new("99%")}}}
+		got := p.of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "jump", Step: 3, Override: override}})
+		if refused := slices.Contains(codes(got), "Error verb 0"); refused != want {
+			t.Errorf("override %t: findings %v", override, got.Findings)
+		}
 	}
 }
 
