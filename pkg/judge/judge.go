@@ -146,7 +146,7 @@ func Judge(c Check, d Data, since, now time.Time) Verdict {
 		return Verdict{Is: Inconclusive, Why: clip("the check is invalid: " + problem)}
 	}
 	s, open := t.scan(d, since, now.Add(-c.Lag))
-	t.show(&s, open)
+	t.addOpenBlock(&s, open)
 	v := Verdict{Is: t.state(s, d.Fault, now), Evidence: t.evidence(s, d.Bounds)}
 	v.Why = clip(t.why(v, s, d, now))
 	v.Wake = t.wake(v.Is, s, d.Fault, now)
@@ -162,7 +162,7 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 		return Skipped
 	case s.Is == Passed:
 		return Passed
-	case f.Invalid && now.Sub(f.Since) >= latest, !t.Gate && !now.Before(s.Since.Add(t.Within)):
+	case f.Invalid && now.Sub(f.Since) >= lastRetry, !t.Gate && !now.Before(s.Since.Add(t.Within)):
 		return Inconclusive
 	}
 	return Running
@@ -171,7 +171,7 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 // unknownFor is how long requests may be missing before a verdict names the query. A source is
 // asked again after soonest, at first, and after latest at last: what is invalid for so long
 // is not about to be put right.
-const unknownFor, soonest, latest = 5 * time.Minute, 5 * time.Second, time.Minute
+const unknownFor, firstRetry, lastRetry = 5 * time.Minute, 5 * time.Second, time.Minute
 
 // wake is when a look may find something else: the end of a window, an answer of the
 // source, or a time that changes the verdict by itself.
@@ -185,7 +185,7 @@ func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
 	}
 	wake := t.Every - now.Add(-t.Lag).Sub(grid)%t.Every
 	if f.Why != "" {
-		wake = min(max(now.Sub(f.Since), soonest), latest)
+		wake = min(max(now.Sub(f.Since), firstRetry), lastRetry)
 	}
 	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor)} {
 		if left := at.Sub(now); left > 0 {

@@ -156,7 +156,7 @@ func safeOf(l Ledger) float64 { return slices.Min(means(l, safe)) }
 
 // about estimates how many requests to the new version pass, if they go on as those of
 // this step. It returns 0 if no number does.
-func (t *trial) about(s *Carry) float64 {
+func (t *trial) requestsToPass(s *Carry) float64 {
 	enough, need := math.Log(float64(len(etas[safe]))/safeAlpha), 0.0
 	for i, test := range t.tests {
 		p, first := s.Safe.Counts[test.class], math.Inf(1)

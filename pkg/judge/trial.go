@@ -34,7 +34,7 @@ func newTrial(c Check, d Data) (*trial, string) {
 	if c.Ratio == 0 {
 		t.Ratio, t.Margin = 1.5, 0.001
 	}
-	if !t.sound() {
+	if !t.isValid() {
 		return t, "its rule, or one of its numbers, has no meaning"
 	}
 	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
@@ -87,7 +87,7 @@ func classes(c Check, bounds []float64) ([]int, string) {
 
 // sound reports whether the numbers of a check can be judged by. The server explains what
 // is wrong when a check is written.
-func (t *trial) sound() bool {
+func (t *trial) isValid() bool {
 	in := func(x, low, high float64) bool { return x >= low && x <= high }
 	times := min(t.Every, t.Within) > 0 && min(t.AtLeast, t.After, t.Lag) >= 0
 	switch t.Rule {
@@ -226,7 +226,7 @@ func (t *trial) resume(s Carry, since time.Time) Carry {
 	if s.Is != Failed && (s.Is == "" || !s.Since.Equal(since)) {
 		s.Is, s.Since, s.Run, s.Safe = Running, since, min(s.Run, 0), Ledger{}
 	}
-	s.Harm, s.Safe = t.fit(s.Harm, harm), t.fit(s.Safe, safe)
+	s.Harm, s.Safe = t.fitLedger(s.Harm, harm), t.fitLedger(s.Safe, safe)
 	if len(s.Last) != len(t.classes) {
 		s.Last = make([]Pair, len(t.classes))
 	}
@@ -234,7 +234,7 @@ func (t *trial) resume(s Carry, since time.Time) Carry {
 }
 
 // fit copies a ledger. One of another size is of another check, and counts for nothing.
-func (t *trial) fit(l Ledger, side int) Ledger {
+func (t *trial) fitLedger(l Ledger, side int) Ledger {
 	if len(l.Logs) != len(t.tests)*len(etas[side]) || len(l.Counts) != len(t.classes) || len(l.Ratios) != len(t.classes) {
 		return Ledger{Logs: make([]float64, len(t.tests)*len(etas[side])), Counts: make([]Pair, len(t.classes)), Ratios: make([]float64, len(t.classes))}
 	}
@@ -249,7 +249,7 @@ func (t *trial) addBlock(s *Carry, b block) {
 	alone := t.objective && inStep && t.Traffic == NewOnly
 	t.weighLast(s, &s.Harm, harm, b)
 	t.weighLast(s, &s.Safe, safe, b)
-	t.decide(s, t.ended(s, s.Harm, harm, b, alone), t.ended(s, s.Safe, safe, b, alone), b)
+	t.decide(s, t.withRunsEnded(s, s.Harm, harm, b, alone), t.withRunsEnded(s, s.Safe, safe, b, alone), b)
 	if s.Is == Failed {
 		return
 	}
@@ -287,19 +287,19 @@ func (t *trial) safeFrom(s *Carry) time.Time {
 func (t *trial) weighLast(s *Carry, l *Ledger, side int, b block) {
 	for i, test := range t.tests {
 		p, from := b.counts[test.class], l.Ratios[test.class]
-		if to := careful(side, from, p); test.ratio > 0 && from > 0 && to != from {
+		if to := lessFavourable(side, from, p); test.ratio > 0 && from > 0 && to != from {
 			test.weighAgain(part(*l, side, i), side, s.Last[test.class], from, to)
 		}
 	}
 	for class, p := range b.counts {
 		if l.Ratios[class] > 0 {
-			l.Ratios[class] = careful(side, l.Ratios[class], p)
+			l.Ratios[class] = lessFavourable(side, l.Ratios[class], p)
 		}
 	}
 }
 
 // careful is the less favourable ratio of requests, of one and that of a block.
-func careful(side int, ratio float64, p Pair) float64 {
+func lessFavourable(side int, ratio float64, p Pair) float64 {
 	switch {
 	case !p.compares():
 		return ratio
@@ -312,14 +312,14 @@ func careful(side int, ratio float64, p Pair) float64 {
 }
 
 // ended returns a ledger as if its runs ended before the block.
-func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
+func (t *trial) withRunsEnded(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
 	l.Logs = slices.Clone(l.Logs)
 	for i, test := range t.tests {
 		last, next, requests := s.Last[test.class], b.counts[test.class], l.Ratios[test.class]
 		if test.ratio == 0 || requests == 0 {
 			continue
 		}
-		test.shift(part(l, side, i), side, requests, beyond(side, last, next, alone))
+		test.shift(part(l, side, i), side, requests, badNextToRun(side, last, next, alone))
 	}
 	return l
 }
@@ -327,7 +327,7 @@ func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger 
 // beyond is how many bad requests that belong to a run may be counted in the block next to it.
 // Pods that restart in that block have no requests there, so the bad requests of the others stand
 // for them. If stable has no requests there at all, all of its requests may be bad.
-func beyond(side int, at, next Pair, alone bool) float64 {
+func badNextToRun(side int, at, next Pair, alone bool) float64 {
 	own, other := at.against(side), next.against(side)
 	switch {
 	case alone || side == safe || next == (Pair{}):
@@ -347,7 +347,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 	ratios := make([]float64, len(t.classes))
 	for class, p := range b.counts {
 		if !warm && !alone && p.compares() {
-			ratios[class] = careful(side, careful(side, 0, s.Last[class]), p)
+			ratios[class] = lessFavourable(side, lessFavourable(side, 0, s.Last[class]), p)
 		}
 		if !warm {
 			l.Counts[class] = l.Counts[class].plus(p)
@@ -358,10 +358,10 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 		from, to := l.Ratios[test.class], ratios[test.class]
 		before := make([]float64, len(logs)) // what a run that begins here loses to the block before
 		if test.ratio > 0 && from > 0 && to == 0 {
-			test.shift(logs, side, from, beyond(side, last, p, alone))
+			test.shift(logs, side, from, badNextToRun(side, last, p, alone))
 		}
 		if test.ratio > 0 && to > 0 {
-			test.shift(before, side, to, beyond(side, p, last, false))
+			test.shift(before, side, to, badNextToRun(side, p, last, false))
 		}
 		if from == 0 {
 			for j := range logs {
@@ -383,7 +383,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 }
 
 // show adds a block that is not complete to the counts for messages. It is no evidence yet.
-func (t *trial) show(s *Carry, open block) {
+func (t *trial) addOpenBlock(s *Carry, open block) {
 	if s.Is == Failed || open.counts == nil || open.start.Before(t.safeFrom(s)) {
 		return
 	}

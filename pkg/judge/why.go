@@ -36,7 +36,7 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 	}
 	e := Evidence{
 		Pair:       ledger.Counts[worst.class],
-		About:      t.about(&s),
+		About:      t.requestsToPass(&s),
 		Dispersion: worst.phi,
 		Assumed:    worst.assumed,
 		Harm:       finite(t.harmOf(s.Harm)),
