@@ -41,7 +41,7 @@ func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
-func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
+func onInconclusiveOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
 
@@ -52,12 +52,12 @@ func beginStep(d *draft, _ *rollouts.Step) {
 	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !Ahead(a.StepSince, d.Now) {
 		return
 	}
-	a.Step, a.StepSince = d.progress().CurrentStepIndex, youngest(a, d.Now)
+	a.Step, a.StepSince = d.progress().CurrentStepIndex, stampAfterResults(a, d.Now)
 }
 
-// youngest is now. No result that is stored stays as young, however far the clock that it was
+// stampAfterResults is now. No result that is stored stays as young, however far the clock that it was
 // taken from was ahead.
-func youngest(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
+func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 	since := RoundUp(now)
 	for i := range a.Checks {
 		if c := &a.Checks[i]; !earlier(since.Time, c) {
@@ -130,7 +130,7 @@ func awaitsPerson(f *facts, c *checked) bool {
 	case c.verdict.Is == judge.Failed:
 		return c.onFail == rollouts.OnFailWait
 	case c.verdict.Is == judge.Inconclusive:
-		return c.unclear != rollouts.OnInconclusivePass && c.onFail != rollouts.OnFailReport
+		return c.onInconclusive != rollouts.OnInconclusivePass && c.onFail != rollouts.OnFailReport
 	default:
 		return false
 	}
@@ -162,8 +162,8 @@ func failing(f *facts) *checked {
 	}
 	for _, c := range checks(f) {
 		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort
-		unclear := c.verdict.Is == judge.Inconclusive && c.unclear == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
-		if failed || unclear {
+		inconclusive := c.verdict.Is == judge.Inconclusive && c.onInconclusive == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
+		if failed || inconclusive {
 			return &c
 		}
 	}
@@ -254,7 +254,7 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 			effect = "it stays failed in this attempt"
 		}
 		d.warn(EventCheckChanged, fmt.Sprintf("step(%d) check %s was edited during the release; %s", d.progress().CurrentStepIndex, c.name, effect))
-	case c.goesOn():
+	case c.measuresMore():
 		fold(c, &next, d.Now)
 	case c.planned != "" && next.Carry == "", c.used != "":
 		_, evidence, _ := strings.Cut(next.Carry, " ")
@@ -275,9 +275,9 @@ func isNews(stored *rollouts.CheckStatus, c *checked) bool {
 	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored) || c.changed(stored)
 }
 
-// goesOn reports whether more is measured after what was. While it is not known what a check uses,
+// measuresMore reports whether more is measured after what was. While it is not known what a check uses,
 // nothing is.
-func (c *checked) goesOn() bool {
+func (c *checked) measuresMore() bool {
 	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 

@@ -106,7 +106,7 @@ func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at
 	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && earlier(a.TrafficSince.Time, stored):
 		return append(open, is) // the stored result is about an earlier step
 	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
-		stored.Result == rollouts.CheckInconclusive && unclearOf(plan, c) == rollouts.OnInconclusivePass:
+		stored.Result == rollouts.CheckInconclusive && onInconclusiveOf(plan, c) == rollouts.OnInconclusivePass:
 		return open
 	}
 	is.Result, is.Why = stored.Result, stored.Why
@@ -224,7 +224,7 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		return nil
 	}
 	before, after := find(was), find(is)
-	return after != nil && (unclearOf(was, before) == rollouts.OnInconclusivePass || unclearOf(is, after) != rollouts.OnInconclusivePass)
+	return after != nil && (onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
 }
 
 // SayOpen names open checks with their results, step by step.

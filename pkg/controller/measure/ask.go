@@ -28,8 +28,8 @@ func metaOf(key types.NamespacedName) metav1.ObjectMeta {
 
 // A source that does not answer is asked again after soonest, and after latest at last.
 const (
-	soonest = 5 * time.Second
-	latest  = time.Minute
+	firstRetry = 5 * time.Second
+	lastRetry  = time.Minute
 )
 
 // measure asks for the windows that are over and were not asked for yet. It reports
@@ -38,32 +38,32 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	now := m.Clock.Now()
 	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
 	if err != nil {
-		return s.fail(faultOf(err, now), now)
+		return s.setFault(faultOf(err, now), now)
 	}
-	changed := s.use(named(check, s.question.Check))
+	changed := s.setCheck(asPlanned(check, s.question.Check))
 	s.measured.Tried = s.question.Try
-	if b := besideOf(&check); b != nil {
-		news, again = m.look(ctx, subject, s, check, b.ask)
+	if direct := directCheckOf(&check); direct != nil {
+		news, again = m.askDirectly(ctx, subject, s, check, direct.ask)
 		return news || changed, again
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
-		return s.fail(faultOf(err, now), now)
+		return s.setFault(faultOf(err, now), now)
 	}
 	s.measured.Lag = from.Lag
-	q, over := s.question, s.next()
+	q, over := s.question, s.nextWindow()
 	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
 	if windows < 1 {
 		return changed, s.nextLook(from.Lag).Sub(now)
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows), Again: s.delay.incomplete}
-	before, told := s.measured, s.delay
+	before, delayBefore := s.measured, s.delay
 	s.delay.newest, s.findsNewest = time.Time{}, !q.Try
 	fault := s.ask(ctx, from, subject, check, asked)
 	complete := 0
 	if fault.Why == "" {
 		complete = s.keepComplete(len(before.Data.Windows), now)
-		s.delay.observe(now, told)
+		s.delay.observe(now, delayBefore)
 	}
 	if fault.Why == "" && complete > 0 {
 		fault = s.askPast(ctx, from, subject, check)
@@ -72,14 +72,14 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 		fault = s.askScrapes(ctx, from, subject, check, now)
 	}
 	if fault.Why != "" {
-		s.measured.Data, s.delay = before.Data, told // nothing is judged without the past
-		return s.fail(fault, now)
+		s.measured.Data, s.delay = before.Data, delayBefore // nothing is judged without the past
+		return s.setFault(fault, now)
 	}
 	s.measured.Delay = s.delay.text(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
 	news = changed || complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
 	if s.delay.incomplete {
-		return news, s.delay.retry(s.next().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
+		return news, s.delay.retry(s.nextWindow().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
 	}
 	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
 }
@@ -87,7 +87,7 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 // use sets the check that is measured, and reports whether it was another one before: the Check or
 // ClusterCheck that the plan uses was edited. What was measured for the earlier check is dropped, so
 // that no verdict counts answers to two queries.
-func (s *series) use(check rollouts.Check) (changed bool) {
+func (s *series) setCheck(check rollouts.Check) (changed bool) {
 	before := s.measured.Check
 	if rollouts.CheckName(&before) == "" || before.Use != nil || equality.Semantic.DeepEqual(before, check) {
 		s.measured.Check = check
@@ -121,7 +121,7 @@ const mostWindows = 1000
 
 // named is a check as it is used in a plan: what it measures is filled in, and the plan's
 // own fields stay.
-func named(used, planned rollouts.Check) rollouts.Check {
+func asPlanned(used, planned rollouts.Check) rollouts.Check {
 	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
 	used.AfterSeconds = planned.AfterSeconds
 	used.OnFail, used.OnInconclusive = cmp.Or(planned.OnFail, used.OnFail), cmp.Or(planned.OnInconclusive, used.OnInconclusive)
@@ -129,7 +129,7 @@ func named(used, planned rollouts.Check) rollouts.Check {
 }
 
 // fail keeps why there is no answer, and since when. It is news where it is another reason.
-func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Duration) {
+func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
 	if f.Invalid {
 		f.Since = now // not since the window that was asked for
@@ -142,14 +142,14 @@ func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Durat
 	}
 	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
-		return was.Why != f.Why, min(max(now.Sub(f.Since), soonest), latest)
+		return was.Why != f.Why, min(max(now.Sub(f.Since), firstRetry), lastRetry)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, f
-	return true, soonest
+	return true, firstRetry
 }
 
 // next is where the next window begins.
-func (s *series) next() time.Time {
+func (s *series) nextWindow() time.Time {
 	if n := len(s.measured.Data.Windows); n > 0 {
 		return s.measured.Data.Windows[n-1].Start.Add(s.question.Every)
 	}

@@ -127,7 +127,7 @@ func (s *series) nextLook(lag time.Duration) time.Time {
 	if behind := s.delay.least(); behind > s.measured.Data.Scrape {
 		lag = max(lag, behind)
 	}
-	return s.next().Add(s.question.Every + lag)
+	return s.nextWindow().Add(s.question.Every + lag)
 }
 
 // retry is how long to wait until the window that ends then may be complete: a source that is behind

@@ -63,7 +63,7 @@ func (c *Cluster) Run(ctx context.Context, j Job) (Outcome, error) {
 	if o := outcome(&job); !o.Ended.IsZero() {
 		return o, nil
 	}
-	return Outcome{Name: key.Name}, c.pulled(ctx, &job)
+	return Outcome{Name: key.Name}, c.imageProblem(ctx, &job)
 }
 
 // start makes the job of a step of what its CronJob says.
@@ -130,7 +130,7 @@ func outcome(job *batchv1.Job) Outcome {
 }
 
 // pulled says which image of a job cannot be pulled: that says nothing about the new version.
-func (c *Cluster) pulled(ctx context.Context, job *batchv1.Job) error {
+func (c *Cluster) imageProblem(ctx context.Context, job *batchv1.Job) error {
 	var pods corev1.PodList
 	if err := c.Reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return transient{err}

@@ -157,7 +157,7 @@ func (m *Measures) targetOf(t task) fair.Target {
 
 // aims records the target of a check. The target of a check with use is known only after the
 // check that it uses was read.
-func (m *Measures) aims(t task, c rollouts.Check) {
+func (m *Measures) setTarget(t task, c rollouts.Check) {
 	target := fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther}
 	switch {
 	case c.HTTP != nil:
@@ -211,9 +211,9 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 		name := rollouts.CheckName(&q.Check)
 		s := &series{question: q}
 		if before := was.of(subject.UID, name); before.answers(q) {
-			s = before.goOn(q)
+			s = before.continueWith(q)
 		} else {
-			m.aims(task{rollout, name}, q.Check)
+			m.setTarget(task{rollout, name}, q.Check)
 			m.queueOf(q).Add(task{rollout, name})
 		}
 		now.series[name] = s
@@ -246,7 +246,7 @@ func (s *series) answers(q planner.Question) bool {
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
 // were folded go. The first step may be looked at before the first window begins.
-func (s *series) goOn(q planner.Question) *series {
+func (s *series) continueWith(q planner.Question) *series {
 	next := *s
 	next.question = q
 	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })
@@ -305,7 +305,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 	if s.asked {
 		fault := s.measured.Data.Fault
 		queue.Heard(t, fault.Why == "" || fault.Invalid)
-		m.aims(t, s.measured.Check)
+		m.setTarget(t, s.measured.Check)
 	}
 	m.keep(t, subject.UID, *s)
 	if news {
@@ -346,6 +346,6 @@ func (m *Measures) keep(t task, uid types.UID, s series) {
 	defer m.mu.Unlock()
 	release := m.releases[t.rollout]
 	if now := release.of(uid, t.check); now.answers(s.question) {
-		release.series[t.check] = s.goOn(now.question)
+		release.series[t.check] = s.continueWith(now.question)
 	}
 }

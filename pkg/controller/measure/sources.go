@@ -43,7 +43,7 @@ type Cluster struct {
 	// source wait for the read.
 	renewals singleflight.Group
 	mu       sync.Mutex
-	clients  map[string]*known
+	clients  map[string]*cachedClient
 }
 
 // NewCluster has the sources of a cluster. Of hosts, if there are any, it asks no others.
@@ -55,7 +55,7 @@ func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string
 }
 
 // known is a client, of what it was made, and until when its Secret is believed.
-type known struct {
+type cachedClient struct {
 	source, secret string
 	until          time.Time
 	client         *source.Client
@@ -74,7 +74,7 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 		}
 		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
 	}
-	if err := c.admits(ctx, &found, namespace); err != nil {
+	if err := c.checkNamespace(ctx, &found, namespace); err != nil {
 		return nil, err
 	}
 	if err := c.lookUpServers(ctx); err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]met
 }
 
 // admits reports why a namespace may not ask a source.
-func (c *Cluster) admits(ctx context.Context, s *weir.MetricSource, namespace string) error {
+func (c *Cluster) checkNamespace(ctx context.Context, s *weir.MetricSource, namespace string) error {
 	if s.Spec.Namespaces == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		if err != nil {
 			return nil, err
 		}
-		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
+		return c.renew(s.Name, cachedClient{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
 	})
 	select {
 	case result := <-renewal:
@@ -159,7 +159,7 @@ func (c *Cluster) made(name, version string) *source.Client {
 
 // renew returns the cached client of a source if the source and its Secret are unchanged, and
 // replaces the client otherwise.
-func (c *Cluster) renew(name string, now known, config source.Config) (*source.Client, error) {
+func (c *Cluster) renew(name string, now cachedClient, config source.Config) (*source.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.clients[name]
@@ -176,7 +176,7 @@ func (c *Cluster) renew(name string, now known, config source.Config) (*source.C
 		was.client.Close()
 	}
 	if c.clients == nil {
-		c.clients = map[string]*known{}
+		c.clients = map[string]*cachedClient{}
 	}
 	now.client = made
 	c.clients[name] = &now

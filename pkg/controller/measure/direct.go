@@ -19,24 +19,24 @@ import (
 
 // beside is a kind of check that asks no source of metrics. It looks at what is now: there
 // is nothing to ask about the past.
-type beside struct {
+type directCheck struct {
 	measures func(*rollouts.Check) bool
-	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error)
+	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error)
 }
 
 // look is what was found; nil where there is nothing yet.
-type look *judge.Sample
+type finding *judge.Sample
 
-var besides = []beside{
+var directChecks = []directCheck{
 	{func(c *rollouts.Check) bool { return c.HTTP != nil }, (*Measures).askService},
 	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Measures).askJob},
 }
 
-// besideOf is the kind of a check that asks no source of metrics; nil of the others.
-func besideOf(c *rollouts.Check) *beside {
-	for i := range besides {
-		if besides[i].measures(c) {
-			return &besides[i]
+// directCheckOf is the kind of a check that asks no source of metrics; nil of the others.
+func directCheckOf(c *rollouts.Check) *directCheck {
+	for i := range directChecks {
+		if directChecks[i].measures(c) {
+			return &directChecks[i]
 		}
 	}
 	return nil
@@ -55,8 +55,8 @@ func faultOf(err error, now time.Time) judge.Fault {
 }
 
 // look looks once, and at the end of each window.
-func (m *Measures) look(
-	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error),
+func (m *Measures) askDirectly(
+	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error),
 ) (news bool, again time.Duration) {
 	now, q := m.Clock.Now(), s.question
 	if q.Try {
@@ -69,7 +69,7 @@ func (m *Measures) look(
 	s.asked = true
 	found, err := ask(m, ctx, subject, s, check)
 	if err != nil {
-		return s.fail(faultOf(err, m.Clock.Now()), m.Clock.Now())
+		return s.setFault(faultOf(err, m.Clock.Now()), m.Clock.Now())
 	}
 	data := &s.measured.Data
 	news = !s.measured.Answered || data.Fault.Why != ""
@@ -79,7 +79,7 @@ func (m *Measures) look(
 	}
 	again = now.Truncate(q.Every).Add(q.Every).Sub(now)
 	if found == nil && !q.Passed {
-		again = min(again, soonest)
+		again = min(again, firstRetry)
 	}
 	return news, again
 }
@@ -92,7 +92,7 @@ func sourceOf(c rollouts.Check) string {
 }
 
 // askService has what a Service answers now: 1 if that is good, and 0 if not.
-func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
 	text := cmp.Or(check.HTTP.Pass, expression.Default)
 	pass, err := expression.Compile(text)
 	if err != nil {
@@ -140,7 +140,7 @@ type Outcome struct {
 }
 
 // askJob has how the job of the step ended: 1 if it succeeded, and 0 if not.
-func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
 	if s.question.Passed {
 		return nil, nil
 	}
