@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// String is the carry in one line, for a status: its state, its two times in milliseconds,
-// its last samples, for harm and safety the blocks and three lists of numbers, what the
-// last block counted and when it ended, and what the last sample says.
+// String returns the carry in one line, for a status. The fields are: the state; the two times in
+// milliseconds; the run and the value of samples; the blocks and three lists of numbers, for harm and for
+// safety; the counts of the last block and its end; and the text of the last sample.
 func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
@@ -25,8 +25,8 @@ func (c Carry) String() string {
 	return strings.Join(append(fields, strconv.Quote(c.Says)), " ")
 }
 
-// ParseCarry reads what String wrote. What it cannot read is no carry: the data is judged
-// from its beginning.
+// ParseCarry reads the text that String wrote. It returns an empty carry for another text, so that the
+// data is judged from its beginning.
 func ParseCarry(text string) Carry {
 	numbers, quoted, _ := strings.Cut(text, ` "`)
 	says, err := strconv.Unquote(`"` + quoted)
