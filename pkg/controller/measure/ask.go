@@ -26,14 +26,15 @@ func metaOf(key types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 }
 
-// A source that does not answer is asked again after soonest, and after latest at last.
+// A source that does not answer is asked again after firstRetry, and then less often, down to once in
+// lastRetry.
 const (
 	firstRetry = 5 * time.Second
 	lastRetry  = time.Minute
 )
 
-// measure asks for the windows that are over and were not asked for yet. It reports
-// whether there is news, and when to ask again.
+// measure queries the windows that are over and were not kept yet. It reports whether there is news for
+// the Rollout, and after how long to measure again.
 func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
 	now := m.Clock.Now()
 	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
@@ -84,7 +85,7 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
 }
 
-// use sets the check that is measured, and reports whether it was another one before: the Check or
+// setCheck sets the check that is measured, and reports whether it was another one before: the Check or
 // ClusterCheck that the plan uses was edited. What was measured for the earlier check is dropped, so
 // that no verdict counts answers to two queries.
 func (s *series) setCheck(check rollouts.Check) (changed bool) {
@@ -97,7 +98,7 @@ func (s *series) setCheck(check rollouts.Check) (changed bool) {
 	return true
 }
 
-// sourceName is the name of the source that a check asks.
+// sourceName returns the name of the source that a check queries.
 func sourceName(c rollouts.Check) string {
 	if c.Query != nil {
 		return cmp.Or(c.Query.Source, "default")
@@ -105,7 +106,7 @@ func sourceName(c rollouts.Check) string {
 	return "default"
 }
 
-// source is the one that a check asks.
+// source returns the source that a check queries.
 func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
 	name := sourceName(check)
 	s.measured.Source = "source " + name
@@ -116,11 +117,11 @@ func (m *Measures) source(ctx context.Context, subject Subject, s *series, check
 	return from, err
 }
 
-// mostWindows is how many windows one question asks for.
+// mostWindows is the number of windows that one query asks for at most.
 const mostWindows = 1000
 
-// named is a check as it is used in a plan: what it measures is filled in, and the plan's
-// own fields stay.
+// asPlanned returns a check with the content of the Check or ClusterCheck that it uses, and with the
+// fields that the plan sets itself, such as the name and the steps.
 func asPlanned(used, planned rollouts.Check) rollouts.Check {
 	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
 	used.AfterSeconds = planned.AfterSeconds
@@ -128,7 +129,8 @@ func asPlanned(used, planned rollouts.Check) rollouts.Check {
 	return used
 }
 
-// fail keeps why there is no answer, and since when. It is news where it is another reason.
+// setFault records why there is no answer, and since when. It is news if the reason is another one than
+// before.
 func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
 	if f.Invalid {
@@ -148,7 +150,7 @@ func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.D
 	return true, firstRetry
 }
 
-// next is where the next window begins.
+// nextWindow returns the start of the first window that was not kept yet.
 func (s *series) nextWindow() time.Time {
 	if n := len(s.measured.Data.Windows); n > 0 {
 		return s.measured.Data.Windows[n-1].Start.Add(s.question.Every)
@@ -156,7 +158,8 @@ func (s *series) nextWindow() time.Time {
 	return s.question.From
 }
 
-// ask asks for what the check measures.
+// ask queries what the check measures, and adds the answer to the series. Without a row, it tries each row
+// of metrics that the routers of the release may have, until one has requests.
 func (s *series) ask(ctx context.Context, from *Source, subject Subject, check rollouts.Check, r Range) judge.Fault {
 	if check.Query != nil {
 		return s.askQuery(ctx, from, subject, *check.Query, r)
@@ -190,7 +193,7 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	if !answered {
 		return last
 	}
-	for i := range looked[1:] { // the labels of one are enough
+	for i := range looked[1:] { // the message has the labels of one selector only
 		looked[i+1], _, _ = strings.Cut(looked[i+1], "{")
 	}
 	s.measured.Query, s.delay.newest = strings.Join(slices.Compact(looked), ", "), newest
@@ -200,10 +203,10 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	return judge.Fault{}
 }
 
-// pastHour is how much of stable's past tells how its failures come in clumps.
+// pastHour is the time before the release in which the dispersion of stable's failures is measured.
 const pastHour = time.Hour
 
-// askPast asks once for the hour before the release.
+// askPast queries the hour before the release, once.
 func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
 	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
@@ -221,8 +224,8 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 	return fault
 }
 
-// askPods asks how many requests each pod of stable answered in the hour before the release, and how many
-// of them failed, or were slow if the check is about that. Nothing is asked if the metrics do not name pods.
+// askPods queries how many requests each pod of stable answered in the hour before the release, and how
+// many of them failed or, for latency, were slow. It does nothing if the metrics do not name pods.
 func (s *series) askPods(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	var text string
 	var err error
@@ -248,7 +251,7 @@ func (s *series) askPods(ctx context.Context, from *Source, subject Subject, che
 	return fault
 }
 
-// askRow asks as a row of the table does, and reports whether there were any requests.
+// askRow queries the metrics of a row, and reports whether there were any requests.
 func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
 	windows := grid(r)
 	s.measured.Query = row.RequestSeries(subject.Release)
@@ -287,6 +290,7 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 	return found, judge.Fault{}
 }
 
+// askQuery queries the counters or the number of a check by query.
 func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
 	args := map[string]string{}
 	text := cmp.Or(q.PromQL, q.Total)
@@ -307,7 +311,7 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 		return judge.Fault{}
 	}
 	if s.findsNewest {
-		// The number has no timestamps, so those of the targets of the namespace show how far the source is.
+		// The number has no timestamps. Those of the targets of the namespace show how far the source is behind.
 		_, fault := s.answer(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
 		if fault.Why != "" {
 			return fault
@@ -344,9 +348,9 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 	return judge.Fault{}
 }
 
-// answer asks with a text. To find the newest sample it asks for one window more: at the end of that
-// window, which may be in the future, the answer has the time of the sample. The counts of the window
-// are not used.
+// answer sends one query. To find the newest sample, the query has one window more: at the end of that
+// window, which may be in the future, the answer has the time of the newest sample. The counts of that
+// window are not used.
 func (s *series) answer(ctx context.Context, from *Source, r Range, text func() (string, error)) ([]metric.Series, judge.Fault) {
 	var err error
 	if r.Text, err = text(); err != nil {
@@ -361,8 +365,8 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 	return answer, fault
 }
 
-// add adds windows to those that were measured. Where the boundaries of a histogram are
-// others than before, all windows are asked for again.
+// add adds windows to the series. If the boundaries of the histogram have changed, add removes all
+// windows, so that they are queried again.
 func (s *series) add(windows []judge.Window, bounds []float64) {
 	d := &s.measured.Data
 	if len(d.Windows) > 0 && !slices.Equal(d.Bounds, bounds) {
@@ -371,6 +375,7 @@ func (s *series) add(windows []judge.Window, bounds []float64) {
 	d.Bounds, d.Windows = bounds, append(d.Windows, windows...)
 }
 
+// grid returns the windows of a range, without counts.
 func grid(r Range) []judge.Window {
 	windows := make([]judge.Window, r.Windows)
 	for i := range windows {

@@ -24,7 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// Get implements Sources. It asks one endpoint that is ready, another one each time.
+// Get implements Sources. It sends a request to one ready endpoint, which depends on the window.
 func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
 	if err := c.lookUpServers(ctx); err != nil {
 		return source.Answer{}, transient{err}
@@ -48,10 +48,10 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 
 func hostOf(namespace, service string) string { return service + "." + namespace + ".svc" }
 
-// turn is after how long another endpoint is asked.
+// turn divides the time of a window: windows that begin in the same turn are asked at the same endpoint.
 const turn = 5 * time.Second
 
-// port is the one of a Service that is asked.
+// port returns the port of the Service that the check asks.
 func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPCheck) (corev1.ServicePort, error) {
 	var service corev1.Service
 	err := c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, &service)
@@ -86,8 +86,8 @@ type endpoint struct {
 	pod string
 }
 
-// endpoint returns a ready endpoint of a port of a Service, and moves on to the next one after
-// each turn. Users can write EndpointSlices, so an address from a slice alone could make Weir
+// endpoint returns a ready endpoint of a port of a Service. The number of turns before the window selects
+// it. Users can write EndpointSlices, so an address from a slice alone could make Weir
 // connect to servers that network policies hide from these users. So the endpoint must be a
 // pod of the namespace whose status, which only kubelet writes, has the address. The pod must
 // be running, because another pod may have got the address of a pod that has ended. An
@@ -176,7 +176,7 @@ func deref(text *string) string {
 	return *text
 }
 
-// addresses leaves out what is no address of a network.
+// addresses returns the IP addresses with the port. It leaves out texts that are no IP addresses.
 func addresses(texts []string, port int32) (all []netip.AddrPort) {
 	for _, text := range texts {
 		if ip, err := netip.ParseAddr(text); err == nil && port > 0 && port <= 65535 {
@@ -198,7 +198,7 @@ type knownServers struct {
 	until     time.Time
 }
 
-// serversAge is how long they are believed.
+// serversAge is how long the cached addresses are used.
 const serversAge = time.Minute
 
 // knownServers returns the cached addresses of kube-apiserver.
