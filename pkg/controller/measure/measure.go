@@ -142,8 +142,8 @@ const (
 	// target, while they answer. mostOfOther leaves one place of the namespace for other targets.
 	mostOfService = 1
 	mostOfOther   = 3
-	// A check that cannot be tried, or finds no data, is tried again after tryAgain, and then
-	// less and less often.
+	// A check that finds no data in the last day is tried again after tryAgain. If its source does not
+	// answer, the check is tried again tryLess times less often than it would be queried in a release.
 	tryAgain = time.Hour
 	tryLess  = 10
 )
