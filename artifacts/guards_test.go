@@ -99,6 +99,39 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// kube-apiserver fills these fields in. Where a manifest leaves them out, weir doctor compares
+// the manifest with what is stored and says that the policy is not as installed.
+func TestPoliciesHaveDefaults(t *testing.T) {
+	t.Parallel()
+	all := shipped(t)
+	rules := 0
+	for _, kind := range []string{
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	} {
+		for _, o := range all.Of(kind) {
+			for _, field := range []string{"matchConstraints", "matchResources"} {
+				match, set, _ := unstructured.NestedMap(o.Object, "spec", field)
+				if !set {
+					continue
+				}
+				if match["matchPolicy"] == nil {
+					t.Errorf("%s %s: spec.%s.matchPolicy is not set", kind, o.GetName(), field)
+				}
+				resources, _, _ := unstructured.NestedSlice(match, "resourceRules")
+				for i, rule := range resources {
+					if rules++; rule.(map[string]any)["scope"] == nil {
+						t.Errorf("%s %s: spec.%s.resourceRules[%d].scope is not set", kind, o.GetName(), field, i)
+					}
+				}
+			}
+		}
+	}
+	if rules < 10 {
+		t.Errorf("there are %d rules, want at least 10", rules)
+	}
+}
+
 // checkAccounts wants a policy to be about both accounts of Weir, or about the garbage collector.
 func checkAccounts(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
