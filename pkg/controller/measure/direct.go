@@ -103,7 +103,7 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if since := s.question.Since; window.Before(since) {
 		window = since // a cached answer from before the step must not count in it
 	}
-	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, window)
+	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, Window{window, s.question.Every})
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,18 @@ type Range struct {
 	Again bool
 }
 
+// Window is a time in which a Service is asked once. It is at most Every long.
+type Window struct {
+	Start time.Time
+	Every time.Duration
+}
+
+// number returns the number of the window. Consecutive windows have consecutive numbers. A window that
+// begins later, with a step, has the number of the whole window.
+func (w Window) number() int {
+	return int(w.Start.Truncate(w.Every).Unix() / max(int64(w.Every/time.Second), 1))
+}
+
 // Sources gives access to the sources, reusable checks, Services and jobs of a cluster.
 type Sources interface {
 	// Source returns the source with that name. An error says why the namespace cannot query it.
@@ -57,7 +69,7 @@ type Sources interface {
 	// an administrator wrote this content. An error says what is missing.
 	Use(ctx context.Context, namespace string, c rollouts.Check) (used rollouts.Check, trusted bool, err error)
 	// Get asks a Service of a namespace, once in each window. An error says why there is no answer.
-	Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error)
+	Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error)
 	// Run starts a job unless it was started before, and returns its outcome. An error says why the
 	// outcome is unknown.
 	Run(ctx context.Context, j Job) (Outcome, error)

@@ -142,8 +142,8 @@ func (p *prometheus) Use(_ context.Context, _ string, c rollouts.Check) (rollout
 }
 
 // Get implements measure.Sources.
-func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
-	p.windows = append(p.windows, window)
+func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window measure.Window) (source.Answer, error) {
+	p.windows = append(p.windows, window.Start)
 	return p.answer, p.fault
 }
 

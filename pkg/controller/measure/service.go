@@ -24,8 +24,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// Get implements Sources. It sends a request to one ready endpoint, which depends on the window.
-func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
+// Get implements Sources. It sends a request to one ready endpoint. Consecutive windows take turns at the
+// endpoints.
+func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error) {
 	if err := c.lookUpServers(ctx); err != nil {
 		return source.Answer{}, transient{err}
 	}
@@ -38,7 +39,7 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 		return source.Answer{}, transient{err}
 	}
 	answer, err := c.Services.Get(ctx, source.Request{
-		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window,
+		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window.Start,
 	})
 	if err != nil {
 		return source.Answer{}, transient{err}
@@ -47,9 +48,6 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 }
 
 func hostOf(namespace, service string) string { return service + "." + namespace + ".svc" }
-
-// turn divides the time of a window: windows that begin in the same turn are asked at the same endpoint.
-const turn = 5 * time.Second
 
 // port returns the port of the Service that the check asks.
 func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPCheck) (corev1.ServicePort, error) {
@@ -86,13 +84,13 @@ type endpoint struct {
 	pod string
 }
 
-// endpoint returns a ready endpoint of a port of a Service. The number of turns before the window selects
-// it. Users can write EndpointSlices, so an address from a slice alone could make Weir
-// connect to servers that network policies hide from these users. So the endpoint must be a
-// pod of the namespace whose status, which only kubelet writes, has the address. The pod must
-// be running, because another pod may have got the address of a pod that has ended. An
-// administrator can allow other endpoints of a Service with --source-hosts.
-func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window time.Time) (netip.AddrPort, error) {
+// endpoint returns a ready endpoint of a port of a Service. The number of the window selects it.
+// Users can write EndpointSlices, so an address from a slice alone could make Weir connect to servers
+// that network policies hide from these users. So the endpoint must be a pod of the namespace whose
+// status, which only kubelet writes, has the address. The pod must be running, because another pod may
+// have got the address of a pod that has ended. An administrator can allow other endpoints of a Service
+// with --source-hosts.
+func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window Window) (netip.AddrPort, error) {
 	ready, err := c.endpoints(ctx, service, port)
 	switch {
 	case err != nil:
@@ -100,7 +98,7 @@ func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, po
 	case len(ready) == 0:
 		return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is ready", service.Name)
 	}
-	first := int(window.Unix() / int64(turn/time.Second))
+	first := window.number()
 	if host := hostOf(service.Namespace, service.Name); c.Rules.Named(host) {
 		return ready[first%len(ready)].at, nil
 	}
