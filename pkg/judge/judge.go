@@ -47,7 +47,7 @@ type Check struct {
 	Every   time.Duration // length of a window
 	Lag     time.Duration // younger windows are not judged
 	AtLeast time.Duration // a check does not pass earlier in a step
-	After   time.Duration // warm-up: requests in this time of a step are not judged; Number ignores it
+	After   time.Duration // warm-up: requests and numbers of this time of a step are not judged
 	Within  time.Duration // a check that is still Running after this time of a step is Inconclusive
 
 	Source, Query string // for messages

@@ -434,8 +434,13 @@ func (w *Window) pair(class int) (Pair, bool) {
 }
 
 // addSample counts samples in a row. Bad ones count in the whole attempt, good ones in their step only.
+// A sample whose window begins in the warm-up does not count.
 func (t *trial) addSample(s *Carry, sample Sample) {
-	s.Until, s.Value, s.Says = sample.At, sample.Value, clip(sample.Says)
+	s.Until = sample.At
+	if sample.At.After(s.Since) && sample.At.Before(t.numbersFrom(s)) {
+		return
+	}
+	s.Value, s.Says = sample.Value, clip(sample.Says)
 	switch {
 	case t.broken(sample.Value) != "":
 		s.Run = min(s.Run, 0) - 1
@@ -450,6 +455,15 @@ func (t *trial) addSample(s *Carry, sample Sample) {
 	case s.Run >= t.FailAfter && !sample.At.Before(s.Since.Add(t.AtLeast)):
 		s.Is = Passed
 	}
+}
+
+// numbersFrom returns the time of the first sample after the warm-up. A sample has the time at which its
+// window ends.
+func (t *trial) numbersFrom(s *Carry) time.Time {
+	if t.warmUp > 0 {
+		return s.Since.Add(t.warmUp + t.Every)
+	}
+	return s.Since
 }
 
 // broken returns the limit that a number breaks; empty if it breaks none.

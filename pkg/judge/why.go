@@ -171,6 +171,8 @@ func (c Count) percent() string {
 // sample reads "5.3e+08 is above 5e+08, 2 of 3 in a row".
 func (t *trial) sample(s Carry) string {
 	switch {
+	case s.Run == 0 && t.warmUp > 0 && s.Until.After(s.Since):
+		return "numbers until " + clock(t.numbersFrom(&s)) + " are not judged: the new pods warm up"
 	case s.Run == 0:
 		return "nothing was measured yet"
 	case s.Says != "" && t.FailAfter == 1:
