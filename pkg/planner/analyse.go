@@ -332,10 +332,11 @@ func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 }
 
 // ask adds the question about a check, unless nothing must be measured for it. The pods of podsHealthy are
-// observed in each pass.
+// observed in each pass. An inconclusive check is measured further: a user may repair its cause, and a job
+// may end late.
 func ask(d *draft, c *checked) {
 	a := d.status.Analysis
-	from, passed := a.Since.Time, c.once() && c.verdict.Is != judge.Running
+	from, passed := a.Since.Time, c.once() && (c.verdict.Is == judge.Passed || c.verdict.Is == judge.Skipped)
 	if stored := storedCheck(a, c.name); stored.FoldedTo != nil {
 		from = stored.FoldedTo.Time
 	}
