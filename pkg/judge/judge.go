@@ -27,9 +27,10 @@ type Traffic string
 
 // The versions that get requests.
 const (
-	Both       Traffic = ""
-	StableOnly Traffic = "StableOnly"
-	NewOnly    Traffic = "NewOnly"
+	Both          Traffic = ""
+	StableOnly    Traffic = "StableOnly"
+	NewOnly       Traffic = "NewOnly"
+	BeforeTraffic Traffic = "BeforeTraffic" // the step does not send its requests yet
 )
 
 // Check is one check, as it applies to the current step.

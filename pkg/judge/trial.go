@@ -104,6 +104,8 @@ func (t *trial) skip() string {
 	switch {
 	case t.Rule == Number:
 		return ""
+	case t.Traffic == BeforeTraffic:
+		return "nothing is judged: the check counts requests, and the new version gets none before the traffic of a step; leave out at: BeforeTraffic"
 	case t.Traffic == StableOnly:
 		return "this step sends the new version no requests"
 	case t.Traffic == NewOnly && !t.objective:

@@ -336,7 +336,7 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
 	if m.Check.At == rollouts.AtBeforeTraffic {
-		c.Traffic, c.AtLeast, c.After = judge.StableOnly, 0, 0
+		c.Traffic, c.AtLeast, c.After = judge.BeforeTraffic, 0, 0
 	}
 	if m.Check.FailAfter != nil {
 		c.FailAfter = int(*m.Check.FailAfter)

@@ -54,7 +54,7 @@ func TestOpenChecksAreAsked(t *testing.T) {
 				lines = append(lines, "answer "+test.answer)
 			}
 			s.run(append(lines, "update web image=v2", "settle", "advance "+test.wait, "settle"))
-			if got := s.result(); got != test.result {
+			if got := s.check().Result; got != test.result {
 				t.Fatalf("the check is %s, want %s", got, test.result)
 			}
 			var passed []bool
@@ -73,16 +73,32 @@ func TestOpenChecksAreAsked(t *testing.T) {
 	}
 }
 
-// result is that of the first check in the status of the Rollout, besides podsHealthy.
-func (s *story) result() rollouts.CheckResult {
+// A Check that counts requests judges nothing before the traffic of a step, and its text in the status
+// explains that. The content of the Check is unknown when the plan is written.
+func TestSharedCheckBeforeTraffic(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.run([]string{
+		"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "share errors successRate=99%",
+		"rollout web traffic", " step 20% traffic=20%", " step 100%", " analysis every=5s", " check name=errors use=errors at=BeforeTraffic", "settle",
+		"update web image=v2", "settle",
+	})
+	const want = "nothing is judged: the check counts requests, and the new version gets none before the traffic of a step; leave out at: BeforeTraffic"
+	if c := s.check(); c.Result != rollouts.CheckSkipped || c.Why != want {
+		t.Errorf("the check is %s: %s\nwant %s: %s", c.Result, c.Why, rollouts.CheckSkipped, want)
+	}
+}
+
+// check is the first check in the status of the Rollout, besides podsHealthy.
+func (s *story) check() rollouts.CheckStatus {
 	if a := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Analysis; a != nil {
 		for _, c := range a.Checks {
 			if c.Name != "podsHealthy" {
-				return c.Result
+				return c
 			}
 		}
 	}
-	return ""
+	return rollouts.CheckStatus{}
 }
 
 // A question is about the check of the plan, so that what it uses is looked up anew each
