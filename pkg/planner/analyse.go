@@ -25,14 +25,15 @@ import (
 func beginAttempt(d *draft) {
 	p := d.progress()
 	a := d.status.Analysis
-	if d.release.Analysis == nil || a != nil && judgesRelease(a, *p) && a.Since != nil {
+	current := a != nil && judgesRelease(a, *p)
+	if d.release.Analysis == nil || current && a.Since != nil {
 		return
 	}
 	// Windows of equal length begin at the same times, so that a source is queried once for several
 	// Rollouts. No window begins before the attempt, because its requests may be those of an earlier attempt.
 	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
 	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
-	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: a != nil && a.Overridden}
+	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: current && a.Overridden}
 }
 
 // judgesRelease reports whether the analysis in the status belongs to the template of the
