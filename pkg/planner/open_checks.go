@@ -210,8 +210,9 @@ func DroppedByEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) (change st
 }
 
 // decidesAsBefore reports whether an edited analysis has a check of that name that decides about the
-// step as before. A check that passes while it is inconclusive decides less. A check with another
-// query or objective is measured again, and its status says when it was changed.
+// step as before. A check that passes while it is inconclusive decides less, and so does a gate, which
+// never fails. A check with another query or objective is measured again, and its status says when it was
+// changed.
 func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 	if is == nil {
 		return false
@@ -226,7 +227,8 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		return nil
 	}
 	before, after := find(was), find(is)
-	return after != nil && (onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
+	return after != nil && (gated(before) || !gated(after)) &&
+		(onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
 }
 
 // SayOpen names open checks with their results, by step. Steps with equal texts share one.
