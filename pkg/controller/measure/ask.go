@@ -130,13 +130,14 @@ func asPlanned(used, planned rollouts.Check) rollouts.Check {
 }
 
 // setFault records why there is no answer, and since when. It is news if the reason is another one than
-// before.
+// before. An outage and an invalid check each have a time of their own, because a check that is invalid for
+// a minute is inconclusive.
 func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
 	if f.Invalid {
 		f.Since = now // not since the window that was asked for
 	}
-	if was.Why != "" && was.Since.Before(f.Since) {
+	if was.Why != "" && was.Invalid == f.Invalid && was.Since.Before(f.Since) {
 		f.Since = was.Since
 	}
 	if rollouts.CheckName(&s.measured.Check) == "" {
@@ -144,7 +145,7 @@ func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.D
 	}
 	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
-		return was.Why != f.Why, min(max(now.Sub(f.Since), firstRetry), lastRetry)
+		return was.Why != f.Why || was.Invalid != f.Invalid, min(max(now.Sub(f.Since), firstRetry), lastRetry)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, f
 	return true, firstRetry
