@@ -207,7 +207,7 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 // pastHour is the time before the release in which the dispersion of stable's failures is measured.
 const pastHour = time.Hour
 
-// askPast queries the hour before the release, once.
+// askPast queries the hour before the release, once for each histogram that the release has.
 func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
 	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
@@ -221,8 +221,26 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 	if fault.Why == "" {
 		fault = s.askPods(ctx, from, subject, check)
 	}
-	s.measured.Data.Past = past.measured.Data.Windows
+	s.measured.Data.Past = atBoundaries(past.measured.Data, s.measured.Data.Bounds)
 	return fault
+}
+
+// atBoundaries returns the windows of the past with the classes of the release. The histogram of stable
+// alone may have other boundaries than both versions have in common. A class without counts has no
+// measured dispersion.
+func atBoundaries(past judge.Data, bounds []float64) []judge.Window {
+	windows := make([]judge.Window, len(past.Windows))
+	for i, w := range past.Windows {
+		counts := make([]judge.Pair, 1+len(bounds))
+		counts[0] = w.Counts[0] // errors
+		for j, bound := range bounds {
+			if class := slices.Index(past.Bounds, bound); class >= 0 {
+				counts[1+j] = w.Counts[1+class]
+			}
+		}
+		windows[i] = judge.Window{Start: w.Start, Known: w.Known, Counts: counts}
+	}
+	return windows
 }
 
 // askPods queries how many requests each pod of stable answered in the hour before the release, and how
@@ -367,11 +385,14 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 }
 
 // add adds windows to the series. If the boundaries of the histogram have changed, add removes all
-// windows, so that they are queried again.
+// windows, also those of the past, so that they are queried again.
 func (s *series) add(windows []judge.Window, bounds []float64) {
 	d := &s.measured.Data
-	if len(d.Windows) > 0 && !slices.Equal(d.Bounds, bounds) {
-		d.Windows, windows = nil, nil
+	if !slices.Equal(d.Bounds, bounds) {
+		if len(d.Windows) > 0 {
+			d.Windows, windows = nil, nil
+		}
+		d.Past, d.Pods = nil, nil
 	}
 	d.Bounds, d.Windows = bounds, append(d.Windows, windows...)
 }
