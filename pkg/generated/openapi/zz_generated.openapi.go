@@ -3831,7 +3831,7 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 					},
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count neither for nor against it. Less than withinSeconds. Default: 0.",
+							Description: "AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each step count neither for nor against it. Less than withinSeconds. Default: 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
