@@ -4,15 +4,16 @@
 package judge
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// String is the carry in one line, for a status: its state, its two times in milliseconds,
-// its last samples, for harm and safety the blocks and three lists of numbers, what the
-// last block counted and when it ended, and what the last sample says.
+// String returns the carry in one line, for a status. The fields are: the state; the two times in
+// milliseconds; the run and the value of samples; the blocks and three lists of numbers, for harm and for
+// safety; the counts of the last block and its end; and the text of the last sample.
 func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
@@ -25,8 +26,8 @@ func (c Carry) String() string {
 	return strings.Join(append(fields, strconv.Quote(c.Says)), " ")
 }
 
-// ParseCarry reads what String wrote. What it cannot read is no carry: the data is judged
-// from its beginning.
+// ParseCarry reads the text that String wrote. It returns an empty carry for another text, so that the
+// data is judged from its beginning.
 func ParseCarry(text string) Carry {
 	numbers, quoted, _ := strings.Cut(text, ` "`)
 	says, err := strconv.Unquote(`"` + quoted)
@@ -64,26 +65,26 @@ func (r *reader) whole() int64 {
 
 func (r *reader) number() float64 {
 	n, err := strconv.ParseFloat(r.next(), 64)
-	r.failed = r.failed || err != nil
+	r.failed = r.failed || err != nil || math.IsNaN(n) || math.IsInf(n, 0)
 	return n
 }
 
 func (r *reader) instant() time.Time { return instant(r.whole()) }
 
-func (r *reader) list() []float64 {
-	all, ok := parseList(r.next())
+func (r *reader) list(smallest float64) []float64 {
+	all, ok := parseList(r.next(), smallest)
 	r.failed = r.failed || !ok
 	return all
 }
 
 func (r *reader) ledger() Ledger {
-	l := Ledger{Blocks: int(r.whole()), Logs: r.list(), Counts: r.pairs(), Ratios: r.list()}
+	l := Ledger{Blocks: int(r.whole()), Logs: r.list(-largest), Counts: r.pairs(), Ratios: r.list(0)}
 	r.failed = r.failed || l.Blocks < 0
 	return l
 }
 
 func (r *reader) pairs() (pairs []Pair) {
-	counts := r.list()
+	counts := r.list(0)
 	r.failed = r.failed || len(counts)%4 != 0
 	for i := 0; i+3 < len(counts); i += 4 {
 		pairs = append(pairs, Pair{Count{counts[i], counts[i+1]}, Count{counts[i+2], counts[i+3]}})
@@ -129,13 +130,17 @@ func list(of []float64) string {
 
 func short(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
 
-func parseList(text string) (all []float64, ok bool) {
+// largest is above all evidence, counts and ratios that a release can have.
+const largest = 1e30
+
+// parseList reads numbers from smallest to largest.
+func parseList(text string, smallest float64) (all []float64, ok bool) {
 	if text == none {
 		return nil, true
 	}
 	for of := range strings.SplitSeq(text, ",") {
 		n, err := strconv.ParseFloat(of, 64)
-		if err != nil {
+		if err != nil || !(n >= smallest && n <= largest) { // also if n is NaN
 			return nil, false
 		}
 		all = append(all, n)

@@ -4,6 +4,8 @@
 package judge
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +41,10 @@ func TestForeignCarry(t *testing.T) {
 		`Failed 0 0 0 0 0 - 1,2,3 - 0 - - - - 0 ""`, `Failed 0 0 0 0 -1 - - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - - - 0 - - - - - 0 ""`,
 		`Failed 0 0 0 0 0 - - - 0 - - - - 0`, `Failed 0 0 0 0 0 - - - 0 - - - - 0 "x`, `Failed 0 0 0 0 0 - - - 0 - - - - 0 "x" 1`,
 		`Failed 0 0 0 0 0 - - - 0 - - - 1,2 0 ""`, `Failed 0 0 0 0 0 - - 0 - - 0 ""`,
+		`Failed 0 0 0 NaN 0 - - - 0 - - - - 0 ""`, `Failed 0 0 0 -Inf 0 - - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 NaN - - 0 - - - - 0 ""`,
+		`Failed 0 0 0 0 0 -Inf - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - 1,2,3,+Inf - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - - Inf 0 - - - - 0 ""`,
+		`Failed 0 0 0 0 0 - - - 0 - - - NaN,0,0,0 0 ""`,
+		`Failed 0 0 0 0 0 1e300 - - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - -1,0,0,0 - 0 - - - - 0 ""`, `Failed 0 0 0 0 0 - - -1 0 - - - - 0 ""`,
 	} {
 		if c := ParseCarry(text); c.Is != "" {
 			t.Errorf("%q reads as %+v", text, c)
@@ -58,5 +64,29 @@ func TestSampleBetweenMilliseconds(t *testing.T) {
 	}
 	if v := Judge(c, d, start, at.Add(time.Second)); v.Is != Running || v.Evidence.Run != -1 {
 		t.Errorf("one bad sample is %s, with a run of %d", v.Is, v.Evidence.Run)
+	}
+}
+
+// No text of a carry makes a verdict panic.
+func TestForeignNumbers(t *testing.T) {
+	t.Parallel()
+	c := with(sampleCheck(Counts), func(c *Check) { c.AtLeast = 0 })
+	d := Data{Windows: same(0, 2, pair(0, 1000, 0, 9000))}
+	folded := Fold(c, d, start, start.Add(time.Hour))
+	fields := strings.Fields(folded.String())
+	for i := range fields {
+		for _, number := range []string{"NaN", "Inf", "-Inf", "1.7e308", "-1.7e308", "1e29", "-1e29", "-1", "0", "9223372036854775807"} {
+			for _, is := range []State{Running, Passed, Failed} {
+				foreign := slices.Clone(fields)
+				if foreign[i] = number; strings.Contains(fields[i], ",") {
+					foreign[i] = number + fields[i][strings.Index(fields[i], ","):]
+				}
+				foreign[0] = string(is)
+				d.Carry = ParseCarry(strings.Join(foreign, " "))
+				if v := Judge(c, d, start, start.Add(time.Minute)); v.Why == "" {
+					t.Errorf("%s: %+v", foreign, v)
+				}
+			}
+		}
 	}
 }

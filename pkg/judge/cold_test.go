@@ -112,3 +112,43 @@ func failsAt(c Check, d Data) time.Duration {
 	}
 	return d.Windows[k].Start.Add(c.Every).Sub(start)
 }
+
+// Numbers of windows that begin in the warm-up count neither for nor against the new version.
+func TestNumbersInWarmUp(t *testing.T) {
+	t.Parallel()
+	c := sampleCheck(Number)
+	c.Every, c.AtLeast, c.After, c.FailAfter, c.Max = 30*time.Second, 0, time.Minute, 2, new(1.0)
+	const warm = "numbers until 12:01:30 are not judged: the new pods warm up"
+	for _, test := range []struct {
+		name   string
+		values []float64 // at 12:00:00, 12:00:30, and so on
+		want   State
+		why    string
+	}{
+		{"bad while the pods warm up", []float64{0, 9, 9}, Running, warm},
+		{"good while they do", []float64{0, 0, 0}, Running, warm},
+		{"bad, then good", []float64{0, 9, 9, 0, 0}, Passed, "0 is within its limits, 2 of 2 in a row"},
+		{"bad afterwards", []float64{0, 0, 0, 9, 9}, Failed, "9 is above 1, 2 of 2 in a row"},
+		{"the last one before counts", []float64{9, 0, 0, 9}, Failed, "9 is above 1, 2 of 2 in a row"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var d Data
+			for i, value := range test.values {
+				d.Samples = append(d.Samples, Sample{At: start.Add(time.Duration(i) * c.Every), Value: value})
+			}
+			now := start.Add(time.Duration(len(test.values)) * c.Every)
+			v := Judge(c, d, start, now)
+			if v.Is != test.want || v.Why != test.why {
+				t.Errorf("%s: %s, want %s: %s", v.Is, v.Why, test.want, test.why)
+			}
+			for _, until := range d.Samples {
+				folded := d
+				folded.Carry = ParseCarry(Fold(c, d, start, until.At).String())
+				if again := Judge(c, folded, start, now); again != v {
+					t.Errorf("folded until %s: %+v, want %+v", clock(until.At), again, v)
+				}
+			}
+		})
+	}
+}

@@ -3,17 +3,17 @@
 
 // Package judge decides from measurements whether a new version may go on.
 //
-// It is pure: the same check, data and times give the same verdict, whether they were
-// looked at once or many times, and whether a part of them was folded.
+// It is pure: the same check, data and times give the same verdict, however often the data is
+// judged, and whether or not a part of the data was folded into a Carry.
 package judge
 
 import "time"
 
-// Rule is what a check looks at.
+// Rule is how a check is judged.
 type Rule string
 
-// Number judges samples, the others requests. A job is a Number with FailAfter 1 and
-// AtLeast 0.
+// Number judges samples, the other rules judge counts of requests. A job is a Number with FailAfter 1
+// and AtLeast 0.
 const (
 	SuccessRate Rule = "SuccessRate" // requests that failed: against an objective and stable
 	Latency     Rule = "Latency"     // requests slower than Below: the same
@@ -27,9 +27,10 @@ type Traffic string
 
 // The versions that get requests.
 const (
-	Both       Traffic = ""
-	StableOnly Traffic = "StableOnly"
-	NewOnly    Traffic = "NewOnly"
+	Both          Traffic = ""
+	StableOnly    Traffic = "StableOnly"
+	NewOnly       Traffic = "NewOnly"
+	BeforeTraffic Traffic = "BeforeTraffic" // the step does not send its requests yet
 )
 
 // Check is one check, as it applies to the current step.
@@ -40,15 +41,15 @@ type Check struct {
 	Ratio, Margin float64 // tolerance against stable; Ratio 0 is 1.5 and 0.1 %
 	Min, Max      *float64
 	FailAfter     int     // bad samples in a row that fail, good ones that pass
-	Gate          bool    // what is not passed waits: it neither fails nor is undecided
+	Gate          bool    // the check waits until it passes: it neither fails nor becomes inconclusive by time
 	Alpha         float64 // chance of a wrong Failed in an attempt: risk by number of checks
 	Traffic       Traffic
 
 	Every   time.Duration // length of a window
 	Lag     time.Duration // younger windows are not judged
-	AtLeast time.Duration // a step does not pass earlier
-	After   time.Duration // warm-up: requests in this time of a step are not judged
-	Within  time.Duration // a step undecided by then is inconclusive
+	AtLeast time.Duration // a check does not pass earlier in a step
+	After   time.Duration // warm-up: requests and numbers of this time of a step are not judged
+	Within  time.Duration // a check that is still Running after this time of a step is Inconclusive
 
 	Source, Query string // for messages
 }
@@ -57,7 +58,7 @@ type Check struct {
 type Data struct {
 	Windows []Window  // of the attempt, in order, of one grid
 	Bounds  []float64 // milliseconds, ascending, that Window.Counts continues with
-	Past    []Window  // the hour before the release; only Old counts
+	Past    []Window  // the hour before the release; only the counts of stable are used
 	// Pods has one element for each pod of stable: the requests that it answered in the hour
 	// before the release. Bad are those of the first class that the check judges: slow requests
 	// for Latency, else errors. It is empty if the metrics do not name pods.
@@ -73,38 +74,39 @@ type Data struct {
 	Nothing string
 }
 
-// Window is what both versions answered from Start on, for Check.Every. Counts has one
-// element for errors, and one for requests slower than each of Data.Bounds. A window that
-// is not Known has not been answered: nothing after it is judged.
+// Window has the requests that both versions answered from Start on, for Check.Every. Counts has one
+// element for errors, and one for each of Data.Bounds: the requests that were slower. If the source has
+// not answered for a window, the window is not Known, and no later window is judged.
 type Window struct {
 	Start  time.Time
 	Known  bool
 	Counts []Pair
 }
 
-// Pair is what both versions answered.
+// Pair has the requests of one class that both versions answered.
 type Pair struct{ New, Old Count }
 
-// Count is what one version answered.
+// Count has the requests that one version answered.
 type Count struct{ Total, Bad float64 }
 
-// Sample is one measurement of a number. Says is what was measured, if a number does not
-// say that: of an answer, or of a job.
+// Sample is one measurement of a number. For a Service or a job, the number is 1 or 0, and Says
+// describes the answer or the end of the job.
 type Sample struct {
 	At    time.Time
 	Value float64
 	Says  string
 }
 
-// Fault is why the source gives no data, and since when. Invalid is for what another try
-// cannot cure, as when a query returns several series.
+// Fault is why the source gives no data, and since when. It is Invalid if another try cannot help
+// until a user changes something, for instance because a query returns several series.
 type Fault struct {
 	Why     string
 	Since   time.Time
 	Invalid bool
 }
 
-// Verdict is the judgement. Wake is how long to wait before the next look, 0 for ever.
+// Verdict is the judgement. Wake is after how long the data must be judged again; it is 0 if time cannot
+// change the verdict.
 type Verdict struct {
 	Is       State
 	Why      string
@@ -112,11 +114,11 @@ type Verdict struct {
 	Wake     time.Duration
 }
 
-// State is what a check has come to.
+// State is the result of a check.
 type State string
 
-// A check that failed stays so for its attempt; one that passed, for its step unless it
-// fails.
+// A check that has failed stays Failed in its attempt. A check that has passed stays Passed in its step
+// unless it fails.
 const (
 	Running      State = "Running"
 	Passed       State = "Passed"
@@ -125,8 +127,8 @@ const (
 	Skipped      State = "Skipped"
 )
 
-// Evidence has the numbers behind a verdict: of the attempt if it failed, else of the
-// step; of the class of requests that decides, if there are several.
+// Evidence has the numbers behind a verdict: those of the attempt if the check failed, else those of
+// the step. If the check judges several classes of requests, they are those of the class that decides.
 type Evidence struct {
 	Pair
 	About            float64 // requests to the new version that are enough to pass; 0 if unknown
@@ -146,14 +148,15 @@ func Judge(c Check, d Data, since, now time.Time) Verdict {
 		return Verdict{Is: Inconclusive, Why: clip("the check is invalid: " + problem)}
 	}
 	s, open := t.scan(d, since, now.Add(-c.Lag))
-	t.show(&s, open)
+	t.addOpenBlock(&s, open)
 	v := Verdict{Is: t.state(s, d.Fault, now), Evidence: t.evidence(s, d.Bounds)}
 	v.Why = clip(t.why(v, s, d, now))
 	v.Wake = t.wake(v.Is, s, d.Fault, now)
 	return v
 }
 
-// state judges what the evidence leaves open by the step, the source and the time.
+// state returns the result. While the evidence decides nothing, the traffic of the step, the fault of the
+// source and the time decide.
 func (t *trial) state(s Carry, f Fault, now time.Time) State {
 	switch {
 	case s.Is == Failed:
@@ -162,19 +165,19 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 		return Skipped
 	case s.Is == Passed:
 		return Passed
-	case f.Invalid && now.Sub(f.Since) >= latest, !t.Gate && !now.Before(s.Since.Add(t.Within)):
+	case f.Invalid && now.Sub(f.Since) >= lastRetry, !t.Gate && !now.Before(s.Since.Add(t.Within)):
 		return Inconclusive
 	}
 	return Running
 }
 
-// unknownFor is how long requests may be missing before a verdict names the query. A source is
-// asked again after soonest, at first, and after latest at last: what is invalid for so long
-// is not about to be put right.
-const unknownFor, soonest, latest = 5 * time.Minute, 5 * time.Second, time.Minute
+// unknownFor is how long requests may be missing before a verdict names the query. A source that does
+// not answer is asked again after firstRetry, and then less often, down to once in lastRetry. A check
+// that stays invalid for lastRetry is inconclusive.
+const unknownFor, firstRetry, lastRetry = 5 * time.Minute, 5 * time.Second, time.Minute
 
-// wake is when a look may find something else: the end of a window, an answer of the
-// source, or a time that changes the verdict by itself.
+// wake returns after how long the verdict may change: at the end of a window, with an answer of the
+// source, or because a time limit ends.
 func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
 	if is == Failed || is == Skipped {
 		return 0
@@ -185,7 +188,7 @@ func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
 	}
 	wake := t.Every - now.Add(-t.Lag).Sub(grid)%t.Every
 	if f.Why != "" {
-		wake = min(max(now.Sub(f.Since), soonest), latest)
+		wake = min(max(now.Sub(f.Since), firstRetry), lastRetry)
 	}
 	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor)} {
 		if left := at.Sub(now); left > 0 {

@@ -236,6 +236,10 @@ func TestVerdicts(t *testing.T) {
 			want: "Skipped: this step sends the new version no requests",
 		},
 		{
+			name: "no requests before the traffic", check: with(rate, func(c *Check) { c.Traffic = BeforeTraffic }), after: time.Minute,
+			want: "Skipped: nothing is judged: the check counts requests, and the new version gets none before the traffic of a step; leave out at: BeforeTraffic",
+		},
+		{
 			name: "nothing to compare with by plan", check: with(counts, func(c *Check) { c.Traffic = NewOnly }), after: time.Minute,
 			want: "Skipped: this step sends stable no requests to compare with",
 		},

@@ -185,7 +185,7 @@ func newCluster(seed uint64, scrape, perSecond float64, fresh, stable int, fails
 // seconds, with a dispersion of 20 at most. Weir did so before it knew of scrape intervals.
 func unaligned(c Check, d Data) bool {
 	t, _ := newTrial(c, d)
-	l := t.fit(Ledger{}, harm)
+	l := t.fitLedger(Ledger{}, harm)
 	var bad []float64
 	for _, w := range d.Past {
 		bad = append(bad, w.Counts[0].Old.Bad)

@@ -11,21 +11,21 @@ import (
 // test compares the rates at which requests are bad: q of the new version, and p of
 // stable, which is unknown and may change with each block.
 //
-// The null of harm is q ≤ ratio·p + margin, that of safety q ≥ ratio·p + margin. A block
+// The null hypothesis of harm is q ≤ ratio·p + margin, that of safety q ≥ ratio·p + margin. A block
 // in which x of n requests to the new version are bad, and y of m to stable, multiplies
 // the evidence against it by
 //
 //	E = u^x · v^y · exp(−n·margin·(u−1)),  u = η/d,  v = 1/d,  d = (m + ratio·n·η)/(m + ratio·n)
 //
 // with η above 1 for harm and below for safety. As 1+z ≤ exp(z), the mean of u^x is at most
-// exp(n·q·(u−1)), and that of v^y exp(m·p·(v−1)); d makes ratio·n·(u−1) = m·(1−v). So the
-// mean of E is at most 1 whatever p is. Products of E, and means of these over η, are
-// nonnegative supermartingales: they ever reach 1/α with probability α at most (Ville).
-// By Jensen that is so of E^(1/φ), too.
+// exp(n·q·(u−1)), and that of v^y at most exp(m·p·(v−1)); d makes ratio·n·(u−1) = m·(1−v). So the
+// mean of E is at most 1 whatever p is. Products of E, and means of these products over η, are
+// nonnegative supermartingales: the probability that they ever reach 1/α is at most α (Ville's
+// inequality). By Jensen's inequality, the same holds for E^(1/φ).
 type test struct {
 	class   int     // index of trial.classes
 	phi     float64 // dispersion
-	assumed bool    // phi is no measurement
+	assumed bool    // phi was not measured
 	ratio   float64 // 0 tests against an objective
 	margins [2]float64
 }
@@ -37,13 +37,13 @@ var etas = [2][]float64{harm: {1.2, 1.5, 2, 3, 5, 10, 30, 100}, safe: {0, 0.1, 0
 const (
 	safeAlpha = 0.05  // chance to pass a version that is a point worse
 	lowest    = -1e15 // stands for the logarithm of 0, which cannot be stored
-	least     = 1e-6  // so much of a request is none: rates of a query are seldom whole
+	least     = 1e-6  // fewer requests count as none: increments of counters are seldom whole numbers
 )
 
 // weigh returns what is added to the log evidence for an η: for each bad request of the new
 // version, for each of stable, and for each request to the new version. requests is the ratio of
-// requests, new to stable. A higher one is valid for harm, and a lower one for safety: the
-// evidence is only smaller.
+// requests, new to stable. A ratio that is too high for harm, or too low for safety, is valid: it only
+// makes the evidence smaller.
 func (t test) weigh(side int, eta, requests float64) (bad, stableBad, all float64) {
 	low := 1 + t.ratio*requests*eta
 	stableBad = -math.Log(low / (1 + t.ratio*requests))
@@ -62,7 +62,8 @@ func (t test) add(logs []float64, side int, p Pair, requests float64) {
 	}
 }
 
-// weighAgain corrects the evidence of a block after the ratio of requests that it was added with.
+// weighAgain corrects the evidence of a block that was added with the ratio of requests from: it becomes
+// the evidence with the ratio to.
 func (t test) weighAgain(logs []float64, side int, p Pair, from, to float64) {
 	for j, eta := range etas[side] {
 		_, stableBad, all := t.weigh(side, eta, from)
@@ -105,10 +106,11 @@ func (t test) shift(logs []float64, side int, requests, counted float64) {
 	}
 }
 
-// restart adds 1/(k(k+1)) to the evidence before block k: so much of it begins only
-// there, and owes nothing to good requests before. All of these sum up to 1, as much as
-// there was at first, so what is proven is half of the evidence. before is what shift takes from
-// a run that begins there, for bad requests of stable in the block before.
+// restart adds 1/(k(k+1)) to the evidence before block k. This part begins with block k, so good
+// requests of earlier blocks do not reduce it: a version that turns bad late is found soon. All added
+// parts together are 1, as much as the evidence at the beginning. So the sum is divided by 2 before it
+// is compared with 1/α (harmOf). before is what shift takes from a run that begins with block k, for
+// bad requests of stable in the block before.
 func restart(logs []float64, k int, before []float64) {
 	for j, l := range logs {
 		later := before[j] - math.Log(float64(k)) - math.Log1p(float64(k))
@@ -116,7 +118,7 @@ func restart(logs []float64, k int, before []float64) {
 	}
 }
 
-// logMean is the logarithm of the mean of exp(logs).
+// logMean returns the logarithm of the mean of exp(logs).
 func logMean(logs []float64) float64 {
 	highest, sum := slices.Max(logs), 0.0
 	for _, l := range logs {
@@ -125,7 +127,7 @@ func logMean(logs []float64) float64 {
 	return highest + math.Log(sum/float64(len(logs)))
 }
 
-// means are the log evidence of each test.
+// means returns the log evidence of each test.
 func means(l Ledger, side int) []float64 {
 	var of []float64
 	for logs := range slices.Chunk(l.Logs, len(etas[side])) {
@@ -134,12 +136,14 @@ func means(l Ledger, side int) []float64 {
 	return of
 }
 
+// part returns the log evidence of test i for each η. It shares memory with the ledger.
 func part(l Ledger, side, i int) []float64 {
 	return l.Logs[i*len(etas[side]) : (i+1)*len(etas[side])]
 }
 
-// harmOf is the log evidence of harm. With an objective both tests have to prove it, so
-// the smaller one counts. Otherwise errors count half, and all boundaries the other half.
+// harmOf returns the log evidence of harm, divided by 2 for restart. With an objective both tests have
+// to prove harm, so the smaller evidence counts. Without one, the mean of two counts: of the evidence of
+// errors, and of the mean evidence of all latency boundaries.
 func (t *trial) harmOf(l Ledger) float64 {
 	of := means(l, harm)
 	switch {
@@ -151,12 +155,12 @@ func (t *trial) harmOf(l Ledger) float64 {
 	return logMean([]float64{of[0], logMean(of[1:])}) - math.Ln2
 }
 
-// safeOf is the log evidence that no test finds the new version a point worse.
+// safeOf returns the log evidence of safety: that of the test that has the least.
 func safeOf(l Ledger) float64 { return slices.Min(means(l, safe)) }
 
-// about estimates how many requests to the new version pass, if they go on as those of
-// this step. It returns 0 if no number does.
-func (t *trial) about(s *Carry) float64 {
+// requestsToPass estimates how many requests to the new version are needed to pass, if the next ones are
+// like those of this step. It returns 0 if no number is enough.
+func (t *trial) requestsToPass(s *Carry) float64 {
 	enough, need := math.Log(float64(len(etas[safe]))/safeAlpha), 0.0
 	for i, test := range t.tests {
 		p, first := s.Safe.Counts[test.class], math.Inf(1)
@@ -180,11 +184,11 @@ func (t *trial) about(s *Carry) float64 {
 	return math.Ceil(min(need, most))
 }
 
-// A dispersion is measured with at least fewest bad requests, else assumed. The worst episode of
-// the past, which is a sixth of it, counts as much as episodeMost by itself.
+// A dispersion is measured from at least fewest bad requests, and assumed otherwise. The worst episode is
+// the sixth of the past with the most bad requests. It alone raises the dispersion to episodeMost at most.
 const fewest, assumed, episodeMost, episodes = 20, 2.0, 20.0, 6
 
-// dispersion is by how much less bad requests count because they come in clumps: one client
+// dispersion returns by how much less bad requests count because they come in clumps: one client
 // retries, or one pod is broken. It is the largest of these ratios of variance to mean:
 //
 //   - of stable's bad requests in windows, and in sums of 2, 4, 10 and 20 windows. An outage of
@@ -192,7 +196,7 @@ const fewest, assumed, episodeMost, episodes = 20, 2.0, 20.0, 6
 //     episode is left out; with it, the ratio counts up to episodeMost.
 //   - of stable's bad requests between pods. An outage of all pods does not change this ratio.
 //
-// With fewer than 20 bad requests nothing is known, and the dispersion is assumed.
+// With fewer than 20 bad requests the ratios say nothing, and the dispersion is assumed.
 func dispersion(past []Window, class int, pods []Count) (phi float64, isAssumed bool) {
 	var bad []float64
 	sum := 0.0
@@ -208,8 +212,8 @@ func dispersion(past []Window, class int, pods []Count) (phi float64, isAssumed 
 	return max(1, between, min(overTime(bad), episodeMost), overTime(withoutWorst(bad))), false
 }
 
-// overTime is the largest ratio of variance to mean of sums of windows. Sums of many windows are
-// few, and their variance is a rough estimate: it counts less by one standard error.
+// overTime returns the largest ratio of variance to mean of sums of windows. There are few sums of many
+// windows, so their variance is a rough estimate: one standard error is taken off.
 func overTime(bad []float64) float64 {
 	phi := varianceToMean(bad)
 	for _, n := range []int{2, 4, 10, 20} {
@@ -224,11 +228,11 @@ func overTime(bad []float64) float64 {
 	return phi
 }
 
-// withoutWorst leaves out the windows in a row with the most bad requests.
+// withoutWorst leaves out the worst episode: consecutive windows with the most bad requests.
 func withoutWorst(bad []float64) []float64 {
 	n, worst, most := len(bad)/episodes, 0, -1.0
 	if n == 0 {
-		return nil // too few to tell an episode
+		return nil // too few windows for an episode
 	}
 	for i := 0; i+n <= len(bad); i++ {
 		if sum := sumOf(bad[i : i+n]); sum > most {
@@ -238,8 +242,8 @@ func withoutWorst(bad []float64) []float64 {
 	return slices.Delete(slices.Clone(bad), worst, worst+n)
 }
 
-// betweenPods compares the bad requests of each pod with those of a pod that fails as many of its
-// requests as all do.
+// betweenPods returns the ratio of variance to mean between pods. It compares the bad requests of each pod
+// with those that the pod would have if all pods failed the same share of their requests.
 func betweenPods(pods []Count) float64 {
 	var all Count
 	for _, p := range pods {
@@ -272,7 +276,7 @@ func varianceToMean(of []float64) float64 {
 	return squares / float64(len(of)-1) / mean
 }
 
-// standardError is that of the variance of n numbers, as a share of it.
+// standardError returns the standard error of the variance of n numbers, as a share of the variance.
 func standardError(n int) float64 { return math.Sqrt(2 / float64(n-1)) }
 
 func sumOf(of []float64) float64 {

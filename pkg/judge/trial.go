@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// trial is a check with its tests: of each class of requests one against stable and, with
-// an objective, one against that. A class is an element of Window.Counts.
+// trial is a check with its tests. Each class of requests has one test against stable and, if the check
+// has an objective, a second one against the objective. A class is an index of Window.Counts.
 type trial struct {
 	Check
 	objective bool
 	length    time.Duration // of a block
-	warmUp    time.Duration // After, until all requests of that time are scraped
+	warmUp    time.Duration // After, and the interval in which all requests of this time are scraped
 	classes   []int
 	tests     []test
 }
 
-// slack is how much longer than a block the interval between two scrapes may be: scrapes come
-// a little late at times, which must not double the length of a block.
+// slack is how much longer than a block the interval between two scrapes may be: some scrapes are a
+// little late, which must not double the length of a block.
 const slack = 1.1
 
-// A version that passes is not a point worse.
+// point is one percent of requests: a version that passes is not worse by that share.
 const point = 0.01
 
-// newTrial returns why a check cannot be judged, if so.
+// newTrial returns a trial, or the reason why the check cannot be judged.
 func newTrial(c Check, d Data) (*trial, string) {
 	t := &trial{Check: c, objective: c.Rule == SuccessRate || c.Rule == Latency}
 	if c.Ratio == 0 {
 		t.Ratio, t.Margin = 1.5, 0.001
 	}
-	if !t.sound() {
+	if !t.isValid() {
 		return t, "its rule, or one of its numbers, has no meaning"
 	}
 	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
@@ -60,8 +60,8 @@ func newTrial(c Check, d Data) (*trial, string) {
 	return t, why
 }
 
-// classes are what a check tests, or why it cannot. A bucket knows no time between its
-// boundaries, so latency is judged by the next one up.
+// classes returns the classes that a check tests, or the reason why there are none. A histogram does not
+// show times between two boundaries, so Latency is judged by the first boundary at or above Below.
 func classes(c Check, bounds []float64) ([]int, string) {
 	switch c.Rule {
 	case SuccessRate, Counts:
@@ -85,9 +85,9 @@ func classes(c Check, bounds []float64) ([]int, string) {
 	return nil, ""
 }
 
-// sound reports whether the numbers of a check can be judged by. The server explains what
-// is wrong when a check is written.
-func (t *trial) sound() bool {
+// isValid reports whether the numbers of a check have a meaning. When a check is written, the server
+// validates them and explains what is wrong.
+func (t *trial) isValid() bool {
 	in := func(x, low, high float64) bool { return x >= low && x <= high }
 	times := min(t.Every, t.Within) > 0 && min(t.AtLeast, t.After, t.Lag) >= 0
 	switch t.Rule {
@@ -99,11 +99,13 @@ func (t *trial) sound() bool {
 	return false
 }
 
-// skip returns why the current step has nothing to judge, if so.
+// skip returns why the current step has nothing to judge; empty if it has.
 func (t *trial) skip() string {
 	switch {
 	case t.Rule == Number:
 		return ""
+	case t.Traffic == BeforeTraffic:
+		return "nothing is judged: the check counts requests, and the new version gets none before the traffic of a step; leave out at: BeforeTraffic"
 	case t.Traffic == StableOnly:
 		return "this step sends the new version no requests"
 	case t.Traffic == NewOnly && !t.objective:
@@ -112,15 +114,15 @@ func (t *trial) skip() string {
 	return ""
 }
 
-// Carry is what folded data comes to. Since is when the step began that Is and Safe are
-// of; Harm is of the attempt.
+// Carry is the evidence of folded data. Is and Safe belong to the step that began at Since, and Harm to
+// the attempt. The data until Until is folded.
 type Carry struct {
 	Is           State
 	Since, Until time.Time
 	Harm, Safe   Ledger
 	Last         []Pair    // what the last block counted, for each class
 	Ended        time.Time // the end of the last block
-	Run          int       // samples in a row: good ones, or bad ones below 0
+	Run          int       // the last good samples in a row; if negative, the last bad ones
 	Value        float64   // of the last sample
 	Says         string
 }
@@ -132,10 +134,10 @@ type Ledger struct {
 	Logs   []float64
 	Counts []Pair
 	Ratios []float64
-	Blocks int // that were judged
+	Blocks int // the number of judged blocks
 }
 
-// Fold returns what replaces the data that ended by until.
+// Fold returns the carry that replaces the data until then.
 func Fold(c Check, d Data, since, until time.Time) Carry {
 	t, problem := newTrial(c, d)
 	if problem != "" {
@@ -144,21 +146,21 @@ func Fold(c Check, d Data, since, until time.Time) Carry {
 	s, _ := t.scan(d, since, until)
 	for _, logs := range [][]float64{s.Harm.Logs, s.Safe.Logs} {
 		for i, l := range logs {
-			logs[i] = math.Floor(l*1000) / 1000 // short to store, and never more than it was
+			logs[i] = math.Floor(l*1000) / 1000 // shorter to store, and never more evidence than before
 		}
 	}
 	return s
 }
 
-// block is the sum of a few windows in a row. It is as long as a scrape interval, so that what
-// happened before it begins is counted when it ends. Blocks without data do not exist.
+// block is the sum of consecutive windows. It is as long as a scrape interval, so that all requests from
+// before its start are counted when it ends. A block has data in its first window.
 type block struct {
 	start, end time.Time
 	counts     []Pair // for each class; nil if no window had data
 }
 
-// scan adds the blocks that ended by until to the carry, and returns the block that is not
-// complete. scan stops at a failure, and before what is not known yet: later windows never
+// scan adds the blocks that ended by until to the carry, and returns the last block if it is not complete.
+// It stops at a failure, and before the first window that is not Known, so that later windows never
 // change a result.
 func (t *trial) scan(d Data, since, until time.Time) (Carry, block) {
 	s := t.resume(d.Carry, since)
@@ -175,7 +177,7 @@ func (t *trial) scan(d Data, since, until time.Time) (Carry, block) {
 		if w.Start.Before(s.Until) {
 			continue
 		}
-		if open.counts != nil && !w.Start.Before(open.start.Add(t.length)) { // windows are missing
+		if open.counts != nil && !w.Start.Before(open.start.Add(t.length)) { // windows are missing: the block ends here
 			t.addBlock(&s, open)
 			open = block{}
 			if s.Is == Failed {
@@ -221,35 +223,36 @@ func (t *trial) scanSamples(s *Carry, samples []Sample, until time.Time) {
 	}
 }
 
-// resume continues a carry, in a new step if since says so.
+// resume continues a carry. If since differs from that of the carry, a new step has begun.
 func (t *trial) resume(s Carry, since time.Time) Carry {
 	if s.Is != Failed && (s.Is == "" || !s.Since.Equal(since)) {
 		s.Is, s.Since, s.Run, s.Safe = Running, since, min(s.Run, 0), Ledger{}
 	}
-	s.Harm, s.Safe = t.fit(s.Harm, harm), t.fit(s.Safe, safe)
+	s.Harm, s.Safe = t.fitLedger(s.Harm, harm), t.fitLedger(s.Safe, safe)
 	if len(s.Last) != len(t.classes) {
 		s.Last = make([]Pair, len(t.classes))
 	}
 	return s
 }
 
-// fit copies a ledger. One of another size is of another check, and counts for nothing.
-func (t *trial) fit(l Ledger, side int) Ledger {
+// fitLedger copies a ledger. A ledger of another size belongs to another check, so it is replaced by an
+// empty one.
+func (t *trial) fitLedger(l Ledger, side int) Ledger {
 	if len(l.Logs) != len(t.tests)*len(etas[side]) || len(l.Counts) != len(t.classes) || len(l.Ratios) != len(t.classes) {
 		return Ledger{Logs: make([]float64, len(t.tests)*len(etas[side])), Counts: make([]Pair, len(t.classes)), Ratios: make([]float64, len(t.classes))}
 	}
 	return Ledger{slices.Clone(l.Logs), slices.Clone(l.Counts), slices.Clone(l.Ratios), l.Blocks}
 }
 
-// addBlock judges what was measured until the block, whose bad requests are needed for that, and
-// then adds the block to the evidence of harm and, in the step, of safety.
+// addBlock judges the evidence before the block, for which the bad requests of the block are needed. It
+// then adds the block to the evidence of harm and, if the block is in the step, of safety.
 func (t *trial) addBlock(s *Carry, b block) {
 	inStep := !b.start.Before(s.Since)
 	warm := inStep && b.start.Before(s.Since.Add(t.warmUp))
-	alone := t.objective && inStep && t.Traffic == NewOnly
+	alone := t.objective && inStep && t.Traffic == NewOnly // the objective alone decides
 	t.weighLast(s, &s.Harm, harm, b)
 	t.weighLast(s, &s.Safe, safe, b)
-	t.decide(s, t.ended(s, s.Harm, harm, b, alone), t.ended(s, s.Safe, safe, b, alone), b)
+	t.decide(s, t.withRunsEnded(s, s.Harm, harm, b, alone), t.withRunsEnded(s, s.Safe, safe, b, alone), b)
 	if s.Is == Failed {
 		return
 	}
@@ -263,7 +266,7 @@ func (t *trial) addBlock(s *Carry, b block) {
 	}
 }
 
-// decide fails or passes a check by the evidence of harm and of safety.
+// decide fails or passes a check if the evidence of harm or of safety is enough.
 func (t *trial) decide(s *Carry, harmful, harmless Ledger, b block) {
 	switch {
 	case !t.Gate && t.harmOf(harmful) >= -math.Log(t.Alpha):
@@ -273,8 +276,8 @@ func (t *trial) decide(s *Carry, harmful, harmless Ledger, b block) {
 	}
 }
 
-// safeFrom is when the evidence of safety begins. After a warm-up it is one block later than that of
-// harm, or shift would count the failures of the warm-up against the new version.
+// safeFrom returns when the evidence of safety begins. After a warm-up, this is one block later than the
+// evidence of harm. Otherwise shift would count the failures of the warm-up against the new version.
 func (t *trial) safeFrom(s *Carry) time.Time {
 	if t.warmUp > 0 {
 		return s.Since.Add(t.warmUp + t.length)
@@ -287,19 +290,20 @@ func (t *trial) safeFrom(s *Carry) time.Time {
 func (t *trial) weighLast(s *Carry, l *Ledger, side int, b block) {
 	for i, test := range t.tests {
 		p, from := b.counts[test.class], l.Ratios[test.class]
-		if to := careful(side, from, p); test.ratio > 0 && from > 0 && to != from {
+		if to := lessFavourable(side, from, p); test.ratio > 0 && from > 0 && to != from {
 			test.weighAgain(part(*l, side, i), side, s.Last[test.class], from, to)
 		}
 	}
 	for class, p := range b.counts {
 		if l.Ratios[class] > 0 {
-			l.Ratios[class] = careful(side, l.Ratios[class], p)
+			l.Ratios[class] = lessFavourable(side, l.Ratios[class], p)
 		}
 	}
 }
 
-// careful is the less favourable ratio of requests, of one and that of a block.
-func careful(side int, ratio float64, p Pair) float64 {
+// lessFavourable returns the ratio of requests that makes the evidence smaller: the given one, or that of
+// the block. A block without requests of both versions has no ratio.
+func lessFavourable(side int, ratio float64, p Pair) float64 {
 	switch {
 	case !p.compares():
 		return ratio
@@ -311,23 +315,24 @@ func careful(side int, ratio float64, p Pair) float64 {
 	return min(ratio, p.New.Total/p.Old.Total)
 }
 
-// ended returns a ledger as if its runs ended before the block.
-func (t *trial) ended(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
+// withRunsEnded returns a copy of the ledger in which the runs end before the block.
+func (t *trial) withRunsEnded(s *Carry, l Ledger, side int, b block, alone bool) Ledger {
 	l.Logs = slices.Clone(l.Logs)
 	for i, test := range t.tests {
 		last, next, requests := s.Last[test.class], b.counts[test.class], l.Ratios[test.class]
 		if test.ratio == 0 || requests == 0 {
 			continue
 		}
-		test.shift(part(l, side, i), side, requests, beyond(side, last, next, alone))
+		test.shift(part(l, side, i), side, requests, badNextToRun(side, last, next, alone))
 	}
 	return l
 }
 
-// beyond is how many bad requests that belong to a run may be counted in the block next to it.
-// Pods that restart in that block have no requests there, so the bad requests of the others stand
-// for them. If stable has no requests there at all, all of its requests may be bad.
-func beyond(side int, at, next Pair, alone bool) float64 {
+// badNextToRun returns how many bad requests of a run may be counted in the block next to the run. at is
+// the block of the run, and next is the block next to it. Pods that restart in that block have no requests
+// there, so the bad requests of the other pods are scaled up. If stable has no requests there at all, all
+// of its requests may be bad.
+func badNextToRun(side int, at, next Pair, alone bool) float64 {
 	own, other := at.against(side), next.against(side)
 	switch {
 	case alone || side == safe || next == (Pair{}):
@@ -338,8 +343,8 @@ func beyond(side int, at, next Pair, alone bool) float64 {
 	return other.Bad * max(1, own.Total/other.Total)
 }
 
-// addCounts adds a block to a ledger. In the warm-up, and where a version has no requests,
-// comparisons end; they go on with the next block that has requests of both.
+// addCounts adds a block to a ledger. In the warm-up, and while one of the versions has no requests, the
+// run of a comparison ends. A new run begins with the next block that has requests of both.
 func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bool) {
 	if !warm {
 		l.Blocks++
@@ -347,7 +352,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 	ratios := make([]float64, len(t.classes))
 	for class, p := range b.counts {
 		if !warm && !alone && p.compares() {
-			ratios[class] = careful(side, careful(side, 0, s.Last[class]), p)
+			ratios[class] = lessFavourable(side, lessFavourable(side, 0, s.Last[class]), p)
 		}
 		if !warm {
 			l.Counts[class] = l.Counts[class].plus(p)
@@ -356,12 +361,12 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 	for i, test := range t.tests {
 		logs, p, last := part(*l, side, i), b.counts[test.class], s.Last[test.class]
 		from, to := l.Ratios[test.class], ratios[test.class]
-		before := make([]float64, len(logs)) // what a run that begins here loses to the block before
+		before := make([]float64, len(logs)) // what shift takes from a run that begins with this block
 		if test.ratio > 0 && from > 0 && to == 0 {
-			test.shift(logs, side, from, beyond(side, last, p, alone))
+			test.shift(logs, side, from, badNextToRun(side, last, p, alone))
 		}
 		if test.ratio > 0 && to > 0 {
-			test.shift(before, side, to, beyond(side, p, last, false))
+			test.shift(before, side, to, badNextToRun(side, p, last, false))
 		}
 		if from == 0 {
 			for j := range logs {
@@ -369,7 +374,7 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 			}
 		}
 		if alone {
-			test = t.tests[i|1]
+			test = t.tests[i|1] // tests are in pairs: against stable, and against the objective
 		}
 		if warm || test.ratio > 0 && to == 0 || p == (Pair{}) {
 			continue
@@ -382,8 +387,8 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 	l.Ratios = ratios
 }
 
-// show adds a block that is not complete to the counts for messages. It is no evidence yet.
-func (t *trial) show(s *Carry, open block) {
+// addOpenBlock adds a block that is not complete to the counts for messages. The block is no evidence yet.
+func (t *trial) addOpenBlock(s *Carry, open block) {
 	if s.Is == Failed || open.counts == nil || open.start.Before(t.safeFrom(s)) {
 		return
 	}
@@ -400,8 +405,8 @@ func (l Ledger) compares() bool {
 // compares reports whether both versions answered requests.
 func (p Pair) compares() bool { return p.New.Total >= least && p.Old.Total >= least }
 
-// against is the version whose bad requests speak against the evidence: stable's against harm, the
-// new version's against safety.
+// against returns the counts of the version whose bad requests reduce the evidence: those of stable reduce
+// harm, and those of the new version reduce safety.
 func (p Pair) against(side int) Count { return [2]Count{harm: p.Old, safe: p.New}[side] }
 
 func (p Pair) plus(q Pair) Pair {
@@ -414,8 +419,8 @@ func (p Pair) plus(q Pair) Pair {
 // most is more requests than a window can have.
 const most = 1e15
 
-// pair returns what a window counted of a class, if that are numbers. Counters are not
-// read at one time, so a few more bad requests than requests are no contradiction.
+// pair returns the counts of a class in a window, and whether they are valid. Counters are not read at
+// the same time, so slightly more bad requests than requests are valid.
 func (w *Window) pair(class int) (Pair, bool) {
 	if !w.Known || class >= len(w.Counts) {
 		return Pair{}, false
@@ -430,9 +435,14 @@ func (w *Window) pair(class int) (Pair, bool) {
 	return p, true
 }
 
-// addSample counts samples in a row: bad ones of the attempt, good ones of the step.
+// addSample counts samples in a row. Bad ones count in the whole attempt, good ones in their step only.
+// A sample whose window begins in the warm-up does not count.
 func (t *trial) addSample(s *Carry, sample Sample) {
-	s.Until, s.Value, s.Says = sample.At, sample.Value, clip(sample.Says)
+	s.Until = sample.At
+	if sample.At.After(s.Since) && sample.At.Before(t.numbersFrom(s)) {
+		return
+	}
+	s.Value, s.Says = sample.Value, clip(sample.Says)
 	switch {
 	case t.broken(sample.Value) != "":
 		s.Run = min(s.Run, 0) - 1
@@ -449,7 +459,16 @@ func (t *trial) addSample(s *Carry, sample Sample) {
 	}
 }
 
-// broken returns which limit a number breaks, if any.
+// numbersFrom returns the time of the first sample after the warm-up. A sample has the time at which its
+// window ends.
+func (t *trial) numbersFrom(s *Carry) time.Time {
+	if t.warmUp > 0 {
+		return s.Since.Add(t.warmUp + t.Every)
+	}
+	return s.Since
+}
+
+// broken returns the limit that a number breaks; empty if it breaks none.
 func (t *trial) broken(value float64) string {
 	switch {
 	case t.Max != nil && value > *t.Max:

@@ -14,7 +14,7 @@ import (
 
 const maxWhy = 256
 
-// clip makes a message fit the status.
+// clip shortens a message for the status.
 func clip(why string) string {
 	if len(why) <= maxWhy {
 		return strings.ToValidUTF8(why, "?")
@@ -22,8 +22,8 @@ func clip(why string) string {
 	return strings.ToValidUTF8(why[:maxWhy-len("…")], "") + "…"
 }
 
-// evidence has the numbers of the worst class: the most harmful one if the check failed,
-// else the one that is furthest from safe.
+// evidence returns the numbers of the worst class: the one with the most evidence of harm if the check
+// failed, else the one with the least evidence of safety.
 func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 	if t.Rule == Number {
 		return Evidence{Value: s.Value, Run: s.Run}
@@ -36,7 +36,7 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 	}
 	e := Evidence{
 		Pair:       ledger.Counts[worst.class],
-		About:      t.about(&s),
+		About:      t.requestsToPass(&s),
 		Dispersion: worst.phi,
 		Assumed:    worst.assumed,
 		Harm:       finite(t.harmOf(s.Harm)),
@@ -50,7 +50,7 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 	return e
 }
 
-// finite is exp, of what JSON can carry.
+// finite returns exp(log), limited to a number that JSON can represent.
 func finite(log float64) float64 { return math.Exp(min(log, 600)) }
 
 func (t *trial) why(v Verdict, s Carry, d Data, now time.Time) string {
@@ -97,7 +97,7 @@ func (t *trial) reason(v Verdict, s Carry, nothing string, now time.Time) string
 }
 
 func (t *trial) undecided(e Evidence, s Carry) string {
-	next := s.Ended.Add(t.length) // its block decides about this one
+	next := s.Ended.Add(t.length) // the end of the next block, which decides about the last one
 	switch {
 	case !t.Gate && t.harmOf(s.Harm) >= -math.Log(t.Alpha):
 		return e.requests() + t.aim() + ": bad until now, measured until " + clock(next)
@@ -111,8 +111,8 @@ func (t *trial) undecided(e Evidence, s Carry) string {
 	return fmt.Sprintf("%.0f of about %s requests, %.0f %s", e.New.Total, rounded(e.About), e.New.Bad, e.verb())
 }
 
-// promise says how often a version that is as good as stable fails so, if its requests are like
-// those that were measured.
+// promise says how often such a verdict is wrong: how many releases of a version as good as stable look
+// as bad, if failures come in clumps as was measured.
 func (e Evidence) promise() string {
 	text := "; dispersion " + strconv.FormatFloat(e.Dispersion, 'g', 2, 64)
 	if e.Assumed {
@@ -171,6 +171,8 @@ func (c Count) percent() string {
 // sample reads "5.3e+08 is above 5e+08, 2 of 3 in a row".
 func (t *trial) sample(s Carry) string {
 	switch {
+	case s.Run == 0 && t.warmUp > 0 && s.Until.After(s.Since):
+		return "numbers until " + clock(t.numbersFrom(&s)) + " are not judged: the new pods warm up"
 	case s.Run == 0:
 		return "nothing was measured yet"
 	case s.Says != "" && t.FailAfter == 1:
@@ -185,7 +187,7 @@ func (t *trial) sample(s Carry) string {
 	return fmt.Sprintf("%.6g is %s, %d of %d in a row", s.Value, limit, max(s.Run, -s.Run), t.FailAfter)
 }
 
-// rounded has two digits: 450, 210000.
+// rounded rounds to two digits: 450, 210000.
 func rounded(x float64) string {
 	unit := 1.0
 	for x >= 100*unit {

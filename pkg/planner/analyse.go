@@ -17,22 +17,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// A release is measured from when its first pods are ready until it is over. Each step
-// waits in StepMetricsAnalysis until its checks have passed; one that fails ends the
-// release in any later stage.
+// A release is measured from the time when its first pods are ready until its end. Each step
+// waits in StepMetricsAnalysis until its checks have passed. A check that fails in any later stage
+// ends the release.
 
-// beginAttempt notes that the new version may get requests from now on.
+// beginAttempt records that the new version may get requests from now on.
 func beginAttempt(d *draft) {
 	p := d.progress()
 	a := d.status.Analysis
-	if d.release.Analysis == nil || a != nil && judgesRelease(a, *p) && a.Since != nil {
+	current := a != nil && judgesRelease(a, *p)
+	if d.release.Analysis == nil || current && a.Since != nil {
 		return
 	}
-	// Windows of equal length begin together, so that a source is asked once for all, and
-	// none begins before the attempt, whose requests may be those of an earlier one.
+	// Windows of equal length begin at the same times, so that a source is queried once for several
+	// Rollouts. No window begins before the attempt, because its requests may be those of an earlier attempt.
 	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
 	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
-	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: a != nil && a.Overridden}
+	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: current && a.Overridden}
 }
 
 // judgesRelease reports whether the analysis in the status belongs to the template of the
@@ -41,23 +42,23 @@ func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
-func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
+func onInconclusiveOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
 
-// beginStep notes that the step begins to be measured.
+// beginStep records that the measurement of the step begins.
 func beginStep(d *draft, _ *rollouts.Step) {
 	beginAttempt(d)
 	a := d.status.Analysis
 	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !Ahead(a.StepSince, d.Now) {
 		return
 	}
-	a.Step, a.StepSince = d.progress().CurrentStepIndex, youngest(a, d.Now)
+	a.Step, a.StepSince = d.progress().CurrentStepIndex, stampAfterResults(a, d.Now)
 }
 
-// youngest is now. No result that is stored stays as young, however far the clock that it was
-// taken from was ahead.
-func youngest(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
+// stampAfterResults returns the current time, and makes all stored results older than that. A stored result
+// may have a later time if the clock of an earlier leader was ahead.
+func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 	since := RoundUp(now)
 	for i := range a.Checks {
 		if c := &a.Checks[i]; !earlier(since.Time, c) {
@@ -67,8 +68,8 @@ func youngest(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 	return &since
 }
 
-// analysed waits until the checks of the step have passed. One that a person is to decide
-// about closes the pause of the step instead.
+// analysed waits until the checks of the step are decided. A check about which a person must decide holds
+// the pause of the step instead (checksDecided).
 func analysed(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
@@ -82,7 +83,7 @@ func analysed(f *facts, _ *rollouts.Step) Verdict {
 	return waitForChecks(f, open, wake)
 }
 
-// sooner is the shorter of two waits, of which zero has no end.
+// sooner returns the shorter of two waits. A wait of zero has no end.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -102,18 +103,18 @@ func waitForChecks(f *facts, open []string, wake time.Duration) Verdict {
 	return v
 }
 
-// sayMeasured says what a step waits for that is measured.
+// sayMeasured sets the message of a step that is measured.
 func sayMeasured(d *draft, _ *rollouts.Step) {
 	d.say("its metrics are measured: " + strings.Join(waitingFor(d.verdicts), "; "))
 }
 
-// checksDecided waits for a person about checks that failed, or that are undecided, where
-// the plan says so.
+// checksDecided holds the pause of a step for a person while checks have failed or are inconclusive, as the
+// plan demands.
 func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checks(f) {
-		// One that was undecided may be measured again.
+		// An inconclusive check runs again if its source answers again.
 		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !overridden(f)
 		if again || awaitsPerson(f, &c) {
 			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
@@ -130,14 +131,14 @@ func awaitsPerson(f *facts, c *checked) bool {
 	case c.verdict.Is == judge.Failed:
 		return c.onFail == rollouts.OnFailWait
 	case c.verdict.Is == judge.Inconclusive:
-		return c.unclear != rollouts.OnInconclusivePass && c.onFail != rollouts.OnFailReport
+		return c.onInconclusive != rollouts.OnInconclusivePass && c.onFail != rollouts.OnFailReport
 	default:
 		return false
 	}
 }
 
-// podsWell waits while the new pods of a plan without analysis crash: no time ends the
-// pause of a step meanwhile. An approval does.
+// podsWell waits while the new pods of a plan without analysis crash: a timed pause does not end meanwhile,
+// but an approval ends it.
 func podsWell(f *facts, step *rollouts.Step) Verdict {
 	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f, step) {
 		return passed
@@ -155,15 +156,15 @@ func gated(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
 // overridden reports whether checks only report for the rest of the attempt.
 func overridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
 
-// failing is the check that ends the release; nil if none does.
+// failing returns the check that ends the release; nil if there is none.
 func failing(f *facts) *checked {
 	if overridden(f) {
 		return nil
 	}
 	for _, c := range checks(f) {
 		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort
-		unclear := c.verdict.Is == judge.Inconclusive && c.unclear == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
-		if failed || unclear {
+		inconclusive := c.verdict.Is == judge.Inconclusive && c.onInconclusive == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
+		if failed || inconclusive {
 			return &c
 		}
 	}
@@ -186,15 +187,15 @@ func abortByCheck(d *draft) {
 	bindAbort(d)
 }
 
-// EventAnalysisFailed is announced of a check that has failed, and EventCheckChanged of one that was
-// edited in an attempt.
+// EventAnalysisFailed is the reason of events about a failed check, and EventCheckChanged of events about a
+// check that was edited in an attempt.
 const (
 	EventAnalysisFailed = "AnalysisFailed"
 	EventCheckChanged   = "CheckChanged"
 )
 
-// keepAnalysis keeps what the checks have found: where a result changes, the stage does, or the
-// status is written anyway.
+// keepAnalysis stores the results of the checks if a result or the stage changes, or if the status is written
+// anyway. It also asks what must be measured next.
 func keepAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
@@ -232,11 +233,11 @@ func refreshTexts(d *draft, all []checked) {
 	}
 }
 
-// foldAfter is how many windows are judged anew at most.
+// foldAfter is the number of windows after which the measurements are folded.
 const foldAfter = 240
 
-// keepCheck notes a result that is news or outdated, and folds what was measured then, where the
-// stage changes or there is much of it.
+// keepCheck stores the result of a check, and folds its measurements, in four cases: the result is news, its
+// text is outdated, the stage changes, or there are many measurements.
 func keepCheck(d *draft, c *checked, outdated bool) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
@@ -254,7 +255,7 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 			effect = "it stays failed in this attempt"
 		}
 		d.warn(EventCheckChanged, fmt.Sprintf("step(%d) check %s was edited during the release; %s", d.progress().CurrentStepIndex, c.name, effect))
-	case c.goesOn():
+	case c.measuresMore():
 		fold(c, &next, d.Now)
 	case c.planned != "" && next.Carry == "", c.used != "":
 		_, evidence, _ := strings.Cut(next.Carry, " ")
@@ -270,29 +271,29 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 	}
 }
 
-// isNews reports whether a result is news.
+// isNews reports whether the result of a check differs from the stored one, or is about another step or
+// another version of the check.
 func isNews(stored *rollouts.CheckStatus, c *checked) bool {
 	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored) || c.changed(stored)
 }
 
-// goesOn reports whether more is measured after what was. While it is not known what a check uses,
-// nothing is.
-func (c *checked) goesOn() bool {
+// measuresMore reports whether the check has measurements that can be folded. A check has none while the
+// Check or ClusterCheck that it uses was not read.
+func (c *checked) measuresMore() bool {
 	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
-// long reports whether much was measured since the last fold.
+// long reports whether there are many measurements since the last fold.
 func (c *checked) long() bool {
 	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
 }
 
-// textAge is how old the stored text of a check may be that no message has. People look at a release
-// every few minutes; a write in five minutes costs less than the leases of the controller.
+// textAge is the greatest age of a stored text that no message of a step shows. People look at a release
+// every few minutes. One write in five minutes costs less than the lease of the controller.
 const textAge = 5 * time.Minute
 
-// outdated reports whether the stored text of an open check was replaced textAge ago. What was
-// measured is folded with each such write, so FoldedTo has its time. Without newer windows, as in an
-// outage, the text stays the same unless the cause changes.
+// outdated reports whether the text of an open check has changed, and the stored text is at least textAge
+// old. Each write of the text also folds the measurements, so FoldedTo has the time of the last one.
 func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 	open := c.verdict.Is == judge.Running || c.verdict.Is == judge.Inconclusive
 	if !open || stored == nil || stored.Why == c.verdict.Why || stored.Time == nil {
@@ -305,7 +306,7 @@ func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 	return now.Sub(since) >= textAge
 }
 
-// statusOf is what a check has found, as it is stored.
+// statusOf returns the status of a check, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why, ChangedAt: c.changedAt}
 	if c.continues(stored) {
@@ -321,6 +322,7 @@ func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Tim
 	return next
 }
 
+// fold replaces the measurements until now by the evidence that they give.
 func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	carry := judge.Fold(c.rule, c.data(next), c.since, now.Add(-c.Lag))
 	next.Carry = c.mark() + carry.String()
@@ -330,10 +332,12 @@ func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	}
 }
 
-// ask asks for what is to be measured. Pods are seen, not asked about.
+// ask adds the question about a check, unless nothing must be measured for it. The pods of podsHealthy are
+// observed in each pass. An inconclusive check is measured further: a user may repair its cause, and a job
+// may end late.
 func ask(d *draft, c *checked) {
 	a := d.status.Analysis
-	from, passed := a.Since.Time, c.once() && c.verdict.Is != judge.Running
+	from, passed := a.Since.Time, c.once() && (c.verdict.Is == judge.Passed || c.verdict.Is == judge.Skipped)
 	if stored := storedCheck(a, c.name); stored.FoldedTo != nil {
 		from = stored.FoldedTo.Time
 	}

@@ -50,7 +50,7 @@ func beginTraffic(d *draft, _ *rollouts.Step) {
 	}
 	beginAttempt(d)
 	if a := d.status.Analysis; !d.stayed() || a.TrafficSince == nil || Ahead(a.TrafficSince, d.Now) {
-		a.TrafficSince = youngest(a, d.Now)
+		a.TrafficSince = stampAfterResults(a, d.Now)
 	}
 }
 
@@ -129,7 +129,7 @@ func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rol
 	case rollouts.CheckRunning:
 		return !reports || !gated(c)
 	case rollouts.CheckInconclusive:
-		return !reports && unclearOf(a, c) != rollouts.OnInconclusivePass
+		return !reports && onInconclusiveOf(a, c) != rollouts.OnInconclusivePass
 	case rollouts.CheckFailed:
 		return !reports
 	default:

@@ -59,11 +59,11 @@ type Question struct {
 // checked is a check with its verdict in the step under way.
 type checked struct {
 	Measured
-	name    string
-	step    int32
-	since   time.Time
-	onFail  rollouts.OnFail
-	unclear rollouts.OnInconclusive
+	name           string
+	step           int32
+	since          time.Time
+	onFail         rollouts.OnFail
+	onInconclusive rollouts.OnInconclusive
 	// planned and used are digests of the check: see mark.
 	planned, used string
 	// changedAt is when the check was edited last in this attempt; nil if it was not.
@@ -131,7 +131,7 @@ func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 		m = Measured{Planned: m.Planned, Check: m.Check}
 	}
 	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
-	c.onFail, c.unclear = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), unclearOf(&plan, &m.Check)
+	c.onFail, c.onInconclusive = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), onInconclusiveOf(&plan, &m.Check)
 	plan.Checks = nil
 	c.planned = digest(m.Planned, plan)
 	if m.Planned.Use != nil && m.Check.Use == nil {
@@ -229,7 +229,7 @@ func inPlan(f *facts, name string) bool {
 // podsChecked is the check of the new pods, which is in every analysis that does not switch
 // it off.
 func podsChecked(f *facts) []checked {
-	c := checked{name: podsHealthy, unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
+	c := checked{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, of := range analysisOf(f).Checks {
 		if of.PodsHealthy == "" {
@@ -336,7 +336,7 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
 	if m.Check.At == rollouts.AtBeforeTraffic {
-		c.Traffic, c.AtLeast, c.After = judge.StableOnly, 0, 0
+		c.Traffic, c.AtLeast, c.After = judge.BeforeTraffic, 0, 0
 	}
 	if m.Check.FailAfter != nil {
 		c.FailAfter = int(*m.Check.FailAfter)

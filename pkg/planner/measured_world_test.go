@@ -175,7 +175,7 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 	for _, said := range a.measures.answers[rollouts.CheckName(&c)] {
 		m.Data.Fault = judge.Fault{}
 		if said.fault != "" && !a.now.Before(said.from) {
-			m.Data.Fault = judge.Fault{Why: said.fault, Since: said.from, Invalid: c.Job != nil}
+			m.Data.Fault = judge.Fault{Why: said.fault, Since: said.from, Invalid: c.Job != nil || said.fault == "invalid"}
 		}
 		at := said.from
 		if !at.After(since) {
@@ -201,13 +201,13 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 	return m
 }
 
-// answer is what a Service says from now on: tickets good|bad|down, or how a job ends: smoke good|bad|noimage.
+// answer is what a Service says from now on: tickets good|bad|down|invalid, or how a job ends: smoke good|bad|noimage.
 func (s *story) answer(c command) {
 	said := answer{from: s.w.now, says: c.words[2]}
 	switch c.words[2] {
 	case "good":
 		said.value = 1
-	case "down", "noimage":
+	case "down", "invalid", "noimage":
 		said.fault = c.words[2]
 	}
 	s.w.measures.say(c.words[1], said)

@@ -13,11 +13,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// One rule protects the checks of a plan: a check is open in a step until it has passed there, a
-// failed check stays failed for its attempt, and a release leaves no step in which a check is open
-// or has failed, unless a decision on record overrides the checks. OpenChecks applies the rule to
-// what is stored. Verbs, decisions of older clients, edits of the Rollout and writers of the status
-// ask it. The gates of the planner hold a step by the same checks, as they are measured now.
+// One rule protects the checks of a plan. A check is open in a step until it has passed there. A failed
+// check stays failed for its attempt. A release leaves no step in which a check is open or has failed,
+// unless a decision on record overrides the checks.
+//
+// OpenChecks applies the rule to the stored status. It is called for verbs, decisions of older clients,
+// edits of the Rollout and writes of the status. The gates of the planner hold a step by the same checks,
+// as they are measured now.
 
 // OpenCheck is a check that has not passed in a step of the release.
 type OpenCheck struct {
@@ -62,8 +64,8 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	return open
 }
 
-// isPast reports whether the current step has left the point at which checks are measured there, or
-// never measures any at that point.
+// isPast reports whether the current step has left the point of the checks, or began without checks and
+// so measures none.
 func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	switch p.State {
 	case rollouts.StepReady, rollouts.StepCompleted:
@@ -76,8 +78,8 @@ func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Prog
 	}
 }
 
-// deciding returns the checks of a plan that hold or end a release. podsHealthy is one of them in
-// all steps, under this name, unless the plan switches it off.
+// deciding returns the checks of a plan that can hold or end a release. They include podsHealthy in all
+// steps, under this name, unless the plan switches it off.
 func deciding(a *rollouts.Analysis) []rollouts.Check {
 	pods := rollouts.Check{PodsHealthy: rollouts.PodsHealthyOn}
 	var all []rollouts.Check
@@ -106,14 +108,14 @@ func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at
 	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && earlier(a.TrafficSince.Time, stored):
 		return append(open, is) // the stored result is about an earlier step
 	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
-		stored.Result == rollouts.CheckInconclusive && unclearOf(plan, c) == rollouts.OnInconclusivePass:
+		stored.Result == rollouts.CheckInconclusive && onInconclusiveOf(plan, c) == rollouts.OnInconclusivePass:
 		return open
 	}
 	is.Result, is.Why = stored.Result, stored.Why
 	return append(open, is)
 }
 
-// measures reports whether the checks of a step are measured now.
+// measures reports whether the checks of a step at that point are measured now.
 func measures(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	if step != p.CurrentStepIndex || a == nil {
 		return false
@@ -124,8 +126,8 @@ func measures(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p 
 	return p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
 }
 
-// NeedOverride returns the checks that only an override passes. An inconclusive check waits for a
-// person, and each decision of a person is enough.
+// NeedOverride returns the open checks that a release passes only with an override. An inconclusive check
+// waits for a person, so each decision of a person is enough.
 func NeedOverride(open []OpenCheck) []OpenCheck {
 	return slices.DeleteFunc(slices.Clone(open), func(c OpenCheck) bool { return c.Result == rollouts.CheckInconclusive })
 }
@@ -150,8 +152,8 @@ func OpenForApproval(r *rollouts.Rollout, full bool) []OpenCheck {
 	})
 }
 
-// OpenForRetry returns the checks that only report in an attempt that retry starts with an override:
-// all checks of the plan.
+// OpenForRetry returns all checks of the plan: retry with an override starts an attempt in which they only
+// report.
 func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
 	next := r.DeepCopy()
 	next.Status.Analysis = nil
@@ -163,8 +165,8 @@ func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
 // OpenToTheEnd returns the checks that have not passed in the current step or in any later step.
 func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, toTheEnd) }
 
-// OverrideFrom returns the first step to which a jump goes past a check that needs an override; zero
-// if there is no such step. Jumps to later steps then go past the check, too.
+// OverrideFrom returns the first step to which a jump needs an override, because it goes past an open
+// check; zero if there is no such step. Jumps to later steps then need an override, too.
 func OverrideFrom(r *rollouts.Rollout) int32 {
 	open := NeedOverride(OpenToTheEnd(r))
 	_, plan := r.Spec.Strategy.Active()
@@ -208,8 +210,9 @@ func DroppedByEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) (change st
 }
 
 // decidesAsBefore reports whether an edited analysis has a check of that name that decides about the
-// step as before. A check that passes while it is inconclusive decides less. A check with another
-// query or objective is measured again, and its status says when it was changed.
+// step as before. A check that passes while it is inconclusive decides less, and so does a gate, which
+// never fails. A check with another query or objective is measured again, and its status says when it was
+// changed.
 func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 	if is == nil {
 		return false
@@ -224,10 +227,11 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		return nil
 	}
 	before, after := find(was), find(is)
-	return after != nil && (unclearOf(was, before) == rollouts.OnInconclusivePass || unclearOf(is, after) != rollouts.OnInconclusivePass)
+	return after != nil && (gated(before) || !gated(after)) &&
+		(onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
 }
 
-// SayOpen names open checks with their results, step by step.
+// SayOpen names open checks with their results, by step. Steps with equal texts share one.
 func SayOpen(open []OpenCheck) string {
 	type row struct {
 		from, to int32
@@ -267,7 +271,8 @@ var results = map[rollouts.CheckResult]string{
 	rollouts.CheckFailed: "failed", rollouts.CheckRunning: "is not decided yet", rollouts.CheckInconclusive: "is inconclusive",
 }
 
-// sayResults says the message of a check only once: a failed check is open in all later steps, too.
+// sayResults names open checks with their results. said has the checks whose message was given before: a
+// failed check is open in all later steps, too.
 func sayResults(open []OpenCheck, said map[string]bool) string {
 	var texts, unmeasured []string
 	for _, c := range open {

@@ -4,14 +4,102 @@
 package planner_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/release"
 )
+
+// questions are what the next pass over the Rollout asks.
+func (s *story) questions() []planner.Question {
+	s.Helper()
+	o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return release.Decide(o.Facts).Questions
+}
+
+// A check that is inconclusive is still asked about: its cause may be repaired, and a job may end late.
+// The release then continues without a decision. A check that has passed is asked about no more, but a
+// job in a step keeps its question until the step is over.
+func TestOpenChecksAreAsked(t *testing.T) {
+	t.Parallel()
+	const ticket, smoke = " check name=ticket http=tickets gate at=BeforeTraffic", " check name=smoke job=web-smoke"
+	for _, test := range []struct {
+		name, check, answer, wait string
+		result                    rollouts.CheckResult
+	}{
+		{"an invalid gate", ticket, "ticket invalid", "2m", rollouts.CheckInconclusive},
+		{"a Service that is down", " check name=ticket http=tickets at=BeforeTraffic", "ticket down", "2h", rollouts.CheckInconclusive},
+		{"an invalid job before the traffic", smoke + " at=BeforeTraffic", "smoke noimage", "2m", rollouts.CheckInconclusive},
+		{"an invalid job of a step", smoke, "smoke noimage", "2m", rollouts.CheckInconclusive},
+		{"a job that does not end", smoke, "", "2h", rollouts.CheckInconclusive},
+		{"the same before the traffic", smoke + " at=BeforeTraffic", "", "2h", rollouts.CheckInconclusive},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			lines := []string{
+				"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web",
+				"rollout web traffic", " step 20% traffic=20% pause=0s", " step 100%", " analysis every=5s atLeast=10s", test.check, "settle",
+			}
+			if test.answer != "" {
+				lines = append(lines, "answer "+test.answer)
+			}
+			s.run(append(lines, "update web image=v2", "settle", "advance "+test.wait, "settle"))
+			if got := s.check().Result; got != test.result {
+				t.Fatalf("the check is %s, want %s", got, test.result)
+			}
+			var passed []bool
+			for _, q := range s.questions() {
+				passed = append(passed, q.Passed)
+			}
+			if diff := cmp.Diff([]bool{false}, passed); diff != "" {
+				t.Errorf("asks (-want +got):\n%s", diff)
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(test.check, " check name="), " ")
+			s.run([]string{"answer " + name + " good", "advance 30s", "settle"})
+			if p := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Active(); p.CurrentStepIndex == 1 && p.State != rollouts.StepPaused {
+				t.Errorf("after the repair the release stays in step 1 in %s", p.State)
+			}
+		})
+	}
+}
+
+// A Check that counts requests judges nothing before the traffic of a step, and its text in the status
+// explains that. The content of the Check is unknown when the plan is written.
+func TestSharedCheckBeforeTraffic(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.run([]string{
+		"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "share errors successRate=99%",
+		"rollout web traffic", " step 20% traffic=20%", " step 100%", " analysis every=5s", " check name=errors use=errors at=BeforeTraffic", "settle",
+		"update web image=v2", "settle",
+	})
+	const want = "nothing is judged: the check counts requests, and the new version gets none before the traffic of a step; leave out at: BeforeTraffic"
+	if c := s.check(); c.Result != rollouts.CheckSkipped || c.Why != want {
+		t.Errorf("the check is %s: %s\nwant %s: %s", c.Result, c.Why, rollouts.CheckSkipped, want)
+	}
+}
+
+// check is the first check in the status of the Rollout, besides podsHealthy.
+func (s *story) check() rollouts.CheckStatus {
+	if a := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Analysis; a != nil {
+		for _, c := range a.Checks {
+			if c.Name != "podsHealthy" {
+				return c
+			}
+		}
+	}
+	return rollouts.CheckStatus{}
+}
 
 // A question is about the check of the plan, so that what it uses is looked up anew each
 // time, and stays an administrator's.

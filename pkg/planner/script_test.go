@@ -112,7 +112,7 @@ var verbs = map[string]func(*story, command){
 	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
 	"source":    (*story).source,                                              // down|up|forgets|behind=40s
 	"share":     (*story).share,                                               // jvm successRate=95%: a Check that plans use by use=jvm
-	"answer":    (*story).answer,                                              // tickets good|bad|down, a Service; smoke good|bad|noimage, a job
+	"answer":    (*story).answer,                                              // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
 	"yesterday": (*story).yesterday,                                           // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
 	"restart":   func(s *story, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
 	// How time passes.

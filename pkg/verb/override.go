@@ -10,7 +10,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// openFor returns the open checks that a command goes past, an inconclusive check among them.
+// openFor returns the open checks that a command goes past, including inconclusive ones.
 // Commands that go back or stop the release go past none. A retry goes past none either, because the
 // checks judge the new attempt from its first step; a retry that overrides them goes past all.
 func openFor(r *rollouts.Rollout, c Command) []planner.OpenCheck {
@@ -43,8 +43,8 @@ func mustOverride(r *rollouts.Rollout, c Command, open []planner.OpenCheck) erro
 	}
 }
 
-// howToOverride says how a user overrides the checks, and which permission this takes. Decisions of
-// older clients cannot override, so that the user needs the verb.
+// howToOverride says how a user overrides the checks, and which permission this takes. A write of an older
+// client cannot override, so its text names the verb.
 func howToOverride(r *rollouts.Rollout, c Command) string {
 	how, flags := "override: true", ""
 	if c.Full {
@@ -60,7 +60,7 @@ func howToOverride(r *rollouts.Rollout, c Command) string {
 	return fmt.Sprintf("%s, which takes a reason and permission to create rollouts/override (kubectl weir %s %s%s --override --reason=…)", how, c.Verb, r.Name, flags)
 }
 
-// overridden returns the open checks that a command with an override has on record.
+// overridden returns the open checks that the record of a command with an override names.
 func overridden(open []planner.OpenCheck) []rollouts.OverriddenCheck {
 	var all []rollouts.OverriddenCheck
 	for _, c := range open[:min(len(open), rollouts.MaxOverriddenChecks)] {
@@ -69,9 +69,9 @@ func overridden(open []planner.OpenCheck) []rollouts.OverriddenCheck {
 	return all
 }
 
-// ValidateEdit refuses an edit of the Rollout that drops open checks of the release under way. An edit has
-// no place for the reason of an override, and clients that apply manifests often have all
-// permissions, so that an edit never overrides checks.
+// ValidateEdit refuses an edit of the Rollout that drops open checks of the release under way. An edit never
+// overrides checks: it has no place for a reason, and clients that apply manifests often have all
+// permissions.
 func ValidateEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) error {
 	change, open := planner.DroppedByEdit(r, edited)
 	if len(open) == 0 {
@@ -82,8 +82,8 @@ func ValidateEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) error {
 		"or first %s; checks only report after that", change, planner.SayOpen(open), howToOverride(r, full))
 }
 
-// ValidateStatus refuses a status that continues behind open checks, written by a user who may write the
-// progress of releases. The controller alone leaves a step without a decision on record.
+// ValidateStatus refuses a status that continues past open checks. It is for users who may write the progress
+// of releases. Only the controller may leave a step without a decision on record.
 func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
 	was, is := r.Status.Active(), next.Active()
 	if was == nil || is == nil || !was.SameRelease(is) || !planner.UnderWay(r) {

@@ -5,6 +5,7 @@ package verb_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,5 +132,34 @@ func TestOverrideBeforeAnythingIsMeasured(t *testing.T) {
 	edited.Strategy.Canary.Analysis = nil
 	if err := verb.ValidateEdit(r, &edited); err != nil {
 		t.Errorf("an edit is refused: %v", err)
+	}
+}
+
+// An edit that makes a gate of an open check lets it decide less: the check would never fail.
+func TestEditToGate(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		was, is *bool
+		refused bool
+	}{
+		"a gate from now on": {nil, new(true), true},
+		"it was none":        {new(false), new(true), true},
+		"it stays a gate":    {new(true), new(true), false},
+		"no gate any more":   {new(true), nil, false},
+		"none by its name":   {nil, new(false), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := checking()
+			at(rollouts.StepUpgrade)(r)
+			check := rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{Service: "tickets"}, Gate: test.was}
+			r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{check}}
+			edited := *r.Spec.DeepCopy()
+			edited.Strategy.Canary.Analysis.Checks[0].Gate = test.is
+			err := verb.ValidateEdit(r, &edited)
+			if refused := err != nil && strings.Contains(err.Error(), "lets them decide less") && strings.Contains(err.Error(), "ticket"); refused != test.refused {
+				t.Errorf("got %v, want refused %v", err, test.refused)
+			}
+		})
 	}
 }

@@ -23,8 +23,8 @@ type Analysis struct {
 	EverySeconds *int32
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	AtLeastSeconds *int32
-	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
-	// neither for nor against it. Less than withinSeconds. Default: 0.
+	// AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each
+	// step count neither for nor against it. Less than withinSeconds. Default: 0.
 	AfterSeconds *int32
 	// WithinSeconds is after how long a step that is neither passed nor failed is
 	// inconclusive. Default: 3600.
@@ -41,9 +41,9 @@ type Analysis struct {
 type Check struct {
 	// Name of the check, unique in the list. Default: the kind, such as successRate.
 	Name string
-	// Steps in which it is measured, counted from 1. Default: all.
+	// Steps in which the check is measured, counted from 1. Default: all.
 	Steps []int32
-	// At is Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
+	// At is when the check is measured: Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
 	At CheckPoint
 	// OnFail of this check; see analysis.onFail.
 	OnFail OnFail
@@ -51,7 +51,7 @@ type Check struct {
 	OnInconclusive OnInconclusive
 	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
 	AfterSeconds *int32
-	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
+	// Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.
 	Gate *bool
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
 	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.
@@ -140,7 +140,7 @@ type CheckRef struct {
 	Args map[string]string
 }
 
-// AnalysisStatus is how the release under way was judged so far.
+// AnalysisStatus has the results of the checks of the release under way.
 type AnalysisStatus struct {
 	// Revision that is judged, and the digest of its template.
 	Revision       string
@@ -167,7 +167,7 @@ func (a *AnalysisStatus) Of(step int32) []CheckStatus {
 	return a.Checks
 }
 
-// CheckStatus is how one check was judged so far.
+// CheckStatus has the result of one check.
 type CheckStatus struct {
 	// Name of the check.
 	Name string
@@ -175,7 +175,7 @@ type CheckStatus struct {
 	Result CheckResult
 	// Time of the result.
 	Time *metav1.Time
-	// Why says so in one sentence.
+	// Why explains the result in one sentence.
 	Why string
 	// ChangedAt is when Weir noticed that the check was edited in this attempt.
 	ChangedAt *metav1.Time
@@ -183,9 +183,9 @@ type CheckStatus struct {
 	New *RequestCount
 	// Old are those of the stable version in the same time.
 	Old *RequestCount
-	// FoldedTo is up to when Carry stands for what was measured.
+	// FoldedTo is the end of the measurements that Carry replaces.
 	FoldedTo *metav1.Time
-	// Carry is the evidence until then: numbers, separated by spaces.
+	// Carry is the evidence until FoldedTo: numbers, separated by spaces.
 	Carry string
 }
 

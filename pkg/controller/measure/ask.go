@@ -26,44 +26,45 @@ func metaOf(key types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 }
 
-// A source that does not answer is asked again after soonest, and after latest at last.
+// A source that does not answer is asked again after firstRetry, and then less often, down to once in
+// lastRetry.
 const (
-	soonest = 5 * time.Second
-	latest  = time.Minute
+	firstRetry = 5 * time.Second
+	lastRetry  = time.Minute
 )
 
-// measure asks for the windows that are over and were not asked for yet. It reports
-// whether there is news, and when to ask again.
+// measure queries the windows that are over and were not kept yet. It reports whether there is news for
+// the Rollout, and after how long to measure again.
 func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
 	now := m.Clock.Now()
 	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
 	if err != nil {
-		return s.fail(faultOf(err, now), now)
+		return s.setFault(faultOf(err, now), now)
 	}
-	changed := s.use(named(check, s.question.Check))
+	changed := s.setCheck(asPlanned(check, s.question.Check))
 	s.measured.Tried = s.question.Try
-	if b := besideOf(&check); b != nil {
-		news, again = m.look(ctx, subject, s, check, b.ask)
+	if direct := directCheckOf(&check); direct != nil {
+		news, again = m.askDirectly(ctx, subject, s, check, direct.ask)
 		return news || changed, again
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
-		return s.fail(faultOf(err, now), now)
+		return s.setFault(faultOf(err, now), now)
 	}
 	s.measured.Lag = from.Lag
-	q, over := s.question, s.next()
+	q, over := s.question, s.nextWindow()
 	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
 	if windows < 1 {
 		return changed, s.nextLook(from.Lag).Sub(now)
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows), Again: s.delay.incomplete}
-	before, told := s.measured, s.delay
+	before, delayBefore := s.measured, s.delay
 	s.delay.newest, s.findsNewest = time.Time{}, !q.Try
 	fault := s.ask(ctx, from, subject, check, asked)
 	complete := 0
 	if fault.Why == "" {
 		complete = s.keepComplete(len(before.Data.Windows), now)
-		s.delay.observe(now, told)
+		s.delay.observe(now, delayBefore)
 	}
 	if fault.Why == "" && complete > 0 {
 		fault = s.askPast(ctx, from, subject, check)
@@ -72,22 +73,22 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 		fault = s.askScrapes(ctx, from, subject, check, now)
 	}
 	if fault.Why != "" {
-		s.measured.Data, s.delay = before.Data, told // nothing is judged without the past
-		return s.fail(fault, now)
+		s.measured.Data, s.delay = before.Data, delayBefore // nothing is judged without the past
+		return s.setFault(fault, now)
 	}
 	s.measured.Delay = s.delay.text(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
 	news = changed || complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
 	if s.delay.incomplete {
-		return news, s.delay.retry(s.next().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
+		return news, s.delay.retry(s.nextWindow().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
 	}
 	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
 }
 
-// use sets the check that is measured, and reports whether it was another one before: the Check or
+// setCheck sets the check that is measured, and reports whether it was another one before: the Check or
 // ClusterCheck that the plan uses was edited. What was measured for the earlier check is dropped, so
 // that no verdict counts answers to two queries.
-func (s *series) use(check rollouts.Check) (changed bool) {
+func (s *series) setCheck(check rollouts.Check) (changed bool) {
 	before := s.measured.Check
 	if rollouts.CheckName(&before) == "" || before.Use != nil || equality.Semantic.DeepEqual(before, check) {
 		s.measured.Check = check
@@ -97,7 +98,7 @@ func (s *series) use(check rollouts.Check) (changed bool) {
 	return true
 }
 
-// sourceName is the name of the source that a check asks.
+// sourceName returns the name of the source that a check queries.
 func sourceName(c rollouts.Check) string {
 	if c.Query != nil {
 		return cmp.Or(c.Query.Source, "default")
@@ -105,7 +106,7 @@ func sourceName(c rollouts.Check) string {
 	return "default"
 }
 
-// source is the one that a check asks.
+// source returns the source that a check queries.
 func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
 	name := sourceName(check)
 	s.measured.Source = "source " + name
@@ -116,25 +117,27 @@ func (m *Measures) source(ctx context.Context, subject Subject, s *series, check
 	return from, err
 }
 
-// mostWindows is how many windows one question asks for.
+// mostWindows is the number of windows that one query asks for at most.
 const mostWindows = 1000
 
-// named is a check as it is used in a plan: what it measures is filled in, and the plan's
-// own fields stay.
-func named(used, planned rollouts.Check) rollouts.Check {
+// asPlanned returns a check with the content of the Check or ClusterCheck that it uses, and with the
+// fields that the plan sets itself, such as the name and the steps.
+func asPlanned(used, planned rollouts.Check) rollouts.Check {
 	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
 	used.AfterSeconds = planned.AfterSeconds
 	used.OnFail, used.OnInconclusive = cmp.Or(planned.OnFail, used.OnFail), cmp.Or(planned.OnInconclusive, used.OnInconclusive)
 	return used
 }
 
-// fail keeps why there is no answer, and since when. It is news where it is another reason.
-func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Duration) {
+// setFault records why there is no answer, and since when. It is news if the reason is another one than
+// before. An outage and an invalid check each have a time of their own, because a check that is invalid for
+// a minute is inconclusive.
+func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
 	if f.Invalid {
 		f.Since = now // not since the window that was asked for
 	}
-	if was.Why != "" && was.Since.Before(f.Since) {
+	if was.Why != "" && was.Invalid == f.Invalid && was.Since.Before(f.Since) {
 		f.Since = was.Since
 	}
 	if rollouts.CheckName(&s.measured.Check) == "" {
@@ -142,21 +145,22 @@ func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Durat
 	}
 	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
-		return was.Why != f.Why, min(max(now.Sub(f.Since), soonest), latest)
+		return was.Why != f.Why || was.Invalid != f.Invalid, min(max(now.Sub(f.Since), firstRetry), lastRetry)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, f
-	return true, soonest
+	return true, firstRetry
 }
 
-// next is where the next window begins.
-func (s *series) next() time.Time {
+// nextWindow returns the start of the first window that was not kept yet.
+func (s *series) nextWindow() time.Time {
 	if n := len(s.measured.Data.Windows); n > 0 {
 		return s.measured.Data.Windows[n-1].Start.Add(s.question.Every)
 	}
 	return s.question.From
 }
 
-// ask asks for what the check measures.
+// ask queries what the check measures, and adds the answer to the series. Without a row, it tries each row
+// of metrics that the routers of the release may have, until one has requests.
 func (s *series) ask(ctx context.Context, from *Source, subject Subject, check rollouts.Check, r Range) judge.Fault {
 	if check.Query != nil {
 		return s.askQuery(ctx, from, subject, *check.Query, r)
@@ -190,7 +194,7 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	if !answered {
 		return last
 	}
-	for i := range looked[1:] { // the labels of one are enough
+	for i := range looked[1:] { // the message has the labels of one selector only
 		looked[i+1], _, _ = strings.Cut(looked[i+1], "{")
 	}
 	s.measured.Query, s.delay.newest = strings.Join(slices.Compact(looked), ", "), newest
@@ -200,10 +204,10 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	return judge.Fault{}
 }
 
-// pastHour is how much of stable's past tells how its failures come in clumps.
+// pastHour is the time before the release in which the dispersion of stable's failures is measured.
 const pastHour = time.Hour
 
-// askPast asks once for the hour before the release.
+// askPast queries the hour before the release, once for each histogram that the release has.
 func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
 	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
@@ -217,12 +221,30 @@ func (s *series) askPast(ctx context.Context, from *Source, subject Subject, che
 	if fault.Why == "" {
 		fault = s.askPods(ctx, from, subject, check)
 	}
-	s.measured.Data.Past = past.measured.Data.Windows
+	s.measured.Data.Past = atBoundaries(past.measured.Data, s.measured.Data.Bounds)
 	return fault
 }
 
-// askPods asks how many requests each pod of stable answered in the hour before the release, and how many
-// of them failed, or were slow if the check is about that. Nothing is asked if the metrics do not name pods.
+// atBoundaries returns the windows of the past with the classes of the release. The histogram of stable
+// alone may have other boundaries than both versions have in common. A class without counts has no
+// measured dispersion.
+func atBoundaries(past judge.Data, bounds []float64) []judge.Window {
+	windows := make([]judge.Window, len(past.Windows))
+	for i, w := range past.Windows {
+		counts := make([]judge.Pair, 1+len(bounds))
+		counts[0] = w.Counts[0] // errors
+		for j, bound := range bounds {
+			if class := slices.Index(past.Bounds, bound); class >= 0 {
+				counts[1+j] = w.Counts[1+class]
+			}
+		}
+		windows[i] = judge.Window{Start: w.Start, Known: w.Known, Counts: counts}
+	}
+	return windows
+}
+
+// askPods queries how many requests each pod of stable answered in the hour before the release, and how
+// many of them failed or, for latency, were slow. It does nothing if the metrics do not name pods.
 func (s *series) askPods(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	var text string
 	var err error
@@ -248,7 +270,7 @@ func (s *series) askPods(ctx context.Context, from *Source, subject Subject, che
 	return fault
 }
 
-// askRow asks as a row of the table does, and reports whether there were any requests.
+// askRow queries the metrics of a row, and reports whether there were any requests.
 func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
 	windows := grid(r)
 	s.measured.Query = row.RequestSeries(subject.Release)
@@ -287,6 +309,7 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 	return found, judge.Fault{}
 }
 
+// askQuery queries the counters or the number of a check by query.
 func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
 	args := map[string]string{}
 	text := cmp.Or(q.PromQL, q.Total)
@@ -307,7 +330,7 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 		return judge.Fault{}
 	}
 	if s.findsNewest {
-		// The number has no timestamps, so those of the targets of the namespace show how far the source is.
+		// The number has no timestamps. Those of the targets of the namespace show how far the source is behind.
 		_, fault := s.answer(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
 		if fault.Why != "" {
 			return fault
@@ -344,9 +367,9 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 	return judge.Fault{}
 }
 
-// answer asks with a text. To find the newest sample it asks for one window more: at the end of that
-// window, which may be in the future, the answer has the time of the sample. The counts of the window
-// are not used.
+// answer sends one query. To find the newest sample, the query has one window more: at the end of that
+// window, which may be in the future, the answer has the time of the newest sample. The counts of that
+// window are not used.
 func (s *series) answer(ctx context.Context, from *Source, r Range, text func() (string, error)) ([]metric.Series, judge.Fault) {
 	var err error
 	if r.Text, err = text(); err != nil {
@@ -361,16 +384,20 @@ func (s *series) answer(ctx context.Context, from *Source, r Range, text func() 
 	return answer, fault
 }
 
-// add adds windows to those that were measured. Where the boundaries of a histogram are
-// others than before, all windows are asked for again.
+// add adds windows to the series. If the boundaries of the histogram have changed, add removes all
+// windows, also those of the past, so that they are queried again.
 func (s *series) add(windows []judge.Window, bounds []float64) {
 	d := &s.measured.Data
-	if len(d.Windows) > 0 && !slices.Equal(d.Bounds, bounds) {
-		d.Windows, windows = nil, nil
+	if !slices.Equal(d.Bounds, bounds) {
+		if len(d.Windows) > 0 {
+			d.Windows, windows = nil, nil
+		}
+		d.Past, d.Pods = nil, nil
 	}
 	d.Bounds, d.Windows = bounds, append(d.Windows, windows...)
 }
 
+// grid returns the windows of a range, without counts.
 func grid(r Range) []judge.Window {
 	windows := make([]judge.Window, r.Windows)
 	for i := range windows {

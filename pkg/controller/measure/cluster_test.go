@@ -97,7 +97,7 @@ func TestGet(t *testing.T) {
 	} {
 		c, _ := clusterOf(t, test.objects...)
 		test.check.Service = "web"
-		answer, err := c.Get(t.Context(), "shop", test.check, time.Unix(1_800_000_000, 0))
+		answer, err := c.Get(t.Context(), "shop", test.check, measure.Window{Start: time.Unix(1_800_000_000, 0), Every: 30 * time.Second})
 		got := string(answer.Body)
 		if err != nil {
 			got = describe(err)

@@ -21,11 +21,11 @@ import (
 const (
 	// abandoned is the age at which a window is kept as it is: its pods are gone, or are not scraped.
 	abandoned = time.Hour
-	// An answer with a newer sample is expected after soonestAgain at the earliest.
+	// An incomplete window is read again after soonestAgain at the earliest.
 	soonestAgain = time.Second
 	// A delay below leastDelay, and a clock that differs by less than leastAhead, are not mentioned.
 	leastDelay, leastAhead = 10 * time.Second, 5 * time.Second
-	// clocksDiffer is from what difference on the clock of the source explains a delay.
+	// clocksDiffer is the least difference of clocks that explains a delay.
 	clocksDiffer = time.Minute
 	// recent is the number of looks whose smallest delay is the delay of the source. Between two scrapes
 	// the newest sample grows old although the source is not behind.
@@ -40,7 +40,7 @@ type delay struct {
 	newest time.Time
 	// grew is when newest was last seen to grow.
 	grew time.Time
-	// seen are the last delays, the latest one last.
+	// seen has the delays of the last looks, in order.
 	seen []time.Duration
 	// incomplete reports whether the last answer had a window that was not kept.
 	incomplete bool
@@ -54,8 +54,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// keepComplete keeps those of the windows from the index on that are complete, and their samples. It
-// returns how many windows were kept.
+// keepComplete removes the windows from the index on that are not complete, with their samples. It
+// returns how many of the windows remain.
 func (s *series) keepComplete(from int, now time.Time) int {
 	d, every := &s.measured.Data, s.question.Every
 	s.delay.incomplete = false
@@ -97,7 +97,7 @@ func (d *delay) least() time.Duration {
 	return slices.Min(d.seen)
 }
 
-// text says how far a source is behind, if that is more than is usual.
+// text says how far a source is behind, if it is further behind than usual.
 func (d *delay) text(source string, usual, ahead, skew time.Duration, now time.Time) string {
 	behind := d.least()
 	switch {
@@ -113,7 +113,7 @@ func (d *delay) text(source string, usual, ahead, skew time.Duration, now time.T
 	return fmt.Sprintf("%s is %s behind", source, rough(behind))
 }
 
-// rough has one digit of seconds, so that the text seldom changes.
+// rough rounds to tens of seconds, or to minutes, so that the text seldom changes.
 func rough(d time.Duration) string {
 	if d < 2*time.Minute {
 		return fmt.Sprintf("%d s", d.Truncate(10*time.Second)/time.Second)
@@ -127,11 +127,12 @@ func (s *series) nextLook(lag time.Duration) time.Time {
 	if behind := s.delay.least(); behind > s.measured.Data.Scrape {
 		lag = max(lag, behind)
 	}
-	return s.next().Add(s.question.Every + lag)
+	return s.nextWindow().Add(s.question.Every + lag)
 }
 
-// retry is how long to wait until the window that ends then may be complete: a source that is behind
-// by a constant time comes to the end of the window, and a source that is not has the next scrape.
+// retry returns how long to wait until the window that ends at end may be complete. A source that is behind
+// by a constant time then has samples of the end of the window. A source that is not behind has them with
+// the next scrape.
 func (d *delay) retry(end time.Time, scrape, every time.Duration, now time.Time) time.Duration {
 	wait := every
 	if !d.newest.IsZero() {
@@ -144,7 +145,7 @@ func (d *delay) retry(end time.Time, scrape, every time.Duration, now time.Time)
 }
 
 const (
-	// learnEvery is how often the interval of scrapes is learnt again.
+	// learnEvery is the time after which the interval of scrapes is learnt again.
 	learnEvery = 10 * time.Minute
 	// learnFrom is how much of the past, and of the future if the clock of the source is ahead, shows it.
 	learnFrom = metric.MaxScrape

@@ -78,7 +78,7 @@ func (l late) Source(ctx context.Context, name, namespace string) (*measure.Sour
 	return of, err
 }
 
-func (l late) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
+func (l late) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window measure.Window) (source.Answer, error) {
 	<-time.After(time.Minute)
 	return l.prometheus.Get(ctx, namespace, h, window)
 }

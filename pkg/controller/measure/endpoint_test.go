@@ -4,6 +4,10 @@
 package measure_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/measure"
 )
 
 // podAt is a pod that runs, as its kubelet says.
@@ -66,10 +71,45 @@ func TestEndpointsArePods(t *testing.T) {
 		}, dialled},
 	} {
 		c, _ := clusterOf(t, append(test.objects, service("shop", "api", 80))...)
-		for turn := range 3 {
-			_, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, time.Unix(1_800_000_000+5*int64(turn), 0))
+		for k := range 3 {
+			_, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, measure.Window{Start: time.Unix(1_800_000_000+5*int64(k), 0), Every: 5 * time.Second})
 			if err == nil || !strings.HasPrefix(describe(err), test.want) {
 				t.Errorf("%s: got %v, want %q", name, err, test.want)
+			}
+		}
+	}
+}
+
+// Consecutive windows ask one endpoint after the other, whatever the length of a window. The first
+// window of a step may be shorter, and the next one asks the next endpoint all the same.
+func TestEndpointsTakeTurns(t *testing.T) {
+	t.Parallel()
+	for pods := 1; pods <= 6; pods++ {
+		var asked []int
+		objects := []client.Object{service("shop", "web", 80)}
+		for i := range pods {
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = append(asked, i) }))
+			t.Cleanup(server.Close)
+			slice := endpoints("shop", "web", strings.TrimPrefix(server.URL, "http://"))
+			slice.Name = fmt.Sprint("web-", i)
+			objects = append(objects, slice)
+		}
+		for _, every := range []time.Duration{time.Second, 5 * time.Second, 7 * time.Second, 30 * time.Second, time.Minute} {
+			c, _ := clusterOf(t, objects...) // which has no answers in its cache
+			asked = nil
+			whole := time.Unix(1_800_000_000, 0).Truncate(every)
+			for k := range 2 * pods {
+				start := whole.Add(time.Duration(k) * every)
+				if k == 0 {
+					start = whole.Add(every - time.Second)
+				}
+				if _, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "web"}, measure.Window{Start: start, Every: every}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := asked[:pods]
+			if all := slices.Compact(slices.Sorted(slices.Values(first))); len(all) != pods || !slices.Equal(asked[pods:], first) {
+				t.Errorf("windows of %s ask %d pods in the order %v", every, pods, asked)
 			}
 		}
 	}

@@ -23,20 +23,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// What the containers of a job have in their environment.
+// The environment variables that Weir adds to the containers of a job.
 const (
 	envService  = "WEIR_NEW_SERVICE"
 	envRevision = "WEIR_REVISION"
 	envStep     = "WEIR_STEP"
 )
 
-// jobAge is how long a job that has ended stays.
+// jobAge is the number of seconds for which a job is kept after its end.
 const jobAge = 24 * 60 * 60
 
-// name is the same for the same step of the same attempt, and for no other.
+// name returns a name that is unique for the check in a step of an attempt. A pass that is repeated finds
+// the job by this name.
 func (j Job) name() string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%d/%d/%s", j.UID, j.Began.Unix(), j.Step, j.Since.Unix(), j.Check))
-	const most = 63 - 1 - 10 // as a label keeps it
+	const most = 63 - 1 - 10 // the label job-name has at most 63 characters
 	prefix := j.CronJob
 	if len(prefix) > most {
 		prefix = prefix[:most]
@@ -44,7 +45,7 @@ func (j Job) name() string {
 	return prefix + "-" + hex.EncodeToString(digest[:])[:10]
 }
 
-// Run implements Sources. It makes the job, or finds the one that it has made before.
+// Run implements Sources. It creates the job unless it exists, and returns its outcome.
 func (c *Cluster) Run(ctx context.Context, j Job) (Outcome, error) {
 	var job batchv1.Job
 	key := types.NamespacedName{Namespace: j.Release.Namespace, Name: j.name()}
@@ -63,10 +64,10 @@ func (c *Cluster) Run(ctx context.Context, j Job) (Outcome, error) {
 	if o := outcome(&job); !o.Ended.IsZero() {
 		return o, nil
 	}
-	return Outcome{Name: key.Name}, c.pulled(ctx, &job)
+	return Outcome{Name: key.Name}, c.imageProblem(ctx, &job)
 }
 
-// start makes the job of a step of what its CronJob says.
+// start creates the job of a step from the template of its CronJob.
 func (c *Cluster) start(ctx context.Context, j Job) error {
 	var cron batchv1.CronJob
 	err := c.Live.Get(ctx, types.NamespacedName{Namespace: j.Release.Namespace, Name: j.CronJob}, &cron)
@@ -79,7 +80,7 @@ func (c *Cluster) start(ctx context.Context, j Job) error {
 		return fmt.Errorf("cronjob %s runs by itself; set its spec.suspend to true", j.CronJob)
 	}
 	if err := c.Writer.Create(ctx, j.of(&cron)); err != nil {
-		// Its template is refused until somebody edits it; all else may be better soon.
+		// The template is refused until a user edits it. Other errors may be gone at the next try.
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return fmt.Errorf("making a job of cronjob %s: %w", j.CronJob, err)
 		}
@@ -88,7 +89,7 @@ func (c *Cluster) start(ctx context.Context, j Job) error {
 	return nil
 }
 
-// of is the job of a step. It goes with the Rollout, and a day after it has ended.
+// of returns the job of a step. It is deleted with the Rollout, or a day after its end.
 func (j Job) of(cron *batchv1.CronJob) *batchv1.Job {
 	template := cron.Spec.JobTemplate.DeepCopy()
 	job := &batchv1.Job{
@@ -111,7 +112,7 @@ func (j Job) of(cron *batchv1.CronJob) *batchv1.Job {
 	return job
 }
 
-// outcome is how a job has ended; it has no end yet where nothing says so.
+// outcome returns how a job has ended. Its Ended is zero while the job has no condition of an end.
 func outcome(job *batchv1.Job) Outcome {
 	for _, c := range job.Status.Conditions {
 		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed {
@@ -129,8 +130,9 @@ func outcome(job *batchv1.Job) Outcome {
 	return Outcome{}
 }
 
-// pulled says which image of a job cannot be pulled: that says nothing about the new version.
-func (c *Cluster) pulled(ctx context.Context, job *batchv1.Job) error {
+// imageProblem returns an error if an image of a job cannot be pulled. This makes the check inconclusive,
+// because it says nothing about the new version.
+func (c *Cluster) imageProblem(ctx context.Context, job *batchv1.Job) error {
 	var pods corev1.PodList
 	if err := c.Reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return transient{err}

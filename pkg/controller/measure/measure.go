@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure asks sources of metrics what the checks of releases are about, beside
-// the passes over Rollouts: no pass waits for a network. It keeps answers in memory only.
-// After a restart it asks for the same windows again, and the verdicts are the same.
+// Package measure queries sources, Services and jobs for the checks of releases. Its workers run apart
+// from the reconciler of Rollouts, so that no reconcile waits for a network. It keeps answers in memory
+// only: after a restart it queries the same windows again, and the verdicts are the same.
 package measure
 
 import (
@@ -28,14 +28,14 @@ import (
 
 // Source is a source of metrics that a namespace may ask.
 type Source struct {
-	// Ask answers in windows, or with a fault.
+	// Ask returns numbers for the windows of a range, or a fault.
 	Ask func(context.Context, Range) ([]metric.Series, judge.Fault)
-	// Dialect is how it spells labels, and Lag is how old a window must be.
+	// Dialect is how the source spells labels, and Lag is how old a window must be before it is queried.
 	Dialect metric.Dialect
 	Lag     time.Duration
 	// RawQueries reports whether checks of a namespace may bring PromQL of their own.
 	RawQueries bool
-	// Skew is by how much its clock is ahead of that of Weir, or behind if it is negative.
+	// Skew is by how much the clock of the source is ahead of that of Weir; negative if it is behind.
 	Skew time.Duration
 }
 
@@ -49,16 +49,29 @@ type Range struct {
 	Again bool
 }
 
-// Sources know the sources and the reusable checks of a cluster.
+// Window is a time in which a Service is asked once. It is at most Every long.
+type Window struct {
+	Start time.Time
+	Every time.Duration
+}
+
+// number returns the number of the window. Consecutive windows have consecutive numbers. A window that
+// begins later, with a step, has the number of the whole window.
+func (w Window) number() int {
+	return int(w.Start.Truncate(w.Every).Unix() / max(int64(w.Every/time.Second), 1))
+}
+
+// Sources gives access to the sources, reusable checks, Services and jobs of a cluster.
 type Sources interface {
-	// Source is one by its name. An error says why the namespace may not ask it.
+	// Source returns the source with that name. An error says why the namespace cannot query it.
 	Source(ctx context.Context, name, namespace string) (*Source, error)
-	// Use fills in the Check or ClusterCheck that a check uses, and reports whether it is an
-	// administrator's. An error says what is missing.
+	// Use returns a check with the content of the Check or ClusterCheck that it uses, and reports whether
+	// an administrator wrote this content. An error says what is missing.
 	Use(ctx context.Context, namespace string, c rollouts.Check) (used rollouts.Check, trusted bool, err error)
 	// Get asks a Service of a namespace, once in each window. An error says why there is no answer.
-	Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error)
-	// Run has a job run, and says how it goes. An error says why nobody knows.
+	Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error)
+	// Run starts a job unless it was started before, and returns its outcome. An error says why the
+	// outcome is unknown.
 	Run(ctx context.Context, j Job) (Outcome, error)
 }
 
@@ -68,20 +81,20 @@ type Subject struct {
 	Release metric.Release
 	// Rollout and Revision are their names.
 	Rollout, Revision string
-	// Routers are the kinds of its routers, as metric.For has them.
+	// Routers are the kinds of its routers, as metric.For expects them.
 	Routers []string
 }
 
-// Measures measure.
+// Measures queries what the checks of all releases need, and keeps the answers.
 type Measures struct {
 	Sources Sources
 	Clock   clock.Clock
-	// Wake is told of each Rollout about which there is news.
+	// Wake gets an event for each Rollout with new answers, so that the Rollout is reconciled.
 	Wake chan<- event.GenericEvent
 
 	mu       sync.Mutex
 	releases map[types.NamespacedName]*release
-	// queue has the checks of releases, and tries those that are tried before a release.
+	// queue has the checks of releases under way, and tries has the checks that are tried before a release.
 	queue, tries *fair.Targets[task]
 	// targets maps each task to the fair.Target of its check. mu must not guard it: the queues
 	// read it under their own locks, while holders of mu may be adding to the queues.
@@ -100,25 +113,25 @@ type task struct {
 	check   string
 }
 
-// series is what was measured for a check.
+// series has the answers for a check.
 type series struct {
 	question planner.Question
 	measured planner.Measured
-	// row has the requests of this release; nil until one was found.
+	// row describes the metrics that have requests of this release; nil until such metrics were found.
 	row *metric.Row
-	// asked reports whether this pass has sent a query, so that its fault says whether the
-	// target answers.
+	// asked reports whether this turn has sent a query, so that its fault shows whether the target
+	// answers.
 	asked bool
 	// findsNewest reports whether questions also find the newest sample of the source.
 	findsNewest bool
-	// boundary is the one of the histogram by which latency is judged, as the histogram spells it.
+	// boundary is the bucket boundary by which latency is judged, as the histogram spells it.
 	boundary string
 	delay    delay
 	// scrapesAsked is when the interval of scrapes was learnt.
 	scrapesAsked time.Time
 }
 
-// New makes measures that begin with Start.
+// New returns measures whose workers begin with Start.
 func New(sources Sources, c clock.WithTicker, wake chan<- event.GenericEvent) *Measures {
 	m := &Measures{Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{}}
 	m.queue = fair.NewTargets(c, questions, m.targetOf)
@@ -141,8 +154,8 @@ const (
 	// target, while they answer. mostOfOther leaves one place of the namespace for other targets.
 	mostOfService = 1
 	mostOfOther   = 3
-	// A check that cannot be tried, or finds no data, is tried again after tryAgain, and then
-	// less and less often.
+	// A check that finds no data in the last day is tried again after tryAgain. If its source does not
+	// answer, the check is tried again tryLess times less often than it would be queried in a release.
 	tryAgain = time.Hour
 	tryLess  = 10
 )
@@ -155,9 +168,9 @@ func (m *Measures) targetOf(t task) fair.Target {
 	return fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther} // the check was removed
 }
 
-// aims records the target of a check. The target of a check with use is known only after the
+// setTarget records the target of a check. The target of a check with use is known only after the
 // check that it uses was read.
-func (m *Measures) aims(t task, c rollouts.Check) {
+func (m *Measures) setTarget(t task, c rollouts.Check) {
 	target := fair.Target{Namespace: t.rollout.Namespace, Most: mostOfOther}
 	switch {
 	case c.HTTP != nil:
@@ -197,7 +210,7 @@ func (m *Measures) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (m *Measures) NeedLeaderElection() bool { return true }
 
-// Ask replaces what is asked about a Rollout.
+// Ask replaces the questions about a Rollout. Answers to questions that continue earlier ones are kept.
 func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions []planner.Question) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,9 +224,9 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 		name := rollouts.CheckName(&q.Check)
 		s := &series{question: q}
 		if before := was.of(subject.UID, name); before.answers(q) {
-			s = before.goOn(q)
+			s = before.continueWith(q)
 		} else {
-			m.aims(task{rollout, name}, q.Check)
+			m.setTarget(task{rollout, name}, q.Check)
 			m.queueOf(q).Add(task{rollout, name})
 		}
 		now.series[name] = s
@@ -229,7 +242,7 @@ func (m *Measures) queueOf(q planner.Question) *fair.Targets[task] {
 	return m.queue
 }
 
-// of is what was measured for a check of the Rollout with that UID, or nil.
+// of returns the answers for a check of the Rollout with that UID; nil if there are none.
 func (r *release) of(uid types.UID, check string) *series {
 	if r == nil || r.subject.UID != uid {
 		return nil
@@ -237,16 +250,16 @@ func (r *release) of(uid types.UID, check string) *series {
 	return r.series[check]
 }
 
-// answers reports whether what is measured for a check answers a question: an edited check is
-// another one, and so are windows of another length. A question about windows that were folded asks
-// for them again.
+// answers reports whether a series answers a question. A series of the check before an edit, or of
+// windows of another length, does not. Neither does a series from which windows of the question were
+// removed after they were folded.
 func (s *series) answers(q planner.Question) bool {
 	return s != nil && s.question.Try == q.Try && !q.From.Before(s.question.From) && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
 }
 
-// goOn keeps what was measured where the question asks for more of the same. Windows that
-// were folded go. The first step may be looked at before the first window begins.
-func (s *series) goOn(q planner.Question) *series {
+// continueWith returns the series with a later question. Windows that were folded are removed. Samples of
+// the current step are kept, because the first step may be measured before the first window begins.
+func (s *series) continueWith(q planner.Question) *series {
 	next := *s
 	next.question = q
 	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })
@@ -297,7 +310,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 	switch {
 	case s == nil:
 		m.targets.Delete(t)
-		return true // nobody asks any more
+		return true // there is no question about the check any more
 	case m.queueOf(s.question) != queue:
 		return true // the check has moved to the other queue
 	}
@@ -305,7 +318,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 	if s.asked {
 		fault := s.measured.Data.Fault
 		queue.Heard(t, fault.Why == "" || fault.Invalid)
-		m.aims(t, s.measured.Check)
+		m.setTarget(t, s.measured.Check)
 	}
 	m.keep(t, subject.UID, *s)
 	if news {
@@ -318,7 +331,7 @@ func (m *Measures) next(ctx context.Context, queue *fair.Targets[task], measure 
 	return true
 }
 
-// lookUp returns a copy of the series of a check; nil if the check is no longer needed.
+// lookUp returns a copy of the series of a check; nil if there is no question about the check any more.
 func (m *Measures) lookUp(t task) (Subject, *series) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -340,12 +353,12 @@ func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bo
 	return news, tryAgain
 }
 
-// keep keeps what was measured, unless nobody asks any more or the question is another one.
+// keep stores a series, unless there is no question about its check any more, or another one.
 func (m *Measures) keep(t task, uid types.UID, s series) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	release := m.releases[t.rollout]
 	if now := release.of(uid, t.check); now.answers(s.question) {
-		release.series[t.check] = s.goOn(now.question)
+		release.series[t.check] = s.continueWith(now.question)
 	}
 }

@@ -142,8 +142,8 @@ func (p *prometheus) Use(_ context.Context, _ string, c rollouts.Check) (rollout
 }
 
 // Get implements measure.Sources.
-func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
-	p.windows = append(p.windows, window)
+func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window measure.Window) (source.Answer, error) {
+	p.windows = append(p.windows, window.Start)
 	return p.answer, p.fault
 }
 
@@ -395,6 +395,72 @@ func TestNothing(t *testing.T) {
 				}
 				if got := measured[0]; got.Data.Nothing != test.want || got.Query != test.query {
 					t.Errorf("got  %q, query %s\nwant %q, query %s", got.Data.Nothing, got.Query, test.want, test.query)
+				}
+			})
+		})
+	}
+}
+
+// The hour before the release has the histogram of stable alone, which may have other boundaries than the
+// versions have in common. The windows of this hour are counted at the boundaries of the release. A
+// boundary that stable did not have has no counts, so its dispersion is assumed.
+func TestPastBoundaries(t *testing.T) {
+	check := rollouts.Check{AsGoodAs: "Stable"}
+	for _, test := range []struct {
+		name          string
+		past, release map[string]float64 // requests up to each boundary in seconds, of 90
+		want          []judge.Count
+	}{
+		{"the same", map[string]float64{"0.5": 80, "1": 85}, map[string]float64{"0.5": 80, "1": 85}, []judge.Count{{Total: 90, Bad: 10}, {Total: 90, Bad: 5}}},
+		{"one less", map[string]float64{"0.1": 50, "0.5": 80, "1": 85}, map[string]float64{"0.5": 80, "1": 85}, []judge.Count{{Total: 90, Bad: 10}, {Total: 90, Bad: 5}}},
+		{"one more", map[string]float64{"0.5": 80, "1": 85}, map[string]float64{"0.1": 50, "0.5": 80, "1": 85}, []judge.Count{{}, {Total: 90, Bad: 10}, {Total: 90, Bad: 5}}},
+		{"others", map[string]float64{"0.3": 80}, map[string]float64{"0.4": 80}, []judge.Count{{}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			began, release := time.Time{}, test.release
+			p := &prometheus{series: func(r measure.Range) []metric.Series {
+				var all []metric.Series
+				add := func(value float64, labels map[string]string) {
+					all = append(all, metric.Series{Labels: labels, Values: slices.Repeat([]metric.Value{{Number: value, Known: true}}, r.Windows)})
+				}
+				versions, buckets := []string{"new", "stable"}, release
+				if r.Since.Before(began) {
+					versions, buckets = versions[1:], test.past
+				}
+				for _, version := range versions {
+					if !strings.Contains(r.Text, "_bucket") {
+						add(90, map[string]string{"weir_version": version, "status": "200"})
+						continue
+					}
+					add(90, map[string]string{"weir_version": version, "le": "+Inf"})
+					for le, value := range buckets {
+						add(value, map[string]string{"weir_version": version, "le": le})
+					}
+				}
+				return all
+			}}
+			run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+				began = time.Now().Truncate(5 * time.Second)
+				of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
+				m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				<-time.After(12 * time.Second)
+				synctest.Wait()
+				data := one(t, m, check).Data
+				if len(data.Windows) == 0 || len(data.Past) == 0 {
+					t.Fatalf("measured %+v", data)
+				}
+				var got []judge.Count
+				for _, p := range data.Past[0].Counts[1:] {
+					got = append(got, p.Old)
+				}
+				if diff := gocmp.Diff(test.want, got); diff != "" || data.Past[0].Counts[0].Old.Total != 90 {
+					t.Errorf("slow requests before the release, at %v (-want +got):\n%s", data.Bounds, diff)
+				}
+				release = test.past // the boundaries change in the release
+				<-time.After(15 * time.Second)
+				synctest.Wait()
+				if data := one(t, m, check).Data; len(data.Past) == 0 || len(data.Past[0].Counts) != 1+len(test.past) || len(data.Pods) != 2 {
+					t.Errorf("with other boundaries the hour before is %+v, and the pods are %+v", data.Past, data.Pods)
 				}
 			})
 		})

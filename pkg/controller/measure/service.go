@@ -24,8 +24,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// Get implements Sources. It asks one endpoint that is ready, another one each time.
-func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
+// Get implements Sources. It sends a request to one ready endpoint. Consecutive windows take turns at the
+// endpoints.
+func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error) {
 	if err := c.lookUpServers(ctx); err != nil {
 		return source.Answer{}, transient{err}
 	}
@@ -38,7 +39,7 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 		return source.Answer{}, transient{err}
 	}
 	answer, err := c.Services.Get(ctx, source.Request{
-		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window,
+		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window.Start,
 	})
 	if err != nil {
 		return source.Answer{}, transient{err}
@@ -48,10 +49,7 @@ func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPChec
 
 func hostOf(namespace, service string) string { return service + "." + namespace + ".svc" }
 
-// turn is after how long another endpoint is asked.
-const turn = 5 * time.Second
-
-// port is the one of a Service that is asked.
+// port returns the port of the Service that the check asks.
 func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPCheck) (corev1.ServicePort, error) {
 	var service corev1.Service
 	err := c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, &service)
@@ -86,13 +84,13 @@ type endpoint struct {
 	pod string
 }
 
-// endpoint returns a ready endpoint of a port of a Service, and moves on to the next one after
-// each turn. Users can write EndpointSlices, so an address from a slice alone could make Weir
-// connect to servers that network policies hide from these users. So the endpoint must be a
-// pod of the namespace whose status, which only kubelet writes, has the address. The pod must
-// be running, because another pod may have got the address of a pod that has ended. An
-// administrator can allow other endpoints of a Service with --source-hosts.
-func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window time.Time) (netip.AddrPort, error) {
+// endpoint returns a ready endpoint of a port of a Service. The number of the window selects it.
+// Users can write EndpointSlices, so an address from a slice alone could make Weir connect to servers
+// that network policies hide from these users. So the endpoint must be a pod of the namespace whose
+// status, which only kubelet writes, has the address. The pod must be running, because another pod may
+// have got the address of a pod that has ended. An administrator can allow other endpoints of a Service
+// with --source-hosts.
+func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window Window) (netip.AddrPort, error) {
 	ready, err := c.endpoints(ctx, service, port)
 	switch {
 	case err != nil:
@@ -100,7 +98,7 @@ func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, po
 	case len(ready) == 0:
 		return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is ready", service.Name)
 	}
-	first := int(window.Unix() / int64(turn/time.Second))
+	first := window.number()
 	if host := hostOf(service.Namespace, service.Name); c.Rules.Named(host) {
 		return ready[first%len(ready)].at, nil
 	}
@@ -176,7 +174,7 @@ func deref(text *string) string {
 	return *text
 }
 
-// addresses leaves out what is no address of a network.
+// addresses returns the IP addresses with the port. It leaves out texts that are no IP addresses.
 func addresses(texts []string, port int32) (all []netip.AddrPort) {
 	for _, text := range texts {
 		if ip, err := netip.ParseAddr(text); err == nil && port > 0 && port <= 65535 {
@@ -198,7 +196,7 @@ type knownServers struct {
 	until     time.Time
 }
 
-// serversAge is how long they are believed.
+// serversAge is how long the cached addresses are used.
 const serversAge = time.Minute
 
 // knownServers returns the cached addresses of kube-apiserver.

@@ -28,10 +28,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// Cluster knows the sources and the checks that are stored.
+// Cluster implements Sources with the objects of a cluster.
 type Cluster struct {
-	// Reader reads from caches, and Live reads Secrets, Jobs and endpoints: nothing keeps a
-	// copy of them. Writer makes Jobs.
+	// Reader reads from caches. Live reads Secrets, Jobs and endpoints from kube-apiserver, so that no cache
+	// has copies of them. Writer creates Jobs.
 	Reader, Live client.Reader
 	Writer       client.Writer
 	Rules        source.Rules
@@ -43,10 +43,10 @@ type Cluster struct {
 	// source wait for the read.
 	renewals singleflight.Group
 	mu       sync.Mutex
-	clients  map[string]*known
+	clients  map[string]*cachedClient
 }
 
-// NewCluster has the sources of a cluster. Of hosts, if there are any, it asks no others.
+// NewCluster returns the sources of a cluster. If hosts is not empty, no other hosts are connected to.
 func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string, now clock.PassiveClock) *Cluster {
 	c := &Cluster{Reader: boundedReader{reader}, Live: boundedReader{live}, Writer: boundedWriter{writer}, Clock: now}
 	c.Rules = source.Rules{Hosts: hosts, Servers: c.knownServers}
@@ -54,14 +54,15 @@ func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string
 	return c
 }
 
-// known is a client, of what it was made, and until when its Secret is believed.
-type known struct {
+// cachedClient is the client of a source, with the versions of the source and the Secret from which it was
+// made. After until, the Secret must be read again.
+type cachedClient struct {
 	source, secret string
 	until          time.Time
 	client         *source.Client
 }
 
-// secretsAge is how long a Secret is believed.
+// secretsAge is how long a Secret is used before it is read again.
 const secretsAge = time.Minute
 
 // Source implements Sources.
@@ -74,7 +75,7 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 		}
 		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
 	}
-	if err := c.admits(ctx, &found, namespace); err != nil {
+	if err := c.checkNamespace(ctx, &found, namespace); err != nil {
 		return nil, err
 	}
 	if err := c.lookUpServers(ctx); err != nil {
@@ -92,6 +93,7 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	}, nil
 }
 
+// asks returns the function that queries a client, as Source.Ask.
 func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]metric.Series, judge.Fault) {
 	return func(ctx context.Context, r Range) ([]metric.Series, judge.Fault) {
 		answer, fault := asked.Ask(ctx, c.Clock.Now(), source.Question{Text: r.Text, Namespace: r.Namespace, Since: r.Since, Every: r.Every, Windows: r.Windows, Again: r.Again})
@@ -102,8 +104,8 @@ func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]met
 	}
 }
 
-// admits reports why a namespace may not ask a source.
-func (c *Cluster) admits(ctx context.Context, s *weir.MetricSource, namespace string) error {
+// checkNamespace returns an error if a source is not for a namespace.
+func (c *Cluster) checkNamespace(ctx context.Context, s *weir.MetricSource, namespace string) error {
 	if s.Spec.Namespaces == nil {
 		return nil
 	}
@@ -133,7 +135,7 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		if err != nil {
 			return nil, err
 		}
-		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
+		return c.renew(s.Name, cachedClient{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
 	})
 	select {
 	case result := <-renewal:
@@ -159,7 +161,7 @@ func (c *Cluster) made(name, version string) *source.Client {
 
 // renew returns the cached client of a source if the source and its Secret are unchanged, and
 // replaces the client otherwise.
-func (c *Cluster) renew(name string, now known, config source.Config) (*source.Client, error) {
+func (c *Cluster) renew(name string, now cachedClient, config source.Config) (*source.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.clients[name]
@@ -176,14 +178,14 @@ func (c *Cluster) renew(name string, now known, config source.Config) (*source.C
 		was.client.Close()
 	}
 	if c.clients == nil {
-		c.clients = map[string]*known{}
+		c.clients = map[string]*cachedClient{}
 	}
 	now.client = made
 	c.clients[name] = &now
 	return made, nil
 }
 
-// forget ends the client of a source that is gone, with its answers and its connections.
+// forget closes the client of a source that was deleted, with its answers and its connections.
 func (c *Cluster) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,7 +195,8 @@ func (c *Cluster) forget(name string) {
 	}
 }
 
-// config is what a source says, with its Secret and the version of that.
+// config returns the configuration of a source with the content of its Secret, and the version of the
+// Secret.
 func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config source.Config, version string, err error) {
 	p := s.Spec.Prometheus
 	if p == nil {
@@ -241,7 +244,7 @@ func (c *Cluster) Use(ctx context.Context, namespace string, check rollouts.Chec
 	if len(errs) > 0 {
 		return check, false, fmt.Errorf("%s %s: %w", ref.Kind, ref.Name, errs.ToAggregate())
 	}
-	// What it gives is as good as its arguments.
+	// Arguments may make a valid Check invalid, so the filled-in check is validated again.
 	if errs := validation.ValidateCheck(filled, field.NewPath("spec")); len(errs) > 0 {
 		return check, false, fmt.Errorf("%s %s, with args %s: %w", ref.Kind, ref.Name, ref.Args, errs.ToAggregate())
 	}

@@ -64,7 +64,7 @@ func (n *network) question(ctx context.Context, namespace, target string) error 
 }
 
 // Get implements measure.Sources.
-func (n *network) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ time.Time) (source.Answer, error) {
+func (n *network) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ measure.Window) (source.Answer, error) {
 	return source.Answer{Code: 200}, n.question(ctx, namespace, h.Service)
 }
 

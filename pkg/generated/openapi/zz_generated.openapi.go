@@ -3838,7 +3838,7 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 					},
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count neither for nor against it. Less than withinSeconds. Default: 0.",
+							Description: "AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each step count neither for nor against it. Less than withinSeconds. Default: 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3876,7 +3876,7 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AnalysisStatus is how the release under way was judged so far.",
+				Description: "AnalysisStatus has the results of the checks of the release under way.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"revision": {
@@ -5007,7 +5007,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Steps in which it is measured, counted from 1. Default: all.",
+							Description: "Steps in which the check is measured, counted from 1. Default: all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5021,7 +5021,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "At is Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.",
+							Description: "At is when the check is measured: Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5049,7 +5049,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"gate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.",
+							Description: "Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5175,7 +5175,7 @@ func schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CheckStatus is how one check was judged so far.",
+				Description: "CheckStatus has the result of one check.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -5202,7 +5202,7 @@ func schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref common.ReferenceCallback) 
 					},
 					"why": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why says so in one sentence.",
+							Description: "Why explains the result in one sentence.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5227,13 +5227,13 @@ func schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref common.ReferenceCallback) 
 					},
 					"foldedTo": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FoldedTo is up to when Carry stands for what was measured.",
+							Description: "FoldedTo is the end of the measurements that Carry replaces.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"carry": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Carry is the evidence until then: numbers, separated by spaces.",
+							Description: "Carry is the evidence until FoldedTo: numbers, separated by spaces.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -9148,7 +9148,7 @@ func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) commo
 					},
 					"gate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.",
+							Description: "Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

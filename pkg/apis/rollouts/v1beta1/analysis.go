@@ -23,8 +23,8 @@ type Analysis struct {
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	// +optional
 	AtLeastSeconds *int32 `json:"atLeastSeconds,omitempty"`
-	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
-	// neither for nor against it. Less than withinSeconds. Default: 0.
+	// AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each
+	// step count neither for nor against it. Less than withinSeconds. Default: 0.
 	// +optional
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// WithinSeconds is after how long a step that is neither passed nor failed is
@@ -46,11 +46,11 @@ type Check struct {
 	// Name of the check, unique in the list. Default: the kind, such as successRate.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Steps in which it is measured, counted from 1. Default: all.
+	// Steps in which the check is measured, counted from 1. Default: all.
 	// +optional
 	// +listType=atomic
 	Steps []int32 `json:"steps,omitzero"`
-	// At is Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
+	// At is when the check is measured: Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
 	// +optional
 	At CheckPoint `json:"at,omitempty"`
 	// OnFail of this check; see analysis.onFail.
@@ -62,7 +62,7 @@ type Check struct {
 	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
 	// +optional
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
-	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
+	// Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.
 	// +optional
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
@@ -174,7 +174,7 @@ type CheckRef struct {
 	Args map[string]string `json:"args,omitzero"`
 }
 
-// AnalysisStatus is how the release under way was judged so far.
+// AnalysisStatus has the results of the checks of the release under way.
 type AnalysisStatus struct {
 	// Revision that is judged.
 	// +optional
@@ -203,7 +203,7 @@ type AnalysisStatus struct {
 	Checks []CheckStatus `json:"checks,omitzero"`
 }
 
-// CheckStatus is how one check was judged so far.
+// CheckStatus has the result of one check.
 type CheckStatus struct {
 	// Name of the check.
 	Name string `json:"name"`
@@ -212,7 +212,7 @@ type CheckStatus struct {
 	// Time of the result.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
-	// Why says so in one sentence.
+	// Why explains the result in one sentence.
 	// +optional
 	Why string `json:"why,omitempty"`
 	// ChangedAt is when Weir noticed last that the check, or the Check or ClusterCheck that it
@@ -226,10 +226,10 @@ type CheckStatus struct {
 	// Old are those of the stable version in the same time.
 	// +optional
 	Old *RequestCount `json:"old,omitempty"`
-	// FoldedTo is up to when Carry stands for what was measured.
+	// FoldedTo is the end of the measurements that Carry replaces.
 	// +optional
 	FoldedTo *metav1.Time `json:"foldedTo,omitempty"`
-	// Carry is the evidence until then: numbers, separated by spaces.
+	// Carry is the evidence until FoldedTo: numbers, separated by spaces.
 	// +optional
 	Carry string `json:"carry,omitempty"`
 }

@@ -199,6 +199,10 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 			errs = append(errs, field.Forbidden(path.Child(f.name), kind+" has none; it is for "+strings.Join(of, ", ")))
 		}
 	}
+	if c.At == rollouts.AtBeforeTraffic && c.Query != nil && c.Query.PromQL == "" {
+		errs = append(errs, field.Forbidden(path.Child("at"), "query.bad and query.total count requests, and the new version gets none before the traffic of the step; "+
+			"leave out at, or give one number by query.promql"))
+	}
 	if waits := c.At == rollouts.AtBeforeTraffic || c.Gate != nil && *c.Gate; waits && c.AfterSeconds != nil {
 		errs = append(errs, field.Forbidden(path.Child("afterSeconds"), "a gate, and a check at BeforeTraffic, wait until they pass, and need no warm-up"))
 	}

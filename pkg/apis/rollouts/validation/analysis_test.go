@@ -52,6 +52,8 @@ func TestValidateAnalysis(t *testing.T) {
 		"a gate of a job":         {"checks: [{gate: true, job: {cronJob: a}}]", []string{"checks[0].gate: Forbidden: job has none; it is for http, query"}},
 		"a job three times":       {"checks: [{failAfter: 3, job: {cronJob: a}}]", []string{"checks[0].failAfter: Forbidden"}},
 		"requests before traffic": {"checks: [{at: BeforeTraffic, successRate: 99%}]", []string{"checks[0].at: Forbidden: successRate has none; it is for http, job, query, use"}},
+		"counters before traffic": {"checks: [{at: BeforeTraffic, query: {bad: m_bad, total: m}}]", []string{"checks[0].at: Forbidden: query.bad and query.total count requests, and the new version gets none before the traffic of the step; leave out at, or give one number by query.promql"}},
+		"a number before traffic": {"checks: [{at: BeforeTraffic, query: {promql: up, min: '1'}}]", nil},
 		"another time":            {"checks: [{at: Later, job: {cronJob: a}}]", []string{"checks[0].at: Unsupported value"}},
 		"another step":            {"checks: [{steps: [3], job: {cronJob: a}}]", []string{"checks[0].steps[0]: Invalid value: 3: use steps from 1 to 2"}},
 		"two of a name":           {"checks: [{job: {cronJob: a}}, {job: {cronJob: b}}]", []string{"checks[1].name: Duplicate value"}},

@@ -96,6 +96,11 @@ var offences = map[string]struct {
 		change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = percent("some") },
 		want:   "spec.strategy.canary.failureThreshold: Invalid value",
 	},
+	"counters before traffic": {offend: func(r *rollouts.Rollout) {
+		r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{{
+			At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{Bad: "m_bad", Total: "m"},
+		}}}
+	}},
 	"labels that pods cannot have": {offend: func(r *rollouts.Rollout) {
 		r.Spec.Strategy.Canary.PodTemplateMetadata = &rollouts.PodTemplateMetadata{Labels: map[string]string{"a": "no label"}}
 	}},

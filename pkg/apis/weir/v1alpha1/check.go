@@ -72,7 +72,7 @@ type CheckSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Args []CheckArg `json:"args,omitzero"`
-	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
+	// Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.
 	// +optional
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check

@@ -25,8 +25,8 @@ type AnalysisApplyConfiguration struct {
 	EverySeconds *int32 `json:"everySeconds,omitempty"`
 	// AtLeastSeconds is how long each step is measured at least. Default: 60.
 	AtLeastSeconds *int32 `json:"atLeastSeconds,omitempty"`
-	// AfterSeconds is the warm-up of the new version: requests in the first seconds of each step count
-	// neither for nor against it. Less than withinSeconds. Default: 0.
+	// AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each
+	// step count neither for nor against it. Less than withinSeconds. Default: 0.
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
 	// WithinSeconds is after how long a step that is neither passed nor failed is
 	// inconclusive. Default: 3600.

@@ -17,9 +17,9 @@ import (
 type CheckApplyConfiguration struct {
 	// Name of the check, unique in the list. Default: the kind, such as successRate.
 	Name *string `json:"name,omitempty"`
-	// Steps in which it is measured, counted from 1. Default: all.
+	// Steps in which the check is measured, counted from 1. Default: all.
 	Steps []int32 `json:"steps,omitempty"`
-	// At is Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
+	// At is when the check is measured: Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.
 	At *rolloutsv1beta1.CheckPoint `json:"at,omitempty"`
 	// OnFail of this check; see analysis.onFail.
 	OnFail *rolloutsv1beta1.OnFail `json:"onFail,omitempty"`
@@ -27,7 +27,7 @@ type CheckApplyConfiguration struct {
 	OnInconclusive *rolloutsv1beta1.OnInconclusive `json:"onInconclusive,omitempty"`
 	// AfterSeconds of this check; see analysis.afterSeconds. Not for podsHealthy, http and job.
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
-	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
+	// Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
 	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.

@@ -13,7 +13,7 @@ import (
 // CheckStatusApplyConfiguration represents a declarative configuration of the CheckStatus type for use
 // with apply.
 //
-// CheckStatus is how one check was judged so far.
+// CheckStatus has the result of one check.
 type CheckStatusApplyConfiguration struct {
 	// Name of the check.
 	Name *string `json:"name,omitempty"`
@@ -21,7 +21,7 @@ type CheckStatusApplyConfiguration struct {
 	Result *rolloutsv1beta1.CheckResult `json:"result,omitempty"`
 	// Time of the result.
 	Time *v1.Time `json:"time,omitempty"`
-	// Why says so in one sentence.
+	// Why explains the result in one sentence.
 	Why *string `json:"why,omitempty"`
 	// ChangedAt is when Weir noticed last that the check, or the Check or ClusterCheck that it
 	// uses, was edited in this attempt. Everything measured before counts for the earlier check
@@ -31,9 +31,9 @@ type CheckStatusApplyConfiguration struct {
 	New *RequestCountApplyConfiguration `json:"new,omitempty"`
 	// Old are those of the stable version in the same time.
 	Old *RequestCountApplyConfiguration `json:"old,omitempty"`
-	// FoldedTo is up to when Carry stands for what was measured.
+	// FoldedTo is the end of the measurements that Carry replaces.
 	FoldedTo *v1.Time `json:"foldedTo,omitempty"`
-	// Carry is the evidence until then: numbers, separated by spaces.
+	// Carry is the evidence until FoldedTo: numbers, separated by spaces.
 	Carry *string `json:"carry,omitempty"`
 }
 

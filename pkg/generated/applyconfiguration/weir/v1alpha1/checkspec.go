@@ -19,7 +19,7 @@ import (
 type CheckSpecApplyConfiguration struct {
 	// Args are the arguments. At most 16.
 	Args []CheckArgApplyConfiguration `json:"args,omitempty"`
-	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
+	// Gate makes a check wait until it passes; it never fails. Only for http and query. Default: false.
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
 	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.

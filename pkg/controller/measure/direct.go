@@ -17,50 +17,50 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// beside is a kind of check that asks no source of metrics. It looks at what is now: there
-// is nothing to ask about the past.
-type beside struct {
+// directCheck is a kind of check that queries no source of metrics, but a Service or a job. It measures
+// the present only: such targets cannot be asked about the past.
+type directCheck struct {
 	measures func(*rollouts.Check) bool
-	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error)
+	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error)
 }
 
-// look is what was found; nil where there is nothing yet.
-type look *judge.Sample
+// finding is the sample that was measured; nil if there is none yet.
+type finding *judge.Sample
 
-var besides = []beside{
+var directChecks = []directCheck{
 	{func(c *rollouts.Check) bool { return c.HTTP != nil }, (*Measures).askService},
 	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Measures).askJob},
 }
 
-// besideOf is the kind of a check that asks no source of metrics; nil of the others.
-func besideOf(c *rollouts.Check) *beside {
-	for i := range besides {
-		if besides[i].measures(c) {
-			return &besides[i]
+// directCheckOf returns the kind of a check that queries no source of metrics; nil for other checks.
+func directCheckOf(c *rollouts.Check) *directCheck {
+	for i := range directChecks {
+		if directChecks[i].measures(c) {
+			return &directChecks[i]
 		}
 	}
 	return nil
 }
 
-// transient is why there is no answer now, when there may be one at the next try.
+// transient is an error that the next try may not have.
 type transient struct{ error }
 
 func (t transient) Unwrap() error { return t.error }
 
-// Invalid reports whether an error is one that another try does not cure.
+// Invalid reports whether another try cannot help, because a user must change something first.
 func Invalid(err error) bool { return !errors.As(err, new(transient)) }
 
 func faultOf(err error, now time.Time) judge.Fault {
 	return judge.Fault{Why: source.Clean(err.Error()), Since: now, Invalid: Invalid(err)}
 }
 
-// look looks once, and at the end of each window.
-func (m *Measures) look(
-	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error),
+// askDirectly measures once in each window, and sooner again while there is no sample.
+func (m *Measures) askDirectly(
+	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error),
 ) (news bool, again time.Duration) {
 	now, q := m.Clock.Now(), s.question
 	if q.Try {
-		s.measured.Answered = true // it has no past to be tried on
+		s.measured.Answered = true // there is no past on which the check can be tried
 		return true, tryAgain
 	}
 	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
@@ -69,7 +69,7 @@ func (m *Measures) look(
 	s.asked = true
 	found, err := ask(m, ctx, subject, s, check)
 	if err != nil {
-		return s.fail(faultOf(err, m.Clock.Now()), m.Clock.Now())
+		return s.setFault(faultOf(err, m.Clock.Now()), m.Clock.Now())
 	}
 	data := &s.measured.Data
 	news = !s.measured.Answered || data.Fault.Why != ""
@@ -79,7 +79,7 @@ func (m *Measures) look(
 	}
 	again = now.Truncate(q.Every).Add(q.Every).Sub(now)
 	if found == nil && !q.Passed {
-		again = min(again, soonest)
+		again = min(again, firstRetry)
 	}
 	return news, again
 }
@@ -91,8 +91,8 @@ func sourceOf(c rollouts.Check) string {
 	return "cronjob " + c.Job.CronJob
 }
 
-// askService has what a Service answers now: 1 if that is good, and 0 if not.
-func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+// askService returns 1 if the Service gives a good answer now, and 0 otherwise.
+func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
 	text := cmp.Or(check.HTTP.Pass, expression.Default)
 	pass, err := expression.Compile(text)
 	if err != nil {
@@ -101,9 +101,9 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	now := m.Clock.Now()
 	window := now.Truncate(s.question.Every)
 	if since := s.question.Since; window.Before(since) {
-		window = since // an answer from before the step is about another one
+		window = since // a cached answer from before the step must not count in it
 	}
-	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, window)
+	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, Window{window, s.question.Every})
 	if err != nil {
 		return nil, err
 	}
@@ -124,23 +124,23 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 // Job is a job of a step.
 type Job struct {
 	Subject
-	// Check is its name, and CronJob has the template.
+	// Check is the name of the check, and CronJob is the name of the object with the template.
 	Check, CronJob string
 	// Began is when the attempt began, and Since when the step began to be checked.
 	Began, Since time.Time
 	Step         int32
 }
 
-// Outcome is how a job goes.
+// Outcome is the state of a job.
 type Outcome struct {
 	Name string
-	// Ended is when it did; zero while it runs. Why says why it failed; empty if it has not.
+	// Ended is when the job ended; zero while it runs. Why says why it failed; empty if it succeeded.
 	Ended time.Time
 	Why   string
 }
 
-// askJob has how the job of the step ended: 1 if it succeeded, and 0 if not.
-func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+// askJob returns 1 if the job of the step has succeeded, and 0 if it has failed.
+func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
 	if s.question.Passed {
 		return nil, nil
 	}
@@ -151,7 +151,7 @@ func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check
 	}
 	found := judge.Sample{At: o.Ended, Value: 1, Says: "job " + o.Name + " succeeded"}
 	if !found.At.After(q.Since) {
-		found.At = q.Since.Add(time.Millisecond) // a job knows seconds only
+		found.At = q.Since.Add(time.Millisecond) // the times of a job are in whole seconds
 	}
 	if o.Why != "" {
 		found.Value, found.Says = 0, source.Clean("job "+o.Name+" failed: "+o.Why)

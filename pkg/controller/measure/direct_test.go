@@ -200,3 +200,30 @@ func TestTry(t *testing.T) {
 		}
 	})
 }
+
+// A check that becomes invalid after a long outage has a minute of its own, in which a user can repair the
+// cause before the check is inconclusive. The outage itself keeps its time.
+func TestInvalidAfterOutage(t *testing.T) {
+	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{}`)}} // which is neither true nor false
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		asks(m, health, false)
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		outage := one(t, m, health).Data.Fault
+		if age := time.Since(outage.Since); age < 9*time.Minute || outage.Invalid {
+			t.Errorf("the outage began %s ago: %+v", age, outage)
+		}
+		p.fault = errors.New("service health has no port 80 of TCP")
+		<-time.After(time.Minute)
+		synctest.Wait()
+		invalid := one(t, m, health).Data.Fault
+		if age := time.Since(invalid.Since); age > time.Minute || !invalid.Invalid {
+			t.Errorf("the check is invalid since %s: %+v", age, invalid)
+		}
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if again := one(t, m, health).Data.Fault; !again.Since.Equal(invalid.Since) {
+			t.Errorf("the check is invalid since %s, then since %s", invalid.Since, again.Since)
+		}
+	})
+}
