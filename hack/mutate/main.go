@@ -70,7 +70,7 @@ func run(dirs []string, n int, seed uint64, also []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }()
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 	fmt.Printf("%d faults are possible, %d are tried\n", len(faults), min(n, len(faults)))
 	tried, survived := 0, 0
