@@ -278,8 +278,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestScrapes learns the time between two samples of the requests of each row. Pods are new, gone, stale
-// and restarted; that shows no interval.
+// TestScrapes learns the time between two samples of the requests of each row. Pods are new, gone, stale,
+// restarted, and not scraped for two minutes; that shows no interval.
 func TestScrapes(t *testing.T) {
 	for _, e := range append(slices.Clone(exporters), exporter{row: "user", requests: "checkouts_total", stable: `pod="web-77c4-a"`, fresh: `pod="web-5d8f-a"`, ok: `tier="a/b"`}) {
 		t.Run(e.row, func(t *testing.T) {
@@ -287,6 +287,7 @@ func TestScrapes(t *testing.T) {
 			for _, pod := range []struct{ labels, values string }{
 				{e.stable + "," + e.ok + `,job="j",instance="a"`, "0 _x2 1 _x2 2 _x2 3 _x2 4 _x2 5 _x2 6 _x2 7 _x2 8 _x2 9 _x2 10 _x2 11 _x2 12 _x2 13 _x2 14 _x2 15 _x2 16 _x2 17 _x2 18 _x2 19 _x2 20"},
 				{e.stable + "," + e.ok + `,job="j",instance="stale"`, "0 _x2 1 stale _x50 2 _x2 3"},
+				{e.stable + "," + e.ok + `,job="j",instance="down"`, "0 _x2 1 _x2 2 _x2 3 _x23 4 _x2 5 _x2 6 _x2 7"},
 				{e.fresh + "," + e.ok + `,job="j",instance="new"`, "_x55 5"},
 				{e.fresh + "," + e.ok + `,job="j",instance="gone"`, "5"},
 			} {
@@ -294,7 +295,7 @@ func TestScrapes(t *testing.T) {
 			}
 			got := askEvery(t, load, queries(t, "scrapes")[e.row], 5*time.Second, 70)
 			if highest := slices.Max(got["gap"]); highest != 15 {
-				t.Errorf("the longest time between samples is %v: %v", highest, got["gap"])
+				t.Errorf("the time between samples is %v: %v", highest, got["gap"])
 			}
 			if last := got["newest"][69]; last != 300 {
 				t.Errorf("the newest sample at 350 s is of %v: %v", last, got["newest"])

@@ -64,14 +64,14 @@ func NamespaceNewest(rel Release) (string, error) {
 	return newest(fmt.Sprintf("%s{namespace=%q}", up, rel.Namespace)), nil
 }
 
-// versionGap is the longest time between the samples of a series.
+// versionGap is the usual time between the samples of a series.
 const versionGap = "gap"
 
-// Scrapes asks how much time is between two samples of a series. Between the instants at which the
-// query is evaluated there must be that step, which is shorter than the interval of the scrapes.
-// The timestamp of the last sample then grows by this interval from one instant to the next.
-// A series that is new, stale or gone has no timestamp at one of two instants, so it has no interval
-// either.
+// Scrapes asks how much time is usually between two samples of a series in the MaxScrape before, of the
+// slowest series. The query looks at the timestamp of the last sample in steps, which must be shorter
+// than the interval of the scrapes: between two steps the timestamp does not change, or it grows by this
+// interval. A lower quantile leaves out the gap of a source that was down for a while. A series that is
+// new, stale or gone has no timestamp at one of two steps, so it has no interval either.
 func (r Row) Scrapes(rel Release, d Dialect, step time.Duration) (string, error) {
 	if err := rel.names(); err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func (r Row) Scrapes(rel Release, d Dialect, step time.Duration) (string, error)
 	for _, s := range r.spellings(d.Labels) {
 		selectors = append(selectors, r.selector(r.requests, rel, s, fresh, stable))
 	}
-	return longestGap(step, selectors...), nil
+	return usualGap(step, selectors...), nil
 }
 
 // UserScrapes is Scrapes for the counter of all requests of a user.
@@ -97,14 +97,14 @@ func UserScrapes(total string, args map[string]string, rel Release, every, step 
 		}
 		selectors = append(selectors, text)
 	}
-	return longestGap(step, selectors...), nil
+	return usualGap(step, selectors...), nil
 }
 
-// longestGap asks for the longest step from one sample to the next, and for the newest sample.
-func longestGap(step time.Duration, selectors ...string) string {
+// usualGap asks for the usual time from one sample to the next, and for the newest sample.
+func usualGap(step time.Duration, selectors ...string) string {
 	var texts []string
 	for _, s := range selectors {
-		texts = append(texts, fmt.Sprintf("timestamp(%[1]s) - timestamp(%[1]s offset %[2]s)", s, duration(step)))
+		texts = append(texts, fmt.Sprintf("quantile_over_time(0.25, (timestamp(%[1]s) - timestamp(%[1]s offset %[2]s) > 0)[%[3]s:%[2]s])", s, duration(step), duration(MaxScrape)))
 	}
 	return versionOf("max("+strings.Join(texts, " or ")+")", versionGap, "", "") + " or " + newest(selectors...)
 }
@@ -112,8 +112,8 @@ func longestGap(step time.Duration, selectors ...string) string {
 // MaxScrape is the longest interval of scrapes. Prometheus shows a sample for five minutes at most.
 const MaxScrape = 5 * time.Minute
 
-// Scrape reads the longest interval between two scrapes from the answer to Scrapes, in whole
-// seconds: scrapes are late by some milliseconds. It is zero if no series has two samples.
+// Scrape reads the interval between two scrapes from the answer to Scrapes, in whole seconds: scrapes
+// are late by some milliseconds. It is zero if no series has two samples.
 func Scrape(answer []Series) time.Duration {
 	seconds := highest(answer, versionGap)
 	if seconds <= 0 {

@@ -174,9 +174,9 @@ func (s *series) askScrapes(ctx context.Context, from *Source, subject Subject, 
 	if err != nil {
 		return judge.Fault{Why: err.Error(), Since: now, Invalid: true}
 	}
-	since := now.Truncate(step)
+	// The query looks at learnFrom before each of two instants: now, and later for a clock that is ahead.
 	answer, fault := from.Ask(ctx, Range{
-		Text: text, Namespace: subject.Release.Namespace, Since: since.Add(-learnFrom), Every: step, Windows: int(2 * learnFrom / step),
+		Text: text, Namespace: subject.Release.Namespace, Since: now.Truncate(step).Add(-learnFrom), Every: learnFrom, Windows: 2,
 	})
 	if fault.Why != "" && !first {
 		return judge.Fault{} // what was learnt before is still true enough
