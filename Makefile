@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -105,6 +105,9 @@ flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 
 mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh
+
+mutate: ## make N= (50) faults from the syntax tree of PKGS=, one at a time, and print those that no test notices; SEED= selects them
+	go run ./hack/mutate -n $(or $(N),50) -seed $(or $(SEED),1) $(or $(PKGS),./pkg/planner ./pkg/release ./pkg/batch ./pkg/judge)
 
 judge: ## simulate up to 10,000 releases for each row of the tables in docs/analysis.md, and print these
 	go test ./pkg/judge -count=1 -v -timeout 3h -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules|TestOutages|TestOutagesPassNothing|TestSticky|TestColdStart|TestTimesByScrape)$$' -attempts 10000
