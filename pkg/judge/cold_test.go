@@ -51,8 +51,8 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// How long it takes to find a bad version, by the interval between two scrapes and the length of a
-// window. The new version gets 5 % of 200 requests a second.
+// The time until a bad version fails depends on the scrape interval and the length of a window. The new
+// version gets 5 % of 200 requests a second.
 func TestTimesByScrape(t *testing.T) {
 	t.Parallel()
 	seconds := func(s ...float64) (all []time.Duration) {

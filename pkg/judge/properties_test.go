@@ -202,7 +202,7 @@ func TestCutIsUncut(t *testing.T) {
 	})
 }
 
-// A window without data, however it says so, is as one that is not there, if a block is one window.
+// If a block is one window, a window without data counts as if it were missing, in each way to have no data.
 func TestEmptyWindows(t *testing.T) {
 	t.Parallel()
 	nothing := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e16}

@@ -285,8 +285,8 @@ func inWords(d time.Duration) string {
 	return d.String()
 }
 
-// How long it takes to find bad versions, and to pass good ones, with the dispersion that is measured
-// in the hour before: with fewer than 20 failed requests, 2 is assumed.
+// The time until bad versions fail and good ones pass, with the dispersion measured in the hour before the
+// release. With fewer than 20 failed requests in that hour, a dispersion of 2 is assumed.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	rate, relative := sampleCheck(SuccessRate), sampleCheck(Counts)

@@ -132,16 +132,10 @@ const labelPod = "weir_pod"
 // PodCounts asks how many requests each pod of the stable version answered in a time that ends now,
 // and how many of them failed. The text is empty if the metrics of the row do not name pods.
 func (r Row) PodCounts(rel Release, d Dialect, over time.Duration) (string, error) {
-	if r.by.pod == "" {
-		return "", nil
-	}
-	if err := rel.names(); err != nil {
-		return "", err
-	}
 	rel.Single = true
-	_, stable, err := r.by.versions(rel)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", r.Name, err)
+	stable, err := r.stablePods(rel)
+	if err != nil || stable == "" {
+		return "", err
 	}
 	var all, failed []string
 	for _, s := range r.spellings(d.Labels) {
@@ -154,19 +148,28 @@ func (r Row) PodCounts(rel Release, d Dialect, over time.Duration) (string, erro
 	return countPods(r.by.pod, sumPods(r.by.pod, all, over), sumPods(r.by.pod, failed, over)), nil
 }
 
-// SlowPodCounts is PodCounts for the requests above a boundary of the histogram: all of them without those
-// up to it.
-func (r Row) SlowPodCounts(rel Release, d Dialect, boundary string, over time.Duration) (string, error) {
+// stablePods selects the pods of the stable version. It is empty if the metrics of the row do not name pods.
+func (r Row) stablePods(rel Release) (string, error) {
 	if r.by.pod == "" {
 		return "", nil
 	}
 	if err := rel.names(); err != nil {
 		return "", err
 	}
-	rel.Single = true
 	_, stable, err := r.by.versions(rel)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r.Name, err)
+	}
+	return stable, nil
+}
+
+// SlowPodCounts is PodCounts for the requests above a boundary of the histogram: all of them without those
+// up to it.
+func (r Row) SlowPodCounts(rel Release, d Dialect, boundary string, over time.Duration) (string, error) {
+	rel.Single = true
+	stable, err := r.stablePods(rel)
+	if err != nil || stable == "" {
+		return "", err
 	}
 	buckets := func(le string) string {
 		var all []string

@@ -19,7 +19,7 @@ type Effect interface {
 	effect()
 }
 
-// The actions of a Rollout.
+// The effects of a Rollout.
 type (
 	// Label makes the workload visible to admission.
 	Label struct{}

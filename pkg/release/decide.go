@@ -7,7 +7,6 @@
 package release
 
 import (
-	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -71,8 +70,8 @@ func decide(o Observed) planner.Decision {
 	return d
 }
 
-// actionsOfBatch returns the actions of a batch that goes on. An action that only records on other
-// objects what is stored already does not cause a write of the status.
+// actionsOfBatch returns the actions of a batch under way. Actions that only copy what is stored
+// already to other objects do not cause a write of the status.
 func actionsOfBatch(judged batch.Plan) []planner.Action {
 	var actions []planner.Action
 	for _, effect := range judged.Actions {
@@ -83,7 +82,6 @@ func actionsOfBatch(judged batch.Plan) []planner.Action {
 		}
 		actions = append(actions, planner.Actions(when, judged.Rule, OnBatch{effect})...)
 	}
-	slices.SortStableFunc(actions, func(a, b planner.Action) int { return cmp.Compare(a.When, b.When) })
 	return actions
 }
 
