@@ -81,8 +81,10 @@ func verify(text string) error {
 			open = append(open, token)
 		case last >= 0 && token == brackets[open[last]]:
 			open = open[:last]
+		case (token == ")" || token == "]" || token == "}") && last >= 0:
+			return fmt.Errorf("%q stands where %q must close %q", token, brackets[open[last]], open[last])
 		case token == ")" || token == "]" || token == "}":
-			return fmt.Errorf("%s closes nothing", token)
+			return fmt.Errorf("%q has no opening bracket", token)
 		case matches && len(token) > 1:
 			if err := verifyPattern(token); err != nil {
 				return err
