@@ -76,10 +76,10 @@ func (a api) Workload(_ context.Context, row workload.Row, _, name string, known
 	if w == nil {
 		return nil, nil
 	}
-	w.Seen = row.See(w.Object, w.Owned, known)
+	w.Hold = row.HoldOf(w.Object, w.Owned, known)
 	k := kindOf(row.GVK.Kind)
 	var err error
-	w.Rival, err = row.Rival(w.Object, w.Owned, func(name string) (object.Object, error) {
+	w.NameConflict, err = row.NameConflict(w.Object, w.Owned, w.Hold, func(name string) (object.Object, error) {
 		return find[object.Object](a.view(k), k, name), nil
 	})
 	return w, err
@@ -104,7 +104,7 @@ func (a api) read(row workload.Row, name string, known planner.Known) *cluster.W
 	if o == nil {
 		return nil
 	}
-	w := &cluster.Workload{Row: row, Seen: workload.Seen{Object: o, Stored: o}}
+	w := &cluster.Workload{Row: row, Object: o, Hold: workload.HoldFromRecords(o)}
 	owners := []metav1.Object{o}
 	if row.Extra {
 		for _, e := range row.Extras(o, all(a.view(k), k), known) {

@@ -34,5 +34,5 @@ func (e *end) asked(o object.Object) string {
 			owned = append(owned, own)
 		}
 	}
-	return row.Observe(o, owned).UpdateRevision
+	return row.Observe(o, owned, workload.HoldFromRecords(o)).UpdateRevision
 }

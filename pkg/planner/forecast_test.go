@@ -103,7 +103,7 @@ func (f *foretold) foretell(name string) {
 		return
 	}
 	seen := api{w}.read(row, name, planner.Known{})
-	facts := row.Facts(row.See(seen.Object, seen.Owned, planner.Known{Holder: name, Releasing: true}), seen.Owned)
+	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.Known{Holder: name, Releasing: true}), nil)
 	begin := forecast.Begin{Rollout: r, Workload: facts, Stable: stable}
 	begin.Surge, begin.Workload.Unavailable = row.Limits(seen.Object)
 	f.planned = forecast.Of(begin).Steps

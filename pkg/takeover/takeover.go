@@ -184,7 +184,7 @@ func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.R
 	if d == nil || progress == nil {
 		return false
 	}
-	w := row.Observe(d, owned)
+	w := row.Observe(d, owned, workload.HoldFromRecords(d))
 	bindWorkload(r, b, d, w)
 	if progress.ObservedWorkloadGeneration != w.Generation && (progress.PodTemplateHash == "" || progress.PodTemplateHash != w.PodTemplateHash) {
 		return w.Is(planner.Revision{Name: progress.UpdateRevision})

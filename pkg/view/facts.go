@@ -121,7 +121,7 @@ func (s *Seen) observe(f *facts) {
 			owned = append(owned, h)
 		}
 	}
-	f.Workload = f.row.Facts(f.row.See(f.object, owned, known), owned)
+	f.Workload = f.row.Facts(f.object, owned, f.row.HoldOf(f.object, owned, known), nil)
 	if p := s.Rollout.Status.Active(); p != nil && s.Rollout.Status.UnderWay() {
 		f.released = p.PodTemplateHash
 	}

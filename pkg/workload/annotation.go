@@ -8,14 +8,10 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Annotations of the native controller on ReplicaSets.
@@ -49,29 +45,6 @@ const maxMark = 512
 // inProgress is the value of the annotation that marks a held workload.
 type inProgress struct {
 	RolloutName string `json:"rolloutName"`
-}
-
-// driving is the value of the deployment-strategy annotation. The members after
-// Partition are Weir's own; other readers ignore them.
-type driving struct {
-	RollingStyle rollouts.Style `json:"rollingStyle,omitempty"`
-	// RollingUpdate is the owner's; nil when the owner's strategy is Recreate.
-	RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate,omitempty"`
-	Paused        bool                            `json:"paused,omitempty"`
-	Partition     intstr.IntOrString              `json:"partition"`
-	KeepOne       bool                            `json:"keepOne,omitempty"`
-	Least         int32                           `json:"least,omitempty"`
-	Abort         bool                            `json:"abort,omitempty"`
-	Revision      string                          `json:"revision,omitempty"`
-	// UpdateTemplate is the digest of the template of Revision.
-	UpdateTemplate string `json:"updateTemplate,omitempty"`
-	// RevisionHistoryLimit is the owner's, when it had to be raised.
-	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// SetAsideRevision names the revision that the owner asks for, while the live template
-	// is the stable one, since pods are to come back to it.
-	SetAsideRevision string `json:"aside,omitempty"`
-	// SetAsideTemplate is the SHA-256 digest of the template of SetAsideRevision.
-	SetAsideTemplate string `json:"asideTemplate,omitempty"`
 }
 
 // extraStatus is the value of the deployment-extra-status annotation.
@@ -116,120 +89,9 @@ const (
 	onDeleteType      = string(appsv1.OnDeleteStatefulSetStrategyType)
 )
 
-var drivings = newMemo[*driving]()
-
-// readDriving tells false when the annotation is absent or unreadable.
-func readDriving(obj metav1.Object) (driving, bool) {
-	value := obj.GetAnnotations()[rollouts.AnnotationDeploymentStrategy]
-	if value == "" {
-		return driving{}, false
-	}
-	v := drivings.of(value, func() *driving {
-		v := &driving{}
-		if err := json.Unmarshal([]byte(value), v); err != nil {
-			return nil
-		}
-		v.fit()
-		return v
-	})
-	if v == nil {
-		return driving{}, false
-	}
-	own := *v
-	own.RollingUpdate = v.RollingUpdate.DeepCopy()
-	if v.RevisionHistoryLimit != nil {
-		own.RevisionHistoryLimit = new(*v.RevisionHistoryLimit)
-	}
-	return own, true
-}
-
-// fit drops what the API server would refuse of the owner's: nothing could be given
-// back by that.
-func (v *driving) fit() {
-	if limit := v.RevisionHistoryLimit; limit != nil && *limit < 0 {
-		v.RevisionHistoryLimit = nil
-	}
-	if v.RollingUpdate != nil && wrongUpdate(v.RollingUpdate) != "" {
-		v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
-		setDefaults(v.RollingUpdate)
-	}
-}
-
-// StyleOf is the style in which a workload was last driven.
-func StyleOf(obj metav1.Object) rollouts.Style {
-	if v, ok := readDriving(obj); ok && v.RollingStyle != "" {
-		return v.RollingStyle
-	}
-	return rollouts.StylePartition
-}
-
-func writeDriving(obj metav1.Object, v driving) {
-	if old, ok := readDriving(obj); ok && equality.Semantic.DeepEqual(old, v) {
-		return
-	}
-	annotate(obj, rollouts.AnnotationDeploymentStrategy, encode(v))
-}
-
-var controllers = newMemo[types.UID]()
-
-// readOwner has no UID where the annotation is unreadable: under control all the
-// same, since others write names there that lead nowhere.
-func readOwner(obj metav1.Object) (types.UID, bool) {
-	value := obj.GetAnnotations()[rollouts.AnnotationControlInfo]
-	if value == "" {
-		return "", false
-	}
-	return controllers.of(value, func() types.UID {
-		var ref metav1.OwnerReference
-		if err := json.Unmarshal([]byte(value), &ref); err != nil {
-			return ""
-		}
-		return ref.UID
-	}), true
-}
-
-// alone reports whether no release drives a workload, but its annotation does: every
-// release names its revision there, and those who write it by hand do not.
-func alone(obj metav1.Object) bool {
-	_, controlled := readOwner(obj)
-	v, ok := readDriving(obj)
-	return controlled && ok && !held(obj) && v.Revision == "" && !v.Abort
-}
-
-func writeOwner(obj metav1.Object, ref metav1.OwnerReference) {
-	var old metav1.OwnerReference
-	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationControlInfo]), &old)
-	if err == nil && equality.Semantic.DeepEqual(old, ref) {
-		return
-	}
-	annotate(obj, rollouts.AnnotationControlInfo, encode(ref))
-}
-
-// readTarget returns what a workload was last told; nil when it is not driven.
-func readTarget(obj metav1.Object) *planner.Target {
-	owner, controlled := readOwner(obj)
-	v, ok := readDriving(obj)
-	if !controlled || !ok {
-		return nil
-	}
-	target := v.target()
-	target.Owner = owner
-	return &target
-}
-
-// target is how far a workload may go, of whoever has told it.
-func (v driving) target() planner.Target {
-	return planner.Target{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: planner.Revision{Name: v.Revision, Template: v.UpdateTemplate}}
-}
-
-// told is what is written of a target.
-func (v *driving) told(to planner.Target) {
-	v.Partition, v.KeepOne, v.Least, v.Abort = to.Partition, to.KeepOne, to.Least, to.Abort
-	v.Revision, v.UpdateTemplate = to.Revision.Name, to.Revision.Template
-}
-
-// held tells by presence: values that others write are no JSON.
-func held(obj metav1.Object) bool {
+// hasMark reports whether the annotation that marks a held workload exists. Its value may be no
+// JSON: other clients write it, too.
+func hasMark(obj metav1.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationInProgress] != ""
 }
 
@@ -243,17 +105,8 @@ func HolderOf(obj metav1.Object) string {
 	return by.RolloutName
 }
 
-func writeHeld(obj metav1.Object, by string) {
+func writeMark(obj metav1.Object, by string) {
 	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
-}
-
-// namedStable is the revision that is on record as the stable one, which counts while the
-// workload is driven or held; empty if none is.
-func namedStable(obj metav1.Object) string {
-	if _, driven := readOwner(obj); !driven && !held(obj) {
-		return ""
-	}
-	return obj.GetLabels()[rollouts.LabelStableRevision]
 }
 
 func rolloutID(obj metav1.Object) string {

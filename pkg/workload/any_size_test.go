@@ -48,10 +48,10 @@ func TestAnySize(t *testing.T) {
 			}{"native": {statefulSet, s.set}, "like": {statefulSetLike, likeOf(s)}, "advanced": {advancedStatefulSet, advanced}} {
 				what := fmt.Sprintf("%s of size %d with pods %q", kind, size, pods)
 				cheap(t, what, func() {
-					w := tc.adapter.Observe(tc.obj, s.owned)
-					tc.adapter.SetTarget(tc.obj, s.owned, setTarget("50%", false), owner())
-					tc.adapter.SetTarget(tc.obj, s.owned, setTarget("1", true), owner())
-					tc.adapter.Restore(tc.obj, s.owned, planner.RestoreWorkload{Wait: true})
+					w := tc.adapter.Observe(tc.obj, s.owned, HoldFromRecords(tc.obj))
+					tc.adapter.SetTarget(tc.obj, s.owned, HoldFromRecords(tc.obj), setTarget("50%", false), owner())
+					tc.adapter.SetTarget(tc.obj, s.owned, HoldFromRecords(tc.obj), setTarget("1", true), owner())
+					tc.adapter.Restore(tc.obj, s.owned, HoldFromRecords(tc.obj), planner.RestoreWorkload{Wait: true})
 					all := int32(len(pods)) //nolint:gosec // two
 					if size < 0 {
 						all = 0
@@ -87,7 +87,7 @@ func TestLargestSize(t *testing.T) {
 			s := asking(t, "AA"+tc.letter, most)
 			s.owned[len(s.owned)-1].SetName(fmt.Sprintf("db-%d", most-1))
 			cheap(t, fmt.Sprintf("size %d", most), func() {
-				if got := statefulSet.view(s.set, s.owned).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, tc.back); got != tc.want {
+				if got := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, tc.back); got != tc.want {
 					t.Errorf("%s of %d with %s, back %t: partition %d, want %d", tc.share, most, tc.letter, tc.back, got, tc.want)
 				}
 			})
@@ -102,7 +102,7 @@ func TestPartitionOfAll(t *testing.T) {
 		var longer []string
 		for _, pods := range all {
 			s := stateful(t, "b", pods, toldSo(3, 1, false, ""))
-			v := statefulSet.view(s.set, s.owned)
+			v := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set))
 			for share := range v.size + 1 {
 				if got, want := releasing(v, share), lowest(pods, int(share)); got != want {
 					t.Errorf("%d of %q: partition %d, want %d", share, pods, got, want)
@@ -155,7 +155,7 @@ func TestReservedRanges(t *testing.T) {
 		set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromString(fmt.Sprintf("1-%d", last)), intstr.FromString(fmt.Sprintf("7-%d", last))}
 		s.owned[len(s.owned)-1].(*corev1.Pod).Name = fmt.Sprintf("db-%d", last+1)
 		cheap(t, fmt.Sprint("up to ", last), func() {
-			if w := advancedStatefulSet.Observe(set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 1 || w.Shrinks {
+			if w := advancedStatefulSet.Observe(set, s.owned, HoldFromRecords(set)); w.UpdatedReplicas != 1 || w.StableReplicas != 1 || w.Shrinks {
 				t.Errorf("counts %d updated, %d stable; shrinks %t", w.UpdatedReplicas, w.StableReplicas, w.Shrinks)
 			}
 		})

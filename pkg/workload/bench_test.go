@@ -10,7 +10,7 @@ import "testing"
 func BenchmarkObserve(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
-		deployment{}.Observe(d, owned)
+		deployment{}.Observe(d, owned, HoldFromRecords(d))
 	}
 }
 
@@ -18,6 +18,6 @@ func BenchmarkObserve(b *testing.B) {
 func BenchmarkScaling(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
-		deployment{}.Scaling(d, owned)
+		deployment{}.Scaling(d, owned, HoldFromRecords(d))
 	}
 }

@@ -66,9 +66,9 @@ func (c *CloneSet) fields() fields {
 	}
 }
 
-func (c *CloneSet) stop() {
+func (c *CloneSet) stop(isHeld bool) {
 	own := ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
-	if held(c) {
+	if isHeld {
 		own = clonesOwner(c)
 	}
 	keepClones(c, own)

@@ -23,12 +23,16 @@ type cloneSetBlueGreen struct{ partitioned }
 const inPlaceOnly = "InPlaceOnly"
 
 // Observe implements Adapter.
-func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
-	v := s.view(obj, owned)
-	w := s.partitioned.Observe(obj, owned)
+func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
+	v := s.view(obj, owned, hold)
+	w := s.partitioned.Observe(obj, owned, hold)
 	disabled := len(scalers(obj.GetName(), cloneSetKind, owned, true)) > 0
 	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
-	w.TargetApplied = w.Target != nil && len(change(obj, v.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
+	w.TargetApplied = false
+	if to := w.Target; to != nil {
+		want, aside := v.switched(*to)
+		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && (to.Abort || len(scalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
+	}
 	w.UnsupportedReason = inPlaceOnlyUnsupported(obj)
 	w.LastStays = false // none goes before the end
 	w.Unavailable = v.natively().unavailable
@@ -53,7 +57,7 @@ func inPlaceOnlyUnsupported(obj object.Object) string {
 
 // natively is the CloneSet with the surge of its owner.
 func (v view) natively() view {
-	want := copyOf(v.obj).(*CloneSet)
+	want := v.hold.copyOf(v.obj).(*CloneSet)
 	if own := clonesOwner(want); own.MinReadySeconds != nil {
 		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
 		want.Spec.MinReadySeconds, want.Spec.ScaleStrategy.PodsToDelete = *own.MinReadySeconds, nil
@@ -92,14 +96,14 @@ func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 }
 
 // SetTarget implements Adapter. Nobody else scales from before the first new pod.
-func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
-	v := s.view(obj, owned)
+func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+	v := s.view(obj, owned, hold)
 	var changes []object.Change
 	if !to.Abort {
 		changes = aim(scalers(obj.GetName(), cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
 	}
-	want := v.switched(to.Target)
-	noteTarget(want, s.of(want).fields().historyLimit, v.stable, rollouts.StyleBlueGreen, to.Target, owner)
+	want, aside := v.switched(to.Target)
+	v.writeTarget(want, rollouts.StyleBlueGreen, to.Target, aside, owner)
 	return append(changes, change(obj, want)...)
 }
 
@@ -108,7 +112,7 @@ func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, t
 // stable template, so that Kruise takes none of stable's for too many. So it is
 // at size 0, where Kruise would otherwise take no pod at all, and until stable
 // is whole again.
-func (v view) switched(to planner.Target) object.Object {
+func (v view) switched(to planner.Target) (object.Object, planner.Revision) {
 	native := v.natively()
 	want := native.obj.(*CloneSet)
 	u := &want.Spec.UpdateStrategy
@@ -116,7 +120,7 @@ func (v view) switched(to planner.Target) object.Object {
 	case to.Abort, v.size == 0:
 		return native.forTarget(to)
 	case v.aside != "" && !v.whole():
-		return want
+		return want, v.hold.strategy.aside()
 	}
 	v.setUpdateTemplate(want)
 	own := clonesOwner(want)
@@ -129,7 +133,7 @@ func (v view) switched(to planner.Target) object.Object {
 		u.MaxSurge, u.Partition = new(intstr.FromInt32(1)), new(all)
 	}
 	want.Spec.MinReadySeconds = foreverReady
-	return want
+	return want, planner.Revision{}
 }
 
 // beside is the surge that brings a share of new pods, nil for none, and the old
@@ -174,15 +178,15 @@ func (v view) whole() bool {
 }
 
 // RestoreStrategy implements Adapter. An abort can be left over a weekend: its autoscaler is back.
-func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
-	return append(s.partitioned.RestoreStrategy(obj, owned), aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
+func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
+	return append(s.partitioned.RestoreStrategy(obj, owned, hold), aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
 }
 
 // Restore implements Adapter. A partition of the owner's would leave pods of the
 // other version, so it comes back when those are gone. Autoscalers come back last:
 // until Kruise is done, there are more pods than they should judge by.
-func (s cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	v := s.view(obj, owned)
+func (s cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
+	v := s.view(obj, owned, hold)
 	native := v.natively()
 	if clonesOwner(obj.(*CloneSet)).Partition != nil && (how.Wait || v.live == v.stable) && !how.KeepPaused {
 		native.obj.(*CloneSet).Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))

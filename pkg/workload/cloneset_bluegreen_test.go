@@ -41,7 +41,7 @@ func clonesAlone(c *CloneSet) {
 func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	return func(s *cloned) []object.Change {
 		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
-		return cloneSetBlueGreen{cloneSet}.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
+		return cloneSetBlueGreen{cloneSet}.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 	}
 }
 
@@ -106,9 +106,9 @@ func (s *cloned) live(letter string) *cloned {
 func TestSurgingClonesChanges(t *testing.T) {
 	a := cloneSetBlueGreen{cloneSet}
 	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
-		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, how) }
+		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, HoldFromRecords(s.set), how) }
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
 	back, done := surgingTo("0", true), planner.RestoreWorkload{Wait: true}
 	for name, tc := range map[string]struct {
 		in *cloned
@@ -162,9 +162,13 @@ func TestObserveSurgingClones(t *testing.T) {
 		obeyed, native, mine, paused bool
 		unavailable                  int32
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
-	held := func(s *cloned) []object.Change { return a.partitioned.RestoreStrategy(s.set, s.owned) }
-	restore := func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, planner.RestoreWorkload{}) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
+	held := func(s *cloned) []object.Change {
+		return a.partitioned.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
+	}
+	restore := func(s *cloned) []object.Change {
+		return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{})
+	}
 	for name, tc := range map[string]struct {
 		in   *cloned
 		want facts
@@ -179,14 +183,14 @@ func TestObserveSurgingClones(t *testing.T) {
 		"given back":       {surging("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := a.Observe(tc.in.set, tc.in.owned)
+			w := a.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
 			if got := (facts{w.TargetApplied, w.Native, w.HasManagedFields, w.Paused, w.Unavailable}); got != tc.want {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})
 	}
 	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
-	if a.Observe(only.set, only.owned).UnsupportedReason == "" {
+	if a.Observe(only.set, only.owned, HoldFromRecords(only.set)).UnsupportedReason == "" {
 		t.Error("one that is updated in place only is fit")
 	}
 }
@@ -203,7 +207,7 @@ func TestSurgingClonesLostRecord(t *testing.T) {
 		})
 		for range 2 {
 			s.then(func(s *cloned) []object.Change {
-				return cloneSetBlueGreen{cloneSet}.Restore(s.set, s.owned, planner.RestoreWorkload{})
+				return cloneSetBlueGreen{cloneSet}.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{})
 			})
 		}
 		if got, u := s.set.Spec.MinReadySeconds, s.set.Spec.UpdateStrategy; got != 0 || u.MaxSurge != nil || u.MaxUnavailable != nil {

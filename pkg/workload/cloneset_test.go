@@ -61,7 +61,7 @@ func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
-func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db") }
+func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db", hasMark(c)) }
 
 // clonesTold is what a release wrote.
 func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
@@ -70,7 +70,7 @@ func clonesTold(partition string, share int32, abort bool, more string) func(*Cl
 		c.Spec.UpdateStrategy.Partition = new(intstr.Parse(partition))
 		c.Labels[rollouts.LabelStableRevision] = "a"
 		c.Spec.RevisionHistoryLimit = new(minHistory)
-		writeOwner(c, owner())
+		writeController(c, owner())
 		annotate(c, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
@@ -93,16 +93,16 @@ func TestCloneSetChanges(t *testing.T) {
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
-			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
+			return a.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
-			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
+			return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
-	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
+	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
 	for name, tc := range map[string]struct {
 		in *cloned
 		op func(*cloned) []object.Change
@@ -198,7 +198,7 @@ func TestObserveCloneSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cloneSet.Observe(tc.in.set, tc.in.owned)
+			got := cloneSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
@@ -235,7 +235,7 @@ func TestKeeps(t *testing.T) {
 func TestClonesLeaving(t *testing.T) {
 	s := clonesOf("b", "AAAAB")
 	s.owned[len(s.owned)-1].(*corev1.Pod).DeletionTimestamp = new(metav1.Time)
-	if w := cloneSet.Observe(s.set, s.owned); w.UpdatedReplicas != 0 {
+	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.UpdatedReplicas != 0 {
 		t.Errorf("counts %d new pods", w.UpdatedReplicas)
 	}
 }
@@ -246,7 +246,7 @@ func TestClonesNeverMissing(t *testing.T) {
 	s := clonesOf("b", "AAABB", func(c *CloneSet) {
 		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 	})
-	if w := cloneSet.Observe(s.set, s.owned); w.Unavailable != 1 {
+	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.Unavailable != 1 {
 		t.Errorf("%d are replaced at once, want 1", w.Unavailable)
 	}
 }

@@ -55,7 +55,7 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 	extra.Finalizers = append(extra.Finalizers, rollouts.FinalizerCanaryDeployment)
 	extra.Spec.Template.Spec.Containers[0].Image = "web:attack"
 	var corrected *appsv1.Deployment
-	for _, c := range (canary{}).SetTarget(d, owned, to("25%"), owner()) {
+	for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()) {
 		if want, ok := c.Want.(*appsv1.Deployment); ok && want.Name == extra.Name {
 			corrected = want
 		}
@@ -72,7 +72,7 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 // controller replaces no pod. It is one of the kinds whose controllers compare encoded revisions.
 func TestSpellingOfQuantities(t *testing.T) {
 	d, owned := read(t, "native")
-	was := (deployment{}).Observe(d, owned)
+	was := (deployment{}).Observe(d, owned, HoldFromRecords(d))
 	setMemory := func(t *corev1.PodTemplateSpec, text string) {
 		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
 	}
@@ -82,9 +82,9 @@ func TestSpellingOfQuantities(t *testing.T) {
 		}
 	}
 	setMemory(&d.Spec.Template, "1Gi")
-	before := (deployment{}).Observe(d, owned)
+	before := (deployment{}).Observe(d, owned, HoldFromRecords(d))
 	setMemory(&d.Spec.Template, "1073741824")
-	if after := (deployment{}).Observe(d, owned); after.UpdateTemplate != before.UpdateTemplate {
+	if after := (deployment{}).Observe(d, owned, HoldFromRecords(d)); after.UpdateTemplate != before.UpdateTemplate {
 		t.Error("another spelling is another template of a Deployment")
 	}
 	a, b := d.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()

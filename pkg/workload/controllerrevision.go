@@ -161,16 +161,11 @@ func (h history) names() []string {
 	return names
 }
 
-// noteTarget notes on a workload what it is told, and keeps the native controller from
-// forgetting the stable template.
-func noteTarget(want metav1.Object, limit **int32, stable string, style rollouts.Style, to planner.Target, owner metav1.OwnerReference) {
-	if stable != "" {
-		label(want, rollouts.LabelStableRevision, stable)
-	}
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	v.RollingStyle = style
-	v.told(to)
-	raiseLimit(&v, limit)
-	writeDriving(want, v)
+// writeTarget writes a target to the workload, and keeps its controller from deleting the stable
+// revision.
+func (v view) writeTarget(want object.Object, style rollouts.Style, to planner.Target, aside planner.Revision, owner metav1.OwnerReference) {
+	next := v.hold.withAside(aside).withTarget(style, to, v.stable, owner.UID)
+	raiseLimit(&next.strategy, v.of(want).fields().historyLimit)
+	writeController(want, owner)
+	next.writeRecords(want)
 }

@@ -83,9 +83,9 @@ func (f *fields) countNodes(st *appsv1.DaemonSetStatus) {
 
 // stop keeps what the owner wrote of the type for the end. How many pods may be missing
 // is left where it is, and goes on to count.
-func (d nativeDaemonSet) stop() {
+func (d nativeDaemonSet) stop(isHeld bool) {
 	own := ownersStrategy{}
-	if onDelete(d.DaemonSet) && (!held(d) || owners(d).Type == onDeleteType) {
+	if onDelete(d.DaemonSet) && (!isHeld || owners(d).Type == onDeleteType) {
 		own.Type = onDeleteType
 	}
 	keepOwners(d, own)
@@ -106,7 +106,7 @@ func (d nativeDaemonSet) keep(old object.Object, _ bool) {
 // setPartition is OnDelete, whatever stays: Weir deletes the pods.
 func (d nativeDaemonSet) setPartition(int32) {
 	if !onDelete(d.DaemonSet) {
-		d.stop()
+		d.stop(true)
 	}
 }
 

@@ -69,9 +69,9 @@ func (d *AdvancedDaemonSet) setStrategy(s ownersStrategy) {
 	strategy.RollingUpdate.Partition, strategy.RollingUpdate.Paused = &s.Partition, &s.Paused
 }
 
-func (d *AdvancedDaemonSet) stop() {
+func (d *AdvancedDaemonSet) stop(isHeld bool) {
 	own := d.strategy()
-	if held(d) {
+	if isHeld {
 		own = owners(d)
 	}
 	d.keepOwners(own)

@@ -60,7 +60,7 @@ func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 	return n
 }
 
-func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log") }
+func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasMark(d)) }
 
 // advancedTold is what a release wrote.
 func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
@@ -69,8 +69,8 @@ func advancedTold(partition, share int32, abort bool, aside string) advancedEdit
 		d.setStrategy(ownersStrategy{Partition: partition})
 		d.Labels[rollouts.LabelStableRevision] = "a"
 		d.Spec.RevisionHistoryLimit = new(minHistory)
-		writeOwner(d, owner())
-		v := driving{
+		writeController(d, owner())
+		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
@@ -92,15 +92,15 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
-			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
+			return a.SetTarget(n.set, n.owned, HoldFromRecords(n.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
-			return a.Restore(n.set, n.owned, planner.RestoreWorkload{KeepPaused: paused})
+			return a.Restore(n.set, n.owned, HoldFromRecords(n.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	stable := func(n *advancedNodes) []object.Change { return a.SetStable(n.set, n.owned) }
+	stable := func(n *advancedNodes) []object.Change { return a.SetStable(n.set, n.owned, HoldFromRecords(n.set)) }
 	for name, tc := range map[string]struct {
 		in *advancedNodes
 		op func(*advancedNodes) []object.Change
@@ -202,7 +202,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := advancedDaemonSet.Observe(tc.in.set, tc.in.owned)
+			got := advancedDaemonSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			if tc.want.Unavailable == 0 {
@@ -226,7 +226,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 func TestChoosyDaemonSet(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
 	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
-	if why := advancedDaemonSet.Observe(n.set, n.owned).UnsupportedReason; why == "" {
+	if why := advancedDaemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
 	if rowOf(t, advancedDaemonSetKind).Changed(n.set, next.set) {

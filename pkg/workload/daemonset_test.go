@@ -77,7 +77,7 @@ func (n *nodes) pod(i int) *corev1.Pod {
 	return n.owned[at].(*corev1.Pod)
 }
 
-func onHold(n *nodes) { daemonSet.Hold(n.set, "log") }
+func onHold(n *nodes) { daemonSet.Hold(n.set, "log", hasMark(n.set)) }
 
 // daemonTold is what a release wrote.
 func daemonTold(share int32, abort bool, aside string) setEdit {
@@ -85,8 +85,8 @@ func daemonTold(share int32, abort bool, aside string) setEdit {
 		onHold(n)
 		n.set.Labels[rollouts.LabelStableRevision] = "a"
 		n.set.Spec.RevisionHistoryLimit = new(minHistory)
-		writeOwner(n.set, owner())
-		v := driving{
+		writeController(n.set, owner())
+		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
@@ -122,14 +122,14 @@ func TestDaemonSetChanges(t *testing.T) {
 	drive := func(share string, abort bool) func(*nodes) []object.Change {
 		return func(n *nodes) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
-			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
+			return a.SetTarget(n.set, n.owned, HoldFromRecords(n.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(how planner.RestoreWorkload) func(*nodes) []object.Change {
-		return func(n *nodes) []object.Change { return a.Restore(n.set, n.owned, how) }
+		return func(n *nodes) []object.Change { return a.Restore(n.set, n.owned, HoldFromRecords(n.set), how) }
 	}
 	wait, paused := planner.RestoreWorkload{Wait: true}, planner.RestoreWorkload{KeepPaused: true}
-	stable := func(n *nodes) []object.Change { return a.SetStable(n.set, n.owned) }
+	stable := func(n *nodes) []object.Change { return a.SetStable(n.set, n.owned, HoldFromRecords(n.set)) }
 	for name, tc := range map[string]struct {
 		in *nodes
 		op func(*nodes) []object.Change
@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned).deletes(planner.Target{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set)).deletes(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -296,7 +296,7 @@ func TestObserveDaemonSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := daemonSet.Observe(tc.in.set, tc.in.owned)
+			got := daemonSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
@@ -316,7 +316,7 @@ func TestObserveDaemonSet(t *testing.T) {
 // Without a node nothing rolls, also before the native controller has seen a template.
 func TestDaemonSetNowhere(t *testing.T) {
 	n := daemon("b", "", unobserved)
-	if w := daemonSet.Observe(n.set, n.owned); w.Rolling || w.Settled {
+	if w := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)); w.Rolling || w.Settled {
 		t.Errorf("rolling %t, settled %t", w.Rolling, w.Settled)
 	}
 }
@@ -327,7 +327,7 @@ func TestUnfitDaemonSet(t *testing.T) {
 		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,
 	} {
 		n := daemon("a", "AAA", func(n *nodes) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
-		if why := daemonSet.Observe(n.set, n.owned).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
+		if why := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
 			t.Errorf("maxSurge %s: says %q", surge.String(), why)
 		}
 	}

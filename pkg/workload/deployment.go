@@ -22,37 +22,37 @@ type deployment struct{}
 var _ Adapter = deployment{}
 
 // Observe implements Adapter.
-func (deployment) Observe(obj object.Object, owned []object.Object) planner.Workload {
+func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	w := r.live(d)
 	w.Generation = d.Generation
 	w.Settled = settled(d) && Emptied(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == typeLabel(deploymentKind.Kind)
-	w.Held = held(d)
-	w.PendingEdit = hasPendingEdit(d)
+	w.Held = hold.Held
+	w.PendingEdit = hold.Active() && hasPendingEdit(d)
 	w.HasManagedFields = hasKeys(d) || r.haveKeys()
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
 	w.AtStable = r.atStable(d)
-	w.Rolling = !held(d) && rolling(d, r)
+	w.Rolling = !hold.Held && rolling(d, r)
 	w.RolloutID = rolloutID(d)
-	w.Target = readTarget(d)
-	w.Native = native(d)
-	_, w.Unavailable = ownersLimits(d)
+	w.Target = hold.Target()
+	w.Native = native(d, hold)
+	_, w.Unavailable = ownersLimits(d, hold)
 	w.RevisionKind = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
 	if r.stable != nil {
 		w.StableTemplate = Digest(&r.stable.Spec.Template)
 	}
-	_, w.ExtraStatusStale = untold(d, r)
+	_, w.ExtraStatusStale = newExtraStatus(d, r, hold)
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, hashOf(rs))
 	}
 	w.DeletionBlocked, w.StillRuns = deletedSet(owned, false), deletedSet(owned, true)
-	w.Adoptable = r.takenFor(d)
-	w.ProgressDeadline = deadline(d)
+	w.Adoptable = r.takenFor(d, hold)
+	w.ProgressDeadline = deadline(d, hold)
 	w.Refusals = refusals(owned)
 	r.count(w)
 	w.Rolled, w.RolledTemplate = r.rolled()
@@ -124,9 +124,8 @@ func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) boo
 
 // driven are the revisions by what the Deployment was told to bring out, whose set is
 // the update set also while the live template is another one; and whether it is.
-func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
-	v, _ := readDriving(d)
-	told := v.target().Revision
+func (r revisions) driven(d *appsv1.Deployment, hold Hold) (driven revisions, other bool) {
+	told := hold.revision()
 	if told == (planner.Revision{}) || r.releases(d, told) {
 		return r, false
 	}
@@ -141,9 +140,9 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 // takenBack are the revisions of an abort that names none, as that of a blue-green release:
 // it takes back the pods that there are, whatever the live template is by now; and whether
 // that is another one, as it may be known to be.
-func (r revisions) takenBack(d *appsv1.Deployment, other bool) (back revisions, another bool) {
+func (r revisions) takenBack(hold Hold, other bool) (back revisions, another bool) {
 	live := r.update != nil && r.update != r.stable && size(r.update) > 0
-	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != (planner.Revision{}) {
+	if target := hold.Target(); live || target == nil || !target.Abort || target.Revision != (planner.Revision{}) {
 		return r, other
 	}
 	for _, rs := range r.all {
@@ -155,9 +154,9 @@ func (r revisions) takenBack(d *appsv1.Deployment, other bool) (back revisions, 
 }
 
 // deadline is the owner's progress deadline in seconds; 0 if there is none.
-func deadline(d *appsv1.Deployment) int32 {
+func deadline(d *appsv1.Deployment, hold Hold) int32 {
 	p := d.Spec.ProgressDeadlineSeconds
-	if o, ours := readOriginal(d); ours {
+	if o, ours := readOriginal(d, hold); ours {
 		p = o.ProgressDeadlineSeconds
 	}
 	if p == nil {
@@ -168,12 +167,12 @@ func deadline(d *appsv1.Deployment) int32 {
 
 // ownersLimits are the surge and unavailability that the owner allows, whether
 // the owner's strategy is in spec or kept while ours is.
-func ownersLimits(d *appsv1.Deployment) (surge, unavailable int32) {
-	if o, ok := readOriginal(d); ok {
+func ownersLimits(d *appsv1.Deployment, hold Hold) (surge, unavailable int32) {
+	if o, ok := readOriginal(d, hold); ok {
 		return limits(&appsv1.RollingUpdateDeployment{MaxSurge: o.MaxSurge, MaxUnavailable: o.MaxUnavailable}, replicas(d))
 	}
-	if v, ok := readDriving(d); ok {
-		return limits(v.RollingUpdate, replicas(d))
+	if hold.hasStrategy {
+		return limits(hold.strategy.RollingUpdate, replicas(d))
 	}
 	return limits(d.Spec.Strategy.RollingUpdate, replicas(d))
 }
@@ -211,12 +210,12 @@ func rolling(d *appsv1.Deployment, r revisions) bool {
 // native reports whether the owner's strategy is what is in spec. An owner's own
 // Recreate is that as well, before anything is told and as soon as nothing is to be
 // released any more.
-func native(d *appsv1.Deployment) bool {
+func native(d *appsv1.Deployment, hold Hold) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return true
 	}
-	v, ok := readDriving(d)
-	return !ok || v.RollingUpdate == nil && (v.Abort || v.Revision == "")
+	v := hold.strategy
+	return v.RollingUpdate == nil && (v.Abort || v.Revision == "")
 }
 
 func hasKeys(obj object.Object) bool {
@@ -235,12 +234,12 @@ func (r revisions) haveKeys() bool {
 
 // Hold implements Adapter. The strategy stays: with one active ReplicaSet the
 // owner's is the safer one should somebody resume the Deployment.
-func (deployment) Hold(obj object.Object, by string) {
+func (deployment) Hold(obj object.Object, by string, _ bool) {
 	d := obj.(*appsv1.Deployment)
 	d.Spec.Paused = true
 	d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
 	keepHistory(d)
-	writeHeld(d, by)
+	writeMark(d, by)
 }
 
 // Keep implements Adapter. While our Recreate is in force, an owner who writes
@@ -248,8 +247,8 @@ func (deployment) Hold(obj object.Object, by string) {
 func (deployment) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	keepMarks(was, d)
-	_, controlled := readOwner(was)
-	v, driven := readDriving(was)
+	_, controlled := readController(was)
+	v, driven := readStrategy(was)
 	switch {
 	case was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType:
 	case driven:
@@ -258,7 +257,7 @@ func (deployment) Keep(oldObj, newObj object.Object) {
 		if v.RollingUpdate != nil && wrongUpdate(v.RollingUpdate) != "" {
 			v.RollingUpdate = before // it could not be given back
 		}
-		writeDriving(d, v)
+		writeStrategy(d, v)
 	case controlled:
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	}
@@ -284,13 +283,13 @@ func (deployment) Unholdable(old, update object.Object, _ bool) string {
 // SetStable implements Adapter. The hash label is the set's, not the owner's.
 // The set is named as stable in the same write: at size 0 nothing else would
 // tell it from the older ones, once its template is the live one.
-func (deployment) SetStable(obj object.Object, owned []object.Object) []object.Change {
+func (deployment) SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	stable := findRevisions(d, owned).stable
+	stable := findRevisions(d, owned, hold).stable
 	if stable == nil {
 		return nil
 	}
-	want := d.DeepCopy()
+	want := hold.copyOf(d).(*appsv1.Deployment)
 	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
 	label(want, rollouts.LabelStableRevision, hashOf(stable))
 	return change(obj, want)

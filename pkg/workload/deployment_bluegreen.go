@@ -32,31 +32,25 @@ const (
 )
 
 // Observe implements Adapter.
-func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
+func (blueGreen) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
-	w := deployment{}.Observe(obj, owned)
+	r := findRevisions(d, owned, hold)
+	w := deployment{}.Observe(obj, owned, hold)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
 	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d.Name, deploymentKind, owned, true)) > 0
-	if o, ours := readOriginal(d); ours {
+	if o, ours := readOriginal(d, hold); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
-		both, _ := r.driven(d)
-		w.Native, w.TargetApplied = false, surged(d, both, owned)
-	} else if aborting(d) {
+		both, _ := r.driven(d, hold)
+		w.Native, w.TargetApplied = false, surged(d, both, owned, hold)
+	} else if hold.aborting() {
 		w.TargetApplied = w.TargetApplied && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
 	return w
 }
 
-// aborting reports whether the Deployment was last told to go back.
-func aborting(d *appsv1.Deployment) bool {
-	target := readTarget(d)
-	return target != nil && target.Abort
-}
-
 // unfinished reports whether an abort has left pods of the new version.
-func unfinished(d *appsv1.Deployment, r revisions) bool {
-	return (aborting(d) || stopped(d) && hurries(r.update)) && lingers(r.update)
+func unfinished(d *appsv1.Deployment, r revisions, hold Hold) bool {
+	return (hold.aborting() || stopped(d) && hurries(r.update)) && lingers(r.update)
 }
 
 // hurries reports whether pods of a set become available, so that the native
@@ -135,8 +129,8 @@ func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
 }
 
 // surged reports whether all that SetTarget writes is written.
-func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
-	target := readTarget(d)
+func surged(d *appsv1.Deployment, r revisions, owned []object.Object, hold Hold) bool {
+	target := hold.Target()
 	if target == nil || target.Abort {
 		return false
 	}
@@ -156,7 +150,7 @@ func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
 // end. A new template stops the native controller, which would release it.
 func (b blueGreen) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	o, ours := readOriginal(was)
+	o, ours := readOriginal(was, HoldFromRecords(was))
 	if !ours {
 		b.deployment.Keep(oldObj, newObj) // before its first batch, and since an abort
 		return
@@ -175,14 +169,14 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 }
 
 // SetTarget implements Adapter.
-func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	if to.Abort {
-		return b.back(d, r, owned, to, owner)
+		return b.back(d, r, owned, hold, to, owner)
 	}
-	r, other := r.driven(d)
-	if unfinished(d, r) {
+	r, other := r.driven(d, hold)
+	if unfinished(d, r, hold) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
 		// ones for them. They go as soon as stable's count again.
@@ -192,12 +186,8 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 		return hurried(r, d.Spec.MinReadySeconds)
 	}
 	want := d.DeepCopy()
-	if r.stableRevision != "" {
-		label(want, rollouts.LabelStableRevision, r.stableRevision)
-	}
-	restoreStrategy(want)
-	told(want, rollouts.StyleBlueGreen, to, owner)
-	o, ours := readOriginal(d)
+	writeTarget(want, hold, rollouts.StyleBlueGreen, to, r.stableRevision, owner)
+	o, ours := readOriginal(d, hold)
 	if !ours {
 		o = writtenBy(want)
 	}
@@ -229,14 +219,14 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 // are decided here. What made pods wait for years ends when the native
 // controller has seen the pause: before, it would take old pods for new ones. It
 // would so also while it is paused, where it finds the new set full.
-func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	native := d.DeepCopy()
-	o, ours := readOriginal(d)
+	o, ours := readOriginal(d, hold)
 	if ours {
 		o.giveTo(native)
 	}
 	want := native
-	for _, c := range b.deployment.SetTarget(native, owned, to, owner) {
+	for _, c := range b.deployment.SetTarget(native, owned, hold, to, owner) {
 		want = c.Want.(*appsv1.Deployment)
 	}
 	if ours && r.update != nil && noted(r.update) > 0 && noted(r.update) == size(r.update) {
@@ -252,9 +242,9 @@ func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object
 
 // RestoreStrategy implements Adapter. The abort is over: everything is the owner's again
 // but the pause, so that it can be left over a weekend.
-func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
+func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d.Name, deploymentKind, owned, true), d.Name)...)
+	return append(b.deployment.RestoreStrategy(obj, owned, hold), aim(scalers(d.Name, deploymentKind, owned, true), d.Name)...)
 }
 
 // hurried lets pods become available again when their owner says.
@@ -272,21 +262,21 @@ func hurried(r revisions, seconds int32) []object.Change {
 
 // Restore implements Adapter. Autoscalers come back last: until the native
 // controller is done, there are more pods than they should judge by.
-func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+func (b blueGreen) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	if !hasKeys(d) && !settled(d) {
 		return nil
 	}
 	want := d.DeepCopy()
 	seconds := d.Spec.MinReadySeconds
-	if o, ours := readOriginal(d); ours {
+	if o, ours := readOriginal(d, hold); ours {
 		o.giveTo(want)
 		seconds = o.MinReadySeconds
 	}
 	changes := hurried(r, seconds)
 	if hasKeys(d) {
-		changes = append(changes, change(obj, restored(want, d, how.KeepPaused))...)
+		changes = append(changes, change(obj, restored(want, hold, how.KeepPaused))...)
 	} else {
 		changes = append(changes, stripped(r)...)
 	}

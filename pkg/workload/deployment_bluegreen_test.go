@@ -50,7 +50,7 @@ func TestBlueGreen(t *testing.T) {
 	was, _ := read(t, "held")
 	d, owned := scaledHeld(t)
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 
 	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
 	want := was.Spec.DeepCopy()
@@ -60,19 +60,19 @@ func TestBlueGreen(t *testing.T) {
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven (-want +got):\n%s", diff)
 	}
-	if o, ok := readOriginal(d); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
+	if o, ok := readOriginal(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
 		t.Errorf("kept %s", d.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
 	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
 		t.Errorf("the autoscaler scales %s", got)
 	}
-	if !b.Observe(d, owned).TargetApplied || len(b.SetTarget(d, owned, half(false), owner())) > 0 {
+	if !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied || len(b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner())) > 0 {
 		t.Error("what was told is not obeyed, or told again")
 	}
 
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
-	d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 	back := was.Spec.DeepCopy()
 	back.Paused, back.ProgressDeadlineSeconds = false, new(int32(600))
 	if diff := cmp.Diff(*back, d.Spec); diff != "" {
@@ -81,7 +81,7 @@ func TestBlueGreen(t *testing.T) {
 	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
-	if b.Observe(d, owned).HasManagedFields {
+	if b.Observe(d, owned, HoldFromRecords(d)).HasManagedFields {
 		t.Error("something of ours is left")
 	}
 }
@@ -97,17 +97,17 @@ func TestBlueGreenLostRecord(t *testing.T) {
 		for _, told := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, told again %t", name, told), func(t *testing.T) {
 				d, owned := scaledHeld(t)
-				d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+				d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 				d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
 				if record != "" {
 					annotate(d, rollouts.AnnotationOriginalStrategy, record)
 				}
 				if told {
-					b.Hold(d, "web")
-					d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+					b.Hold(d, "web", hasMark(d))
+					d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 				}
 				d.Status.ObservedGeneration = d.Generation
-				d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+				d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 				quarter := intstr.FromString("25%")
 				want := appsv1.DeploymentStrategy{
 					Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -133,15 +133,15 @@ func TestBlueGreenAbort(t *testing.T) {
 	d, owned := scaledHeld(t)
 	was := d.DeepCopy()
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 	owned = append(owned, created(d, owned, sizes.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, half(true), owner()))
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).TargetApplied {
+	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
+	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
 	}
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, half(true), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
 
 	want := was.Spec.DeepCopy()
 	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistory), new(int32(600))
@@ -152,26 +152,26 @@ func TestBlueGreenAbort(t *testing.T) {
 	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
 		t.Errorf("pods of stable have to be ready for %d s", got)
 	}
-	s, sized := deployment{}.Scaling(d, owned)
+	s, sized := deployment{}.Scaling(d, owned, HoldFromRecords(d))
 	if !sized || !s.Abort || s.Native || s.Surge != 2 || s.Unavailable != 1 {
 		t.Errorf("sizes are decided by %+v, %t", s, sized)
 	}
-	if again := b.SetTarget(d, owned, half(true), owner()); len(again) > 0 {
+	if again := b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()); len(again) > 0 {
 		t.Errorf("told again: %v", again)
 	}
 
-	if early := b.SetTarget(d, owned, half(false), owner()); len(early) > 0 {
+	if early := b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()); len(early) > 0 {
 		t.Errorf("tried again while new pods are there: %v", early)
 	}
 
-	findRevisions(d, owned).update.Spec.Replicas = new(int32(0))
-	d, owned = apply(d, owned, b.RestoreStrategy(d, owned))
+	findRevisions(d, owned, HoldFromRecords(d)).update.Spec.Replicas = new(int32(0))
+	d, owned = apply(d, owned, b.RestoreStrategy(d, owned, HoldFromRecords(d)))
 	want.Strategy = was.Spec.Strategy
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("at rest (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || !b.Observe(d, owned).TargetApplied {
-		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).TargetApplied)
+	if got := target(owned); got != "web" || !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
+		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned, HoldFromRecords(d)).TargetApplied)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestBlueGreenAbort(t *testing.T) {
 func TestBlueGreenKeep(t *testing.T) {
 	d, owned := scaledHeld(t)
 	b := blueGreen{}
-	was, _ := apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+	was, _ := apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 	next := was.DeepCopy()
 	surge := intstr.FromInt32(7)
 	next.Annotations = nil
@@ -190,7 +190,7 @@ func TestBlueGreenKeep(t *testing.T) {
 	if diff := cmp.Diff(was.Spec, next.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if o, _ := readOriginal(next); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
+	if o, _ := readOriginal(next, HoldFromRecords(next)); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
 		t.Errorf("kept %s", next.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
 	next.Spec.Template.Spec.Containers[0].Image = "web:v9"

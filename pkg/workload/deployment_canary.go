@@ -28,22 +28,22 @@ type canary struct{ deployment }
 var _ Adapter = canary{}
 
 // Observe implements Adapter.
-func (c canary) Observe(obj object.Object, owned []object.Object) planner.Workload {
+func (c canary) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	d := obj.(*appsv1.Deployment)
-	w := c.deployment.Observe(obj, owned)
-	extra := extraOf(d, owned, drivenTo(d))
+	w := c.deployment.Observe(obj, owned, hold)
+	extra := extraOf(d, owned, hold.revision())
 	w.Extra = len(remaining(owned)) > 0
 	w.HasManagedFields = w.HasManagedFields || w.Extra
 	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
-	s := availabilityOf(d, owned)
+	s := availabilityOf(d, owned, hold)
 	w.ExtraNeeded = s.explain()
-	gathered := !gathers(w.Target, findRevisions(d, owned)) || !w.Native
-	w.TargetApplied = obeyed(d, owned, extra) && len(unneeded(s)) == 0 && gathered
+	gathered := !gathers(w.Target, findRevisions(d, owned, hold)) || !w.Native
+	w.TargetApplied = obeyed(d, owned, extra, hold) && len(unneeded(s)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {
 		return w
 	}
-	set := findRevisions(extra, owned).update
+	set := findRevisions(extra, owned, Hold{}).update
 	w.Settled = w.Settled && settled(extra) && Emptied(set)
 	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
 		// Its own status may be written by who may not write this one.
@@ -79,15 +79,15 @@ func unneeded(s availability) []object.Change {
 }
 
 // obeyed reports whether the extra Deployment is as large as was told.
-func obeyed(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) bool {
-	target := readTarget(d)
+func obeyed(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold) bool {
+	target := hold.Target()
 	switch {
 	case target == nil, !d.Spec.Paused:
 		return false
 	case extra == nil:
 		return wanted(d, 0, target) == 0
 	default:
-		return replicas(extra) == sized(d, owned, extra, target)
+		return replicas(extra) == sized(d, owned, extra, hold, target)
 	}
 }
 
@@ -108,9 +108,9 @@ func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 
 // sized returns the replicas that an existing extra Deployment should have. An abort does not
 // shrink it while requests need its pods.
-func sized(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, target *planner.Target) int32 {
+func sized(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold, target *planner.Target) int32 {
 	if target.Abort {
-		if needed, _ := availabilityOf(d, owned).needs(extra, true); needed {
+		if needed, _ := availabilityOf(d, owned, hold).needs(extra, true); needed {
 			return replicas(extra)
 		}
 	}
@@ -237,12 +237,6 @@ func extraName(d *appsv1.Deployment, of planner.Revision) string {
 	return canaryName(d.Name, name)
 }
 
-// drivenTo returns the revision of the target that was last written to a Deployment.
-func drivenTo(d *appsv1.Deployment) planner.Revision {
-	v, _ := readDriving(d)
-	return v.target().Revision
-}
-
 func canaryName(deployment, revision string) string {
 	return setName(deployment+rollouts.CanarySuffix, revision)
 }
@@ -263,7 +257,7 @@ func Principal(name string) string {
 // it would take all pods down at once.
 func (c canary) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	if v, _ := readDriving(was); !sizedElsewhere(v.RollingStyle) {
+	if v, _ := readStrategy(was); !sizedElsewhere(v.RollingStyle) {
 		c.deployment.Keep(oldObj, newObj) // before its first batch, and while its own sets are sized
 		return
 	}
@@ -277,46 +271,42 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 
 // SetTarget implements Adapter. What is told stands on the Deployment, so that an
 // abort is known before there is an extra one.
-func (c canary) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+func (c canary) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	changes := append(c.tell(d, owned, to, owner), unneeded(availabilityOf(d, owned))...)
+	changes := append(c.setOwnTarget(d, owned, hold, to, owner), unneeded(availabilityOf(d, owned, hold))...)
 	extra := extraOf(d, owned, to.Revision)
 	if extra == nil {
 		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
 			return e.Name == extraName(d, to.Revision)
 		})
 		if size := wanted(d, 0, &to.Target); size > 0 && !taken {
-			made := extraFor(d, to, owner, size)
-			findRevisions(d, owned).apart(made)
+			made := extraFor(d, hold, to, owner, size)
+			findRevisions(d, owned, hold).apart(made)
 			changes = append(changes, object.Change{Want: made})
 		}
 		return changes
 	}
-	return append(changes, change(extra, mended(extra, d, to, owner, sized(d, owned, extra, &to.Target)))...)
+	return append(changes, change(extra, mended(extra, d, hold, to, owner, sized(d, owned, extra, hold, &to.Target)))...)
 }
 
-// tell writes to the Deployment itself how far its release may go. Where its own
-// sets are to be sized, that is done as in the partition style.
-func (c canary) tell(d *appsv1.Deployment, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
-	r := findRevisions(d, owned)
+// setOwnTarget writes the target to the Deployment itself. If Weir has to size the Deployment's own
+// ReplicaSets, it does so as in the partition style.
+func (c canary) setOwnTarget(d *appsv1.Deployment, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+	r := findRevisions(d, owned, hold)
 	if gathers(&to.Target, r) {
-		return c.deployment.SetTarget(d, owned, to, owner)
+		return c.deployment.SetTarget(d, owned, hold, to, owner)
 	}
 	want := d.DeepCopy()
-	if r.stableRevision != "" {
-		label(want, rollouts.LabelStableRevision, r.stableRevision)
-	}
-	restoreStrategy(want)
-	told(want, rollouts.StyleCanary, to, owner)
+	writeTarget(want, hold, rollouts.StyleCanary, to, r.stableRevision, owner)
 	want.Spec.Paused = true
 	return change(d, want)
 }
 
 // extraFor is the extra Deployment of the live template. It belongs to the
 // BatchRelease, so that it never outlives the release.
-func extraFor(d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+func extraFor(d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	own := d.DeepCopy()
-	restoreStrategy(own)
+	restoreStrategy(own, hold)
 	extra := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -327,7 +317,7 @@ func extraFor(d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRefe
 		},
 		Spec: own.Spec,
 	}
-	writeOwner(extra, owner)
+	writeController(extra, owner)
 	extra.Spec.Replicas, extra.Spec.Paused = &size, false
 	if r := to.Revision; r.Template != "" && r.Name == planner.DistinctName(TemplateHash(&d.Spec.Template), r.Template) {
 		// Pods of another template have the same short hash in their label. This annotation changes
@@ -358,19 +348,19 @@ func merged(m, over map[string]string) map[string]string {
 // Restore implements Adapter. The native controller rolls the Deployment while
 // the extra one still serves, which goes when that is done. If nobody waits for
 // that, it goes as soon as the Deployment's own pods are as many as its owner wants.
-func (canary) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+func (canary) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	if !hasKeys(d) && !settled(d) {
 		return nil
 	}
 	var changes []object.Change
 	if hasKeys(d) {
-		changes = change(obj, restored(d.DeepCopy(), d, how.KeepPaused))
+		changes = change(obj, restored(d.DeepCopy(), hold, how.KeepPaused))
 	} else {
 		changes = stripped(r)
 	}
-	surplus := availabilityOf(d, owned).surplus()
+	surplus := availabilityOf(d, owned, hold).surplus()
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		// Keep only extra Deployments of the live template: pods of other templates must not
 		// serve until the native rollout is over.

@@ -29,7 +29,7 @@ func to(share string) planner.SetTarget {
 func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
 	t.Helper()
 	d, owned = read(t, "held")
-	changes := canary{}.SetTarget(d, owned, to(share), owner())
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to(share), owner())
 	if len(changes) != 2 || changes[1].Base != nil {
 		t.Fatalf("%d changes, want the Deployment and an extra one", len(changes))
 	}
@@ -48,7 +48,7 @@ func TestCanarySetTarget(t *testing.T) {
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
-	if drive := readTarget(d); drive == nil || *drive != to("25%").Target {
+	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != to("25%").Target {
 		t.Errorf("told %+v, want %+v", drive, to("25%").Target)
 	}
 	if extra.Name != "web-canary-"+hashV2 || Principal(extra.Name) != "web" {
@@ -95,7 +95,7 @@ func TestCanarySize(t *testing.T) {
 			*d.Spec.Replicas = tc.replicas
 			next := to(tc.share)
 			next.Abort = tc.abort
-			for _, c := range (canary{}).SetTarget(d, owned, next, owner()) {
+			for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), next, owner()) {
 				if c.Want.GetName() == extra.Name {
 					*extra = *c.Want.(*appsv1.Deployment)
 				} else {
@@ -105,10 +105,10 @@ func TestCanarySize(t *testing.T) {
 			if got := *extra.Spec.Replicas; got != tc.want {
 				t.Errorf("the extra one has %d, want %d", got, tc.want)
 			}
-			if !(canary{}).Observe(d, owned).TargetApplied {
+			if !(canary{}).Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
-			if again := (canary{}).SetTarget(d, owned, next, owner()); len(again) > 0 {
+			if again := (canary{}).SetTarget(d, owned, HoldFromRecords(d), next, owner()); len(again) > 0 {
 				t.Errorf("told again: %v", again)
 			}
 		})
@@ -148,10 +148,10 @@ func TestCanaryKept(t *testing.T) {
 	back := to("0")
 	back.Abort = true
 	for name, changes := range map[string][]object.Change{
-		"driven":   canary{}.SetTarget(d, owned, to("25%"), owner()),
-		"aborted":  canary{}.SetTarget(d, owned, back, owner()),
+		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()),
+		"aborted":  canary{}.SetTarget(d, owned, HoldFromRecords(d), back, owner()),
 		"discard":  discardExtras(owned),
-		"restored": canary{}.Restore(d, owned, planner.RestoreWorkload{}),
+		"restored": canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}),
 	} {
 		taken := slices.ContainsFunc(changes, func(c object.Change) bool {
 			rs, ok := c.Want.(*appsv1.ReplicaSet)
@@ -162,12 +162,12 @@ func TestCanaryKept(t *testing.T) {
 			t.Errorf("%s: pods are taken %t, another is made %t", name, taken, made)
 		}
 	}
-	w := canary{}.Observe(d, owned)
+	w := canary{}.Observe(d, owned, HoldFromRecords(d))
 	if !w.Extra || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "takes these finalizers off: example.com/keep") {
 		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.TargetApplied, w.DeletionBlocked)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
-	if w = (canary{}).Observe(d, owned); w.Extra {
+	if w = (canary{}).Observe(d, owned, HoldFromRecords(d)); w.Extra {
 		t.Error("without pods it counts still")
 	}
 }
@@ -187,10 +187,10 @@ func TestCanaryRestore(t *testing.T) {
 	}
 	d, owned, extra := drivenCanary(t, "25%")
 	both := "web, without " + extra.Name
-	if got := names(canary{}.Restore(d, owned, planner.RestoreWorkload{})); got != both {
+	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); got != both {
 		t.Errorf("at once: %s, want %s", got, both)
 	}
-	changes := canary{}.Restore(d, owned, planner.RestoreWorkload{Wait: true})
+	changes := canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{Wait: true})
 	if got := names(changes); got != "web" {
 		t.Fatalf("waiting: %s, want web", got)
 	}
@@ -199,7 +199,7 @@ func TestCanaryRestore(t *testing.T) {
 		t.Errorf("given back paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
 	}
 	d.Status.ObservedGeneration = d.Generation
-	if got := names(canary{}.Restore(d, owned, planner.RestoreWorkload{Wait: true})); got != "" {
+	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{Wait: true})); got != "" {
 		t.Errorf("while it rolls: %s, want nothing", got)
 	}
 	if got := names(discardExtras(owned)); got != "without "+extra.Name {
@@ -212,7 +212,7 @@ func TestCanaryRestore(t *testing.T) {
 func TestCanaryAdopted(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}
-	changes := canary{}.SetTarget(d, owned, to("60%"), owner())
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("60%"), owner())
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}
@@ -229,13 +229,13 @@ func TestCanaryAdopted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was, wasExtra := d.DeepCopy(), extra.DeepCopy()
 			change()
-			if got := extraOf(d, owned, drivenTo(d)); got != nil {
+			if got := extraOf(d, owned, HoldFromRecords(d).revision()); got != nil {
 				t.Errorf("%s is taken over", got.Name)
 			}
 			*d, *extra = *was, *wasExtra
 		})
 	}
-	if extraOf(d, owned, drivenTo(d)) != extra {
+	if extraOf(d, owned, HoldFromRecords(d).revision()) != extra {
 		t.Error("it is not taken over")
 	}
 }

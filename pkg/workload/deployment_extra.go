@@ -33,22 +33,22 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) 
 	})
 }
 
-// Rival finds what has the name of the extra Deployment of the live template, and is not
-// among those; nil if there is none.
-func (r Row) Rival(obj object.Object, owned []object.Object, named func(name string) (object.Object, error)) (object.Object, error) {
+// NameConflict returns an object that has the name of the extra Deployment of the live template, and
+// does not belong to the release; nil if the name is free.
+func (r Row) NameConflict(obj object.Object, owned []object.Object, hold Hold, named func(name string) (object.Object, error)) (object.Object, error) {
 	d, ok := obj.(*appsv1.Deployment)
-	if !r.Extra || !ok || readTarget(d) == nil {
+	if !r.Extra || !ok || hold.Target() == nil {
 		return nil, nil
 	}
-	name := extraName(d, drivenTo(d))
+	name := extraName(d, hold.revision())
 	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.Name == name || adopted(e) }) {
 		return nil, nil
 	}
 	return named(name)
 }
 
-// rivalry says whose a rival is, or what keeps it.
-func rivalry(o object.Object) string {
+// explainConflict returns whose the object is that has the name, or what keeps it.
+func explainConflict(o object.Object) string {
 	switch {
 	case o == nil:
 		return ""
@@ -83,9 +83,9 @@ func (r revisions) apart(e *appsv1.Deployment) {
 // mended is the extra Deployment as it is to be. One that OpenKruise made has a template
 // of its making. Keys of ours that somebody else wrote are taken off, and none is added:
 // who fills the annotations must not keep it as it is.
-func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+func mended(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	want, template := e.DeepCopy(), e.Spec.Template
-	if want.Spec = extraFor(d, to, owner, size).Spec; adopted(e) {
+	if want.Spec = extraFor(d, hold, to, owner, size).Spec; adopted(e) {
 		want.Spec.Template = *template.DeepCopy()
 	} else {
 		label(want, rollouts.LabelCanaryDeployment, d.Name)
@@ -94,7 +94,7 @@ func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRef
 	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
 	label(want, rollouts.LabelOwnedByRelease, "true")
 	unmark(want)
-	if by, _ := readOwner(e); by == owner.UID && by != "" {
+	if by, _ := readController(e); by == owner.UID && by != "" {
 		annotate(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])
 	}
 	if !ownedBy(e, owner.UID) {
@@ -104,19 +104,20 @@ func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRef
 }
 
 // observeExtra adds the facts of an extra Deployment that only the store can judge.
-func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, k planner.Known) {
+func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, hold Hold) {
+	k := hold.Known
 	d, ok := obj.(*appsv1.Deployment)
 	if !ok {
 		return
 	}
-	live := extraOf(d, owned, drivenTo(d))
+	live := extraOf(d, owned, hold.revision())
 	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
 		w.ExtraUID = k.Extra
 	} else if live != nil {
 		w.ExtraUID = live.UID
 	}
 	if e := live; e != nil && w.Target != nil {
-		want := mended(e, d, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, w.Target))
+		want := mended(e, d, hold, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, hold, w.Target))
 		have := e.DeepCopy()
 		label(have, rollouts.LabelOwnedByRelease, "true") // an earlier version of Weir did not write it
 		w.ExtraTampered = len(change(have, want)) > 0

@@ -26,7 +26,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			annotate(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
 			e.Spec.Paused, e.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		},
-		"held": func(_, e *appsv1.Deployment) { writeHeld(e, "web") },
+		"held": func(_, e *appsv1.Deployment) { writeMark(e, "web") },
 		"labels of ours": func(_, e *appsv1.Deployment) {
 			label(e, rollouts.LabelStableRevision, hashV2)
 			label(e, rollouts.LabelControlled, "x")
@@ -46,10 +46,11 @@ func TestExtraIsPutRight(t *testing.T) {
 			was := extra.DeepCopy()
 			edit(d, extra)
 			told := extra.DeepCopy()
-			k := planner.Known{Batch: owner().UID, Metadata: to("25%").Metadata}
-			w := canary{}.Observe(d, owned)
-			observeExtra(&w, d, owned, k)
-			changes := canary{}.SetTarget(d, owned, to("25%"), owner())
+			hold := HoldFromRecords(d)
+			hold.Known = planner.Known{Batch: owner().UID, Metadata: to("25%").Metadata}
+			w := canary{}.Observe(d, owned, HoldFromRecords(d))
+			observeExtra(&w, d, owned, hold)
+			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner())
 			if rests := name == unnamed; w.ExtraTampered == rests || (len(changes) == 0) != rests {
 				t.Fatalf("astray %t, %d changes", w.ExtraTampered, len(changes))
 			}
@@ -69,10 +70,10 @@ func TestExtraIsPutRight(t *testing.T) {
 			if diff := cmp.Diff(was.Labels, extra.Labels); diff != "" {
 				t.Errorf("the extra one's labels (-want +got):\n%s", diff)
 			}
-			if w = (canary{}).Observe(d, owned); !w.TargetApplied {
+			if w = (canary{}).Observe(d, owned, HoldFromRecords(d)); !w.TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
-			if observeExtra(&w, d, owned, k); w.ExtraTampered {
+			if observeExtra(&w, d, owned, hold); w.ExtraTampered {
 				t.Error("it is astray still")
 			}
 		})

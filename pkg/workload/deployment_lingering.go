@@ -38,8 +38,8 @@ func namedReplicaSet(d object.Object, owned []object.Object, digest string) stri
 
 // takenFor says which set of a held Deployment its native controller would take for
 // that of the live template, though it was deleted and makes no pods; empty if none.
-func (r revisions) takenFor(d *appsv1.Deployment) string {
-	if _, controlled := readOwner(d); !controlled && !held(d) {
+func (r revisions) takenFor(d *appsv1.Deployment, hold Hold) string {
+	if !hold.Active() {
 		return ""
 	}
 	alike := slices.DeleteFunc(slices.Concat(r.all, r.ending), func(rs *appsv1.ReplicaSet) bool {

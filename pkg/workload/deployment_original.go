@@ -23,11 +23,11 @@ type original struct {
 }
 
 // readOriginal reports whether the strategy in the spec is that of a release, and returns what
-// the owner wrote. If the record is lost, as it may be after a restore of the store, foreverReady
+// the owner wrote. If nothing holds the workload, or the record is lost, as it may be after a restore of the store, foreverReady
 // shows that the values in the spec are Weir's: then the owner's are the defaults.
-func readOriginal(d *appsv1.Deployment) (original, bool) {
+func readOriginal(d *appsv1.Deployment, hold Hold) (original, bool) {
 	var o original
-	if err := json.Unmarshal([]byte(d.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+	if err := json.Unmarshal([]byte(d.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil || !hold.Active() {
 		return writtenBy(&appsv1.Deployment{}), d.Spec.MinReadySeconds == foreverReady
 	}
 	o.fit()

@@ -23,23 +23,19 @@ import (
 
 // Scaling implements setSizer. Sizes are decided here while the Deployment is
 // under control: paused, and driven or held.
-func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
+func (deployment) Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
-	v, driven := readDriving(d)
-	controlled := readTarget(d) != nil
-	if !sizedHere(d, v.RollingStyle) || !known(d) {
+	v := hold.strategy
+	if !sizedHere(d, hold) || !known(d, hold) {
 		return sizes.Scaling{}, false
 	}
 	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
-	if !driven {
-		v.Partition = intstr.FromInt32(0)
-	}
 	// Between two releases nothing is told, and pods of both may be there.
-	between := !controlled && recreates
+	between := hold.Target() == nil && recreates
 	n := replicas(d)
-	r := findRevisions(d, owned)
-	r, other := r.driven(d)
-	r, another := r.takenBack(d, other)
+	r := findRevisions(d, owned, hold)
+	r, other := r.driven(d, hold)
+	r, another := r.takenBack(hold, other)
 	s := sizes.Scaling{
 		Replicas: n,
 		Target:   v.target().Limit(n),
@@ -50,11 +46,11 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
 		Native:  !recreates,
 		Frozen:  v.Paused || other || between,
-		Alone:   alone(d),
+		Alone:   hold.annotationDriven(),
 	}
-	s.Surge, s.Unavailable = ownersLimits(d)
+	s.Surge, s.Unavailable = ownersLimits(d, hold)
 	besideStable(&s, r, v)
-	assign(&s, d, r, another)
+	assign(&s, d, r, hold, another)
 	if between {
 		stayBetween(&s)
 	}
@@ -75,7 +71,7 @@ func stayBetween(s *sizes.Scaling) {
 
 // besideStable lets pods be there beside those of stable. What an abort has left goes
 // before a release begins again.
-func besideStable(s *sizes.Scaling, r revisions, v driving) {
+func besideStable(s *sizes.Scaling, r revisions, v strategyRecord) {
 	if !s.Resumes {
 		return
 	}
@@ -91,17 +87,18 @@ func besideStable(s *sizes.Scaling, r revisions, v driving) {
 // known reports whether the native controller acts on the Deployment as it is. It cannot
 // know one as it was before it was made: what is made under control gets its pods
 // before it is changed.
-func known(d *appsv1.Deployment) bool {
-	return settled(d) || alone(d) && d.Generation == 1
+func known(d *appsv1.Deployment, hold Hold) bool {
+	return settled(d) || hold.annotationDriven() && d.Generation == 1
 }
 
 // sizedHere reports whether sizes are decided here: those of a blue-green release only
 // while the native controller is stopped, and those of a canary one at size 0, lest
 // it give the pods that come to the wrong set.
-func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
+func sizedHere(d *appsv1.Deployment, hold Hold) bool {
+	style := hold.strategy.RollingStyle
 	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d) ||
 		style == rollouts.StyleCanary && replicas(d) == 0
-	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (readTarget(d) != nil || held(d) && !ambiguous(d))
+	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (hold.Target() != nil || hold.Held && !ambiguous(d, hold))
 }
 
 // sizedElsewhere reports whether the native controller sizes the sets.
@@ -111,14 +108,14 @@ func sizedElsewhere(style rollouts.Style) bool {
 
 // ambiguous reports whether nothing says which set is stable: none has pods, and none
 // is named.
-func ambiguous(d *appsv1.Deployment) bool {
-	return replicas(d) == 0 && d.Labels[rollouts.LabelStableRevision] == ""
+func ambiguous(d *appsv1.Deployment, hold Hold) bool {
+	return replicas(d) == 0 && hold.Stable == ""
 }
 
 // assign gives sets their parts. Where the live template is the stable one, or
 // nothing but it is known, there is nothing to hold back for: it gets all pods. Not yet where
 // what was told is about another revision: it is about to be told so.
-func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, other bool) {
+func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, hold Hold, other bool) {
 	s.Update = facts(r.update)
 	if r.stable != r.update {
 		s.Stable = facts(r.stable)
@@ -126,7 +123,7 @@ func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, other bool) {
 	s.Others = others(r)
 	none := len(r.all) == 0 && r.stableRevision == ""
 	switch {
-	case !other && r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
+	case !other && r.atStable(d) && backByShare(d, r, hold) && left(s.Others) >= 0:
 		// Pods of the revision that is left give way as stable ones did before.
 		giveWay(s, left(s.Others))
 	case none || r.atStable(d) && !other:
@@ -152,8 +149,8 @@ func giveWay(s *sizes.Scaling, i int) {
 }
 
 // backByShare reports whether the stable template is itself released by share.
-func backByShare(d *appsv1.Deployment, r revisions) bool {
-	target := readTarget(d)
+func backByShare(d *appsv1.Deployment, r revisions, hold Hold) bool {
+	target := hold.Target()
 	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.releases(d, target.Revision) && replicas(d) > 0 &&
 		!target.Full(replicas(d))
 }
@@ -228,9 +225,9 @@ func Unjudged(rs *appsv1.ReplicaSet) bool {
 }
 
 // Sets implements setSizer.
-func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
+func (deployment) Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	var changes []object.Change
 	for _, step := range scale.Steps {
 		rs := r.update

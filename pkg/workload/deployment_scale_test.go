@@ -178,7 +178,7 @@ func TestScaling(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			got, ok := deployment{}.Scaling(d, owned)
+			got, ok := deployment{}.Scaling(d, owned, HoldFromRecords(d))
 			want := sizes.Scaling{}
 			if tc.want != nil {
 				want = *tc.want
@@ -227,7 +227,7 @@ func TestSets(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
+			changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +266,7 @@ func TestTell(t *testing.T) {
 			d, owned := read(t, "driven")
 			tc.edit(t, d, owned)
 			var got, want []string
-			for _, c := range tellStatus(d, owned) {
+			for _, c := range updateExtraStatus(d, owned, HoldFromRecords(d)) {
 				value, there := c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus]
 				if !there {
 					value = "nothing"
@@ -287,7 +287,7 @@ func TestSetsOfOthers(t *testing.T) {
 	d, owned := read(t, "driven")
 	orphan("web-two")(t, d, owned)
 	for _, name := range []string{"web-two", "web-none"} {
-		changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
+		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
 		if err == nil || len(changes) != 0 {
 			t.Errorf("%s: %d changes, error %v; want an error and nothing else", name, len(changes), err)
 		}
@@ -299,13 +299,13 @@ func TestCreatedIsRecognised(t *testing.T) {
 	d, owned := read(t, "held")
 	d.Name = strings.Repeat("x", 253)
 	for range 2 {
-		changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
+		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		d, owned = apply(d, owned, changes)
 	}
-	w := deployment{}.Observe(d, owned)
+	w := deployment{}.Observe(d, owned, HoldFromRecords(d))
 	if len(owned) != 2 || w.PodTemplateHash != hashV2 || len(owned[1].GetName()) != 253 {
 		t.Errorf("%d sets, update revision %q, name of %d characters", len(owned), w.PodTemplateHash, len(owned[1].GetName()))
 	}

@@ -30,18 +30,19 @@ import (
 type availability struct {
 	d     *appsv1.Deployment
 	owned []object.Object
+	hold  Hold
 	// available is the number of available pods of the Deployment. floor is the number that it
 	// must have at least: replicas minus maxUnavailable, but at least 1.
 	available, floor int32
 }
 
-func availabilityOf(d *appsv1.Deployment, owned []object.Object) availability {
-	_, unavailable := ownersLimits(d)
-	s := availability{d: d, owned: owned}
+func availabilityOf(d *appsv1.Deployment, owned []object.Object, hold Hold) availability {
+	_, unavailable := ownersLimits(d, hold)
+	s := availability{d: d, owned: owned, hold: hold}
 	if n := replicas(d); n > 0 {
 		s.floor = max(n-unavailable, 1)
 	}
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	for _, rs := range r.all {
 		if rs == r.stable {
 			// These pods served before the release. A minReadySeconds that somebody raised since
@@ -85,7 +86,7 @@ func (s availability) needs(e *appsv1.Deployment, abort bool) (needed bool, unti
 // surplus returns the extra Deployments whose pods no request needs.
 func (s availability) surplus() []*appsv1.Deployment {
 	return slices.DeleteFunc(extras(s.owned), func(e *appsv1.Deployment) bool {
-		needed, _ := s.needs(e, aborting(s.d))
+		needed, _ := s.needs(e, s.hold.aborting())
 		return needed
 	})
 }
@@ -98,13 +99,13 @@ func (s availability) superseded() []*appsv1.Deployment {
 // isLive reports whether an extra Deployment belongs to the live template. It compares names as
 // well as templates: a user may have edited the template, which Weir then corrects.
 func (s availability) isLive(e *appsv1.Deployment) bool {
-	return e == extraOf(s.d, s.owned, drivenTo(s.d)) || runsSame(&e.Spec.Template, &s.d.Spec.Template)
+	return e == extraOf(s.d, s.owned, s.hold.revision()) || runsSame(&e.Spec.Template, &s.d.Spec.Template)
 }
 
 // explain returns the message why extra pods stay; empty if requests need none of them.
 func (s availability) explain() string {
 	for _, e := range remaining(s.owned) {
-		if needed, until := s.needs(e, aborting(s.d)); needed {
+		if needed, until := s.needs(e, s.hold.aborting()); needed {
 			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", s.d.Name, s.available, replicas(s.d), e.Name, until)
 		}
 	}

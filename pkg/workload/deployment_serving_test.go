@@ -42,9 +42,9 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			d, owned, extra := drivenCanary(t, "25%")
 			target := to("25%")
 			target.Abort = tc.abort
-			v, _ := readDriving(d)
-			v.told(target.Target)
-			writeDriving(d, v)
+			v, _ := readStrategy(d)
+			v.setTarget(target.Target)
+			writeStrategy(d, v)
 			extra.UID = "extra"
 			if tc.other {
 				extra.Name, extra.Spec.Template.Spec.Containers[0].Image = "web-canary-other", "web:other"
@@ -67,10 +67,10 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			if left > 0 || replicas(d) != 10 {
 				t.Fatalf("%d of %d pods have no set", left, replicas(d))
 			}
-			if needed := (canary{}).Observe(d, owned).ExtraNeeded; (needed != "") != tc.stays {
+			if needed := (canary{}).Observe(d, owned, HoldFromRecords(d)).ExtraNeeded; (needed != "") != tc.stays {
 				t.Errorf("it says %q, want the pods to stay: %t", needed, tc.stays)
 			}
-			for _, c := range append(canary{}.SetTarget(d, owned, target, owner()), givenBack(d, owned)...) {
+			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), givenBack(d, owned)...) {
 				shrinks := c.Base != nil && c.Base.GetName() == extra.Name && (c.Want == nil || *c.Want.(*appsv1.Deployment).Spec.Replicas < *extra.Spec.Replicas)
 				if shrinks && tc.stays {
 					t.Error("the pods go")
@@ -82,7 +82,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 
 // givenBack returns what giving the Deployment back at once changes, after its keys have gone.
 func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
-	back := restored(d.DeepCopy(), d, false)
+	back := restored(d.DeepCopy(), HoldFromRecords(d), false)
 	back.Generation, back.Status.ObservedGeneration = 1, 1
-	return canary{}.Restore(back, owned, planner.RestoreWorkload{})
+	return canary{}.Restore(back, owned, HoldFromRecords(back), planner.RestoreWorkload{})
 }

@@ -11,35 +11,35 @@ import (
 )
 
 // tellStatus tells how far a release is, for which the status of a Deployment has no field.
-func tellStatus(obj object.Object, owned []object.Object) []object.Change {
+func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
-	if _, news := untold(d, r); !news {
+	r := findRevisions(d, owned, hold)
+	if _, news := newExtraStatus(d, r, hold); !news {
 		return nil
 	}
-	want := d.DeepCopy()
-	tell(want, r)
+	want := hold.copyOf(d).(*appsv1.Deployment)
+	writeExtraStatus(want, r, hold)
 	return change(obj, want)
 }
 
 // tell writes how many pods of the update revision are ready, and how many
 // there should be.
-func tell(d *appsv1.Deployment, r revisions) {
-	switch told, news := untold(d, r); {
+func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
+	switch status, news := newExtraStatus(d, r, hold); {
 	case !news:
-	case told == "":
+	case status == "":
 		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
 	default:
-		annotate(d, rollouts.AnnotationDeploymentExtraStatus, told)
+		annotate(d, rollouts.AnnotationDeploymentExtraStatus, status)
 	}
 }
 
 // untold is what is to be told, and whether that is news. An abort has nothing
 // to tell of.
-func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
-	v, driven := readDriving(d)
+func newExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) (status string, news bool) {
+	v := hold.strategy
 	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
-	if _, controlled := readOwner(d); !controlled || !driven || sizedElsewhere(v.RollingStyle) {
+	if hold.Target() == nil || sizedElsewhere(v.RollingStyle) {
 		return "", false
 	}
 	if v.Abort {
@@ -49,6 +49,6 @@ func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
 	if update := facts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}
-	told = encode(now)
-	return told, told != was && (said || now != extraStatus{})
+	status = encode(now)
+	return status, status != was && (said || now != extraStatus{})
 }

@@ -20,29 +20,36 @@ import (
 // SetTarget implements Adapter. It writes Recreate, so sizes must not be written
 // before the native controller has observed it; and it must not be called on
 // an aborted workload that has come to rest.
-func (deployment) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+func (deployment) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	want := d.DeepCopy()
-	r := findRevisions(d, owned)
-	if r.stableRevision != "" {
-		label(want, rollouts.LabelStableRevision, r.stableRevision)
-	}
+	r := findRevisions(d, owned, hold)
+	next := hold.withTarget(rollouts.StylePartition, to.Target, r.stableRevision, owner.UID)
+	next.strategy.Paused = false
+	take(want, &next.strategy)
 	label(want, rollouts.LabelControlled, "true")
-	writeOwner(want, owner)
-	v, _ := readDriving(d)
-	take(want, &v)
-	v.RollingStyle, v.Paused = rollouts.StylePartition, false
-	v.told(to.Target)
-	writeDriving(want, v)
-	tell(want, r)
+	writeController(want, owner)
+	next.writeRecords(want)
+	writeExtraStatus(want, r, next)
 	want.Spec.Paused = true
 	return change(obj, want)
+}
+
+// writeTarget writes a target of a style that keeps the owner's strategy in the spec.
+func writeTarget(want *appsv1.Deployment, hold Hold, style rollouts.Style, to planner.SetTarget, stable string, owner metav1.OwnerReference) {
+	restoreStrategy(want, hold)
+	next := hold.withTarget(style, to.Target, stable, owner.UID)
+	next.strategy.RollingUpdate, next.strategy.Paused = nil, false
+	next.strategy.SetAsideRevision, next.strategy.SetAsideTemplate = "", ""
+	raiseLimit(&next.strategy, &want.Spec.RevisionHistoryLimit)
+	writeController(want, owner)
+	next.writeRecords(want)
 }
 
 // take replaces what only the owner can have written by what a release needs,
 // and saves it. We write Recreate and minHistory and save neither, so that an
 // original is never overwritten by a value of ours.
-func take(d *appsv1.Deployment, v *driving) {
+func take(d *appsv1.Deployment, v *strategyRecord) {
 	s := &d.Spec.Strategy
 	if s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
 		v.RollingUpdate = mixed(v.RollingUpdate, s)
@@ -66,16 +73,6 @@ func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrateg
 	return u
 }
 
-// told completes what is written of a drive that keeps the owner's strategy.
-func told(want *appsv1.Deployment, style rollouts.Style, to planner.SetTarget, owner metav1.OwnerReference) {
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
-	next := driving{RollingStyle: style, RevisionHistoryLimit: v.RevisionHistoryLimit}
-	next.told(to.Target)
-	writeDriving(want, next)
-}
-
 // setDefaults fills in what the API server would.
 func setDefaults(u *appsv1.RollingUpdateDeployment) {
 	quarter := intstr.FromString("25%")
@@ -89,35 +86,34 @@ func setDefaults(u *appsv1.RollingUpdateDeployment) {
 
 // RestoreStrategy implements Adapter. Paused and RollingUpdate with two active sets makes
 // the native controller scale both, so it waits until only stable has pods.
-func (deployment) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
+func (deployment) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	for _, rs := range r.all {
 		if rs != r.stable && size(rs) > 0 {
 			return nil
 		}
 	}
-	want := d.DeepCopy()
-	restoreStrategy(want)
+	want := hold.copyOf(d).(*appsv1.Deployment)
+	restoreStrategy(want, hold)
 	return change(obj, want)
 }
 
 // restoreStrategy puts the owner's strategy back where ours is.
-func restoreStrategy(d *appsv1.Deployment) {
-	_, controlled := readOwner(d)
-	v, ok := readDriving(d)
-	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || (!ok && !controlled) {
+func restoreStrategy(d *appsv1.Deployment, hold Hold) {
+	update := hold.strategy.RollingUpdate.DeepCopy()
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return
 	}
-	if !ok {
+	if hold.Controlled && !hold.hasStrategy {
 		// The original is lost. The default is no outage, Recreate may be one.
-		v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
-		setDefaults(v.RollingUpdate)
+		update = &appsv1.RollingUpdateDeployment{}
+		setDefaults(update)
 	}
-	if v.RollingUpdate != nil {
+	if update != nil {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{
 			Type:          appsv1.RollingUpdateDeploymentStrategyType,
-			RollingUpdate: v.RollingUpdate,
+			RollingUpdate: update,
 		}
 	}
 }
@@ -127,9 +123,9 @@ func restoreStrategy(d *appsv1.Deployment) {
 // break availability; then everything goes back in one write; then, when the
 // native controller has seen that, its copies of our annotations go, since
 // kubectl rollout undo would write them back to the Deployment.
-func (deployment) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+func (deployment) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
+	r := findRevisions(d, owned, hold)
 	var changes []object.Change
 	if !hasKeys(d) {
 		if !settled(d) {
@@ -142,7 +138,7 @@ func (deployment) Restore(obj object.Object, owned []object.Object, how planner.
 			changes = append(changes, change(rs, resized(rs, sizes.Scale{}, size(rs)))...)
 		}
 	}
-	return append(changes, change(obj, restored(d.DeepCopy(), d, how.KeepPaused))...)
+	return append(changes, change(obj, restored(d.DeepCopy(), hold, how.KeepPaused))...)
 }
 
 // stripped takes our annotations off the sets that have copies of them.
@@ -164,15 +160,13 @@ func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
 }
 
 // restored completes what is wanted of a Deployment that is given back.
-func restored(want, d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
-	_, controlled := readOwner(d)
-	v, driven := readDriving(d)
-	restoreStrategy(want)
-	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
-	if keepsHistory(d) {
+func restored(want *appsv1.Deployment, hold Hold, keepPaused bool) *appsv1.Deployment {
+	restoreStrategy(want, hold)
+	restoreLimit(hold.strategy, &want.Spec.RevisionHistoryLimit)
+	if hold.Active() && keepsHistory(want) {
 		want.Spec.RevisionHistoryLimit = new(int32)
 	}
-	if (held(d) || controlled || driven) && !keepPaused {
+	if (hold.Active() || hold.hasStrategy) && !keepPaused {
 		want.Spec.Paused = false
 	}
 	unmark(want)

@@ -68,19 +68,19 @@ func TestChanges(t *testing.T) {
 	a := deployment{}
 	drive := func(to planner.Target) func(*appsv1.Deployment, []object.Object) []object.Change {
 		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
-			return a.SetTarget(d, owned, planner.SetTarget{Target: to}, owner())
+			return a.SetTarget(d, owned, HoldFromRecords(d), planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(keepPaused bool) func(*appsv1.Deployment, []object.Object) []object.Change {
 		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
-			return a.Restore(d, owned, planner.RestoreWorkload{KeepPaused: keepPaused})
+			return a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{KeepPaused: keepPaused})
 		}
 	}
 	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Label(d)
+		return rowOf(t, deploymentKind).Label(d, HoldFromRecords(d))
 	}
 	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Unlabel(d)
+		return rowOf(t, deploymentKind).Unlabel(d, HoldFromRecords(d))
 	}
 	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}
 	for name, tc := range map[string]struct {
@@ -115,9 +115,13 @@ func TestChanges(t *testing.T) {
 			d.Annotations[rollouts.AnnotationDeploymentStrategy] =
 				`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":1},"paused":true,"partition":1}`
 		}},
-		"rest": {in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.RestoreStrategy(d, owned) }},
+		"rest": {in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change {
+			return a.RestoreStrategy(d, owned, HoldFromRecords(d))
+		}},
 		"rest-early": {
-			in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.RestoreStrategy(d, owned) },
+			in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change {
+				return a.RestoreStrategy(d, owned, HoldFromRecords(d))
+			},
 			edit: func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 				*set(t, owned, "web-two").Spec.Replicas = 1
 			},
@@ -179,8 +183,8 @@ func TestRestoreConverges(t *testing.T) {
 	}
 	var got []pass
 	for range 4 {
-		p := pass{Mine: a.Observe(d, owned).HasManagedFields}
-		changes := a.Restore(d, owned, planner.RestoreWorkload{})
+		p := pass{Mine: a.Observe(d, owned, HoldFromRecords(d)).HasManagedFields}
+		changes := a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})
 		for _, c := range changes {
 			p.Changes = append(p.Changes, golden.Title(c.Base))
 		}
@@ -224,8 +228,8 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			original, owned := read(t, "native")
 			edit(&original.Spec)
 			d := original.DeepCopy()
-			a.Hold(d, "web")
-			if back, _ := apply(d.DeepCopy(), owned, a.Restore(d, owned, planner.RestoreWorkload{})); !cmp.Equal(original, back) {
+			a.Hold(d, "web", hasMark(d))
+			if back, _ := apply(d.DeepCopy(), owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); !cmp.Equal(original, back) {
 				t.Errorf("held and restored (-original +restored):\n%s", cmp.Diff(original, back))
 			}
 			if n := *d.Spec.RevisionHistoryLimit; n == 0 {
@@ -234,12 +238,12 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			for i, to := range []planner.Target{
 				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
 			} {
-				d, owned = apply(d, owned, a.SetTarget(d, owned, planner.SetTarget{Target: to}, owner()))
+				d, owned = apply(d, owned, a.SetTarget(d, owned, HoldFromRecords(d), planner.SetTarget{Target: to}, owner()))
 				if i == 1 {
-					d, owned = apply(d, owned, a.RestoreStrategy(d, owned))
+					d, owned = apply(d, owned, a.RestoreStrategy(d, owned, HoldFromRecords(d)))
 				}
 			}
-			d, _ = apply(d, owned, a.Restore(d, owned, planner.RestoreWorkload{}))
+			d, _ = apply(d, owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 			if diff := cmp.Diff(original, d); diff != "" {
 				t.Errorf("(-original +restored):\n%s", diff)
 			}

@@ -207,16 +207,16 @@ func TestObserve(t *testing.T) {
 			// It has no pods but its own.
 			want.LiveRevision, want.LiveReadyReplicas, want.RevisionKind = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
 			want.UpdateTemplate = Digest(&d.Spec.Template)
-			for _, rs := range findRevisions(d, owned).all {
+			for _, rs := range findRevisions(d, owned, HoldFromRecords(d)).all {
 				want.Revisions = append(want.Revisions, hashOf(rs))
 			}
-			if rolled := findRevisions(d, owned).byHash(want.Rolled); rolled != nil {
+			if rolled := findRevisions(d, owned, HoldFromRecords(d)).byHash(want.Rolled); rolled != nil {
 				want.RolledTemplate = Digest(&rolled.Spec.Template)
 			}
-			if stable := findRevisions(d, owned).byHash(want.StableRevision); stable != nil {
+			if stable := findRevisions(d, owned, HoldFromRecords(d)).byHash(want.StableRevision); stable != nil {
 				want.StableTemplate = Digest(&stable.Spec.Template)
 			}
-			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
+			if diff := cmp.Diff(want, deployment{}.Observe(d, owned, HoldFromRecords(d))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -229,10 +229,10 @@ func TestHold(t *testing.T) {
 	want := d.DeepCopy()
 	want.Spec.Paused = true
 	want.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"shop"}`}
-	before := held(d)
-	a.Hold(d, "shop")
-	if diff := cmp.Diff(want, d); diff != "" || before || !held(d) {
-		t.Errorf("held %t, then %t (-want +got):\n%s", before, held(d), diff)
+	before := hasMark(d)
+	a.Hold(d, "shop", hasMark(d))
+	if diff := cmp.Diff(want, d); diff != "" || before || !hasMark(d) {
+		t.Errorf("held %t, then %t (-want +got):\n%s", before, hasMark(d), diff)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestStableByRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := row.Facts(row.See(d, sets, tt.known), sets).StableRevision; got != tt.want {
+			if got := row.Facts(d, sets, row.HoldOf(d, sets, tt.known), nil).StableRevision; got != tt.want {
 				t.Errorf("stable is %q, want %q", got, tt.want)
 			}
 		})

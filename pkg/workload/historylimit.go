@@ -15,7 +15,7 @@ import (
 const minHistory int32 = 10
 
 // raiseLimit saves a limit that is too low, and raises it.
-func raiseLimit(v *driving, limit **int32) {
+func raiseLimit(v *strategyRecord, limit **int32) {
 	if *limit != nil && **limit < minHistory {
 		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
 	}
@@ -23,15 +23,15 @@ func raiseLimit(v *driving, limit **int32) {
 
 // keepLimit saves what the owner writes meanwhile, and keeps what it was.
 func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
-	v, driven := readDriving(was)
-	if driven && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
+	v, recorded := readStrategy(was)
+	if recorded && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
 		v.RevisionHistoryLimit, *limit = *limit, had
-		writeDriving(is, v)
+		writeStrategy(is, v)
 	}
 }
 
 // restoreLimit gives the owner's back.
-func restoreLimit(v driving, limit **int32) {
+func restoreLimit(v strategyRecord, limit **int32) {
 	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
 		*limit = v.RevisionHistoryLimit
 	}
@@ -63,8 +63,8 @@ func keepHistory(d *appsv1.Deployment) {
 // saveHistory raises a limit of 0 that is written while a Deployment is held.
 func saveHistory(was, d *appsv1.Deployment) {
 	if forgets(d) && !forgets(was) {
-		v, _ := readDriving(d)
+		v, _ := readStrategy(d)
 		raiseLimit(&v, &d.Spec.RevisionHistoryLimit)
-		writeDriving(d, v)
+		writeStrategy(d, v)
 	}
 }

@@ -54,7 +54,7 @@ func (r Row) Made(obj object.Object) object.Object {
 	if !ok {
 		row = r
 	}
-	for _, c := range row.Restore(obj, nil, planner.RestoreWorkload{}) {
+	for _, c := range row.Restore(obj, nil, HoldFromRecords(obj), planner.RestoreWorkload{}) {
 		if c.Base == obj && c.Want != nil {
 			return c.Want
 		}
@@ -77,5 +77,5 @@ func (r Row) HoldUpdate(old, update object.Object, by string) {
 			annotate(update, key, value)
 		}
 	}
-	r.Hold(update, by)
+	r.Hold(update, by, hasMark(update))
 }

@@ -57,8 +57,9 @@ type partitionKind struct {
 // subject gives access to one object of a kind. Its methods change the object.
 type subject interface {
 	fields() fields
-	// stop saves what the owner wrote of the strategy, and stops the controller.
-	stop()
+	// stop saves what the owner wrote of the strategy, and stops the controller. isHeld reports
+	// whether the object is held already, so that the strategy is on record.
+	stop(isHeld bool)
 	// keep puts the strategy back as the API object was has it, and saves what the owner
 	// wrote of it.
 	// Another template stops the controller.
@@ -97,18 +98,19 @@ type fields struct {
 }
 
 // Observe implements Adapter.
-func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.Workload {
-	v := a.view(obj, owned)
+func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
+	v := a.view(obj, owned, hold)
 	w := planner.Workload{
 		Generation: obj.GetGeneration(), Settled: v.settled(), Replicas: v.size,
-		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: held(obj), PendingEdit: hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
+		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: hold.Held,
+		PendingEdit: hold.Active() && hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
 		Paused:    v.stopped || v.partition >= max(v.size, 1),
 		LastStays: v.lastStays(), NewPodsUseTemplate: a.newPodsUseTemplate,
 		StableRevision: v.stable,
 		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
-		AtStable: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: readTarget(obj),
+		AtStable: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: hold.Target(),
 		Revisions: v.history.names(), Unavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
-		Rolling: !held(obj) && v.rolling(), RevisionKind: controllerRevision,
+		Rolling: !hold.Held && v.rolling(), RevisionKind: controllerRevision,
 		StableGone:     v.stable != "" && v.history[v.stable] == nil,
 		StableTemplate: v.history.digest(v.stable), BackByTemplate: true,
 	}
@@ -117,7 +119,8 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 	}
 	v.count(&w)
 	if to := w.Target; to != nil {
-		w.TargetApplied = len(change(obj, v.forTarget(*to))) == 0 && len(v.deletes(*to)) == 0
+		want, aside := v.forTarget(*to)
+		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && len(v.deletes(*to)) == 0
 	}
 	w.Native = w.Target == nil || v.isBackAfterAbort(*w.Target)
 	return w
@@ -132,9 +135,10 @@ func (a partitioned) Unholdable(old, update object.Object, isHeld bool) string {
 	return empties(was.replicas, a.of(update).fields().replicas, was.total, isHeld)
 }
 
-// unsupportedReason says why an object that is not held cannot be released; empty if it can.
+// unsupportedReason returns why an object cannot be released; empty if it can. Of a held object
+// only its owner's strategy would show that.
 func (a partitioned) unsupportedReason(obj object.Object) string {
-	if a.unsupported == nil || held(obj) {
+	if a.unsupported == nil {
 		return ""
 	}
 	return a.has(a.unsupported(obj))
@@ -160,9 +164,9 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // Hold implements Adapter. Another door of admission may have held the object a moment
 // ago: then what it saved of the owner's strategy stays.
-func (a partitioned) Hold(obj object.Object, by string) {
-	a.of(obj).stop()
-	writeHeld(obj, by)
+func (a partitioned) Hold(obj object.Object, by string, isHeld bool) {
+	a.of(obj).stop(isHeld)
+	writeMark(obj, by)
 }
 
 // Keep implements Adapter.
@@ -173,15 +177,15 @@ func (a partitioned) Keep(old, update object.Object) {
 	a.of(update).keep(old, isAnother)
 	keepLimit(old, update, is.historyLimit, *was.historyLimit)
 	if isAnother {
-		setAside(update, planner.Revision{})
+		clearAside(update)
 	}
 }
 
 // SetTarget implements Adapter.
-func (a partitioned) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
-	v := a.view(obj, owned)
-	want := v.forTarget(to.Target)
-	noteTarget(want, a.of(want).fields().historyLimit, v.stable, rollouts.StylePartition, to.Target, owner)
+func (a partitioned) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+	v := a.view(obj, owned, hold)
+	want, aside := v.forTarget(to.Target)
+	v.writeTarget(want, rollouts.StylePartition, to.Target, aside, owner)
 	changes := change(obj, want)
 	if len(changes) > 0 {
 		return changes
@@ -194,47 +198,46 @@ func (a partitioned) SetTarget(obj object.Object, owned []object.Object, to plan
 
 // RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
 // once the controller takes the stable one for the current one.
-func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
-	v := a.view(obj, owned)
+func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
+	v := a.view(obj, owned, hold)
 	if a.newPodsUseTemplate || !v.settled() || v.size == 0 || v.current != v.stable {
 		return nil
 	}
 	want := copyOf(obj)
 	v.setUpdateTemplate(want)
 	a.of(want).setPartition(frozen)
+	hold.withAside(planner.Revision{}).writeRecords(want)
 	return change(obj, want)
 }
 
 // SetStable implements Adapter.
-func (a partitioned) SetStable(obj object.Object, owned []object.Object) []object.Change {
-	v := a.view(obj, owned)
+func (a partitioned) SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change {
+	v := a.view(obj, owned, hold)
 	if v.history.template(v.stable) == nil {
 		return nil
 	}
 	want := copyOf(obj)
 	v.setTemplate(want, v.stable)
-	setAside(want, planner.Revision{})
+	hold.withAside(planner.Revision{}).writeRecords(want)
 	label(want, rollouts.LabelStableRevision, v.stable)
 	return change(obj, want)
 }
 
 // Restore implements Adapter.
-func (a partitioned) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	return change(obj, a.view(obj, owned).restored(how))
+func (a partitioned) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
+	return change(obj, a.view(obj, owned, hold).restored(how))
 }
 
 // restored is the object as its owner wants it. A kind whose new pods have the live
 // template keeps the stable one where the workload stays paused.
 func (v view) restored(how planner.RestoreWorkload) object.Object {
-	want := copyOf(v.obj)
-	_, controlled := readOwner(want)
-	had, _ := readDriving(want)
+	want := v.hold.copyOf(v.obj)
 	if !v.newPodsUseTemplate || !how.KeepPaused {
 		v.setUpdateTemplate(want)
 	}
 	s := v.of(want)
-	s.restore(v, how, held(want) || controlled)
-	restoreLimit(had, s.fields().historyLimit)
+	s.restore(v, how, v.hold.Active())
+	restoreLimit(v.hold.strategy, s.fields().historyLimit)
 	unmark(want)
 	return want
 }

@@ -25,6 +25,7 @@ type view struct {
 	partitioned
 	fields
 	obj     object.Object
+	hold    Hold
 	history history
 	// pods are those of the workload that are there. Where they are ordered, places has the
 	// place of each, from 0 on, and none that is missing.
@@ -47,8 +48,8 @@ type view struct {
 	stable string
 }
 
-func (a partitioned) view(obj object.Object, owned []object.Object) view {
-	v := view{partitioned: a, fields: a.of(obj).fields(), obj: obj, history: historyOf(obj, owned, a.name)}
+func (a partitioned) view(obj object.Object, owned []object.Object, hold Hold) view {
+	v := view{partitioned: a, fields: a.of(obj).fields(), obj: obj, hold: hold, history: historyOf(obj, owned, a.name)}
 	v.size = orElse(v.replicas, 1)
 	var pods []*corev1.Pod
 	for _, o := range owned {
@@ -62,10 +63,10 @@ func (a partitioned) view(obj object.Object, owned []object.Object) view {
 		inStatus = v.newest
 	}
 	v.live = v.history.live(v.fields, inStatus)
-	v.stable = cmp.Or(namedStable(obj), v.served())
+	v.stable = cmp.Or(hold.Stable, v.served())
 	v.update = v.live
-	if had, _ := readDriving(obj); had.SetAsideRevision != "" && v.live == v.stable {
-		v.update, v.aside, v.asideTemplate = had.SetAsideRevision, had.SetAsideRevision, had.SetAsideTemplate
+	if aside := hold.strategy.aside(); aside.Name != "" && v.live == v.stable {
+		v.update, v.aside, v.asideTemplate = aside.Name, aside.Name, aside.Template
 	}
 	return v
 }
@@ -95,8 +96,11 @@ func (v view) lastStays() bool { return !v.newPodsUseTemplate && v.update != v.s
 
 // unsupportedReason says why the workload cannot be released; empty if it can.
 func (v view) unsupportedReason() string {
+	if v.hold.Held {
+		return ""
+	}
 	why := v.partitioned.unsupportedReason(v.obj)
-	if why == "" && v.lacks != nil && !held(v.obj) {
+	if why == "" && v.lacks != nil {
 		why = v.has(v.lacks(v))
 	}
 	return why
@@ -159,16 +163,19 @@ func (v view) census() (all, ready map[string]int32) {
 	return all, ready
 }
 
-// forTarget returns the object with the template and the strategy that a target needs.
-func (v view) forTarget(to planner.Target) object.Object {
-	want := copyOf(v.obj)
+// forTarget returns the object with the template and the strategy that a target needs, and the
+// revision that is set aside for it.
+func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Revision) {
+	want, aside = copyOf(v.obj), v.hold.strategy.aside()
 	s := v.of(want)
 	if p, ok := s.(pausable); ok {
 		p.resume()
 	}
 	switch back := v.needsStableTemplate(to); {
 	case back && v.hasStableTemplate():
-		v.setStableTemplate(want)
+		if v.live != v.stable {
+			aside = v.setStableTemplate(want)
+		}
 		s.setPartition(v.partitionFor(to, true))
 	case back || to.Abort:
 		s.setPartition(frozen)
@@ -176,9 +183,10 @@ func (v view) forTarget(to planner.Target) object.Object {
 		s.setPartition(v.partitionFor(to, false))
 	case v.newPodsUseTemplate, v.settled() && v.current == v.stable:
 		v.setUpdateTemplate(want)
+		aside = planner.Revision{}
 		s.setPartition(v.partitionFor(to, false))
 	}
-	return want
+	return want, aside
 }
 
 // partitionFor is the partition with which as many pods run the update revision as the
@@ -211,14 +219,11 @@ func (v view) hasStableTemplate() bool {
 	return v.live == v.stable || v.live != "" && v.history.template(v.stable) != nil
 }
 
-// setStableTemplate makes the stable template the live one, and notes the update revision
-// as the one that is set aside.
-func (v view) setStableTemplate(want object.Object) {
-	if v.live == v.stable {
-		return
-	}
+// setStableTemplate makes the stable template the live one, and returns the update revision, which
+// is set aside by that.
+func (v view) setStableTemplate(want object.Object) planner.Revision {
 	v.setTemplate(want, v.stable)
-	setAside(want, planner.Revision{Name: v.live, Template: withUnknown(digestOfPods(v.template), unknownIn(v.obj))})
+	return planner.Revision{Name: v.live, Template: withUnknown(digestOfPods(v.template), unknownIn(v.obj))}
 }
 
 // setTemplate copies the template of a revision, unknown fields included, into the spec of want.
@@ -237,16 +242,6 @@ func (v view) setUpdateTemplate(want object.Object) {
 	digest := v.history.digest(v.aside)
 	if digest != "" && (v.asideTemplate == "" || digest == v.asideTemplate) {
 		v.setTemplate(want, v.aside)
-	}
-	setAside(want, planner.Revision{})
-}
-
-// setAside notes the revision whose template the stable one replaces for a while; none if
-// it is empty.
-func setAside(want metav1.Object, aside planner.Revision) {
-	if v, _ := readDriving(want); v.SetAsideRevision != aside.Name {
-		v.SetAsideRevision, v.SetAsideTemplate = aside.Name, aside.Template
-		writeDriving(want, v)
 	}
 }
 

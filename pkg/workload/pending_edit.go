@@ -42,13 +42,14 @@ func (r Row) Keep(old, update object.Object) {
 
 // ApplyPendingEdit does what Keep would have done about an edit that the policies noted
 // while nobody answered the webhook. Of what is not held nothing was noted.
-func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
+func (r Row) ApplyPendingEdit(obj object.Object, hold Hold) []object.Change {
 	if !hasPendingEdit(obj) {
 		return nil
 	}
-	want := copyOf(obj)
-	if r.Held(obj) {
-		r.Keep(obj, want)
+	repaired := hold.copyOf(obj)
+	want := copyOf(repaired)
+	if hold.Held {
+		r.Keep(repaired, want)
 	} else {
 		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationWantedSpec))
 	}
@@ -59,16 +60,16 @@ func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
 // its spec are Weir's values then, so the record of its owner's stays. The same applies to a
 // workload that was driven by a release which the store does not know: the store may have been
 // restored to a backup from before that release.
-func (r Row) Take(s Seen, by string, again bool) []object.Change {
-	want, noted := copyOf(s.Object), s.Stored.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
-	r.Hold(want, by)
-	if _, driven := readOwner(s.Stored); again || driven {
+func (r Row) Take(obj object.Object, hold Hold, by string, again bool) []object.Change {
+	want, noted := hold.copyOf(obj), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
+	r.Hold(want, by, hold.Held)
+	if _, controlled := readController(obj); again || controlled {
 		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
 		if noted != "" {
 			annotate(want, rollouts.AnnotationOriginalStrategy, noted)
 		}
 	}
-	return change(s.Object, want)
+	return change(obj, want)
 }
 
 // applyNote writes the note, if there is one, into the spec. One that is unreadable says nothing.

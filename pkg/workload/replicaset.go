@@ -43,7 +43,7 @@ type revisions struct {
 	stableRevision string
 }
 
-func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
+func findRevisions(d *appsv1.Deployment, owned []object.Object, hold Hold) revisions {
 	var r revisions
 	for _, rs := range replicaSets(owned) {
 		switch {
@@ -61,12 +61,11 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
 			break
 		}
 	}
-	if hash := namedStable(d); hash != "" {
-		r.stableRevision = hash
-		r.stable = r.byHash(hash)
+	if hold.Stable != "" {
+		r.stableRevision, r.stable = hold.Stable, r.byHash(hold.Stable)
 		return r
 	}
-	r.stable = r.deriveStable(held(d))
+	r.stable = r.deriveStable(hold.Held)
 	if r.stable != nil {
 		r.stableRevision = hashOf(r.stable)
 	}

@@ -20,8 +20,8 @@ import (
 // the stable template when that is set again.
 
 // AskAgain has the native controller look at a workload: any write of it does that.
-func AskAgain(obj object.Object, how planner.AskAgain) []object.Change {
-	want := copyOf(obj)
+func AskAgain(obj object.Object, hold Hold, how planner.AskAgain) []object.Change {
+	want := hold.copyOf(obj)
 	annotate(want, rollouts.AnnotationAskedAgain, how.At)
 	return change(obj, want)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Held reports whether the workload is taken from its native controller.
-func (r Row) Held(obj object.Object) bool { return held(obj) }
+func (r Row) Held(obj object.Object) bool { return hasMark(obj) }
 
 // Changed reports whether an update asks for another release. It is the only home of that
 // rule in Go; the policies have it in CEL, and TestChanged of pkg/admission/workload runs
@@ -77,15 +77,15 @@ func (r Row) TypeLabel() string { return typeLabel(r.GVK.Kind) }
 func typeLabel(kind string) string { return strings.ToLower(kind) }
 
 // Label makes the workload visible to admission.
-func (r Row) Label(obj object.Object) []object.Change {
-	want := copyOf(obj)
+func (r Row) Label(obj object.Object, hold Hold) []object.Change {
+	want := hold.copyOf(obj)
 	label(want, rollouts.LabelWorkloadType, r.TypeLabel())
 	return change(obj, want)
 }
 
 // Unlabel takes that back.
-func (r Row) Unlabel(obj object.Object) []object.Change {
-	want := copyOf(obj)
+func (r Row) Unlabel(obj object.Object, hold Hold) []object.Change {
+	want := hold.copyOf(obj)
 	want.SetLabels(without(want.GetLabels(), rollouts.LabelWorkloadType))
 	return change(obj, want)
 }
@@ -100,19 +100,19 @@ func (r Row) Discard(_ object.Object, owned []object.Object) []object.Change {
 
 // Scaling returns the facts that sizes are decided by, and reports whether sizes are to
 // be decided here at all.
-func (r Row) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
+func (r Row) Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
 	if r.sets == nil {
 		return sizes.Scaling{}, false
 	}
-	return r.sets.Scaling(obj, owned)
+	return r.sets.Scaling(obj, owned, hold)
 }
 
 // Sets turns decided sizes into changes.
-func (r Row) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
+func (r Row) Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
 	if r.sets == nil {
 		return nil, nil
 	}
-	return r.sets.Sets(obj, owned, scale)
+	return r.sets.Sets(obj, owned, hold, scale)
 }
 
 // Limits are how many pods the owner allows to come beside those that there are to be, and
@@ -120,18 +120,18 @@ func (r Row) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) (
 func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return ownersLimits(o)
+		return ownersLimits(o, HoldFromRecords(o))
 	case *CloneSet:
 		surge = scaled(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
 	}
-	return surge, r.Observe(obj, nil).Unavailable
+	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).Unavailable
 }
 
 // Tell writes to the workload what its status cannot say, for those who drive it by its
 // annotation.
-func (r Row) Tell(obj object.Object, owned []object.Object) []object.Change {
-	if r.tell == nil {
+func (r Row) UpdateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
+	if r.updateExtraStatus == nil {
 		return nil
 	}
-	return r.tell(obj, owned)
+	return r.updateExtraStatus(obj, owned, hold)
 }

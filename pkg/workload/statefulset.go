@@ -105,10 +105,10 @@ func rolls(t appsv1.StatefulSetUpdateStrategyType) bool {
 }
 
 // stopOrdered keeps the owner's own partition for the end.
-func stopOrdered(s orderedSet) {
+func stopOrdered(s orderedSet, isHeld bool) {
 	own := ownersStrategy{Partition: s.fields().partition}
 	switch {
-	case held(s):
+	case isHeld:
 		own = owners(s)
 	case own.Partition >= frozen:
 		own.Partition = 0
@@ -188,7 +188,7 @@ func (f *fields) countOrdered(st *appsv1.StatefulSetStatus) {
 	f.total, f.updated = st.Replicas, st.UpdatedReplicas
 }
 
-func (s nativeStatefulSet) stop() { stopOrdered(s) }
+func (s nativeStatefulSet) stop(isHeld bool) { stopOrdered(s, isHeld) }
 
 // keep keeps the ordinals, too: others would take pods below the partition away, and
 // make new ones above it. An abort waits for available pods, so that when they count as

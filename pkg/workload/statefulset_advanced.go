@@ -31,11 +31,11 @@ type pausableSet struct{ partitioned }
 
 // Restore implements Adapter. The owner's pause would leave pods of the other version,
 // so it comes back when those are gone; unless the owner's partition leaves some, too.
-func (a pausableSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	v := a.view(obj, owned)
+func (a pausableSet) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
+	v := a.view(obj, owned, hold)
 	isBack := v.live != "" && v.update == v.stable
-	if owners(obj) == (ownersStrategy{Paused: true}) && !how.KeepPaused && (how.Wait || isBack) {
-		want := copyOf(obj).(*AdvancedStatefulSet)
+	if hold.Active() && owners(obj) == (ownersStrategy{Paused: true}) && !how.KeepPaused && (how.Wait || isBack) {
+		want := hold.copyOf(obj).(*AdvancedStatefulSet)
 		want.resume()
 		want.setPartition(0)
 		if changes := change(obj, want); len(changes) > 0 || v.rolling() {
@@ -57,7 +57,7 @@ func (s *AdvancedStatefulSet) fields() fields {
 	return f
 }
 
-func (s *AdvancedStatefulSet) stop() { stopOrdered(s) }
+func (s *AdvancedStatefulSet) stop(isHeld bool) { stopOrdered(s, isHeld) }
 
 // resume ends the owner's pause, and has it back in the end.
 func (s *AdvancedStatefulSet) resume() {
@@ -79,7 +79,7 @@ func (s *AdvancedStatefulSet) keep(old object.Object, isAnother bool) {
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
 		u.MinReadySeconds = was.minReady()
 	}
-	if _, driven := readOwner(was); !driven {
+	if _, controlled := readController(was); !controlled {
 		return
 	}
 	own := owners(s)

@@ -42,7 +42,7 @@ func TestAdvancedPaused(t *testing.T) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
 			s := stateful(t, "b", "AAAAA")
 			set := advancedOf(s, paused)
-			a.Hold(set, "db")
+			a.Hold(set, "db", hasMark(set))
 			return set, s.owned
 		}
 	}
@@ -54,11 +54,11 @@ func TestAdvancedPaused(t *testing.T) {
 		}
 	}
 	drive := func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
-		return a.SetTarget(set, owned, setTarget("20%", false), owner())
+		return a.SetTarget(set, owned, HoldFromRecords(set), setTarget("20%", false), owner())
 	}
 	restore := func(how planner.RestoreWorkload) func(*AdvancedStatefulSet, []object.Object) []object.Change {
 		return func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
-			return a.Restore(set, owned, how)
+			return a.Restore(set, owned, HoldFromRecords(set), how)
 		}
 	}
 	wait := planner.RestoreWorkload{Wait: true}
@@ -153,18 +153,18 @@ func TestAdvancedGaps(t *testing.T) {
 	set, owned := gaps(t, "b", "AAAAB")
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"
-	w := a.Observe(set, append(owned, goes))
+	w := a.Observe(set, append(owned, goes), HoldFromRecords(set))
 	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.TargetApplied {
 		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.TargetApplied)
 	}
-	changes := a.SetTarget(set, owned, setTarget("60%", false), owner())
+	changes := a.SetTarget(set, owned, HoldFromRecords(set), setTarget("60%", false), owner())
 	if got := *changes[0].Want.(*AdvancedStatefulSet).Spec.UpdateStrategy.RollingUpdate.Partition; got != 2 {
 		t.Errorf("partition %d, want 2", got)
 	}
 	// One that hangs is deleted by the name that it has.
 	set, owned = gaps(t, "c", "AAABb")
 	var deleted []string
-	for _, c := range a.SetTarget(set, owned, setTarget("1", false), owner()) {
+	for _, c := range a.SetTarget(set, owned, HoldFromRecords(set), setTarget("1", false), owner()) {
 		if c.Want == nil {
 			deleted = append(deleted, c.Base.GetName())
 		}

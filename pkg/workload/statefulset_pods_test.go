@@ -27,7 +27,7 @@ func TestOrdinals(t *testing.T) {
 			p.Name = fmt.Sprintf("db-%d", numberOf(p)+7)
 		}
 	}
-	if w := statefulSet.Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
+	if w := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
 		t.Errorf("counts %d updated, %d stable", w.UpdatedReplicas, w.StableReplicas)
 	}
 }
@@ -55,7 +55,7 @@ func TestPartition(t *testing.T) {
 		"a number is never all":            {"AAB", "3", 1},
 	} {
 		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
-		if got := statefulSet.view(s.set, s.owned).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
+		if got := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}
@@ -97,9 +97,11 @@ func TestKeptPod(t *testing.T) {
 	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){
 		"StatefulSet": func() (*corev1.Pod, string) {
-			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned).DeletionBlocked
+			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).DeletionBlocked
 		},
-		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), daemonSet.Observe(n.set, n.owned).DeletionBlocked },
+		"DaemonSet": func() (*corev1.Pod, string) {
+			return n.pod(2), daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).DeletionBlocked
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			pod, _ := observe()

@@ -84,7 +84,7 @@ func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
 	return p
 }
 
-func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db") }
+func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasMark(s)) }
 
 // toldSo is what a release wrote.
 func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
@@ -93,7 +93,7 @@ func toldSo(partition, share int32, abort bool, more string) func(*appsv1.Statef
 		nativeStatefulSet{s}.setPartition(partition)
 		s.Labels[rollouts.LabelStableRevision] = "db-a"
 		s.Spec.RevisionHistoryLimit = new(minHistory)
-		writeOwner(s, owner())
+		writeController(s, owner())
 		annotate(s, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"db-b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
@@ -114,16 +114,16 @@ func TestStatefulSetChanges(t *testing.T) {
 	drive := func(share string, abort bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}
-			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
+			return a.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
-			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
+			return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *scene) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
-	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned) }
+	rest := func(s *scene) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
+	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
 	for name, tc := range map[string]struct {
 		in func(*testing.T) *scene
 		op func(*scene) []object.Change
@@ -231,7 +231,7 @@ func TestObserveStatefulSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tc.in(t)
-			got := statefulSet.Observe(s.set, s.owned)
+			got := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set))
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
@@ -251,7 +251,7 @@ func TestObserveStatefulSet(t *testing.T) {
 // A StatefulSet whose controller replaces no pods says why it is not released.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := statefulSet.Observe(s.set, s.owned).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
+	if why := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
 		t.Errorf("says %q", why)
 	}
 }
@@ -267,12 +267,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := statefulSetLike.Observe(likeOf(s), s.owned).UnsupportedReason
+		got := statefulSetLike.Observe(likeOf(s), s.owned, HoldFromRecords(likeOf(s))).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := statefulSetLike.Observe(likeOf(s), s.owned).UnsupportedReason; got != "" {
+		if got := statefulSetLike.Observe(likeOf(s), s.owned, HoldFromRecords(likeOf(s))).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}
@@ -295,10 +295,10 @@ func TestHoldAgain(t *testing.T) {
 	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
 		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
 	}
-	row.Hold(s, "web")
+	row.Hold(s, "web", hasMark(s))
 	noted := s.Annotations[rollouts.AnnotationOriginalStrategy]
 	s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
-	row.Hold(s, "web")
+	row.Hold(s, "web", hasMark(s))
 	if again := s.Annotations[rollouts.AnnotationOriginalStrategy]; again != noted || noted == "" {
 		t.Errorf("the owner's strategy is %q, and %q when held again", noted, again)
 	}

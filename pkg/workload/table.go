@@ -88,7 +88,7 @@ func ofDeployment(r Row) Row {
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }
 	r.File, r.Named = fileReplicaSet, namedReplicaSet
-	r.same, r.rewrite, r.tell = sameTemplate, rewriteDeployment, tellStatus
+	r.same, r.rewrite, r.updateExtraStatus = sameTemplate, rewriteDeployment, updateExtraStatus
 	return r
 }
 

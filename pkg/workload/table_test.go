@@ -63,11 +63,11 @@ func TestTypeLabel(t *testing.T) {
 	t.Parallel()
 	for _, r := range Table {
 		obj := r.New()
-		if r.Observe(obj, nil).Labelled {
+		if r.Observe(obj, nil, HoldFromRecords(obj)).Labelled {
 			t.Errorf("%s in the style %s is labelled, and has no label", r.GVK, r.Style)
 		}
-		for _, c := range r.Label(obj) {
-			if !r.Observe(c.Want, nil).Labelled {
+		for _, c := range r.Label(obj, HoldFromRecords(obj)) {
+			if !r.Observe(c.Want, nil, HoldFromRecords(c.Want)).Labelled {
 				t.Errorf("%s in the style %s is not labelled, and has %v", r.GVK, r.Style, c.Want.GetLabels())
 			}
 		}

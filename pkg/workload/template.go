@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/dump"
+	"k8s.io/utils/lru"
 )
 
 // sameTemplate compares all but the hash label, as the native controller of
@@ -68,8 +69,11 @@ func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return &bare
 }
 
-// hashes has the hash of a template by its digest, so that a large one costs no more.
-var hashes = newMemo[string]()
+// hashes caches the short hash of the last templates by digest, since each event of a workload
+// needs the hash again. Keys and values have a fixed length, so the cache is bounded.
+var hashes = lru.New(cachedHashes)
+
+const cachedHashes = 1024
 
 // Digest returns the SHA-256 digest of a Deployment's template without the hash label, in
 // hexadecimal digits; empty for nil. The digest identifies the template. The short hash of
@@ -99,12 +103,15 @@ func digestOfPods(t *corev1.PodTemplateSpec) string {
 // formula. It depends on the version of the API that this program was built
 // with: tell revisions apart with it, never find ReplicaSets by it.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
-	hash := func() string { return collidedHash(t, 0) }
 	key := Digest(t)
-	if key == "" {
-		return hash()
+	if hash, ok := hashes.Get(key); ok && key != "" {
+		return hash.(string)
 	}
-	return hashes.of(key, hash)
+	hash := collidedHash(t, 0)
+	if key != "" {
+		hashes.Add(key, hash)
+	}
+	return hash
 }
 
 // collidedHash is the hash after that many collisions of names.

@@ -109,8 +109,8 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 		}
 		like := likeOf(s)
 		like.Unknown = unknownX
-		statefulSetLike.Hold(like, "db")
-		return statefulSetLike.Observe(like, s.owned)
+		statefulSetLike.Hold(like, "db", hasMark(like))
+		return statefulSetLike.Observe(like, s.owned, HoldFromRecords(like))
 	}
 	unseen := func(s *appsv1.StatefulSet) { s.Generation = 4 }
 	named := func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "db-c" }
@@ -151,7 +151,7 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 		delete(spec, "metadata")
 		return encode(spec)
 	}
-	changes := statefulSetLike.SetTarget(like, s.owned, setTarget("1", true), owner())
+	changes := statefulSetLike.SetTarget(like, s.owned, HoldFromRecords(like), setTarget("1", true), owner())
 	if len(changes) != 1 {
 		t.Fatalf("%d changes", len(changes))
 	}
@@ -159,11 +159,11 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	if got, want := template(back), `{"extra":true,"spec":{"containers":[{"image":"db:a","name":"db","resources":{},"y":1}]}}`; got != want {
 		t.Errorf("the abort sets %s, want %s", got, want)
 	}
-	set := statefulSetLike.SetStable(like, s.owned)
+	set := statefulSetLike.SetStable(like, s.owned, HoldFromRecords(like))
 	if len(set) != 1 || template(set[0].Want) != template(back) {
 		t.Errorf("the stable template is set by %v", set)
 	}
-	given := statefulSetLike.Restore(back, s.owned, planner.RestoreWorkload{})
+	given := statefulSetLike.Restore(back, s.owned, HoldFromRecords(back), planner.RestoreWorkload{})
 	if len(given) != 1 || template(given[0].Want) != template(like) {
 		t.Errorf("the owner's template is %s, want %s", template(given[0].Want), template(like))
 	}
@@ -178,7 +178,7 @@ func TestDigestOfRevisions(t *testing.T) {
 	digestWith := func(data string) string {
 		s := stateful(t, "a", "AAAAA")
 		revisionWith(s, "db-a", data)
-		return statefulSet.Observe(s.set, s.owned).StableTemplate
+		return statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).StableTemplate
 	}
 	const good, evil = `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:a"}]}}`, `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:evil"}]}}`
 	plain := digestWith(`{"spec":{"template":` + good + `}}`)
@@ -213,10 +213,10 @@ func TestAnnotationsAreCaseSensitive(t *testing.T) {
 	if own := owners(s.set); own.Partition != 1 {
 		t.Errorf("the owner's strategy is %+v", own)
 	}
-	if v, ok := readDriving(s.set); !ok || v.Revision != "a" || v.Partition.String() != "10%" {
+	if v, ok := readStrategy(s.set); !ok || v.Revision != "a" || v.Partition.String() != "10%" {
 		t.Errorf("the target is %+v", v)
 	}
-	if uid, _ := readOwner(s.set); uid != "mine" {
+	if uid, _ := readController(s.set); uid != "mine" {
 		t.Errorf("the owner is %s", uid)
 	}
 	clone := &CloneSet{}

@@ -82,8 +82,8 @@ func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
 // deploymentWrong is about the strategy that is saved.
 func deploymentWrong(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
-	v, driven := readDriving(was)
-	if !driven || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+	v, recorded := readStrategy(was)
+	if !recorded || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return "" // kube-apiserver judges it
 	}
 	before := v.RollingUpdate.DeepCopy()
@@ -97,7 +97,7 @@ func deploymentWrong(oldObj, newObj object.Object) string {
 // blueGreenWrong is about all that is saved.
 func blueGreenWrong(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	o, ours := readOriginal(was)
+	o, ours := readOriginal(was, HoldFromRecords(was))
 	if !ours {
 		return deploymentWrong(oldObj, newObj)
 	}
@@ -107,7 +107,7 @@ func blueGreenWrong(oldObj, newObj object.Object) string {
 // canaryWrong is about the strategy only while the own sets are sized here. Else sets are not sized here, the owner's strategy
 // is in force.
 func canaryWrong(oldObj, newObj object.Object) string {
-	if v, _ := readDriving(oldObj); sizedElsewhere(v.RollingStyle) {
+	if v, _ := readStrategy(oldObj); sizedElsewhere(v.RollingStyle) {
 		return ""
 	}
 	return deploymentWrong(oldObj, newObj)

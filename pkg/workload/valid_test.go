@@ -53,7 +53,7 @@ func TestWrongLimits(t *testing.T) {
 func TestGivesBackWhatIsValid(t *testing.T) {
 	d, owned := read(t, "driven")
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":0},"partition":"30%"}`
-	d, _ = apply(d, owned, deployment{}.Restore(d, owned, planner.RestoreWorkload{}))
+	d, _ = apply(d, owned, deployment{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 	want := &appsv1.RollingUpdateDeployment{MaxUnavailable: percent("25%"), MaxSurge: percent("25%")}
 	if diff := cmp.Diff(want, d.Spec.Strategy.RollingUpdate); diff != "" {
 		t.Errorf("a Deployment (-want +got):\n%s", diff)
@@ -61,7 +61,7 @@ func TestGivesBackWhatIsValid(t *testing.T) {
 
 	n := daemon("b", "AAAb", onHold)
 	n.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = percent("200%")
-	for _, c := range daemonSet.Restore(n.set, n.owned, planner.RestoreWorkload{Wait: true}) {
+	for _, c := range daemonSet.Restore(n.set, n.owned, HoldFromRecords(n.set), planner.RestoreWorkload{Wait: true}) {
 		if u := c.Want.(*appsv1.DaemonSet).Spec.UpdateStrategy; onDelete(c.Want.(*appsv1.DaemonSet)) || u.RollingUpdate != nil {
 			t.Errorf("a DaemonSet has %+v", u)
 		}
@@ -83,10 +83,10 @@ func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, owned := read(t, "held")
 			b := blueGreen{}
-			d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
+			d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 			d.Annotations[rollouts.AnnotationOriginalStrategy] = tt.kept
 			d.Status.ObservedGeneration = d.Generation
-			d, _ = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+			d, _ = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 			if got := *d.Spec.ProgressDeadlineSeconds; d.Spec.MinReadySeconds != tt.ready || got != tt.deadline {
 				t.Errorf("%d s to be ready, %d s in all", d.Spec.MinReadySeconds, got)
 			}

@@ -22,23 +22,25 @@ import (
 // return changes return what is still to do, in order; nothing when it is done.
 type Adapter interface {
 	// Observe returns the facts of a workload and of the objects it owns.
-	Observe(obj object.Object, owned []object.Object) planner.Workload
+	Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload
 	// Unholdable says why another template cannot be held, or cannot stay held, in an
 	// update; empty if it can.
 	Unholdable(old, update object.Object, isHeld bool) string
-	// Hold takes a workload from its native controller, in place, in the name of a Rollout.
-	Hold(obj object.Object, by string)
+	// Hold takes a workload from its native controller, in place, in the name of a Rollout. isHeld
+	// reports whether it is held already: then the settings in its spec are Weir's, and those
+	// of its owner are on record.
+	Hold(obj object.Object, by string, isHeld bool)
 	// Keep puts back on update what others must not change on a held workload.
 	Keep(old, update object.Object)
-	// SetTarget tells the workload how far it may go. Owner is the BatchRelease.
-	SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change
+	// SetTarget lets the release go as far as a target. owner is the BatchRelease.
+	SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change
 	// RestoreStrategy gives the owner's strategy back once an abort is complete. The
 	// workload stays held.
-	RestoreStrategy(obj object.Object, owned []object.Object) []object.Change
+	RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change
 	// Restore gives the workload back to its native controller.
-	Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change
+	Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change
 	// SetStable sets the live template to the stable revision's.
-	SetStable(obj object.Object, owned []object.Object) []object.Change
+	SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change
 }
 
 // File is what is on file of an object: its name, and its spec in JSON.
@@ -100,9 +102,9 @@ type Row struct {
 	rewrite func(object.Object, pendingEdit)
 	// sets sizes the ReplicaSets; nil where the native controller sizes them.
 	sets setSizer
-	// tell writes to the workload what its status has no field for, and what clients read
-	// that drive it by its annotation.
-	tell func(obj object.Object, owned []object.Object) []object.Change
+	// updateExtraStatus writes counters to the workload for which its status has no field; clients
+	// that drive a Deployment by annotations read them.
+	updateExtraStatus func(obj object.Object, owned []object.Object, hold Hold) []object.Change
 	// discard removes what was made beside the workload.
 	discard func(owned []object.Object) []object.Change
 }
@@ -111,7 +113,7 @@ type Row struct {
 type setSizer interface {
 	// Scaling returns the facts that sizes are decided by, and reports whether sizes
 	// are to be decided here at all.
-	Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool)
+	Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool)
 	// Sets turns decided sizes into changes.
-	Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error)
+	Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error)
 }

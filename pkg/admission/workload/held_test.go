@@ -32,7 +32,7 @@ func TestHeldClean(t *testing.T) {
 			s.pods(update).Spec.Containers[0].Image = "v2"
 			want := copyOf(s.plain)
 			s.pods(want).Spec.Containers[0].Image = "v2"
-			row.Hold(want, "web")
+			row.Hold(want, "web", false)
 			got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", door, kind, diff)
@@ -167,7 +167,7 @@ func TestHeldRefuses(t *testing.T) {
 	none := deployment(held, sized0)
 	pods := statefulSet()
 	row, _ := rowOf(kindOf(pods), nil)
-	row.Hold(pods, "web")
+	row.Hold(pods, "web", false)
 	gone := pods.DeepCopy()
 	setImage("v2")(gone)
 	sized(0)(gone)

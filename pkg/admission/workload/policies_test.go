@@ -304,7 +304,7 @@ func takenUp(d door) door {
 		t.Helper()
 		got, refused := d(t, all, s)
 		if row, _ := rowOf(kindOf(s.update), all); row.Held(got) {
-			for _, c := range row.ApplyPendingEdit(got) {
+			for _, c := range row.ApplyPendingEdit(got, workload.HoldFromRecords(got)) {
 				return c.Want, refused
 			}
 		}

@@ -126,7 +126,7 @@ func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way 
 	bare := copyOf(s.plain)
 	if held {
 		row, _ := rowOf(kindOf(bare), all)
-		row.Hold(bare, "web")
+		row.Hold(bare, "web", false)
 	}
 	for name, c := range map[string]struct{ old, update object.Object }{
 		"adds":    {bare, edited(bare, key, adds)},
@@ -236,8 +236,8 @@ func TestMadeAgain(t *testing.T) {
 				}
 				exported := copyOf(want)
 				row, _ := rowOf(kindOf(exported), all)
-				row.Hold(exported, "web")
-				for _, c := range row.SetTarget(exported, nil, planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Owner: "gone"}},
+				row.Hold(exported, "web", false)
+				for _, c := range row.SetTarget(exported, nil, workload.HoldFromRecords(exported), planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Owner: "gone"}},
 					metav1.OwnerReference{Kind: "BatchRelease", Name: "web", UID: "gone"}) {
 					if c.Base == exported {
 						exported = c.Want
@@ -250,7 +250,7 @@ func TestMadeAgain(t *testing.T) {
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); s.native && diff != "" || refused != "" {
 					t.Errorf("made (-want +got):\n%s%s", diff, refused)
 				}
-				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Target != nil || facts.HasManagedFields) {
+				if facts := row.Observe(got, nil, workload.HoldFromRecords(got)); door != "policies" && (row.Held(got) || facts.Paused || facts.Target != nil || facts.HasManagedFields) {
 					t.Errorf("what is left: %+v", facts)
 				}
 			})

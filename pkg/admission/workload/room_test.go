@@ -44,7 +44,7 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 	for kind, s := range samples {
 		row, _ := rowOf(kindOf(s.plain), nil)
 		held := copyOf(s.plain)
-		row.Hold(held, "web")
+		row.Hold(held, "web", false)
 		for name, c := range map[string]struct {
 			old, update object.Object
 			refused     bool

@@ -113,11 +113,11 @@ func sameFacts(t *testing.T, was, is *appsv1.Deployment) {
 			continue
 		}
 		owned := setsOf(was)
-		if diff := cmp.Diff(row.Observe(was, owned), row.Observe(is, owned)); diff != "" {
+		if diff := cmp.Diff(row.Observe(was, owned, workload.HoldFromRecords(was)), row.Observe(is, owned, workload.HoldFromRecords(is))); diff != "" {
 			t.Errorf("the style %s sees a difference:\n%s", row.Style, diff)
 		}
-		before, sized := row.Scaling(was, owned)
-		after, still := row.Scaling(is, owned)
+		before, sized := row.Scaling(was, owned, workload.HoldFromRecords(was))
+		after, still := row.Scaling(is, owned, workload.HoldFromRecords(is))
 		if diff := cmp.Diff(before, after); diff != "" || sized != still {
 			t.Errorf("the style %s sizes it in another way:\n%s", row.Style, diff)
 		}

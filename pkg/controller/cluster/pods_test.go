@@ -54,7 +54,7 @@ func TestPodsAreReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for revision, want := range map[string][]string{"v1": {"a"}, "v2": {"b", "c"}, "v3": nil, "": nil} {
-		pods, err := s.Pods(t.Context(), w.By(planner.Known{}), revision)
+		pods, err := s.Pods(t.Context(), w.WithHold(planner.Known{}), revision)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 	if facts := w.Facts(); facts.AtStable || facts.LiveRevision != "" {
 		t.Errorf("live %q, at stable %t; want that its revision is not known yet", facts.LiveRevision, facts.AtStable)
 	}
-	if err := s.Write(t.Context(), w.Based(row.SetStable(w.Object, w.Owned))); err != nil {
+	if err := s.Write(t.Context(), row.SetStable(w.Object, w.Owned, w.Hold)); err != nil {
 		t.Fatal(err)
 	}
 	stored := &unstructured.Unstructured{}

@@ -32,47 +32,58 @@ import (
 
 var autoscaler = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 
-// Workload is a workload, seen by what the store knows of it, with what it owns.
+// Workload is a workload with the objects that it owns.
 type Workload struct {
-	Row workload.Row
-	workload.Seen
-	Owned []object.Object
-	pods  *podsRead
+	Row    workload.Row
+	Object object.Object
+	Owned  []object.Object
+	// Hold is what the store says about the workload.
+	Hold workload.Hold
+	// NameConflict is an object that has the name of the extra Deployment; nil if the name is free.
+	NameConflict object.Object
+	pods         *podsRead
 }
 
-// Facts are those of the workload as it is seen.
-func (w *Workload) Facts() planner.Workload { return w.Row.Facts(w.Seen, w.Owned) }
+// Facts returns the facts that a release of the workload is decided by.
+func (w *Workload) Facts() planner.Workload {
+	return w.Row.Facts(w.Object, w.Owned, w.Hold, w.NameConflict)
+}
+
+// Repaired adds the repair of Weir's records on the workload to changes, unless one of them repairs
+// the records already.
+func (w *Workload) Repaired(changes []object.Change) []object.Change {
+	return w.Row.Repair(w.Object, w.Hold, changes)
+}
 
 // Is reports whether it is the workload of a name, read for a row.
 func (w *Workload) Is(row workload.Row, name string) bool {
-	return w != nil && w.Row.GVK == row.GVK && w.Row.Style == row.Style && w.Stored.GetName() == name
+	return w != nil && w.Row.GVK == row.GVK && w.Row.Style == row.Style && w.Object.GetName() == name
 }
 
-// By is the workload as it is seen by something else that is known.
-func (w *Workload) By(known planner.Known) *Workload {
-	seen := *w
-	seen.Seen = w.Row.See(w.Stored, w.Owned, known)
-	seen.Rival = w.Rival
-	return &seen
+// WithHold returns the same workload with another state in the store.
+func (w *Workload) WithHold(known planner.Known) *Workload {
+	other := *w
+	other.Hold = w.Row.HoldOf(w.Object, w.Owned, known)
+	return &other
 }
 
-// Sized is the workload as it is seen where sizes of ReplicaSets are decided: whatever the
-// style, as the partition style sees it.
+// Sized returns the workload for decisions about the sizes of ReplicaSets. These belong to the
+// partition style, whatever the style of the release is.
 func (w *Workload) Sized(known planner.Known) *Workload {
 	sized := *w
 	if row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, rollouts.StylePartition); ok {
 		sized.Row = row
 	}
-	return sized.By(known)
+	return sized.WithHold(known)
 }
 
 // Sizing implements release.Sets.
 func (w *Workload) Sizing(known planner.Known) (sizes.Scaling, bool) {
 	sized := w.Sized(known)
-	if !workload.Marked(sized.Object) || sized.Another() {
+	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
 		return sizes.Scaling{}, false
 	}
-	return sized.Row.Sizing(sized.Seen, sized.Owned)
+	return sized.Row.Sizing(sized.Object, sized.Owned, sized.Hold)
 }
 
 // Workload reads the workload of a row, or returns nil when there is none.
@@ -81,8 +92,8 @@ func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name 
 	if w == nil || err != nil {
 		return w, err
 	}
-	w.Seen = row.See(w.Object, w.Owned, known)
-	w.Rival, err = row.Rival(w.Object, w.Owned, func(name string) (object.Object, error) {
+	w.Hold = row.HoldOf(w.Object, w.Owned, known)
+	w.NameConflict, err = row.NameConflict(w.Object, w.Owned, w.Hold, func(name string) (object.Object, error) {
 		return stored(ctx, s, row.GVK, namespace, name)
 	})
 	return w, err
@@ -101,8 +112,8 @@ func (s Reader) CatchUp(ctx context.Context, row workload.Row, namespace, name s
 	return nil
 }
 
-// Unnamed reads a workload that nothing in the store is about, as it is; nil if it was
-// made beside another one, whatever somebody wrote there.
+// Unnamed reads a workload that nothing in the store is about; the annotations on it say whether it
+// is held. Unnamed returns nil for the extra Deployment of a release.
 func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
 	w, err := s.read(ctx, row, namespace, name, planner.Known{})
 	if w == nil || err != nil || !workload.Marked(w.Object) {
@@ -120,14 +131,14 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 	if found == nil || err != nil {
 		return nil, err
 	}
-	w := &Workload{Row: row, Seen: workload.Seen{Object: found}, pods: &podsRead{}}
+	w := &Workload{Row: row, Object: found, pods: &podsRead{}}
 	if u, ok := found.(*unstructured.Unstructured); ok {
 		if w.Object, err = row.FromContent(u.Object); err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, decodeError(u, row.New(), err))
 		}
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
-	w.Stored = w.Object
+	w.Hold = workload.HoldFromRecords(w.Object)
 	if w.Owned, err = ownedBy(ctx, s, row, w.Object, known); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if w == nil || err != nil {
 		return nil, err
 	}
-	facts, ok := w.Row.Sizing(w.Seen, w.Owned)
+	facts, ok := w.Row.Sizing(w.Object, w.Owned, w.Hold)
 	if !ok {
 		return nil, nil
 	}
@@ -97,7 +97,7 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 // named reads a Deployment that a BatchRelease drives, or nil.
 func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
-	if err != nil || w == nil || !workload.Marked(w.Object) || w.Another() {
+	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
 		return nil, err
 	}
 	return w, nil
@@ -107,7 +107,7 @@ func (p passes) named(ctx context.Context, row workload.Row, key types.Namespace
 // nothing names is given back; until then its sizes stay.
 func (p passes) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*cluster.Workload, error) {
 	w, err := p.Unnamed(ctx, row, key.Namespace, key.Name)
-	if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
+	if err != nil || w == nil || !w.Hold.Active() || w.Hold.Held {
 		return nil, err
 	}
 	return w, nil
@@ -121,7 +121,7 @@ func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) er
 	case len(scale.Steps) > 0:
 		return pass.Size(ctx, p, w, scale)
 	case o.Facts.Alone:
-		return p.Write(ctx, w.Based(w.Row.Tell(w.Object, w.Owned)))
+		return p.Write(ctx, w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold))
 	default:
 		return nil
 	}

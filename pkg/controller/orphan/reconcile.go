@@ -87,9 +87,9 @@ func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.D
 	switch {
 	case err != nil, w == nil:
 		return 0, err
-	case !workload.Marked(w.Object):
+	case !w.Hold.Active():
 		return r.tidy(ctx, w)
-	case !w.Row.Held(w.Object):
+	case !w.Hold.Held:
 		return 0, nil
 	}
 	if named, err := r.Server.Named(ctx, w, cluster.Live); named || err != nil {
@@ -122,9 +122,9 @@ func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Du
 	if err != nil || w == nil {
 		return 0, err
 	}
-	facts := row.Observe(w.Object, w.Owned)
+	facts := row.Observe(w.Object, w.Owned, w.Hold)
 	rejected := facts.Target != nil && facts.Target.Abort
-	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, planner.RestoreWorkload{KeepPaused: rejected})); err != nil {
+	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{KeepPaused: rejected})); err != nil {
 		return settling, err
 	}
 	said := "no Rollout names this workload any more, so it was given back to its own controller"
@@ -156,9 +156,9 @@ func (r *Reconciler) tidy(ctx context.Context, w *cluster.Workload) (time.Durati
 	if named, err := r.Server.Named(ctx, w, anyOne); named || err != nil {
 		return 0, err
 	}
-	changes := w.Row.Restore(w.Object, w.Owned, planner.RestoreWorkload{})
-	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned).Settled {
-		if changes = w.Row.Unlabel(w.Object); len(changes) == 0 {
+	changes := w.Row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{})
+	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned, w.Hold).Settled {
+		if changes = w.Row.Unlabel(w.Object, w.Hold); len(changes) == 0 {
 			return 0, nil // a ControllerRevision keeps its copies, and nobody reads them
 		}
 	}

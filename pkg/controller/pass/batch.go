@@ -68,7 +68,7 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 	known := planner.KnownOf(nil, b.Release)
 	var w *cluster.Workload
 	if was.Is(row, ref.Name) {
-		w = was.By(known)
+		w = was.WithHold(known)
 	} else if w, readable, err = readWorkload(ctx, c, row, b.Release.Namespace, ref.Name, known); w == nil || err != nil {
 		return readable, err
 	}
@@ -141,17 +141,17 @@ func (b *Batch) onWorkload(effect planner.Effect) ([]object.Change, error) {
 	w := b.workload
 	switch a := effect.(type) {
 	case planner.SetTarget:
-		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedBy(b.Release))), nil
+		return w.Repaired(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnedBy(b.Release))), nil
 	case planner.Discard:
-		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
+		return w.Repaired(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:
-		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
+		return w.Repaired(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
 	case planner.RestoreStrategy:
-		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
+		return w.Repaired(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
 	case planner.Hold:
-		return w.Changes(w.Row.Take(w.Seen, b.Release.Name, a.Again)), nil
+		return w.Repaired(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
-		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
+		return w.Repaired(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil
 	default:
 		return nil, fmt.Errorf("the effect %q is not one of a batch", effect)
 	}

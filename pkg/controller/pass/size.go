@@ -25,7 +25,7 @@ func Size(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.S
 	if err != nil {
 		return err
 	}
-	return c.Write(ctx, w.Based(changes))
+	return c.Write(ctx, changes)
 }
 
 // OnSizes carries out an action on the ReplicaSets of a workload.
@@ -38,7 +38,7 @@ func OnSizes(ctx context.Context, c SizeCluster, w *cluster.Workload, a planner.
 func sets(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
 	owned := w.Owned
 	for {
-		changes, err := w.Row.Sets(w.Object, owned, scale)
+		changes, err := w.Row.Sets(w.Object, owned, w.Hold, scale)
 		if err != nil {
 			return nil, err
 		}

@@ -65,24 +65,24 @@ func onWorkload(obs *Observation, effect planner.Effect) ([]object.Change, bool)
 	var changes []object.Change
 	switch a := effect.(type) {
 	case planner.Label:
-		changes = w.Row.Label(w.Object)
+		changes = w.Row.Label(w.Object, w.Hold)
 	case planner.Unlabel:
-		changes = w.Row.Unlabel(w.Object)
+		changes = w.Row.Unlabel(w.Object, w.Hold)
 	case planner.Hold:
-		changes = w.Row.Take(w.Seen, obs.Rollout.Name, a.Again)
+		changes = w.Row.Take(w.Object, w.Hold, obs.Rollout.Name, a.Again)
 	case planner.ApplyPendingEdit:
-		changes = w.Row.ApplyPendingEdit(w.Object)
+		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
 	case planner.AskAgain:
-		changes = workload.AskAgain(w.Object, a)
-	case planner.PutRight: // which is what Changes adds
+		changes = workload.AskAgain(w.Object, w.Hold, a)
+	case planner.PutRight: // Repaired adds the repair
 	case planner.RestoreWorkload:
-		changes = w.Row.Restore(w.Object, w.Owned, a)
+		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)
 	case planner.SetStable:
-		changes = w.Row.SetStable(w.Object, w.Owned)
+		changes = w.Row.SetStable(w.Object, w.Owned, w.Hold)
 	default:
 		return nil, false
 	}
-	return w.Changes(changes), true
+	return w.Repaired(changes), true
 }
 
 // judgeBatch stores what was found out of the batch.

@@ -174,7 +174,7 @@ func (p passes) observeWorkload(ctx context.Context, obs *Observation) (workload
 // releases the workload.
 func (p passes) observeSizing(ctx context.Context, obs *Observation) error {
 	w, ro := obs.workload, obs.Rollout
-	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Stored.GetName()})
+	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Object.GetName()})
 	if err == nil && name == ro.Name {
 		obs.Facts.Sets = w
 	}

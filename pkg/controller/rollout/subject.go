@@ -86,7 +86,7 @@ func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[
 func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) measure.Subject {
 	s := measure.Subject{UID: obs.Rollout.UID, Rollout: obs.Rollout.Name, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
 	if w := obs.workload; w != nil {
-		s.Release.Workload = w.Stored.GetName()
+		s.Release.Workload = w.Object.GetName()
 	}
 	p := obs.Rollout.Status.Active()
 	if p != nil {

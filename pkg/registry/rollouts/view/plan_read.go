@@ -143,7 +143,7 @@ func (m *planning) facts(row workload.Row, obj, next object.Object, owned []obje
 	if known.Holder == "" {
 		known.Holder, known.Releasing = m.r.Name, true
 	}
-	m.begin.Workload = row.Facts(row.See(next, owned, known), owned)
+	m.begin.Workload = row.Facts(next, owned, row.HoldOf(next, owned, known), nil)
 	m.begin.Surge, _ = row.Limits(next)
 	m.pods(row)
 	if m.begin.UnderWay {

@@ -14,7 +14,7 @@ import (
 
 // A mark that is longer than any that Weir or OpenKruise writes is replaced: it would take the
 // room that a workload has for the records of its release.
-func TestSeeLongMark(t *testing.T) {
+func TestLongMarkIsReplaced(t *testing.T) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
 		t.Fatal("no row")
@@ -27,12 +27,14 @@ func TestSeeLongMark(t *testing.T) {
 		} {
 			d, owned := read(t, "held")
 			d.Annotations[rollouts.AnnotationInProgress] = mark
-			s := row.See(d, owned, k)
-			if got := slices.Contains(s.TamperedKeys, rollouts.AnnotationInProgress); got != tampered || !held(s.Object) {
-				t.Errorf("a mark of %d bytes, holder %q: tampered %t, want %t; held %t", len(mark), k.Holder, got, tampered, held(s.Object))
+			hold := row.HoldOf(d, owned, k)
+			if got := slices.Contains(row.TamperedKeys(d, hold), rollouts.AnnotationInProgress); got != tampered || !hold.Held {
+				t.Errorf("a mark of %d bytes, holder %q: tampered %t, want %t; held %t", len(mark), k.Holder, got, tampered, hold.Held)
 			}
-			if got := len(s.Object.GetAnnotations()[rollouts.AnnotationInProgress]); got > maxMark {
-				t.Errorf("a mark of %d bytes is seen as one of %d", len(mark), got)
+			for _, c := range row.Repair(d, hold, nil) {
+				if got := len(c.Want.GetAnnotations()[rollouts.AnnotationInProgress]); got > maxMark {
+					t.Errorf("a mark of %d bytes is replaced by one of %d", len(mark), got)
+				}
 			}
 		}
 	}

@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
+)
+
+// Hold is the state of the release that holds a workload: whether the workload is held, which
+// revision is stable, and how far the release may go. Adapters get a Hold as an argument.
+// They do not read it from Weir's annotations, because everyone who may write the workload may
+// write these, too.
+type Hold struct {
+	// Known is what the store says. The other fields apply it to one object.
+	Known planner.Known
+	// Held reports whether the workload is taken from its native controller, and Holder is
+	// the name of the Rollout for which; it may be empty.
+	Held   bool
+	Holder string
+	// Controlled reports whether a BatchRelease sets a target, and Controller is its UID.
+	Controlled bool
+	Controller types.UID
+	// Stable is the stable revision; empty where only the pods show which it is.
+	Stable string
+	// strategy has the target and its style, and the settings of the owner that Weir has
+	// replaced; these are recorded only on the workload. hasStrategy is false if there is
+	// neither.
+	strategy    strategyRecord
+	hasStrategy bool
+}
+
+// HoldOf applies to a workload what the store says about it.
+func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.Known) Hold {
+	if k.UID != "" && k.UID != obj.GetUID() {
+		// The released workload was deleted, and this one was created later.
+		k = planner.Known{UID: k.UID, Style: k.Style}
+	}
+	if _, controlled := readController(obj); k.Leaves && !controlled {
+		// The workload was given back. The revision that serves is stable again.
+		k.Target, k.Stable, k.StableTemplate = nil, "", ""
+	}
+	h := Hold{Known: k, Held: r.isHeld(obj, owned, k), Holder: k.Holder, Controlled: k.Target != nil}
+	h.strategy, h.hasStrategy = strategyOf(obj, k, h.Held)
+	if h.Controlled {
+		h.Controller = k.Batch
+	}
+	if !h.Active() {
+		return h
+	}
+	h.Stable = k.Stable
+	if h.Stable == "" && h.Held && k.StableTemplate != "" {
+		// The pods do not show the stable revision: the workload may have been scaled to 0 and up
+		// again, and its native controller gives new pods to the youngest ReplicaSet.
+		h.Stable = r.Named(obj, owned, k.StableTemplate)
+	}
+	return h
+}
+
+// isHeld reports whether the workload is held. A mark alone holds nothing: if the store knows
+// no release, the mark counts only together with a spec that stops the native controller, or
+// lets it only add pods (blue-green).
+func (r Row) isHeld(obj object.Object, owned []object.Object, k planner.Known) bool {
+	switch {
+	case k.Holder != "":
+		return true
+	case !hasMark(obj):
+		return false
+	case k.Releasing:
+		return true
+	}
+	w := r.Observe(obj, owned, HoldFromRecords(obj))
+	return w.Paused || w.Surges
+}
+
+// strategyOf takes the target from the store, and from the record on the workload only the
+// settings of the owner.
+func strategyOf(obj metav1.Object, k planner.Known, isHeld bool) (s strategyRecord, ok bool) {
+	recorded, _ := readStrategy(obj)
+	s = strategyRecord{RollingUpdate: recorded.RollingUpdate, RevisionHistoryLimit: recorded.RevisionHistoryLimit}
+	if recorded.SetAsideRevision != "" && recorded.SetAsideRevision == k.Update.Name {
+		s.SetAsideRevision, s.SetAsideTemplate = k.Update.Name, k.Update.Template
+	}
+	if k.Target == nil {
+		if s == (strategyRecord{}) || !isHeld {
+			return strategyRecord{}, false
+		}
+		return s, true
+	}
+	s.setTarget(*k.Target)
+	s.RollingStyle = k.Style
+	if k.Target.Abort && recorded.RollingStyle == rollouts.StylePartition {
+		// An abort in another style is completed as in the partition style, once Weir has written
+		// that.
+		s.RollingStyle = rollouts.StylePartition
+	}
+	return s, true
+}
+
+// HoldFromRecords is the state as the annotations on a workload say it. It is for workloads that
+// nothing in the store is about: those that clients of OpenKruise drive by annotations, and those
+// that a release has left behind.
+func HoldFromRecords(obj metav1.Object) Hold {
+	h := Hold{Held: hasMark(obj), Holder: HolderOf(obj)}
+	h.Controller, h.Controlled = readController(obj)
+	h.strategy, h.hasStrategy = readStrategy(obj)
+	if h.Active() {
+		h.Stable = obj.GetLabels()[rollouts.LabelStableRevision]
+	}
+	return h
+}
+
+// Active reports whether a release holds the workload, or sets its target.
+func (h Hold) Active() bool { return h.Held || h.Controlled }
+
+// Target returns the last target; nil if there is none.
+func (h Hold) Target() *planner.Target {
+	if !h.Controlled || !h.hasStrategy {
+		return nil
+	}
+	target := h.strategy.target()
+	target.Owner = h.Controller
+	return &target
+}
+
+// aborting reports whether the last target sends all pods back to the stable revision.
+func (h Hold) aborting() bool { return h.Controlled && h.strategy.Abort }
+
+// revision returns the revision of the last target; empty if there is none.
+func (h Hold) revision() planner.Revision { return h.strategy.target().Revision }
+
+// annotationDriven reports whether a client drives the workload by annotations alone. Every
+// release names its revision in the target, and such clients do not.
+func (h Hold) annotationDriven() bool {
+	return h.Controlled && h.hasStrategy && !h.Held && h.strategy.Revision == "" && !h.strategy.Abort
+}
+
+// withTarget returns the state after a BatchRelease has set a target.
+func (h Hold) withTarget(style rollouts.Style, to planner.Target, stable string, owner types.UID) Hold {
+	h.Controlled, h.Controller, h.hasStrategy = true, owner, true
+	h.strategy.RollingStyle = style
+	h.strategy.setTarget(to)
+	if stable != "" {
+		h.Stable = stable
+	}
+	return h
+}
+
+// withAside returns the state with another revision that is set aside; none if it is empty.
+func (h Hold) withAside(aside planner.Revision) Hold {
+	if h.strategy.SetAsideRevision != aside.Name {
+		h.strategy.SetAsideRevision, h.strategy.SetAsideTemplate = aside.Name, aside.Template
+		h.hasStrategy = true
+	}
+	return h
+}
+
+// copyOf returns a copy of the workload to be changed, on which Weir's records are right.
+func (h Hold) copyOf(obj object.Object) object.Object {
+	want := copyOf(obj)
+	h.writeRecords(want)
+	return want
+}
+
+// writeRecords writes the state to Weir's annotations and labels. Values that say the same in
+// another spelling stay, so that nothing is written for that.
+func (h Hold) writeRecords(obj metav1.Object) {
+	if !h.Active() {
+		unmark(obj)
+		return
+	}
+	var obsolete []string
+	if !h.Held {
+		obsolete = append(obsolete, rollouts.AnnotationInProgress)
+	} else if by := HolderOf(obj); !hasMark(obj) || len(obj.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark || h.Holder != "" && by != "" && by != h.Holder {
+		writeMark(obj, h.Holder)
+	}
+	if !h.Controlled {
+		obsolete = append(obsolete, rollouts.AnnotationControlInfo)
+	} else if by, ok := readController(obj); !ok || by != h.Controller {
+		annotate(obj, rollouts.AnnotationControlInfo, encode(metav1.OwnerReference{UID: h.Controller}))
+	}
+	if !h.hasStrategy {
+		obsolete = append(obsolete, rollouts.AnnotationDeploymentStrategy)
+	} else {
+		writeStrategy(obj, h.strategy)
+	}
+	obj.SetAnnotations(without(obj.GetAnnotations(), obsolete...))
+	if h.Stable == "" {
+		obj.SetLabels(without(obj.GetLabels(), rollouts.LabelStableRevision))
+	} else if obj.GetLabels()[rollouts.LabelStableRevision] != h.Stable {
+		label(obj, rollouts.LabelStableRevision, h.Stable)
+	}
+}
+
+// diffRecords returns the keys of Weir on the workload whose values differ from the state. Before
+// the first target nobody has written the stable revision yet, and the records of an earlier
+// release of a workload that stayed held are overwritten by the next.
+func (h Hold) diffRecords(obj metav1.Object) []string {
+	annotations, labels := ourAnnotations, ourLabels
+	switch {
+	case h.Controlled:
+		annotations = []string{rollouts.AnnotationInProgress, rollouts.AnnotationControlInfo, rollouts.AnnotationDeploymentStrategy}
+		labels = []string{rollouts.LabelStableRevision}
+	case h.Held:
+		annotations, labels = []string{rollouts.AnnotationInProgress}, nil
+		if obj.GetLabels()[rollouts.LabelStableRevision] != "" {
+			labels = []string{rollouts.LabelStableRevision}
+		}
+	}
+	want := metav1.ObjectMeta{Annotations: obj.GetAnnotations(), Labels: obj.GetLabels()}
+	h.writeRecords(&want)
+	return append(diffKeys(annotations, obj.GetAnnotations(), want.Annotations), diffKeys(labels, obj.GetLabels(), want.Labels)...)
+}
+
+func diffKeys(keys []string, a, b map[string]string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return a[k] == b[k] })
+}
+
+// TamperedKeys returns the keys of Weir on the workload that somebody else has written.
+func (r Row) TamperedKeys(obj metav1.Object, hold Hold) []string {
+	return slices.DeleteFunc(hold.diffRecords(obj), func(key string) bool {
+		return r.awaitsRecord(hold) && key == rollouts.AnnotationDeploymentStrategy
+	})
+}
+
+// awaitsRecord reports whether the target need not be on the workload yet: the sizes of ReplicaSets
+// follow the store, so that the record is written only when the batch is ready.
+func (r Row) awaitsRecord(hold Hold) bool { return r.sets != nil && hold.Known.Unrecorded }
+
+// lacksRecord reports whether the target is not on the workload yet.
+func (r Row) lacksRecord(obj metav1.Object, hold Hold) bool {
+	return r.awaitsRecord(hold) && slices.Contains(hold.diffRecords(obj), rollouts.AnnotationDeploymentStrategy)
+}
+
+// Repair adds the repair of Weir's records to the changes of a workload, unless one of the changes
+// repairs them already.
+func (r Row) Repair(obj object.Object, hold Hold, changes []object.Change) []object.Change {
+	if slices.ContainsFunc(changes, func(c object.Change) bool { return c.Base == obj }) {
+		return changes
+	}
+	if len(r.TamperedKeys(obj, hold)) == 0 && !r.lacksRecord(obj, hold) {
+		return changes
+	}
+	return append(change(obj, hold.copyOf(obj)), changes...)
+}
+
+// Facts returns the facts of a workload under a release. nameConflict is an object that has the
+// name of the extra Deployment; nil if the name is free.
+func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConflict object.Object) planner.Workload {
+	w := r.Observe(obj, owned, hold)
+	w.UID = obj.GetUID()
+	_, controlled := readController(obj)
+	w.DrivenElsewhere = controlled && hold.Known.Batch == ""
+	w.HasManagedFields = w.HasManagedFields || hasKeys(obj)
+	w.Asked = obj.GetAnnotations()[rollouts.AnnotationAskedAgain]
+	w.TamperedKeys, w.ResumeHint = r.TamperedKeys(obj, hold), r.ResumeHint
+	if obj.GetDeletionTimestamp() != nil {
+		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), obj)
+	}
+	w.TargetApplied = w.TargetApplied && len(w.TamperedKeys) == 0
+	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || r.lacksRecord(obj, hold)
+	if r.Extra {
+		observeExtra(&w, obj, owned, hold)
+		w.Rival = explainConflict(nameConflict)
+	}
+	w.Unheld = hold.Known.Holder != "" && !w.Paused && !w.AtStable && w.LiveRevision != w.StableRevision && !r.opened(&w, hold.Known.Update)
+	return w
+}
+
+// opened reports whether the target lets the native controller create pods of the live template.
+func (r Row) opened(w *planner.Workload, update planner.Revision) bool {
+	d := w.Target
+	told := d != nil && (d.Revision == (planner.Revision{}) || w.Is(d.Revision))
+	return r.Opens && (told || w.Surges && w.Is(update))
+}
+
+// Sizing returns the facts by which the ReplicaSets of a Deployment are sized, and reports whether
+// Weir sizes them.
+func (r Row) Sizing(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
+	facts, ok := r.Scaling(obj, owned, hold)
+	k := hold.Known
+	for _, rs := range replicaSets(owned) {
+		if facts.Stable != nil && k.StableTemplate != "" && rs.Name == facts.Stable.Name && hashOf(rs) == hold.Stable && Digest(&rs.Spec.Template) != k.StableTemplate {
+			facts.StableEdited = true
+		}
+		if k.Pinned != "" && hashOf(rs) == k.Pinned && metav1.IsControlledBy(rs, obj) {
+			facts.Pinned = rs.Name
+		}
+	}
+	return facts, ok
+}
+
+// IsAnother reports whether the store is about another object of the same name.
+func (h Hold) IsAnother(obj object.Object) bool {
+	return h.Known.UID != "" && h.Known.UID != obj.GetUID()
+}
