@@ -127,8 +127,8 @@ func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
 	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).Unavailable
 }
 
-// Tell writes to the workload what its status cannot say, for those who drive it by its
-// annotation.
+// UpdateExtraStatus writes counters of pods to an annotation of the workload. Its status has no
+// fields for them, and clients that drive a Deployment by annotations read them.
 func (r Row) UpdateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	if r.updateExtraStatus == nil {
 		return nil
