@@ -20,7 +20,7 @@ import (
 // The doctor finds a webhook without authority while weir-apiserver is frozen. This
 // does not run beside tests that need what is broken.
 func TestDoctorFrozen(t *testing.T) {
-	// One that runs writes it anew.
+	// A running server would write the caBundle again.
 	if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,10 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 		}
 		var said strings.Builder
 		for _, r := range results {
-			// Without a server there is no storage either, and what it serves is not seen.
+			// A server that does not answer shows neither its storage nor what it serves, and its lease
+			// expires.
 			beside := r.Check == "leader" && !elects() ||
-				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd"}, r.Check))
+				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd", "leader"}, r.Check))
 			if r.Status == doctor.OK || beside {
 				continue
 			}
