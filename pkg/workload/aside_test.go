@@ -23,8 +23,11 @@ func TestTemplateAsideIsIdentified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"`+digest+`"`))
-			want := copyOf(s.set).(*appsv1.StatefulSet)
-			statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).setUpdateTemplate(want)
+			set, aside := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).forTarget(planner.Target{Partition: all})
+			want := set.(*appsv1.StatefulSet)
+			if aside != (planner.Revision{}) {
+				t.Errorf("%s is still set aside", aside.Name)
+			}
 			image := "db:b"
 			if name == "another" {
 				image = "db:a"

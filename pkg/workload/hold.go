@@ -16,10 +16,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Hold is the state of the release that holds a workload: whether the workload is held, which
-// revision is stable, and how far the release may go. Adapters get a Hold as an argument.
-// They do not read it from Weir's annotations, because everyone who may write the workload may
-// write these, too.
+// Hold is the state of the release of a workload: whether the workload is held, which revision is
+// stable, and how far the release may go. Adapters get the Hold as an argument. They do not read the
+// annotations that repeat this state, because everyone who may write the workload may write those.
 type Hold struct {
 	// Known is what the store says. The other fields apply it to one object.
 	Known planner.Known
@@ -32,9 +31,8 @@ type Hold struct {
 	Controller types.UID
 	// Stable is the stable revision; empty where only the pods show which it is.
 	Stable string
-	// strategy has the target and its style, and the settings of the owner that Weir has
-	// replaced; these are recorded only on the workload. hasStrategy is false if there is
-	// neither.
+	// strategy has the target and its style. It also has the settings of the owner that Weir has
+	// replaced, which only the annotation keeps. hasStrategy is false if there is neither.
 	strategy    strategyRecord
 	hasStrategy bool
 }
@@ -99,16 +97,16 @@ func strategyOf(obj metav1.Object, k planner.Known, isHeld bool) (s strategyReco
 	s.setTarget(*k.Target)
 	s.RollingStyle = k.Style
 	if k.Target.Abort && recorded.RollingStyle == rollouts.StylePartition {
-		// An abort in another style is completed as in the partition style, once Weir has written
-		// that.
+		// An abort of a canary or blue-green release may size the ReplicaSets as in the partition
+		// style. SetTarget decides that, and records the style.
 		s.RollingStyle = rollouts.StylePartition
 	}
 	return s, true
 }
 
-// HoldFromRecords is the state as the annotations on a workload say it. It is for workloads that
-// nothing in the store is about: those that clients of OpenKruise drive by annotations, and those
-// that a release has left behind.
+// HoldFromRecords reads the state from the annotations on a workload. Controllers use it only for
+// workloads without a release in the store: those that clients of OpenKruise drive by annotations,
+// and those that a lost release has left behind.
 func HoldFromRecords(obj metav1.Object) Hold {
 	h := Hold{Held: hasMark(obj), Holder: HolderOf(obj)}
 	h.Controller, h.Controlled = readController(obj)
@@ -171,8 +169,8 @@ func (h Hold) copyOf(obj object.Object) object.Object {
 	return want
 }
 
-// writeRecords writes the state to Weir's annotations and labels. Values that say the same in
-// another spelling stay, so that nothing is written for that.
+// writeRecords writes the state to Weir's annotations and labels. A value with the same meaning in
+// another spelling stays, because it is not worth a write.
 func (h Hold) writeRecords(obj metav1.Object) {
 	if !h.Active() {
 		unmark(obj)
@@ -226,20 +224,17 @@ func diffKeys(keys []string, a, b map[string]string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return a[k] == b[k] })
 }
 
-// TamperedKeys returns the keys of Weir on the workload that somebody else has written.
-func (r Row) TamperedKeys(obj metav1.Object, hold Hold) []string {
-	return slices.DeleteFunc(hold.diffRecords(obj), func(key string) bool {
-		return r.awaitsRecord(hold) && key == rollouts.AnnotationDeploymentStrategy
-	})
-}
-
-// awaitsRecord reports whether the target need not be on the workload yet: the sizes of ReplicaSets
-// follow the store, so that the record is written only when the batch is ready.
-func (r Row) awaitsRecord(hold Hold) bool { return r.sets != nil && hold.Known.Unrecorded }
-
-// lacksRecord reports whether the target is not on the workload yet.
-func (r Row) lacksRecord(obj metav1.Object, hold Hold) bool {
-	return r.awaitsRecord(hold) && slices.Contains(hold.diffRecords(obj), rollouts.AnnotationDeploymentStrategy)
+// checkRecords returns the keys of Weir on the workload that somebody else has written, and reports
+// whether the target is not recorded yet. The record may wait until the batch is ready if Weir
+// sizes the ReplicaSets, because sizes follow the store.
+func (r Row) checkRecords(obj metav1.Object, hold Hold) (tampered []string, isUnrecorded bool) {
+	tampered = hold.diffRecords(obj)
+	if r.sets == nil || !hold.Known.Unrecorded {
+		return tampered, false
+	}
+	all := len(tampered)
+	tampered = slices.DeleteFunc(tampered, func(key string) bool { return key == rollouts.AnnotationDeploymentStrategy })
+	return tampered, len(tampered) < all
 }
 
 // Repair adds the repair of Weir's records to the changes of a workload, unless one of the changes
@@ -248,7 +243,7 @@ func (r Row) Repair(obj object.Object, hold Hold, changes []object.Change) []obj
 	if slices.ContainsFunc(changes, func(c object.Change) bool { return c.Base == obj }) {
 		return changes
 	}
-	if len(r.TamperedKeys(obj, hold)) == 0 && !r.lacksRecord(obj, hold) {
+	if tampered, isUnrecorded := r.checkRecords(obj, hold); len(tampered) == 0 && !isUnrecorded {
 		return changes
 	}
 	return append(change(obj, hold.copyOf(obj)), changes...)
@@ -263,12 +258,13 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	w.DrivenElsewhere = controlled && hold.Known.Batch == ""
 	w.HasManagedFields = w.HasManagedFields || hasKeys(obj)
 	w.Asked = obj.GetAnnotations()[rollouts.AnnotationAskedAgain]
-	w.TamperedKeys, w.ResumeHint = r.TamperedKeys(obj, hold), r.ResumeHint
+	tampered, isUnrecorded := r.checkRecords(obj, hold)
+	w.TamperedKeys, w.ResumeHint = tampered, r.ResumeHint
 	if obj.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), obj)
 	}
-	w.TargetApplied = w.TargetApplied && len(w.TamperedKeys) == 0
-	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || r.lacksRecord(obj, hold)
+	w.TargetApplied = w.TargetApplied && len(tampered) == 0
+	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || isUnrecorded
 	if r.Extra {
 		observeExtra(&w, obj, owned, hold)
 		w.Rival = explainConflict(nameConflict)

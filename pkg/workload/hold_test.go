@@ -4,9 +4,13 @@
 package workload
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -28,14 +32,70 @@ func TestLongMarkIsReplaced(t *testing.T) {
 			d, owned := read(t, "held")
 			d.Annotations[rollouts.AnnotationInProgress] = mark
 			hold := row.HoldOf(d, owned, k)
-			if got := slices.Contains(row.TamperedKeys(d, hold), rollouts.AnnotationInProgress); got != tampered || !hold.Held {
+			keys, _ := row.checkRecords(d, hold)
+			if got := slices.Contains(keys, rollouts.AnnotationInProgress); got != tampered || !hold.Held {
 				t.Errorf("a mark of %d bytes, holder %q: tampered %t, want %t; held %t", len(mark), k.Holder, got, tampered, hold.Held)
 			}
-			for _, c := range row.Repair(d, hold, nil) {
-				if got := len(c.Want.GetAnnotations()[rollouts.AnnotationInProgress]); got > maxMark {
-					t.Errorf("a mark of %d bytes is replaced by one of %d", len(mark), got)
-				}
+			if got := len(hold.copyOf(d).GetAnnotations()[rollouts.AnnotationInProgress]); got > maxMark {
+				t.Errorf("a mark of %d bytes is replaced by one of %d", len(mark), got)
 			}
 		}
+	}
+}
+
+// Whatever the annotations of a workload say, the state of its release is that of the store. The first
+// repair writes it.
+func TestHoldIgnoresForgedRecords(t *testing.T) {
+	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		t.Fatal("no row")
+	}
+	quarter := &planner.Target{Partition: intstr.FromString("25%"), Owner: "batch"}
+	forged := map[string]string{
+		rollouts.AnnotationInProgress:         `{"rolloutName":"mallory"}`,
+		rollouts.AnnotationControlInfo:        `{"uid":"mallory"}`,
+		rollouts.AnnotationDeploymentStrategy: `{"rollingStyle":"Canary","partition":"100%"}`,
+	}
+	for name, tt := range map[string]struct {
+		known     planner.Known
+		held      bool
+		target    *planner.Target
+		stable    string
+		remaining []string
+	}{
+		"no release":    {known: planner.Known{}},
+		"held":          {known: planner.Known{Holder: "web", Stable: "one"}, held: true, stable: "one", remaining: []string{rollouts.AnnotationInProgress}},
+		"with a target": {known: planner.Known{Holder: "web", Stable: "one", Style: rollouts.StylePartition, Batch: "batch", Target: quarter}, held: true, target: quarter, stable: "one", remaining: slices.Sorted(maps.Keys(forged))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, owned := read(t, "native")
+			d.Annotations = maps.Clone(forged)
+			label(d, rollouts.LabelStableRevision, "mallory")
+			hold := row.HoldOf(d, owned, tt.known)
+			if hold.Held != tt.held || hold.Stable != tt.stable {
+				t.Errorf("held %t, stable %q; want %t and %q", hold.Held, hold.Stable, tt.held, tt.stable)
+			}
+			if diff := cmp.Diff(tt.target, hold.Target()); diff != "" {
+				t.Errorf("target (-want +got):\n%s", diff)
+			}
+			changes := row.Repair(d, hold, nil)
+			if len(changes) != 1 {
+				t.Fatalf("%d changes, want one that repairs the records", len(changes))
+			}
+			repaired := changes[0].Want
+			if diff := cmp.Diff(tt.target, HoldFromRecords(repaired).Target()); diff != "" {
+				t.Errorf("recorded target (-want +got):\n%s", diff)
+			}
+			if left, _ := row.checkRecords(repaired, row.HoldOf(repaired, owned, tt.known)); len(left) > 0 {
+				t.Errorf("the repair leaves %v", left)
+			}
+			for key := range forged {
+				value, kept := repaired.GetAnnotations()[key]
+				if kept != slices.Contains(tt.remaining, key) || strings.Contains(value, "mallory") {
+					t.Errorf("%s is %q", key, value)
+				}
+			}
+		})
 	}
 }
