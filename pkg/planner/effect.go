@@ -137,7 +137,8 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	return strconv.Itoa(int(size.IntVal))
 }
 
-// Size gives the ReplicaSets of the workload, as it is seen by what is Known, their next sizes.
+// Size sets the next sizes of the ReplicaSets of the workload. Known is the state in the store by
+// which the sizes were decided.
 type Size struct {
 	Known Known
 	Scale sizes.Scale

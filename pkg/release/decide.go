@@ -29,8 +29,8 @@ type Observed struct {
 
 // Sets are the ReplicaSets of a workload.
 type Sets interface {
-	// Sizing is what their sizes are decided by, with the workload as it is seen by what is
-	// known, and whether they are decided here.
+	// Sizing returns the facts by which the sizes are decided under a state in the store, and
+	// reports whether Weir decides the sizes.
 	Sizing(planner.Known) (sizes.Scaling, bool)
 }
 

@@ -122,15 +122,15 @@ func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) boo
 	return hasTemplateOf(&d.Spec.Template, "", revision)
 }
 
-// driven are the revisions by what the Deployment was told to bring out, whose set is
-// the update set also while the live template is another one; and whether it is.
+// driven returns the revisions with the ReplicaSet of the last target as the update set, and reports
+// whether the live template is another one by now.
 func (r revisions) driven(d *appsv1.Deployment, hold Hold) (driven revisions, other bool) {
-	told := hold.revision()
-	if told == (planner.Revision{}) || r.releases(d, told) {
+	target := hold.revision()
+	if target == (planner.Revision{}) || r.releases(d, target) {
 		return r, false
 	}
 	for _, rs := range r.all {
-		if rs != r.stable && hasTemplateOf(&rs.Spec.Template, hashOf(rs), told) {
+		if rs != r.stable && hasTemplateOf(&rs.Spec.Template, hashOf(rs), target) {
 			r.update = rs
 		}
 	}

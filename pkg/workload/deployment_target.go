@@ -101,10 +101,10 @@ func (deployment) RestoreStrategy(obj object.Object, owned []object.Object, hold
 
 // restoreStrategy puts the owner's strategy back where ours is.
 func restoreStrategy(d *appsv1.Deployment, hold Hold) {
-	update := hold.strategy.RollingUpdate.DeepCopy()
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return
 	}
+	update := hold.strategy.RollingUpdate.DeepCopy()
 	if hold.Controlled && !hold.hasStrategy {
 		// The original is lost. The default is no outage, Recreate may be one.
 		update = &appsv1.RollingUpdateDeployment{}

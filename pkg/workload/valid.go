@@ -104,8 +104,8 @@ func blueGreenWrong(oldObj, newObj object.Object) string {
 	return o.rewritten(was, d).wrong()
 }
 
-// canaryWrong is about the strategy only while the own sets are sized here. Else sets are not sized here, the owner's strategy
-// is in force.
+// canaryWrong checks the strategy only while Weir sizes the Deployment's own ReplicaSets. Otherwise
+// the owner's strategy is in the spec, and kube-apiserver checks it.
 func canaryWrong(oldObj, newObj object.Object) string {
 	if v, _ := readStrategy(oldObj); sizedElsewhere(v.RollingStyle) {
 		return ""
