@@ -3,7 +3,14 @@
 
 package workload
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
 
 // BenchmarkObserve reads a Deployment in the middle of a release: what every
 // event of it costs, before anything is decided.
@@ -19,5 +26,21 @@ func BenchmarkScaling(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
 		deployment{}.Scaling(d, owned, HoldFromRecords(d))
+	}
+}
+
+// BenchmarkFacts is what one pass over a Rollout or a BatchRelease observes of its Deployment.
+func BenchmarkFacts(b *testing.B) {
+	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		b.Fatal("no row")
+	}
+	d, owned := read(b, "driven")
+	k := planner.Known{
+		Holder: "web", Batch: "batch", Style: rollouts.StylePartition,
+		Target: &planner.Target{Partition: intstr.FromString("25%"), Owner: "batch"},
+	}
+	for b.Loop() {
+		row.Facts(d, owned, row.HoldOf(d, owned, k), nil)
 	}
 }
