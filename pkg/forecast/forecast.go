@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -232,7 +231,7 @@ func Load(s rollouts.PlannedStep) float64 {
 func (r *run) settle() {
 	r.Batch.Generation++
 	for ; r.moves < mostMoves; r.moves++ {
-		r.Batch.Status = batch.Decide(batch.Observed{Release: r.Batch, Workload: &r.Workload, Wanted: true, Owned: true, Now: time.Unix(0, 0)}).Status
+		r.Batch.Status = planner.DecideBatch(planner.BatchInput{Release: r.Batch, Workload: &r.Workload, RolloutExists: true, OwnedByRollout: true, Now: time.Unix(0, 0)}).Status
 		back := r.Batch.Spec.Plan.Abort && r.Update == 0 && r.Stable >= r.Workload.Replicas
 		if back || r.Batch.Status.BatchState == rollouts.BatchReady {
 			return

@@ -9,13 +9,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Decide decides what one pass over a Rollout does: facts in, a decision out. Nothing
-// else decides.
-func Decide(o Observed) Decision {
-	if Over(o.Rollout) {
-		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(o.Rollout), Status: *o.Rollout.Status.DeepCopy()}
+// Decide decides one pass over a Rollout: its next status, and the actions on its BatchRelease, its
+// workload and the network that lead to it. Nothing else decides.
+func Decide(in Observed) Decision {
+	if Over(in.Rollout) {
+		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy()}
 	}
-	d := &draft{facts: factsOf(o)}
+	batch := evaluateBatch(in)
+	if batch != nil {
+		in.Batch = batch.facts
+	}
+	d := decideRollout(in)
+	d = runBatchRelease(in, d, batch)
+	return scaleReplicaSets(in, d)
+}
+
+// decideRollout decides about the Rollout itself. It requests a batch by the effect RunBatch.
+func decideRollout(in Observed) Decision {
+	d := &draft{facts: factsOf(in)}
 	bindAbort(d)
 	found := classify(d.facts)
 	for d.next = found; d.next != ""; {
@@ -30,7 +41,7 @@ func Decide(o Observed) Decision {
 	}
 	d.status.Clean()
 	d.status.Fit()
-	next := *o.Rollout
+	next := *in.Rollout
 	next.Status = d.status
 	return Decision{
 		Case: found, Passed: d.passed, State: StateOf(&next), Verdicts: d.verdicts,

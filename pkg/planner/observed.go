@@ -27,6 +27,11 @@ type Observed struct {
 	Unprotected string
 	// Batch is nil when the Rollout has no BatchRelease.
 	Batch *Batch
+	// BatchRelease is the input for DecideBatch. Its Release is nil if the Rollout has no BatchRelease
+	// yet. BatchRelease is nil if the workload cannot be read.
+	BatchRelease *BatchInput
+	// Sets are the ReplicaSets that this Rollout scales; nil if it scales none.
+	Sets ReplicaSets
 	// Occupied says whose BatchRelease has the name of the Rollout's; empty if nobody's.
 	Occupied string
 	// Route is what the network does now; nil when the plan routes nothing.

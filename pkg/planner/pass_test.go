@@ -74,7 +74,7 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 		var seen planner.Observed
 		steps.Decide = func(o *rollout.Observation) rolloutDecision {
 			d := w.check.rollout(o.Facts)
-			wake, w.rule, seen = d.Wake, d.Rule, o.Facts.Observed
+			wake, w.rule, seen = d.Wake, d.Rule, o.Facts
 			return d
 		}
 		err := played(w, name, steps, func(o *rollout.Observation, d rolloutDecision) {

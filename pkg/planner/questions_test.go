@@ -13,7 +13,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 )
 
 // questions are what the next pass over the Rollout asks.
@@ -23,7 +22,7 @@ func (s *story) questions() []planner.Question {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return release.Decide(o.Facts).Questions
+	return planner.Decide(o.Facts).Questions
 }
 
 // A check that is inconclusive is still asked about: its cause may be repaired, and a job may end late.
@@ -114,7 +113,7 @@ func TestQuestionOfPlan(t *testing.T) {
 	}
 	uses := rollouts.Check{Name: "errors", Use: &rollouts.CheckRef{Kind: "ClusterCheck", Name: "errors"}}
 	o.Facts.Rollout.Spec.Strategy.Canary.Analysis.Checks[0], o.Facts.Measured[0].Planned = uses, uses
-	questions := release.Decide(o.Facts).Questions
+	questions := planner.Decide(o.Facts).Questions
 	if len(questions) != 1 || questions[0].Check.Use == nil {
 		t.Errorf("asks %+v", questions)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
@@ -136,7 +136,7 @@ func (s *story) explain(name string) {
 		s.t.under("explain", "not found")
 		return
 	}
-	for line := range strings.Lines(release.Decide(o.Facts).String()) {
+	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
 		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }

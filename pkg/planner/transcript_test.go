@@ -18,7 +18,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -202,7 +201,7 @@ func (t *transcript) acted(a planner.Effect) {
 
 // unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
 func unwrapped(a planner.Effect) planner.Effect {
-	if on, ok := a.(release.OnBatch); ok {
+	if on, ok := a.(planner.OnBatch); ok {
 		return on.Effect
 	}
 	return a

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
-	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // A verb stores all that follows from it: the next pass has nothing to store for it. Where it
@@ -50,7 +50,7 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before, after := o.Rollout.Status, release.Decide(o.Facts).Status
+				before, after := o.Rollout.Status, planner.Decide(o.Facts).Status
 				if tt.stores[style] == equal.DeepEqual(before, after) {
 					t.Errorf("stores %t, want %t (-stored +next):\n%s", !tt.stores[style], tt.stores[style], cmp.Diff(before, after))
 				}

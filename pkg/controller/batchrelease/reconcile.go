@@ -3,7 +3,7 @@
 
 // Package batchrelease drives one workload for each BatchRelease that no Rollout has. It answers
 // how far the workload was told to go and whether it is there; what happens
-// next is batch.Decide's to say. It must not know about traffic,
+// next is planner.DecideBatch's to say. It must not know about traffic,
 // steps or approvals.
 package batchrelease
 
@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -30,7 +29,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	// Labels says which releases' pods are labelled with their batch.
-	Labels batch.PodLabels
+	Labels planner.PodLabels
 	kinds  cluster.Kinds
 	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
 	noLater func(ctrl.Request, time.Duration)

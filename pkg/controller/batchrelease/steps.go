@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -31,11 +30,11 @@ type Cluster interface {
 type passes struct {
 	Cluster
 	now    func() time.Time
-	labels batch.PodLabels
+	labels planner.PodLabels
 }
 
 // Steps are those of the passes over the BatchReleases of a cluster that no Rollout has.
-func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[pass.Batch, rollouts.BatchReleaseStatus] {
+func Steps(c Cluster, now func() time.Time, labels planner.PodLabels) pass.Steps[pass.Batch, rollouts.BatchReleaseStatus] {
 	p := passes{Cluster: c, now: now, labels: labels}
 	return pass.Steps[pass.Batch, rollouts.BatchReleaseStatus]{
 		Observe: p.observe,
@@ -50,10 +49,10 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[p
 	}
 }
 
-// Decide is batch.Decide.
+// Decide is planner.DecideBatch.
 func Decide(b *pass.Batch) pass.Decision[rollouts.BatchReleaseStatus] {
-	plan := batch.Decide(b.Facts)
-	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Actions...), Events: plan.Events}
+	plan := planner.DecideBatch(b.Facts)
+	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Effects...), Events: plan.Events}
 }
 
 // denied has a write error.
@@ -72,7 +71,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*pass.Ba
 	if wanted, err := p.Wanted(ctx, release); wanted || err != nil {
 		return nil, err
 	}
-	b := &pass.Batch{Release: release, Facts: batch.Observed{Now: p.now(), Release: release, Owned: owned(release), Labels: p.labels}}
+	b := &pass.Batch{Release: release, Facts: planner.BatchInput{Now: p.now(), Release: release, OwnedByRollout: owned(release), Labels: p.labels}}
 	if err := p.observeTaken(ctx, b); err != nil {
 		return nil, err
 	}
@@ -91,7 +90,7 @@ func (p passes) observeTaken(ctx context.Context, b *pass.Batch) (err error) {
 		return nil
 	}
 	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-	b.Facts.Taken, err = p.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: b.Release.Namespace, Name: ref.Name})
+	b.Facts.ReleasedBy, err = p.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: b.Release.Namespace, Name: ref.Name})
 	return err
 }
 

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
@@ -60,12 +59,12 @@ var controllers = []struct {
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
 			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
 			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission,
-			Options: rollout.Options{Labels: batch.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
+			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
 	{"batchrelease", func(s shared) []controller {
 		return []controller{&batchrelease.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: batch.PodLabels(s.PodLabels),
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: planner.PodLabels(s.PodLabels),
 		}}
 	}},
 	{"trafficrouting", func(s shared) []controller {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -39,7 +38,7 @@ type BatchCluster interface {
 
 // Batch is one pass' view of a BatchRelease, with what its changes are based on.
 type Batch struct {
-	Facts batch.Observed
+	Facts planner.BatchInput
 	// Release is as it is stored now, and Facts.Release as it was observed.
 	Release  *rollouts.BatchRelease
 	workload *cluster.Workload
@@ -101,17 +100,17 @@ func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespa
 // get ready, and at those of the update revision where they are to be labelled.
 func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.Style) error {
 	facts := b.Facts.Workload
-	if revision, whose := batch.Awaits(b.Release, facts); revision != "" {
+	if revision, whose := planner.AwaitedPods(b.Release, facts); revision != "" {
 		pods, err := c.Pods(ctx, b.workload, revision)
 		if err != nil {
 			return err
 		}
-		b.Facts.Trouble, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
+		b.Facts.PodProblem, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
 		if refusal := facts.Refusals[revision]; refusal != "" {
-			b.Facts.Trouble = whose + " " + refusal
+			b.Facts.PodProblem = whose + " " + refusal
 		}
 	}
-	if facts.PodTemplateHash == "" || !batch.Marks(b.Facts.Labels, style, facts) {
+	if facts.PodTemplateHash == "" || !planner.LabelsPods(b.Facts.Labels, style, facts) {
 		return nil
 	}
 	pods, err := c.Pods(ctx, b.workload, facts.PodTemplateHash)

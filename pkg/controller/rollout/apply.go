@@ -15,7 +15,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -23,7 +22,7 @@ import (
 // adapters and providers want changed.
 func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
+	case planner.JudgeBatch, planner.RunBatch, planner.OnBatch, planner.ReleaseBatch:
 		return p.onBatch(ctx, obs, a)
 	case planner.Size:
 		return pass.OnSizes(ctx, p, obs.workload, a)
@@ -51,7 +50,7 @@ func (p passes) onBatch(ctx context.Context, obs *Observation, effect planner.Ef
 		return p.judgeBatch(ctx, obs.Batch, a.Status)
 	case planner.RunBatch:
 		return p.runBatch(ctx, obs, a)
-	case release.OnBatch:
+	case planner.OnBatch:
 		return pass.OnBatch(ctx, p, obs.Batch, a.Effect)
 	default:
 		return p.DeleteBatchRelease(ctx, obs.Batch.Release)

@@ -14,18 +14,16 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Observation is one pass' view, with the objects that its changes are based on.
 type Observation struct {
-	Facts release.Observed
+	Facts planner.Observed
 	// Rollout is as it is stored now, and Facts.Rollout as it was observed.
 	Rollout *rollouts.Rollout
 	// Batch is the view of its BatchRelease; nil where there is none.
@@ -67,7 +65,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if err != nil || ro == nil {
 		return nil, err
 	}
-	obs := &Observation{Rollout: ro, Facts: release.Observed{Observed: planner.Observed{Now: p.now(), Rollout: ro}}}
+	obs := &Observation{Rollout: ro, Facts: planner.Observed{Now: p.now(), Rollout: ro}}
 	if err := errors.Join(p.observeBatch(ctx, obs), p.observeAdmission(ctx, obs)); err != nil {
 		return nil, err
 	}
@@ -109,17 +107,17 @@ func (p passes) observeBatch(ctx context.Context, obs *Observation) error {
 // observePods reads how far the batch is. Without a BatchRelease it is what a first one
 // would find.
 func (p passes) observePods(ctx context.Context, obs *Observation) error {
-	facts := batch.Observed{Now: obs.Facts.Now, Owned: true, Wanted: true, Labels: p.options.Labels}
+	facts := planner.BatchInput{Now: obs.Facts.Now, OwnedByRollout: true, RolloutExists: true, Labels: p.options.Labels}
 	if obs.Batch == nil {
 		facts.Workload = obs.Facts.Workload
-		obs.Facts.Batches = &facts
+		obs.Facts.BatchRelease = &facts
 		return nil
 	}
 	facts.Release = obs.Batch.Release
 	obs.Batch.Facts = facts
 	readable, err := pass.ObserveBatch(ctx, p, obs.Batch, obs.workload)
 	if readable {
-		obs.Facts.Batches = &obs.Batch.Facts
+		obs.Facts.BatchRelease = &obs.Batch.Facts
 	}
 	return err
 }

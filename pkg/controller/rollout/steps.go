@@ -11,12 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -83,7 +81,7 @@ type passes struct {
 // Options are what an administrator decides about passes.
 type Options struct {
 	// Labels says which releases' pods are labelled with their batch.
-	Labels batch.PodLabels
+	Labels planner.PodLabels
 	// PodsCheck is what is done about new pods that crash where a plan has no analysis: Wait
 	// or Report; empty for nothing.
 	PodsCheck rollouts.OnFail
@@ -104,9 +102,9 @@ func Steps(c Cluster, now func() time.Time, options Options) pass.Steps[Observat
 	}
 }
 
-// Decide is release.Decide, and what is to be filed by the status that it returns.
+// Decide is planner.Decide, and what is to be filed by the status that it returns.
 func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
-	d := release.Decide(o.Facts)
+	d := planner.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
 		Actions: d.Actions, Events: d.Events, Wake: d.Wake, Questions: d.Questions,

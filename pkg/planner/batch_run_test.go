@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package release_test
+package planner_test
 
 import (
 	"strings"
@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
@@ -23,7 +21,7 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // observed is a release at a step, whose BatchRelease has the plan of another, and one of
 // ten pods that is new and ready for each tenth that was told.
-func observed(state rollouts.StepState, step, planned, told, ready int32) release.Observed {
+func observed(state rollouts.StepState, step, planned, told, ready int32) planner.Observed {
 	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "rollout", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
@@ -52,9 +50,9 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) releas
 		Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
 		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: planner.Revision{Name: "v2"}}, TargetApplied: true,
 	}
-	return release.Observed{
-		Observed: planner.Observed{Now: now, Rollout: r, Workload: w, Indexed: true},
-		Batches:  &batch.Observed{Now: now, Release: b, Owned: true, Wanted: true, Labels: batch.LabelNamed, Workload: w},
+	return planner.Observed{
+		Now: now, Rollout: r, Workload: w, Indexed: true,
+		BatchRelease: &planner.BatchInput{Now: now, Release: b, OwnedByRollout: true, RolloutExists: true, Labels: planner.LabelNamed, Workload: w},
 	}
 }
 
@@ -62,12 +60,12 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) releas
 // to be done after it.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	edit := func(o release.Observed, with func(*release.Observed)) release.Observed {
+	edit := func(o planner.Observed, with func(*planner.Observed)) planner.Observed {
 		with(&o)
 		return o
 	}
 	for name, tc := range map[string]struct {
-		o     release.Observed
+		o     planner.Observed
 		first string
 		then  string
 		state rollouts.StepState
@@ -77,38 +75,38 @@ func TestOrder(t *testing.T) {
 			o: observed(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
 		},
 		"the next batch begins with its target": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) { o.Batches.Release.Status.BatchState = rollouts.BatchReady }),
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) { o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady }),
 			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
 		},
 		"the next batch waits until clients could see this one ready": {
 			o: observed(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
 		},
 		"an abort waits for nobody to see the batch ready": {
-			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *release.Observed) {
+			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Observed) {
 				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
 			}),
 			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
 		},
 		"a batch that is made tells nothing before it has a uid": {
-			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *release.Observed) { o.Batches.Release = nil }),
+			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Observed) { o.BatchRelease.Release = nil }),
 			then: "batch 0: 2", state: rollouts.StepUpgrade,
 		},
 		"a plan by which the workload looks otherwise is taken up by the next pass": {
-			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) {
-				o.Batches.Release.Status.BatchState = rollouts.BatchReady
-				o.Batches.Release.Spec.Plan.StableRevision = "v0"
-				o.Batches.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.Batches.Release.Spec.Plan)
+			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) {
+				o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady
+				o.BatchRelease.Release.Spec.Plan.StableRevision = "v0"
+				o.BatchRelease.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.BatchRelease.Release.Spec.Plan)
 			}),
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 		"a workload that cannot be read": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) { o.Batches = nil }),
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) { o.BatchRelease = nil }),
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := release.Decide(tc.o)
+			d := planner.Decide(tc.o)
 			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{said(d, planner.BeforeStatus), said(d, planner.AfterStatus)}); diff != "" {
 				t.Errorf("first and then (-want +got):\n%s\n%s", diff, d)
 			}
@@ -143,17 +141,17 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		step, ready int32
-		with        func(*release.Observed)
+		with        func(*planner.Observed)
 		then        string
 		follow      string
 	}{
 		"a batch under way": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
 		"the next batch": {
-			step: 2, ready: 2, with: func(o *release.Observed) { o.Batches.Release.Status.BatchState = rollouts.BatchReady },
+			step: 2, ready: 2, with: func(o *planner.Observed) { o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady },
 			then: "batch 1: 5, drive workload to 5, size replicasets: bring update up",
 		},
-		"a batch that is made":     {step: 1, with: func(o *release.Observed) { o.Batches.Release = nil }, then: "batch 0: 2"},
-		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *release.Observed) { o.Sets = nil }},
+		"a batch that is made":     {step: 1, with: func(o *planner.Observed) { o.BatchRelease.Release = nil }, then: "batch 0: 2"},
+		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *planner.Observed) { o.Sets = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +160,7 @@ func TestSizes(t *testing.T) {
 			if tc.with != nil {
 				tc.with(&o)
 			}
-			d := release.Decide(o)
+			d := planner.Decide(o)
 			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{said(d, planner.AfterStatus), said(d, planner.FromStored)}); diff != "" {
 				t.Errorf("then and what follows (-want +got):\n%s\n%s", diff, d)
 			}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package batch_test
+package planner_test
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -44,19 +43,19 @@ func TestForgedStatus(t *testing.T) {
 				Settled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
 				PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 8, StableReadyReplicas: 8,
 			}
-			o := batch.Observed{Now: time.Unix(1_800_000_000, 0), Release: b, Owned: true, Wanted: true, Labels: batch.LabelAlways, Workload: w}
+			o := planner.BatchInput{Now: time.Unix(1_800_000_000, 0), Release: b, OwnedByRollout: true, RolloutExists: true, Labels: planner.LabelAlways, Workload: w}
 			for i := range 2 {
 				name := fmt.Sprintf("web-%d", i)
-				o.Pods = append(o.Pods, batch.Pod{Name: name, UID: types.UID(name)})
+				o.Pods = append(o.Pods, planner.UpdatedPod{Name: name, UID: types.UID(name)})
 			}
-			plan := batch.Decide(o)
+			plan := planner.DecideBatch(o)
 			if d := plan.Status.Drive; d == nil || d.Partition != intstr.FromString("20%") {
 				t.Fatalf("it is told %+v, want 20%%", d)
 			}
 			w.Target = &planner.Target{Partition: plan.Status.Drive.Partition, Owner: "batch", Revision: planner.Revision{Name: "v2"}}
 			w.TargetApplied = true
 			b.Status.Drive = plan.Status.Drive
-			for _, a := range batch.Decide(o).Actions {
+			for _, a := range planner.DecideBatch(o).Effects {
 				if marks, ok := a.(planner.MarkPods); ok {
 					for _, m := range marks.Marks {
 						if m.Batch != 1 {
