@@ -18,9 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
-	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -108,9 +105,9 @@ func deterministic[O, D any](c *checks, what string, o O, copied func(O) O, deci
 	return d
 }
 
-func (c *checks) rollout(o planner.Observed) rolloutDecision {
+func (c *checks) rollout(o planner.Observed) planner.Decision {
 	c.begin("rollout", o.Rollout)
-	d := deterministic(c, "rollout", o, copied, func(o planner.Observed) rolloutDecision { return rollout.Decide(&rollout.Observation{Facts: o}) })
+	d := deterministic(c, "rollout", o, copied, planner.Decide)
 	c.tools(d.Status)
 	for _, condition := range d.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
@@ -148,14 +145,12 @@ func copied(o planner.Observed) planner.Observed {
 	return o
 }
 
-func (c *checks) batch(o planner.BatchInput) batchDecision {
+func (c *checks) batch(o planner.BatchInput) {
 	c.begin("batch", o.Release)
-	return deterministic(c, "batchrelease", o, func(o planner.BatchInput) planner.BatchInput {
+	deterministic(c, "batchrelease", o, func(o planner.BatchInput) planner.BatchInput {
 		o.Release = o.Release.DeepCopy()
 		return o
-	}, func(o planner.BatchInput) batchDecision {
-		return batchrelease.Decide(&pass.Batch{Facts: o})
-	})
+	}, planner.DecideBatch)
 }
 
 func (c *checks) sizes(s sizes.Scaling) sizes.Scale {

@@ -13,7 +13,7 @@ import (
 // workload and the network that lead to it. Nothing else decides.
 func Decide(in Observed) Decision {
 	if Over(in.Rollout) {
-		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy()}
+		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy(), Histories: Filings(in.Rollout.Status, in.Histories)}
 	}
 	batch := evaluateBatch(in)
 	if batch != nil {
@@ -21,7 +21,9 @@ func Decide(in Observed) Decision {
 	}
 	d := decideRollout(in)
 	d = runBatchRelease(in, d, batch)
-	return scaleReplicaSets(in, d)
+	d = scaleReplicaSets(in, d)
+	d.Histories = Filings(d.Status, in.Histories)
+	return d
 }
 
 // decideRollout decides about the Rollout itself. It requests a batch by the effect RunBatch.

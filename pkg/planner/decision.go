@@ -26,6 +26,8 @@ type Decision struct {
 	// Actions have the effects to reach, in order. A decision has none if everything observed is as
 	// it should be.
 	Actions []Action
+	// Histories are stored once Status is stored, before the actions.
+	Histories []Filing
 	// Events are announced once Status is stored.
 	Events []Event
 	// Wake says when to look again; zero means when something changes.

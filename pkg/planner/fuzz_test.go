@@ -204,13 +204,13 @@ var plans = []func() rollouts.Release{
 // nobody is told of nothing.
 type nobody struct{}
 
-func (nobody) planned(*rollouts.Rollout, rolloutDecision) {}
-func (nobody) batchPlanned(batchDecision)                 {}
-func (nobody) did(string)                                 {}
-func (nobody) sized(sizes.Scale)                          {}
-func (nobody) acted(planner.Effect)                       {}
-func (nobody) wrote(string, object.Object, object.Object) {}
-func (nobody) died(string, string)                        {}
+func (nobody) planned(*rollouts.Rollout, planner.Decision) {}
+func (nobody) batchPlanned(batchPlan)                      {}
+func (nobody) did(string)                                  {}
+func (nobody) sized(sizes.Scale)                           {}
+func (nobody) acted(planner.Effect)                        {}
+func (nobody) wrote(string, object.Object, object.Object)  {}
+func (nobody) died(string, string)                         {}
 
 // shorter leaves out what is not needed to break the same invariant.
 func shorter(found scenery, data []byte, invariant string) []byte {

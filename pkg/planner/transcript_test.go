@@ -64,7 +64,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(fmt.Sprintf("%-5s %-9s %s", at, who, text), " ") + "\n")
 }
 
-func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
+func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
 	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
@@ -162,7 +162,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(p batchDecision) { t.announced(p.Events) }
+func (t *transcript) batchPlanned(p batchPlan) { t.announced(p.Events) }
 
 func (t *transcript) wroteBatch(old, next object.Object) {
 	b, ok := next.(*rollouts.BatchRelease)

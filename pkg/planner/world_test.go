@@ -90,9 +90,9 @@ const (
 )
 
 type teller interface {
-	planned(r *rollouts.Rollout, d rolloutDecision)
-	batchPlanned(d batchDecision)
-	routingPlanned(r *rollouts.TrafficRouting, d routingDecision)
+	planned(r *rollouts.Rollout, d planner.Decision)
+	batchPlanned(p batchPlan)
+	routingPlanned(r *rollouts.TrafficRouting, d routingPlan)
 	sized(s sizes.Scale)
 	acted(a planner.Effect)
 	wrote(actor string, old, new object.Object)

@@ -21,7 +21,7 @@ type tally struct {
 	events *[]string
 }
 
-func (t tally) planned(r *rollouts.Rollout, d rolloutDecision) {
+func (t tally) planned(r *rollouts.Rollout, d planner.Decision) {
 	for _, e := range d.Events {
 		*t.events = append(*t.events, e.Reason+": "+e.Message)
 	}

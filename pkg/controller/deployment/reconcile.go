@@ -17,7 +17,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -45,5 +45,5 @@ var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Result(Run(ctx, r.Server, req.NamespacedName, Decide))
+	return reconcile.Result(Run(ctx, r.Server, req.NamespacedName, Decide))
 }

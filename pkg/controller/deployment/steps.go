@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -21,7 +21,7 @@ import (
 
 // Cluster is what a pass reads and writes. An object that does not exist is nil.
 type Cluster interface {
-	pass.SizeCluster
+	reconcile.SizeCluster
 	// RolloutNaming is the Rollout that releases a workload; empty if none does.
 	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
 	// Known is what the store says of a workload by a BatchRelease, and whether one names it.
@@ -119,7 +119,7 @@ func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) er
 	w := o.workload
 	switch {
 	case len(scale.Steps) > 0:
-		return pass.Size(ctx, p, w, scale)
+		return reconcile.Size(ctx, p, w, scale)
 	case o.Facts.Alone:
 		return p.Write(ctx, w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold))
 	default:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -34,14 +35,26 @@ type Reconciler struct {
 	Configuration []string
 }
 
-// Reconcile runs one pass.
+// Reconcile runs one pass over a TrafficRouting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r.network}, r.Clock.Now)
-	steps.Announce = func(obs *Observation, announced []planner.Event) {
-		cluster.Announce(r.Recorder, cluster.About(obs.Routing), "Route", announced)
+	p, err := Observe(ctx, server{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
+	if p == nil || err != nil {
+		return reconcile.Result(err)
 	}
-	steps.NoLater = r.noLater
-	return steps.Reconcile(ctx, req)
+	plan := p.Decide()
+	_, err = reconcile.Execute(ctx, live{p, r}, plan)
+	return reconcile.Next(req, plan, cluster.Again(p.objects), r.noLater, err)
+}
+
+// live is a pass that sends events.
+type live struct {
+	*Pass
+	r *Reconciler
+}
+
+// Announce implements reconcile.Object.
+func (l live) Announce(events []planner.Event) {
+	cluster.Announce(l.r.Recorder, cluster.About(l.Routing), "Route", events)
 }
 
 // server is where the passes of a Reconciler read and write.

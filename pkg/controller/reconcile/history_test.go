@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pass
+package reconcile
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // A Rollout that is being deleted waits for its history, unless the history cannot be stored.
 // If it waited for room, nothing could make room.
-func TestHopeless(t *testing.T) {
+func TestNeverSucceeds(t *testing.T) {
 	t.Parallel()
 	histories := schema.GroupResource{Group: "rollouts.kruise.io", Resource: "rollouthistories"}
 	full := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage"}}
@@ -27,8 +27,8 @@ func TestHopeless(t *testing.T) {
 		apierrors.NewServerTimeout(histories, "create", 1): false,
 		errors.New("no connection"):                        false,
 	} {
-		if got := hopeless(err); got != want {
-			t.Errorf("%v: hopeless is %t, want %t", err, got, want)
+		if got := neverSucceeds(err); got != want {
+			t.Errorf("%v: neverSucceeds is %t, want %t", err, got, want)
 		}
 	}
 }

@@ -5,14 +5,13 @@ package rollout
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -49,8 +48,8 @@ type Reader interface {
 
 // Writer is what a pass writes.
 type Writer interface {
-	pass.BatchCluster
-	pass.SizeCluster
+	reconcile.BatchCluster
+	reconcile.SizeCluster
 	// CommitRollout stores a status at the version of the Rollout, and returns what is stored.
 	CommitRollout(context.Context, *rollouts.Rollout, rollouts.RolloutStatus) (*rollouts.Rollout, error)
 	// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
@@ -71,13 +70,6 @@ type Cluster interface {
 	Writer
 }
 
-// passes are those over the Rollouts of a cluster.
-type passes struct {
-	Cluster
-	now     func() time.Time
-	options Options
-}
-
 // Options are what an administrator decides about passes.
 type Options struct {
 	// Labels says which releases' pods are labelled with their batch.
@@ -87,38 +79,44 @@ type Options struct {
 	PodsCheck rollouts.OnFail
 }
 
-// Steps are those of the passes over the Rollouts of a cluster.
-func Steps(c Cluster, now func() time.Time, options Options) pass.Steps[Observation, rollouts.RolloutStatus] {
-	p := passes{Cluster: c, now: now, options: options}
-	return pass.Steps[Observation, rollouts.RolloutStatus]{
-		Observe:          p.observe,
-		Decide:           Decide,
-		Status:           func(o *Observation) rollouts.RolloutStatus { return o.Rollout.Status },
-		Commit:           pass.Store(func(o *Observation) **rollouts.Rollout { return &o.Rollout }, c.CommitRollout),
-		Act:              p.act,
-		File:             p.file,
-		RecordWriteError: p.denied,
-		Again:            (*Observation).again,
+// Decide decides what the pass does.
+func (p *Pass) Decide() planner.Decision { return planner.Decide(p.Facts) }
+
+// PlanOf returns a decision as reconcile.Execute carries it out.
+func PlanOf(d planner.Decision) reconcile.Plan[rollouts.RolloutStatus] {
+	return reconcile.Plan[rollouts.RolloutStatus]{
+		Rule: string(d.Case), Status: d.Status, Histories: d.Histories, Actions: d.Actions, Events: d.Events, Wake: d.Wake,
 	}
 }
 
-// Decide is planner.Decide, and what is to be filed by the status that it returns.
-func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
-	d := planner.Decide(o.Facts)
-	return pass.Decision[rollouts.RolloutStatus]{
-		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
-		Actions: d.Actions, Events: d.Events, Wake: d.Wake, Questions: d.Questions,
+// Status implements reconcile.Object.
+func (p *Pass) Status() rollouts.RolloutStatus { return p.Rollout.Status }
+
+// Commit implements reconcile.Object.
+func (p *Pass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
+	stored, err := p.CommitRollout(ctx, p.Rollout, next)
+	if err == nil {
+		p.Rollout = stored
 	}
+	return err
 }
 
-// denied has a write error.
-func (p passes) denied(o *Observation, e planner.WriteError) (next rollouts.RolloutStatus, news bool) {
-	next = *o.Rollout.Status.DeepCopy()
-	next.Conditions, news = planner.RecordWriteError(next.Conditions, e, p.now())
-	return next, news
+// Stored implements reconcile.Object.
+func (p *Pass) Stored(context.Context) {}
+
+// Announce implements reconcile.Object.
+func (p *Pass) Announce([]planner.Event) {}
+
+// WithWriteError implements reconcile.Object.
+func (p *Pass) WithWriteError(e planner.WriteError) (next rollouts.RolloutStatus, announce, ok bool) {
+	next = *p.Rollout.Status.DeepCopy()
+	next.Conditions, announce = planner.RecordWriteError(next.Conditions, e, p.Facts.Now)
+	return next, announce, true
 }
 
-// file stores a history of what takes part in a release, as it is now.
-func (p passes) file(ctx context.Context, o *Observation, f planner.Filing) error {
-	return p.File(ctx, cluster.Part{Rollout: o.Rollout, Workload: o.workload, Stable: planner.Revision{Name: f.Release.StableRevision, Template: f.Release.StableTemplate}, Traffic: o.objects}, f)
+// StoreHistory implements reconcile.Object: it stores a history of everything that takes part in the
+// release, as it is now.
+func (p *Pass) StoreHistory(ctx context.Context, f planner.Filing) error {
+	stable := planner.Revision{Name: f.Release.StableRevision, Template: f.Release.StableTemplate}
+	return p.File(ctx, cluster.Part{Rollout: p.Rollout, Workload: p.workload, Stable: stable, Traffic: p.objects}, f)
 }
