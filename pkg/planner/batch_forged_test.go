@@ -56,8 +56,8 @@ func TestForgedStatus(t *testing.T) {
 			w.TargetApplied = true
 			b.Status.Drive = plan.Status.Drive
 			for _, a := range planner.DecideBatch(o).Effects {
-				if marks, ok := a.(planner.MarkPods); ok {
-					for _, m := range marks.Marks {
+				if marks, ok := a.(planner.LabelPods); ok {
+					for _, m := range marks.Labels {
 						if m.Batch != 1 {
 							t.Errorf("pod %s is labelled as of batch %d, want 1", m.Pod, m.Batch)
 						}

@@ -81,7 +81,7 @@ func AwaitedPods(b *rollouts.BatchRelease, w *Workload) (revision, version strin
 	switch plan := b.Spec.Plan; {
 	case plan.BatchPartition == nil && (plan.FinalizingPolicy != rollouts.WaitResume || w.LiveReadyReplicas >= w.Replicas):
 		return "", ""
-	case plan.BatchPartition == nil && w.AtStable:
+	case plan.BatchPartition == nil && w.HasStableTemplate:
 		return w.LiveRevision, stablePods
 	case plan.BatchPartition == nil:
 		return w.LiveRevision, newPods

@@ -11,7 +11,7 @@ import (
 // missingLabels returns the labels that pods still have to get. Each batch has as many pods as it adds
 // to the batch before it, according to the plan and the pods that existed already. Pods that have the
 // label of a batch with room keep it. Of the others, the youngest belong to the last batch.
-func (d *batchDraft) missingLabels() []Mark {
+func (d *batchDraft) missingLabels() []PodLabel {
 	if !d.labelsPods() {
 		return nil
 	}
@@ -32,11 +32,11 @@ func (d *batchDraft) missingLabels() []Mark {
 		return labelled
 	})
 	slices.Reverse(unlabelled)
-	var labels []Mark
+	var labels []PodLabel
 	for i := len(room) - 1; i >= 0; i-- {
 		for ; room[i] > 0 && len(labels) < len(unlabelled); room[i]-- {
 			p := unlabelled[len(labels)]
-			labels = append(labels, Mark{
+			labels = append(labels, PodLabel{
 				Pod: p.Name, UID: p.UID, RolloutID: d.plan.RolloutID, Batch: int32(i) + 1, //nolint:gosec // batches are few
 				Revision: cmp.Or(p.Revision, d.workload.UpdateRevision),
 			})
@@ -51,7 +51,7 @@ func (d *batchDraft) labelsPods() bool {
 
 // allPodsLabelled reports whether every pod that the native controller counts was observed and has its
 // label.
-func (d *batchDraft) allPodsLabelled(missing []Mark) bool {
+func (d *batchDraft) allPodsLabelled(missing []PodLabel) bool {
 	return !d.labelsPods() || int32(len(d.Pods)) >= d.workload.UpdatedReplicas && len(missing) == 0 //nolint:gosec // of the size of a workload
 }
 

@@ -35,7 +35,7 @@ func DecideBatch(in BatchInput) BatchDecision {
 		rule = "workload gone"
 		d.complete()
 		d.enableScalers()
-	case !Wanted(d.plan, d.workload):
+	case !IsPlanFor(d.plan, d.workload):
 		// Whoever wrote the plan decides what happens with the other template.
 		rule = "other revision"
 		d.restoreStableSize()
@@ -94,7 +94,7 @@ func (d *batchDraft) boundStatus() {
 	if d.plan.BatchPartition != nil && !d.planChanged() {
 		s.CurrentBatch = min(s.CurrentBatch, max(*d.plan.BatchPartition, 0), max(int32(len(d.plan.Batches))-1, 0)) //nolint:gosec // batches are few
 	}
-	if d.workload != nil && !d.workload.AtStable {
+	if d.workload != nil && !d.workload.HasStableTemplate {
 		s.NoNeedUpdateReplicas = nil
 	}
 }
@@ -105,7 +105,7 @@ func (d *batchDraft) act(e Effect) { d.effects = append(d.effects, e) }
 // finalizer of Weir is gone and only finalizers of others keep the object, its Rollout continues to
 // use the BatchRelease: an abort needs one, and no other can have its name.
 func (d *batchDraft) isDeleted() bool {
-	return d.Release.DeletionTimestamp != nil && (BatchGuarded(d.Release) || !d.RolloutExists)
+	return d.Release.DeletionTimestamp != nil && (HasBatchFinalizer(d.Release) || !d.RolloutExists)
 }
 
 func (d *batchDraft) planChanged() bool {
@@ -129,18 +129,18 @@ func (d *batchDraft) finalize() {
 	}
 	// Without a BatchRelease the native controller could continue up to the last target, and the
 	// Rollout could not distinguish that from a user who unpaused the workload. Stop it first.
-	unstopped := w != nil && d.RolloutExists && d.plan.BatchPartition != nil && w.Held && !w.Paused && !w.Surges &&
-		!w.AtStable && w.LiveRevision != w.StableRevision
+	unstopped := w != nil && d.RolloutExists && d.plan.BatchPartition != nil && w.Held && !w.Paused && !w.UsesSurge &&
+		!w.HasStableTemplate && w.LiveRevision != w.StableRevision
 	if unstopped {
-		d.act(Hold{Again: true})
+		d.act(HoldWorkload{Again: true})
 		return
 	}
 	d.enableScalers()
-	if w != nil && w.Extra {
-		d.act(Discard{}) // the garbage collector would delete the extra Deployment as well, but later
+	if w != nil && w.HasExtraWorkload {
+		d.act(DeleteExtraWorkload{}) // the garbage collector would delete the extra Deployment as well, but later
 	}
-	if BatchGuarded(d.Release) {
-		d.act(DropFinalizer{})
+	if HasBatchFinalizer(d.Release) {
+		d.act(RemoveFinalizer{})
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *batchDraft) finalize() {
 // pods over both versions.
 func (d *batchDraft) restoreStableSize() {
 	w := d.workload
-	if w.Target != nil && !w.Target.Abort && w.Surges && !w.AtStable && w.Settled && !w.TargetApplied {
+	if w.Target != nil && !w.Target.Abort && w.UsesSurge && !w.HasStableTemplate && w.Settled && !w.TargetApplied {
 		d.act(SetTarget{Target: *w.Target, Metadata: d.plan.PodTemplateMetadata})
 	}
 }
@@ -192,9 +192,9 @@ func (d *batchDraft) restoreWorkload() {
 	// while the workload is held: if the template changes again meanwhile, the next release starts
 	// from the same stable revision.
 	returnsToStable := (d.replacesPods() || d.plan.RollingStyle == rollouts.StyleBlueGreen) &&
-		w.Held && w.AtStable && w.Target != nil && !w.Native && w.StableReplicas > 0
-	nativeControllerWorks := w.Target == nil && (wait && w.Rolling || w.ExtraNeeded != "")
-	kept := w.KeptFrom(wait, d.plan.Abort)
+		w.Held && w.HasStableTemplate && w.Target != nil && !w.OwnerStrategyActive && w.StableReplicas > 0
+	nativeControllerWorks := w.Target == nil && (wait && w.NativeUpdateRunning || w.ExtraNeeded != "")
+	kept := w.BlocksRestore(wait, d.plan.Abort)
 	switch {
 	case wait && returnsToStable:
 		// The target applies to the stable template now. Pods that run beside the stable pods go as
@@ -202,7 +202,7 @@ func (d *batchDraft) restoreWorkload() {
 		// controller would spread what goes over both versions.
 		target := Target{Owner: d.Release.UID, Abort: true}
 		if d.replacesPods() {
-			target = Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: Planned(d.plan)}
+			target = Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: RevisionOfPlan(d.plan)}
 		}
 		if !d.isApplied(target) {
 			d.setTarget(target)
@@ -212,7 +212,7 @@ func (d *batchDraft) restoreWorkload() {
 	case kept != "":
 		d.status.Message = kept
 	default:
-		d.act(RestoreWorkload{KeepPaused: d.plan.Abort, Wait: wait && !w.AtStable})
+		d.act(RestoreWorkload{KeepPaused: d.plan.Abort, Wait: wait && !w.HasStableTemplate})
 	}
 }
 
@@ -230,7 +230,7 @@ func (d *batchDraft) acceptPlan() {
 	d.status.StableRevision = d.workload.StableRevision
 	d.status.UpdateRevision, d.status.UpdateTemplate = d.workload.UpdateRevision, d.workload.UpdateTemplate
 	switch {
-	case !d.workload.AtStable:
+	case !d.workload.HasStableTemplate:
 		d.status.NoNeedUpdateReplicas = nil
 	case d.status.NoNeedUpdateReplicas == nil:
 		// A rollback in batches: the pods that are already back do not count.
@@ -272,9 +272,9 @@ func (d *batchDraft) runBatch() {
 		if !d.isBlockedByConflict(target) {
 			d.setTarget(target)
 		}
-		d.status.Message = cmp.Or(w.DeletionBlocked, w.Rival)
+		d.status.Message = cmp.Or(w.DeletionBlocked, w.NameConflict)
 	case !w.Settled:
-	case d.plan.Abort && d.isBackToStable() && !w.Native:
+	case d.plan.Abort && d.isBackToStable() && !w.OwnerStrategyActive:
 		d.act(RestoreStrategy{})
 	default:
 		d.checkPods()
@@ -291,7 +291,7 @@ func (d *batchDraft) isApplied(target Target) bool {
 // controller, and without a stable revision the controller would update all pods.
 func (d *batchDraft) isStopped() bool {
 	return d.plan.RollingStyle == rollouts.StyleBlueGreen && !d.plan.Abort && d.workload.Paused && !d.targetReached() &&
-		(!d.workload.StableGone || d.workload.UpdatedReplicas > 0)
+		(!d.workload.StableRevisionGone || d.workload.UpdatedReplicas > 0)
 }
 
 // isBlockedByConflict reports whether the target is written and only the object of another owner,
@@ -299,7 +299,7 @@ func (d *batchDraft) isStopped() bool {
 // gone.
 func (d *batchDraft) isBlockedByConflict(target Target) bool {
 	w := d.workload
-	return w.Rival != "" && w.Target != nil && *w.Target == target && !target.Abort && w.Paused && len(w.TamperedKeys) == 0
+	return w.NameConflict != "" && w.Target != nil && *w.Target == target && !target.Abort && w.Paused && len(w.TamperedKeys) == 0
 }
 
 // warnAboutRepair announces that somebody has changed Weir's records on the workload, or the extra
@@ -341,7 +341,7 @@ func (d *batchDraft) setTarget(target Target) {
 func (d *batchDraft) checkPods() {
 	missing := d.missingLabels()
 	if len(missing) > 0 {
-		d.act(MarkPods{Marks: missing})
+		d.act(LabelPods{Labels: missing})
 	}
 	wasReady := d.status.BatchState == rollouts.BatchReady
 	if !d.targetReached() || !wasReady && !d.allPodsLabelled(missing) {
@@ -356,7 +356,7 @@ func (d *batchDraft) checkPods() {
 		return
 	}
 	if d.workload.ExtraStatusStale {
-		d.act(Tell{})
+		d.act(UpdateExtraStatus{})
 		if !wasReady {
 			return
 		}

@@ -22,32 +22,32 @@ type evaluatedBatch struct {
 
 // evaluateBatch evaluates the BatchRelease of a Rollout, before anything is decided about the Rollout.
 // It returns nil if there is no BatchRelease, or its workload cannot be read.
-func evaluateBatch(in Observed) *evaluatedBatch {
-	if in.BatchRelease == nil || in.BatchRelease.Release == nil {
+func evaluateBatch(in Input) *evaluatedBatch {
+	if in.BatchInput == nil || in.BatchInput.Release == nil {
 		return nil
 	}
-	stored := in.BatchRelease.Release
-	decision := DecideBatch(*in.BatchRelease)
+	stored := in.BatchInput.Release
+	decision := DecideBatch(*in.BatchInput)
 	next := *stored
 	next.Status = decision.Status
 	e := &evaluatedBatch{BatchDecision: decision, facts: BatchFacts(&next)}
 	e.statusChanged = !equality.Semantic.DeepEqual(stored.Status, decision.Status)
-	e.facts.Acts = e.statusChanged || len(decision.Effects) > 0
+	e.facts.WritesPending = e.statusChanged || len(decision.Effects) > 0
 	e.facts.Rescaled = stored.Status.ObservedWorkloadReplicas != decision.Status.ObservedWorkloadReplicas
 	return e
 }
 
 // runBatchRelease adds the actions on the BatchRelease to the decision about its Rollout: either the
 // Rollout requests another batch, which starts in the same pass, or the current batch continues.
-func runBatchRelease(in Observed, d Decision, batch *evaluatedBatch) Decision {
+func runBatchRelease(in Input, d Decision, batch *evaluatedBatch) Decision {
 	requested := slices.IndexFunc(d.Actions, func(a Action) bool { return isRunBatch(a.Effect) })
 	if batch == nil {
-		if requested >= 0 && in.BatchRelease != nil {
+		if requested >= 0 && in.BatchInput != nil {
 			return startRequestedBatch(in, d, requested)
 		}
 		return d
 	}
-	stored := in.BatchRelease.Release.Status
+	stored := in.BatchInput.Release.Status
 	becameReady := batch.Status.BatchState != stored.BatchState && batch.Status.BatchState == rollouts.BatchReady
 	completed := batch.Status.Phase != stored.Phase && batch.Status.Phase == rollouts.PhaseCompleted
 	if requested >= 0 && (d.Actions[requested].Effect.(RunBatch).Plan.Abort || !becameReady && !completed) {
@@ -60,16 +60,16 @@ func runBatchRelease(in Observed, d Decision, batch *evaluatedBatch) Decision {
 	// BatchRelease sees each batch become ready. The next pass starts the requested batch.
 	d.Actions = slices.DeleteFunc(d.Actions, func(a Action) bool { return isRunBatch(a.Effect) })
 	if batch.statusChanged && !in.Batch.Terminating {
-		store := Actions(BeforeStatus, batch.Rule, JudgeBatch{Status: batch.Status})
+		store := NewActions(BeforeStatus, batch.Rule, StoreBatchStatus{Status: batch.Status})
 		d.Actions = slices.Insert(d.Actions, 0, store...)
 	}
 	for _, effect := range batch.Effects {
 		when := Independent
 		switch effect.(type) {
-		case Tell, MarkPods:
+		case UpdateExtraStatus, LabelPods:
 			when = FromStored
 		}
-		d.Actions = append(d.Actions, Actions(when, batch.Rule, OnBatch{effect})...)
+		d.Actions = append(d.Actions, NewActions(when, batch.Rule, OnBatch{effect})...)
 	}
 	for _, e := range batch.Events {
 		e.When = BeforeStatus
@@ -87,9 +87,9 @@ func isRunBatch(e Effect) bool {
 // obsolete: the BatchRelease is deleted, or the workload itself changes.
 func replacesBatchEffects(effect Effect, batch *evaluatedBatch) bool {
 	switch effect.(type) {
-	case ReleaseBatch:
+	case DeleteBatchRelease:
 		return true
-	case Label, Unlabel, Hold, ApplyPendingEdit, AskAgain, PutRight, RestoreWorkload, SetStable:
+	case LabelWorkload, UnlabelWorkload, HoldWorkload, ApplyPendingEdit, RequeueWorkload, RepairRecords, RestoreWorkload, SetStableTemplate:
 		return len(batch.Effects) > 0
 	default:
 		return false
@@ -98,14 +98,14 @@ func replacesBatchEffects(effect Effect, batch *evaluatedBatch) bool {
 
 // startRequestedBatch adds the status and the effects with which the BatchRelease starts the plan that
 // the Rollout requests, so that the batch starts in the same pass.
-func startRequestedBatch(in Observed, d Decision, requested int) Decision {
+func startRequestedBatch(in Input, d Decision, requested int) Decision {
 	run := &d.Actions[requested]
-	plan, exists := run.Effect.(RunBatch).Plan, in.BatchRelease.Release != nil
+	plan, exists := run.Effect.(RunBatch).Plan, in.BatchInput.Release != nil
 	next := batchReleaseWith(in, plan)
 	if exists && !hasSameHold(in, next) {
 		return d // the next pass reads the workload with the new plan first
 	}
-	input := *in.BatchRelease
+	input := *in.BatchInput
 	input.Release = next
 	started := DecideBatch(input)
 	run.Effect = RunBatch{Plan: plan, Status: &started.Status}
@@ -115,7 +115,7 @@ func startRequestedBatch(in Observed, d Decision, requested int) Decision {
 		for _, e := range started.Effects {
 			effects = append(effects, OnBatch{e})
 		}
-		d.Actions = slices.Insert(d.Actions, requested+1, Actions(run.When, run.Reason, effects...)...)
+		d.Actions = slices.Insert(d.Actions, requested+1, NewActions(run.When, run.Reason, effects...)...)
 	}
 	d.Events = append(d.Events, started.Events...)
 	return d
@@ -123,10 +123,10 @@ func startRequestedBatch(in Observed, d Decision, requested int) Decision {
 
 // batchReleaseWith returns the BatchRelease of the Rollout with another plan, as the server will store
 // it.
-func batchReleaseWith(in Observed, plan rollouts.ReleasePlan) *rollouts.BatchRelease {
+func batchReleaseWith(in Input, plan rollouts.ReleasePlan) *rollouts.BatchRelease {
 	next := &rollouts.BatchRelease{}
-	if in.BatchRelease.Release != nil {
-		next = in.BatchRelease.Release.DeepCopy()
+	if in.BatchInput.Release != nil {
+		next = in.BatchInput.Release.DeepCopy()
 	}
 	spec := rollouts.BatchReleaseSpec{WorkloadRef: in.Rollout.Spec.WorkloadRef, Plan: plan}
 	if !equality.Semantic.DeepEqual(next.Spec, spec) {
@@ -138,11 +138,11 @@ func batchReleaseWith(in Observed, plan rollouts.ReleasePlan) *rollouts.BatchRel
 
 // hasSameHold reports whether the workload was read with the same state in the store that another plan
 // leads to. The adapters read a workload by that state.
-func hasSameHold(in Observed, next *rollouts.BatchRelease) bool {
-	stored, planned := KnownOf(nil, in.BatchRelease.Release), KnownOf(nil, next)
+func hasSameHold(in Input, next *rollouts.BatchRelease) bool {
+	stored, planned := HoldStateOf(nil, in.BatchInput.Release), HoldStateOf(nil, next)
 	stored.Target, planned.Target = nil, nil
-	if w := in.BatchRelease.Workload; w != nil && w.Target != nil && len(w.TamperedKeys) == 0 {
-		stored.Leaves, stored.Holder = planned.Leaves, planned.Holder
+	if w := in.BatchInput.Workload; w != nil && w.Target != nil && len(w.TamperedKeys) == 0 {
+		stored.Restoring, stored.Holder = planned.Restoring, planned.Holder
 	}
 	return equality.Semantic.DeepEqual(stored, planned)
 }

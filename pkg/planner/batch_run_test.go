@@ -21,7 +21,7 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // observed is a release at a step, whose BatchRelease has the plan of another, and one of
 // ten pods that is new and ready for each tenth that was told.
-func observed(state rollouts.StepState, step, planned, told, ready int32) planner.Observed {
+func observed(state rollouts.StepState, step, planned, told, ready int32) planner.Input {
 	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "rollout", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
@@ -50,9 +50,9 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) planne
 		Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
 		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: planner.Revision{Name: "v2"}}, TargetApplied: true,
 	}
-	return planner.Observed{
+	return planner.Input{
 		Now: now, Rollout: r, Workload: w, Indexed: true,
-		BatchRelease: &planner.BatchInput{Now: now, Release: b, OwnedByRollout: true, RolloutExists: true, Labels: planner.LabelNamed, Workload: w},
+		BatchInput: &planner.BatchInput{Now: now, Release: b, OwnedByRollout: true, RolloutExists: true, Labels: planner.LabelNamed, Workload: w},
 	}
 }
 
@@ -60,12 +60,12 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) planne
 // to be done after it.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	edit := func(o planner.Observed, with func(*planner.Observed)) planner.Observed {
+	edit := func(o planner.Input, with func(*planner.Input)) planner.Input {
 		with(&o)
 		return o
 	}
 	for name, tc := range map[string]struct {
-		o     planner.Observed
+		o     planner.Input
 		first string
 		then  string
 		state rollouts.StepState
@@ -75,32 +75,32 @@ func TestOrder(t *testing.T) {
 			o: observed(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
 		},
 		"the next batch begins with its target": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) { o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady }),
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
 			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
 		},
 		"the next batch waits until clients could see this one ready": {
 			o: observed(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
 		},
 		"an abort waits for nobody to see the batch ready": {
-			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Observed) {
+			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
 				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
 			}),
 			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
 		},
 		"a batch that is made tells nothing before it has a uid": {
-			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Observed) { o.BatchRelease.Release = nil }),
+			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Input) { o.BatchInput.Release = nil }),
 			then: "batch 0: 2", state: rollouts.StepUpgrade,
 		},
 		"a plan by which the workload looks otherwise is taken up by the next pass": {
-			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) {
-				o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady
-				o.BatchRelease.Release.Spec.Plan.StableRevision = "v0"
-				o.BatchRelease.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.BatchRelease.Release.Spec.Plan)
+			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) {
+				o.BatchInput.Release.Status.BatchState = rollouts.BatchReady
+				o.BatchInput.Release.Spec.Plan.StableRevision = "v0"
+				o.BatchInput.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.BatchInput.Release.Spec.Plan)
 			}),
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 		"a workload that cannot be read": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Observed) { o.BatchRelease = nil }),
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput = nil }),
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 	} {
@@ -120,7 +120,7 @@ func TestOrder(t *testing.T) {
 // said returns the effects that a decision carries out at a time.
 func said(d planner.Decision, when planner.When) string {
 	var out []string
-	for _, a := range planner.At(when, d.Actions) {
+	for _, a := range planner.ActionsAt(when, d.Actions) {
 		out = append(out, a.Effect.String())
 	}
 	return strings.Join(out, ", ")
@@ -130,7 +130,7 @@ func said(d planner.Decision, when planner.When) string {
 type sets struct{ update, stable sizes.Set }
 
 // Sizing implements release.Sets.
-func (s sets) Sizing(k planner.Known) (sizes.Scaling, bool) {
+func (s sets) Sizing(k planner.HoldState) (sizes.Scaling, bool) {
 	return sizes.Scaling{Replicas: 10, Surge: 10, Target: k.Target.Limit(10), Update: &s.update, Stable: &s.stable}, true
 }
 
@@ -141,22 +141,22 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		step, ready int32
-		with        func(*planner.Observed)
+		with        func(*planner.Input)
 		then        string
 		follow      string
 	}{
 		"a batch under way": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
 		"the next batch": {
-			step: 2, ready: 2, with: func(o *planner.Observed) { o.BatchRelease.Release.Status.BatchState = rollouts.BatchReady },
+			step: 2, ready: 2, with: func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady },
 			then: "batch 1: 5, drive workload to 5, size replicasets: bring update up",
 		},
-		"a batch that is made":     {step: 1, with: func(o *planner.Observed) { o.BatchRelease.Release = nil }, then: "batch 0: 2"},
-		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *planner.Observed) { o.Sets = nil }},
+		"a batch that is made":     {step: 1, with: func(o *planner.Input) { o.BatchInput.Release = nil }, then: "batch 0: 2"},
+		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *planner.Input) { o.ReplicaSets = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := observed(rollouts.StepUpgrade, tc.step, 1, 2, tc.ready)
-			o.Sets = sets{sizes.Set{Name: "two", Replicas: tc.ready, Available: tc.ready, Ready: tc.ready}, sizes.Set{Name: "one", Replicas: 8, Available: 8, Ready: 8}}
+			o.ReplicaSets = sets{sizes.Set{Name: "two", Replicas: tc.ready, Available: tc.ready, Ready: tc.ready}, sizes.Set{Name: "one", Replicas: 8, Available: 8, Ready: 8}}
 			if tc.with != nil {
 				tc.with(&o)
 			}

@@ -13,7 +13,7 @@ import (
 // number of new pods only grows: going back to an earlier step moves traffic, never pods.
 func (d *batchDraft) target() Target {
 	target, previous := d.batchTarget(), d.workload.Target
-	if previous != nil && previous.Owner == target.Owner && d.workload.Is(previous.Revision) && !previous.Abort && !target.Abort {
+	if previous != nil && previous.Owner == target.Owner && d.workload.HasTemplateOf(previous.Revision) && !previous.Abort && !target.Abort {
 		if d.updatedLimit(*previous) > d.updatedLimit(target) {
 			target.Partition, target.KeepOne = previous.Partition, previous.KeepOne
 		}
@@ -28,7 +28,7 @@ func (d *batchDraft) target() Target {
 // batchTarget returns the target of the current batch, regardless of earlier targets.
 func (d *batchDraft) batchTarget() Target {
 	share := d.remainingShare(d.plan.Batches[d.status.CurrentBatch].CanaryReplicas)
-	return Target{Partition: share, KeepOne: d.keepsOne(share), Abort: d.plan.Abort, Owner: d.Release.UID, Revision: Planned(d.plan)}
+	return Target{Partition: share, KeepOne: d.keepsOne(share), Abort: d.plan.Abort, Owner: d.Release.UID, Revision: RevisionOfPlan(d.plan)}
 }
 
 // leastExtraPods returns how many pods the extra Deployment has had, if that is more than its share
@@ -50,7 +50,7 @@ func (d *batchDraft) keepsOne(share intstr.IntOrString) bool {
 		return false
 	}
 	drive := d.status.Drive
-	kept := !d.batchChanges && drive != nil && drive.KeepOne && !drive.Abort && d.workload.Is(Revision{Name: drive.Revision, Template: drive.UpdateTemplate})
+	kept := !d.batchChanges && drive != nil && drive.KeepOne && !drive.Abort && d.workload.HasTemplateOf(Revision{Name: drive.Revision, Template: drive.UpdateTemplate})
 	return kept || share.IntVal < d.workload.Replicas || d.workload.Replicas <= 1
 }
 
@@ -74,19 +74,19 @@ func (d *batchDraft) targetReached() bool {
 	}
 	desired := d.updatedLimit(d.batchTarget())
 	updated, ready := w.UpdatedReplicas, w.UpdatedReadyReplicas
-	tolerated := Tolerance(d.plan.RollingStyle, d.plan.FailureThreshold, updated)
+	tolerated := ToleratedUnready(d.plan.RollingStyle, d.plan.FailureThreshold, updated)
 	enoughReady := updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0)
 	// The old pods that the new ones replace must be gone, too, unless unready pods are tolerated or
 	// the stable revision cannot get its remaining pods ready.
 	others := w.Replicas - desired
-	oldPodsGone := tolerated > 0 || !d.replacesPods() || w.StableReplicas <= others || w.StableReadyReplicas < others && !w.AtStable
+	oldPodsGone := tolerated > 0 || !d.replacesPods() || w.StableReplicas <= others || w.StableReadyReplicas < others && !w.HasStableTemplate
 	return enoughReady && oldPodsGone
 }
 
 // updatedLimit returns how many pods of the workload may run the update revision under a target.
 func (d *batchDraft) updatedLimit(target Target) int32 {
 	if d.replacesPods() {
-		return target.LimitOf(d.workload)
+		return target.LimitFor(d.workload)
 	}
 	return d.workload.Limit(d.plan.RollingStyle, target.Partition)
 }

@@ -105,7 +105,7 @@ func deterministic[O, D any](c *checks, what string, o O, copied func(O) O, deci
 	return d
 }
 
-func (c *checks) rollout(o planner.Observed) planner.Decision {
+func (c *checks) rollout(o planner.Input) planner.Decision {
 	c.begin("rollout", o.Rollout)
 	d := deterministic(c, "rollout", o, copied, planner.Decide)
 	c.tools(d.Status)
@@ -117,7 +117,7 @@ func (c *checks) rollout(o planner.Observed) planner.Decision {
 	return d
 }
 
-func copied(o planner.Observed) planner.Observed {
+func copied(o planner.Input) planner.Input {
 	o.Rollout = o.Rollout.DeepCopy()
 	if o.Workload != nil {
 		w := *o.Workload

@@ -117,7 +117,7 @@ func TestForgedBatch(t *testing.T) {
 func TestMarksOfInPlace(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	pods := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
-	want := []planner.Mark{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
+	want := []planner.PodLabel{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
 	if diff := cmp.Diff(want, marksOf(b, 0, 5, pods)); diff != "" {
 		t.Errorf("labels of the first batch (-want +got):\n%s", diff)
 	}
@@ -132,15 +132,15 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	stayed := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0)}, {Name: "b", UpdatedAt: time.Unix(2, 0)}}
 	back := planner.UpdatedPod{Name: "c", UpdatedAt: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
-	w.AtStable = true
+	w.HasStableTemplate = true
 	w.Target = targetOf(intstr.FromInt32(3), b.UID)
 	labels := func(pods ...planner.UpdatedPod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
 		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: pods})
 		for range 2 {
 			for _, a := range plan.Effects {
-				if m, ok := a.(planner.MarkPods); ok {
-					return []string{m.Marks[0].Pod, strconv.Itoa(len(m.Marks))}
+				if m, ok := a.(planner.LabelPods); ok {
+					return []string{m.Labels[0].Pod, strconv.Itoa(len(m.Labels))}
 				}
 			}
 			next := b.DeepCopy()
@@ -182,7 +182,7 @@ func targetOf(share intstr.IntOrString, owner types.UID) *planner.Target {
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.
-func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []planner.UpdatedPod) []planner.Mark {
+func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []planner.UpdatedPod) []planner.PodLabel {
 	b = b.DeepCopy()
 	b.Spec.Plan.BatchPartition = &number
 	w := workloadOf(b, replicas, int32(len(pods)))
@@ -190,8 +190,8 @@ func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []planner.Up
 		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: pods})
 		b.Status = plan.Status
 		for _, a := range plan.Effects {
-			if m, ok := a.(planner.MarkPods); ok {
-				return m.Marks
+			if m, ok := a.(planner.LabelPods); ok {
+				return m.Labels
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
 	w.follows = action.When == planner.FromStored
 	before := w.actor
 	defer func() { w.actor, w.follows = before, false }()
-	if size, is := action.Effect.(planner.Size); is {
+	if size, is := action.Effect.(planner.ScaleReplicaSets); is {
 		w.tell.sized(size.Scale)
 		w.actor = "sizes"
 	}

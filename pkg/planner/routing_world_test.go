@@ -92,19 +92,19 @@ func (t *transcript) showRoutings() {
 	}
 }
 
-func (s *story) routeBy(c command) {
+func (s *stepSummary) routeBy(c command) {
 	ref := routingBy(kindOf(c.get("by", "ingress")), c.get("service", c.words[1]), s.duration(c.get("grace", "3s")))
 	s.w.routeBy(c.words[1], ref, s.number(c.get("weight", "20")))
 }
 
-func (s *story) reroute(c command) {
+func (s *stepSummary) reroute(c command) {
 	if !s.w.reroute(c.words[1], s.number(c.get("weight", "50"))) {
 		s.t.under("edit", "not found")
 	}
 }
 
 // serveRouting makes the TrafficRouting anew that was deleted.
-func (e *end) serveRouting() {
+func (e *tearDownRelease) serveRouting() {
 	r := e.rollout()
 	if r == nil {
 		return

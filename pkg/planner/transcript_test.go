@@ -65,7 +65,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 }
 
 func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
-	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
+	if change := advanced(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
 	if stalled(r.Status) && !stalled(p.Status) {
@@ -116,8 +116,8 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// moved describes the way from one status to the next, or nothing.
-func moved(old, next rollouts.RolloutStatus, steps int) string {
+// advanced describes the way from one status to the next, or nothing.
+func advanced(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)
@@ -189,8 +189,8 @@ func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Effect) {
 	a = unwrapped(a)
 	switch a.(type) {
-	case planner.JudgeBatch, planner.Size: // what they write is told
-	case planner.MarkPods:
+	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // what they write is told
+	case planner.LabelPods:
 		if t.labelled() {
 			t.under("act", "%s", a)
 		}

@@ -58,7 +58,7 @@ type world struct {
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.
-	marks map[string]planner.Mark
+	marks map[string]planner.PodLabel
 	// filed counts the writes made for histories alone.
 	filed int
 	// tell gets what happens, for people.
@@ -101,7 +101,7 @@ type teller interface {
 }
 
 func newWorld(start time.Time, tell teller, check *checks) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.Mark{}, tell: tell, check: check}
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.PodLabel{}, tell: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.wrote = w.wrote

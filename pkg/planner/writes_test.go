@@ -37,8 +37,8 @@ func (t tally) wrote(actor string, old, next object.Object) {
 
 // acted counts labels of pods, each of which is a write.
 func (t tally) acted(a planner.Effect) {
-	if m, ok := unwrapped(a).(planner.MarkPods); ok {
-		t.writes["label"] += len(m.Marks)
+	if m, ok := unwrapped(a).(planner.LabelPods); ok {
+		t.writes["label"] += len(m.Labels)
 	}
 	t.transcript.acted(a)
 }

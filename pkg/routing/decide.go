@@ -73,7 +73,7 @@ func (d *draft) stamp() {
 // wait has the next pass begin when a time has passed since the last change of the network.
 // The time begins again where the clock was set back.
 func (d *draft) wait(of time.Duration) {
-	if since := d.status.LastUpdateTime; since != nil && planner.Ahead(since, d.Now) {
+	if since := d.status.LastUpdateTime; since != nil && planner.IsAhead(since, d.Now) {
 		d.stamp()
 	}
 	d.wake = left(d.facts, of)
@@ -104,7 +104,7 @@ func guard(d *draft) {
 	if d.was.Phase == "" {
 		d.become(rollouts.PhaseInitial)
 	}
-	d.act(planner.Guard{})
+	d.act(planner.AddRoutingFinalizer{})
 }
 
 // rest is ready for releases as soon as everything is there that is named.
@@ -163,7 +163,7 @@ func terminate(d *draft) {
 		return
 	}
 	if restore(d); d.status.LastUpdateTime == nil {
-		d.act(planner.DropFinalizer{})
+		d.act(planner.RemoveFinalizer{})
 	}
 }
 
@@ -175,7 +175,7 @@ const soonest = time.Second
 // has had its time.
 func restore(d *draft) {
 	if routed(d.facts) {
-		d.order(planner.Unroute{})
+		d.order(planner.RemoveRoute{})
 		return
 	}
 	d.status.Routed = false

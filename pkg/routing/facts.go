@@ -63,9 +63,9 @@ func refusal(f *facts) string {
 func wanted(f *facts) planner.Effect {
 	switch want := planner.RouteOf(f.step); {
 	case !f.step.Routed() && f.Route.Routed && f.was.LastUpdateTime != nil:
-		return planner.Unroute{}
-	case f.step.Routed() && !f.Route.Carries(want, ""):
-		return planner.RouteTo{Want: want}
+		return planner.RemoveRoute{}
+	case f.step.Routed() && !f.Route.Serves(want, ""):
+		return planner.RouteTraffic{Want: want}
 	default:
 		return nil
 	}

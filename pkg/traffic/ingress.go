@@ -67,7 +67,7 @@ func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.
 	}
 	if r.Beside == nil {
 		canary, err := b.render(o, r, want)
-		if err != nil || want.Nothing() {
+		if err != nil || want.IsEmpty() {
 			return nil, err
 		}
 		return []object.Change{{Want: canary}}, nil

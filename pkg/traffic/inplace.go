@@ -119,7 +119,7 @@ func (e inPlace) Route(o Objects, r Router, want planner.Route) ([]object.Change
 		return nil, err
 	}
 	next, err := e.render(o, r, want)
-	if err != nil || want.Nothing() && !e.Observe(o, r).Routed {
+	if err != nil || want.IsEmpty() && !e.Observe(o, r).Routed {
 		return nil, err
 	}
 	return change(obj, next), nil

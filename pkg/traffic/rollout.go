@@ -24,7 +24,7 @@ func OfRollout(r *rollouts.Rollout, owner metav1.OwnerReference) (Objects, *roll
 		Routers:   Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
 		Held:      r.Status.Network != nil,
 		Originals: planner.Originals(r),
-		Made:      planner.Made(r),
+		Made:      planner.CreatedObjects(r),
 	}
 	if p := r.Status.Active(); p != nil {
 		o.StableRevision = p.StableRevision

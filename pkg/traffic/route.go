@@ -84,7 +84,7 @@ func together(all, next planner.Route, isFirst bool) planner.Route {
 		all = next
 	}
 	all, next = withShare(all), withShare(next)
-	if all.Says(next) {
+	if all.Equals(next) {
 		sum.Weight, sum.Matches, sum.Headers = all.Weight, all.Matches, all.Headers
 	}
 	if !sum.Routed {
@@ -107,10 +107,10 @@ func impossible(o Objects, steps []rollouts.Step) []string {
 	why := make([]string, len(steps))
 	wanted := make([]planner.Route, len(steps))
 	for i, step := range steps {
-		if wanted[i] = planner.RouteOf(step); wanted[i].Nothing() {
+		if wanted[i] = planner.RouteOf(step); wanted[i].IsEmpty() {
 			wanted[i].Weight = new(int32(1))
 		}
-		if j := slices.IndexFunc(wanted[:i], wanted[i].Says); j >= 0 {
+		if j := slices.IndexFunc(wanted[:i], wanted[i].Equals); j >= 0 {
 			why[i] = why[j]
 			continue
 		}

@@ -101,7 +101,7 @@ func (s *Seen) Stored(row workload.Row) (found object.Object, isSeen bool) {
 // observe sorts what was read by whose it is, which uids tell, and asks the row.
 func (s *Seen) observe(f *facts) {
 	batch, _ := s.one(s.BatchRead()).(*rollouts.BatchRelease)
-	known := planner.KnownOf(s.Rollout, batch)
+	known := planner.HoldStateOf(s.Rollout, batch)
 	var beside []object.Object
 	for _, o := range s.Answers[extraRead(f.row, f.object.GetName())].Objects {
 		if extra := Decoded(f.row, o); extra != nil {

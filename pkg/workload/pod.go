@@ -54,7 +54,7 @@ func came(p *corev1.Pod) time.Time {
 
 // Labels are what a mark means on a pod. The revision is there for clients that
 // look for it on pods of every kind; it stays where it is there already.
-func Labels(m planner.Mark) map[string]string {
+func Labels(m planner.PodLabel) map[string]string {
 	return map[string]string{
 		rollouts.LabelRolloutID:               m.RolloutID,
 		rollouts.LabelRolloutBatchID:          strconv.Itoa(int(m.Batch)),

@@ -86,7 +86,7 @@ func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	row, _ := rowOf(kind, named)
 	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.Changed(before, after) || row.Rolls(before, after)
-	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.Holds) {
+	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		return named, nil
 	}
 	// Who has seen the Rollout Healthy may be faster than our watch.
@@ -114,7 +114,7 @@ func factsOf(row workload.Row, request *admissionv1.AdmissionRequest, named []*r
 	}
 	// The mark may be gone; the store knows of the release all the same.
 	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
-		return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
+		return planner.HoldsWorkload(r) && r.Status.WorkloadUID == before.GetUID()
 	})
 	facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
 	if facts.Held && facts.Unholdable == "" {

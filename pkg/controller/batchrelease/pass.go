@@ -62,7 +62,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, labels planner.PodLa
 // Decide decides what the pass does.
 func (p *Pass) Decide() reconcile.Plan[rollouts.BatchReleaseStatus] {
 	d := planner.DecideBatch(p.Facts)
-	return reconcile.Plan[rollouts.BatchReleaseStatus]{Rule: d.Rule, Status: d.Status, Actions: planner.Actions(planner.AfterStatus, d.Rule, d.Effects...), Events: d.Events}
+	return reconcile.Plan[rollouts.BatchReleaseStatus]{Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Effects...), Events: d.Events}
 }
 
 // Status implements reconcile.Object.
@@ -84,7 +84,7 @@ func (p *Pass) Stored(context.Context) {}
 func (p *Pass) Announce([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A BatchRelease has no history.
-func (p *Pass) StoreHistory(context.Context, planner.Filing) error { return nil }
+func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // Act implements reconcile.Object.
 func (p *Pass) Act(ctx context.Context, a planner.Action) error {

@@ -25,8 +25,8 @@ type Cluster interface {
 	// RolloutNaming is the Rollout that releases a workload; empty if none does.
 	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
 	// Known is what the store says of a workload by a BatchRelease, and whether one names it.
-	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.Known, named bool, err error)
-	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.HoldState, named bool, err error)
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*cluster.Workload, error)
 	// Unnamed is a workload that nothing in the store is about, unless it was made beside
 	// another one.
 	Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*cluster.Workload, error)
@@ -95,7 +95,7 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 }
 
 // named reads a Deployment that a BatchRelease drives, or nil.
-func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
+func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.HoldState) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
 	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
 		return nil, err

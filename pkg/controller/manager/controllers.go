@@ -57,7 +57,7 @@ var controllers = []struct {
 	{"rollout", func(s shared) []controller {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
-			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
+			Keep: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
 			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}

@@ -81,7 +81,7 @@ func wantComplete(t *testing.T, m *measure.Measures, least, most int) planner.Me
 
 func asksRate(m *measure.Measures, every time.Duration) (began time.Time) {
 	began = time.Now().Truncate(every)
-	m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
+	m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 	return began
 }
 
@@ -205,7 +205,7 @@ func TestBehindRestart(t *testing.T) {
 		source := remote{&prometheus{bad: 1}, constant(40 * time.Second), 0}
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now().Truncate(5 * time.Second)
-			ask := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
+			ask := []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
 			of = measuredBy(t, source, func(m *measure.Measures) {
 				m.Ask(web, subject, ask)
 				<-time.After(90 * time.Second)
@@ -281,7 +281,7 @@ func TestScrapesAndPods(t *testing.T) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Routers = nil
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.Ask(web, of, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.Ask(web, of, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(7 * time.Second)
 				synctest.Wait()
 				data := one(t, m, check).Data
@@ -356,7 +356,7 @@ func TestNumbersBehind(t *testing.T) {
 		p.noTargets = !targets
 		run(t, remote{p, constant(40 * time.Second), 0}, func(m *measure.Measures, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
-			m.Ask(web, subject, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.Ask(web, subject, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(100 * time.Second)
 			synctest.Wait()
 			of := one(t, m, check)

@@ -29,7 +29,7 @@ var (
 func asks(m *measure.Measures, c rollouts.Check, passed bool) (since time.Time) {
 	since = time.Now().Truncate(time.Second).Add(2 * time.Second)
 	first := since.Add(28 * time.Second)
-	m.Ask(web, subject, []planner.Question{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
+	m.Ask(web, subject, []planner.MeasurementRequest{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
 	return since
 }
 
@@ -180,7 +180,7 @@ func TestTry(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		from := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
-		questions := []planner.Question{{Check: rate, Began: from, From: from, Every: 2 * time.Minute, Try: true}, {Check: smoke, Began: from, From: from, Every: 2 * time.Minute, Try: true}}
+		questions := []planner.MeasurementRequest{{Check: rate, Began: from, From: from, Every: 2 * time.Minute, Try: true}, {Check: smoke, Began: from, From: from, Every: 2 * time.Minute, Try: true}}
 		m.Ask(web, subject, questions)
 		<-time.After(50 * time.Minute)
 		synctest.Wait()

@@ -34,7 +34,7 @@ func TestEditedCheck(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		edited := rollouts.Check{SuccessRate: new("95%")}
@@ -53,7 +53,7 @@ func TestEditedWindows(t *testing.T) {
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(time.Minute)
 		for _, every := range []time.Duration{20 * time.Second, 5 * time.Second} {
-			m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
+			m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 			<-time.After(42 * time.Second)
 			synctest.Wait()
 			for i, w := range one(t, m, rate).Data.Windows {
@@ -102,12 +102,12 @@ func TestLateAnswer(t *testing.T) {
 	p := &prometheus{bad: 10}
 	run(t, late{p}, func(m *measure.Measures, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		question := planner.Question{Check: rate, Began: began, From: began, Every: 5 * time.Second}
-		m.Ask(web, subject, []planner.Question{question})
+		question := planner.MeasurementRequest{Check: rate, Began: began, From: began, Every: 5 * time.Second}
+		m.Ask(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(20 * time.Second)
 		edited := rollouts.Check{SuccessRate: new("95%")}
 		question.Check = edited
-		m.Ask(web, subject, []planner.Question{question})
+		m.Ask(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if of := one(t, m, edited); of.Answered {
@@ -139,7 +139,7 @@ func TestUnknownPast(t *testing.T) {
 	p := forgetful{&prometheus{bad: 10}, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		began := time.Now()
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if data := one(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
@@ -177,8 +177,8 @@ func TestEditedSharedCheck(t *testing.T) {
 	}
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		question := planner.Question{Check: jvm, Began: began, From: began, Every: 5 * time.Second}
-		m.Ask(web, subject, []planner.Question{question})
+		question := planner.MeasurementRequest{Check: jvm, Began: began, From: began, Every: 5 * time.Second}
+		m.Ask(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(17 * time.Second)
 		synctest.Wait()
 		if of := one(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
@@ -239,13 +239,13 @@ func TestWindowsAgain(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		question := planner.Question{Check: rate, Began: began, From: began, Every: 5 * time.Second}
+		question := planner.MeasurementRequest{Check: rate, Began: began, From: began, Every: 5 * time.Second}
 		for _, row := range []struct {
 			from, wait time.Duration
 			want       int
 		}{{0, 22 * time.Second, 4}, {10 * time.Second, 5 * time.Second, 3}, {0, 5 * time.Second, 6}} {
 			question.From = began.Add(row.from)
-			m.Ask(web, subject, []planner.Question{question})
+			m.Ask(web, subject, []planner.MeasurementRequest{question})
 			<-time.After(row.wait)
 			synctest.Wait()
 			if got := one(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {

@@ -115,7 +115,7 @@ type task struct {
 
 // series has the answers for a check.
 type series struct {
-	question planner.Question
+	question planner.MeasurementRequest
 	measured planner.Measured
 	// row describes the metrics that have requests of this release; nil until such metrics were found.
 	row *metric.Row
@@ -211,7 +211,7 @@ func (m *Measures) Start(ctx context.Context) error {
 func (m *Measures) NeedLeaderElection() bool { return true }
 
 // Ask replaces the questions about a Rollout. Answers to questions that continue earlier ones are kept.
-func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions []planner.Question) {
+func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions []planner.MeasurementRequest) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.releases[rollout]
@@ -235,7 +235,7 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 }
 
 // queueOf returns the queue in which a question waits.
-func (m *Measures) queueOf(q planner.Question) *fair.Targets[task] {
+func (m *Measures) queueOf(q planner.MeasurementRequest) *fair.Targets[task] {
 	if q.Try {
 		return m.tries
 	}
@@ -253,13 +253,13 @@ func (r *release) of(uid types.UID, check string) *series {
 // answers reports whether a series answers a question. A series of the check before an edit, or of
 // windows of another length, does not. Neither does a series from which windows of the question were
 // removed after they were folded.
-func (s *series) answers(q planner.Question) bool {
+func (s *series) answers(q planner.MeasurementRequest) bool {
 	return s != nil && s.question.Try == q.Try && !q.From.Before(s.question.From) && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
 }
 
 // continueWith returns the series with a later question. Windows that were folded are removed. Samples of
 // the current step are kept, because the first step may be measured before the first window begins.
-func (s *series) continueWith(q planner.Question) *series {
+func (s *series) continueWith(q planner.MeasurementRequest) *series {
 	next := *s
 	next.question = q
 	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })

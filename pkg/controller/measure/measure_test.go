@@ -210,7 +210,7 @@ func TestWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
@@ -235,7 +235,7 @@ func TestOutage(t *testing.T) {
 	p := &prometheus{down: true}
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, fault := counts(t, m, r); len(got) != 0 || fault != "connection refused" || len(woken) != 1 {
@@ -255,7 +255,7 @@ func TestForget(t *testing.T) {
 	p := &prometheus{}
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		question := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
+		question := []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
 		m.Ask(web, subject, question)
 		<-time.After(12 * time.Second)
 		synctest.Wait()
@@ -279,12 +279,12 @@ func TestAnotherAttempt(t *testing.T) {
 	p := &prometheus{bad: 10}
 	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		p.bad = 0
 		again := time.Now().Truncate(5 * time.Second).Add(5 * time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
+		m.Ask(web, subject, []planner.MeasurementRequest{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
 		if measured, err := m.Measured(t.Context(), r); err != nil || measured[0].Answered {
 			t.Errorf("the attempt begins with %+v, %v", measured, err)
 		}
@@ -309,7 +309,7 @@ func TestTryOneVersion(t *testing.T) {
 				run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
 					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
-					m.Ask(web, measure.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+					m.Ask(web, measure.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 					<-time.After(time.Second)
 					synctest.Wait()
 					measured, err := m.Measured(t.Context(), r)
@@ -331,7 +331,7 @@ func TestLatencyBoundary(t *testing.T) {
 		run(t, &prometheus{buckets: buckets}, func(m *measure.Measures, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
 			of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-			m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(12 * time.Second)
 			synctest.Wait()
 			measured, err := m.Measured(t.Context(), rollout(check))
@@ -386,7 +386,7 @@ func TestNothing(t *testing.T) {
 			run(t, &prometheus{series: test.series}, func(m *measure.Measures, _ chan event.GenericEvent) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.Ask(web, of, []planner.Question{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
+				m.Ask(web, of, []planner.MeasurementRequest{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
 				measured, err := m.Measured(t.Context(), rollout(test.check))
@@ -442,7 +442,7 @@ func TestPastBoundaries(t *testing.T) {
 			run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
 				began = time.Now().Truncate(5 * time.Second)
 				of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-				m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
 				data := one(t, m, check).Data

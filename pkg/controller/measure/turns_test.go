@@ -93,9 +93,9 @@ func (n *network) count(namespace, target string) (begun, most, mostOfTarget int
 // asksOf has a Rollout ask about checks from now on.
 func asksOf(m *measure.Measures, namespace, name string, checks ...rollouts.Check) {
 	since := time.Now().Truncate(time.Second).Add(-time.Second)
-	var all []planner.Question
+	var all []planner.MeasurementRequest
 	for _, c := range checks {
-		all = append(all, planner.Question{Check: c, Began: since, From: since, Since: since, Every: 10 * time.Second, Step: 1})
+		all = append(all, planner.MeasurementRequest{Check: c, Began: since, From: since, Since: since, Every: 10 * time.Second, Step: 1})
 	}
 	m.Ask(types.NamespacedName{Namespace: namespace, Name: name}, measure.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}}, all)
 }
@@ -205,7 +205,7 @@ func TestTriesHaveTurns(t *testing.T) {
 		try := func(namespace, name, from string) {
 			began := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 			m.Ask(types.NamespacedName{Namespace: namespace, Name: name}, measure.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
-				[]planner.Question{{Check: rawCheck(from), Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+				[]planner.MeasurementRequest{{Check: rawCheck(from), Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 		}
 		for i := range 50 {
 			try("greedy", fmt.Sprint("r", i), fmt.Sprint("silent-", i))

@@ -24,7 +24,7 @@ type BatchCluster interface {
 	Writer
 	// Absent is the reason why the workloads of a row cannot be read.
 	Absent(context.Context, workload.Row) (cluster.Absence, error)
-	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*cluster.Workload, error)
 	// Pods are those of a revision of the workload.
 	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error)
 	// Autoscalers are those of the workload of a name, disabled or not. It need not exist.
@@ -33,7 +33,7 @@ type BatchCluster interface {
 	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
 	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
 	// Mark labels pods.
-	Mark(ctx context.Context, namespace string, marks []planner.Mark) error
+	Mark(ctx context.Context, namespace string, marks []planner.PodLabel) error
 }
 
 // Batch is one pass' view of a BatchRelease, with what its changes are based on.
@@ -64,7 +64,7 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 		return false, err
 	}
 	b.Facts.DisabledScalers = len(b.enable) > 0
-	known := planner.KnownOf(nil, b.Release)
+	known := planner.HoldStateOf(nil, b.Release)
 	var w *cluster.Workload
 	if was.Is(row, ref.Name) {
 		w = was.WithHold(known)
@@ -87,7 +87,7 @@ func disabledScalers(ctx context.Context, c BatchCluster, row workload.Row, name
 }
 
 // readWorkload reads a workload, and reports whether workloads of its kind can be read.
-func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.Known) (w *cluster.Workload, readable bool, err error) {
+func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.HoldState) (w *cluster.Workload, readable bool, err error) {
 	absence, err := c.Absent(ctx, row)
 	if err != nil || absence.Why != "" {
 		return nil, !absence.Forbidden, err
@@ -106,7 +106,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 			return err
 		}
 		b.Facts.PodProblem, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
-		if refusal := facts.Refusals[revision]; refusal != "" {
+		if refusal := facts.PodCreationErrors[revision]; refusal != "" {
 			b.Facts.PodProblem = whose + " " + refusal
 		}
 	}
@@ -121,10 +121,10 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 // OnBatch carries out an effect that a BatchRelease wants.
 func OnBatch(ctx context.Context, c BatchCluster, b *Batch, effect planner.Effect) error {
 	switch a := effect.(type) {
-	case planner.DropFinalizer:
+	case planner.RemoveFinalizer:
 		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
-	case planner.MarkPods:
-		return c.Mark(ctx, b.Release.Namespace, a.Marks)
+	case planner.LabelPods:
+		return c.Mark(ctx, b.Release.Namespace, a.Labels)
 	case planner.EnableScalers:
 		return c.Write(ctx, b.enable)
 	}
@@ -141,13 +141,13 @@ func (b *Batch) onWorkload(effect planner.Effect) ([]object.Change, error) {
 	switch a := effect.(type) {
 	case planner.SetTarget:
 		return w.Repaired(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnedBy(b.Release))), nil
-	case planner.Discard:
+	case planner.DeleteExtraWorkload:
 		return w.Repaired(w.Row.Discard(w.Object, w.Owned)), nil
-	case planner.Tell:
+	case planner.UpdateExtraStatus:
 		return w.Repaired(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
 	case planner.RestoreStrategy:
 		return w.Repaired(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
-	case planner.Hold:
+	case planner.HoldWorkload:
 		return w.Repaired(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.Repaired(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil

@@ -23,7 +23,7 @@ type Writer interface {
 
 // OnNetwork carries out an effect on Services and routers.
 func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
-	if _, ok := effect.(planner.Unroute); ok {
+	if _, ok := effect.(planner.RemoveRoute); ok {
 		return unroute(ctx, w, o)
 	}
 	changes, err := networkChanges(o, effect)
@@ -32,13 +32,13 @@ func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.
 
 func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, error) {
 	switch a := effect.(type) {
-	case planner.Pin:
+	case planner.PinService:
 		return traffic.Pin(o, a.Revision)
-	case planner.Unpin:
+	case planner.UnpinService:
 		return traffic.Unpin(o), nil
-	case planner.ServeCanary:
+	case planner.SetCanaryService:
 		return traffic.CanaryService(o, a.Revision)
-	case planner.RouteTo:
+	case planner.RouteTraffic:
 		return traffic.Route(o, a.Revision, a.Want)
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o), nil

@@ -30,7 +30,7 @@ type Plan[S any] struct {
 	// Status is the whole next status, never a patch.
 	Status S
 	// Histories are stored before the actions are carried out.
-	Histories []planner.Filing
+	Histories []planner.HistoryEntry
 	// Actions are carried out in their order. Each says when.
 	Actions []planner.Action
 	// Events are announced once Status is stored.
@@ -51,7 +51,7 @@ type Object[S any] interface {
 	Announce([]planner.Event)
 	// StoreHistory stores one history. It fails with cluster.ErrEnding in a namespace that is being
 	// deleted.
-	StoreHistory(context.Context, planner.Filing) error
+	StoreHistory(context.Context, planner.HistoryEntry) error
 	// Act carries out one action.
 	Act(context.Context, planner.Action) error
 	// WithWriteError returns the status with the condition that the server denies a write, and
@@ -62,7 +62,7 @@ type Object[S any] interface {
 
 // Execute stores the status of a plan and carries out its actions. It ends with the first step that
 // fails. It returns the histories that it has stored.
-func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []planner.Filing, err error) {
+func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []planner.HistoryEntry, err error) {
 	before := Apply(ctx, o.Act, p.Actions, planner.BeforeStatus)
 	if _, denied := cluster.WriteError(before); before != nil && !denied {
 		return nil, before
@@ -99,7 +99,7 @@ func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []pl
 
 // Apply carries out those of the actions that are for the given time, in their order, until one fails.
 func Apply(ctx context.Context, act func(context.Context, planner.Action) error, actions []planner.Action, when planner.When) error {
-	for _, action := range planner.At(when, actions) {
+	for _, action := range planner.ActionsAt(when, actions) {
 		logf.FromContext(ctx).Info("Acting", "action", action.Effect.String(), "reason", action.Reason)
 		if err := act(ctx, action); err != nil {
 			return err
@@ -126,7 +126,7 @@ func commit[S any](ctx context.Context, o Object[S], p Plan[S]) error {
 
 // storeHistories stores histories and returns those that are stored. In a namespace that is being
 // deleted no history can be stored, which is not an error.
-func storeHistories[S any](ctx context.Context, o Object[S], histories []planner.Filing) (stored []planner.Filing, err error) {
+func storeHistories[S any](ctx context.Context, o Object[S], histories []planner.HistoryEntry) (stored []planner.HistoryEntry, err error) {
 	for _, h := range histories {
 		switch err := o.StoreHistory(ctx, h); {
 		case err == nil:
@@ -146,7 +146,7 @@ func neverSucceeds(err error) bool {
 }
 
 func dropsFinalizer(e planner.Effect) bool {
-	_, drops := e.(planner.DropFinalizer)
+	_, drops := e.(planner.RemoveFinalizer)
 	return drops
 }
 

@@ -47,7 +47,7 @@ func (o *object) Announce(events []planner.Event) {
 	}
 }
 
-func (o *object) StoreHistory(context.Context, planner.Filing) error { return o.history }
+func (o *object) StoreHistory(context.Context, planner.HistoryEntry) error { return o.history }
 
 func (o *object) Act(_ context.Context, a planner.Action) error {
 	o.did = append(o.did, a.Effect.String())
@@ -68,13 +68,13 @@ func TestDenials(t *testing.T) {
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
 	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil)
 	conflict := apierrors.NewConflict(appsv1.Resource("deployments"), "web", errors.New("moved"))
-	first, act := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}
-	independent, stored := planner.Pin{Revision: "independent"}, planner.Pin{Revision: "from stored"}
+	first, act := planner.PinService{Revision: "first"}, planner.PinService{Revision: "act"}
+	independent, stored := planner.PinService{Revision: "independent"}, planner.PinService{Revision: "from stored"}
 	plan := reconcile.Plan[string]{
 		Status: "next",
 		Actions: slices.Concat(
-			planner.Actions(planner.BeforeStatus, "test", first), planner.Actions(planner.AfterStatus, "test", act),
-			planner.Actions(planner.Independent, "test", independent), planner.Actions(planner.FromStored, "test", stored)),
+			planner.NewActions(planner.BeforeStatus, "test", first), planner.NewActions(planner.AfterStatus, "test", act),
+			planner.NewActions(planner.Independent, "test", independent), planner.NewActions(planner.FromStored, "test", stored)),
 		Events: []planner.Event{{Reason: "Released"}, {Reason: "Found", When: planner.BeforeStatus}},
 	}
 	for name, tc := range map[string]struct {
@@ -110,7 +110,7 @@ func TestDenials(t *testing.T) {
 func TestStoredHistoriesAreReturned(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[error]int{nil: 1, cluster.ErrEnding: 0} {
-		histories, err := reconcile.Execute(t.Context(), &object{history: answer}, reconcile.Plan[string]{Histories: []planner.Filing{{}}})
+		histories, err := reconcile.Execute(t.Context(), &object{history: answer}, reconcile.Plan[string]{Histories: []planner.HistoryEntry{{}}})
 		if err != nil || len(histories) != want {
 			t.Errorf("answer %v: %d histories are stored (%v), want %d", answer, len(histories), err, want)
 		}
@@ -121,7 +121,7 @@ func TestStoredHistoriesAreReturned(t *testing.T) {
 func TestLeavesWithoutHistory(t *testing.T) {
 	t.Parallel()
 	histories := rollouts.Resource("rollouthistories")
-	leave := planner.DropFinalizer{}
+	leave := planner.RemoveFinalizer{}
 	for name, tc := range map[string]struct {
 		answer error
 		leaves bool
@@ -134,7 +134,7 @@ func TestLeavesWithoutHistory(t *testing.T) {
 		"unavailable":        {apierrors.NewServiceUnavailable("down"), false},
 	} {
 		o := &object{history: tc.answer}
-		_, err := reconcile.Execute(t.Context(), o, reconcile.Plan[string]{Histories: []planner.Filing{{}}, Actions: planner.Actions(planner.AfterStatus, "test", leave)})
+		_, err := reconcile.Execute(t.Context(), o, reconcile.Plan[string]{Histories: []planner.HistoryEntry{{}}, Actions: planner.NewActions(planner.AfterStatus, "test", leave)})
 		if leaves := slices.Contains(o.did, leave.String()); leaves != tc.leaves || (err == nil) != tc.leaves {
 			t.Errorf("%s: leaves: %t, want %t (%v)", name, leaves, tc.leaves, err)
 		}

@@ -29,8 +29,8 @@ func Size(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.S
 }
 
 // OnSizes carries out an action on the ReplicaSets of a workload.
-func OnSizes(ctx context.Context, c SizeCluster, w *cluster.Workload, a planner.Size) error {
-	return Size(ctx, c, w.Sized(a.Known), a.Scale)
+func OnSizes(ctx context.Context, c SizeCluster, w *cluster.Workload, a planner.ScaleReplicaSets) error {
+	return Size(ctx, c, w.Sized(a.Hold), a.Scale)
 }
 
 // sets are changes of ReplicaSets. One that is to be made needs another name where what

@@ -22,19 +22,19 @@ import (
 // adapters and providers want changed.
 func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.JudgeBatch, planner.RunBatch, planner.OnBatch, planner.ReleaseBatch:
+	case planner.StoreBatchStatus, planner.RunBatch, planner.OnBatch, planner.DeleteBatchRelease:
 		return p.onBatch(ctx, a)
-	case planner.Size:
+	case planner.ScaleReplicaSets:
 		return reconcile.OnSizes(ctx, p, p.workload, a)
-	case planner.DropFinalizer:
+	case planner.RemoveFinalizer:
 		return p.DropFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
-	case planner.Link:
+	case planner.LinkTrafficRouting:
 		return p.link(ctx, p.Rollout, a.Name)
-	case planner.Unlink:
+	case planner.UnlinkTrafficRouting:
 		return p.unlink(ctx, p.Rollout, a.Name)
-	case planner.Index:
+	case planner.AddToIndex:
 		return p.Enter(ctx, p.entry)
-	case planner.Unindex:
+	case planner.RemoveFromIndex:
 		return p.Remove(ctx, p.entry)
 	}
 	if changes, ok := p.onWorkload(action.Effect); ok {
@@ -46,7 +46,7 @@ func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 // onBatch carries out an effect on the BatchRelease, or one of its own.
 func (p *Pass) onBatch(ctx context.Context, effect planner.Effect) error {
 	switch a := effect.(type) {
-	case planner.JudgeBatch:
+	case planner.StoreBatchStatus:
 		return p.judgeBatch(ctx, p.Batch, a.Status)
 	case planner.RunBatch:
 		return p.runBatch(ctx, a)
@@ -63,20 +63,20 @@ func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
 	w := p.workload
 	var changes []object.Change
 	switch a := effect.(type) {
-	case planner.Label:
+	case planner.LabelWorkload:
 		changes = w.Row.Label(w.Object, w.Hold)
-	case planner.Unlabel:
+	case planner.UnlabelWorkload:
 		changes = w.Row.Unlabel(w.Object, w.Hold)
-	case planner.Hold:
+	case planner.HoldWorkload:
 		changes = w.Row.Take(w.Object, w.Hold, p.Rollout.Name, a.Again)
 	case planner.ApplyPendingEdit:
 		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
-	case planner.AskAgain:
+	case planner.RequeueWorkload:
 		changes = workload.AskAgain(w.Object, w.Hold, a)
-	case planner.PutRight: // Repaired adds the repair
+	case planner.RepairRecords: // Repaired adds the repair
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)
-	case planner.SetStable:
+	case planner.SetStableTemplate:
 		changes = w.Row.SetStable(w.Object, w.Owned, w.Hold)
 	default:
 		return nil, false

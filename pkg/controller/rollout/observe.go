@@ -24,7 +24,7 @@ import (
 // Pass is one pass over a Rollout: what was observed, and the objects that its changes are based on.
 type Pass struct {
 	Cluster
-	Facts planner.Observed
+	Facts planner.Input
 	// Rollout is the Rollout as it is stored now. Facts.Rollout is the Rollout as it was observed.
 	Rollout *rollouts.Rollout
 	// Batch is the BatchRelease; nil if there is none.
@@ -69,7 +69,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, options Options, key
 	if err != nil || ro == nil {
 		return nil, err
 	}
-	p := &Pass{Cluster: c, options: options, Rollout: ro, Facts: planner.Observed{Now: now, Rollout: ro}}
+	p := &Pass{Cluster: c, options: options, Rollout: ro, Facts: planner.Input{Now: now, Rollout: ro}}
 	if err := errors.Join(p.observeBatch(ctx), p.observeAdmission(ctx)); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (p *Pass) observeBatch(ctx context.Context) error {
 	case planner.Owns(p.Rollout, b):
 		p.Batch, p.Facts.Batch = &reconcile.Batch{Release: b}, planner.BatchFacts(b)
 	case b != nil:
-		p.Facts.Occupied = planner.Occupied(b)
+		p.Facts.BatchNameConflict = planner.BatchNameConflict(b)
 	}
 	return nil
 }
@@ -114,14 +114,14 @@ func (p *Pass) observePods(ctx context.Context) error {
 	facts := planner.BatchInput{Now: p.Facts.Now, OwnedByRollout: true, RolloutExists: true, Labels: p.options.Labels}
 	if p.Batch == nil {
 		facts.Workload = p.Facts.Workload
-		p.Facts.BatchRelease = &facts
+		p.Facts.BatchInput = &facts
 		return nil
 	}
 	facts.Release = p.Batch.Release
 	p.Batch.Facts = facts
 	readable, err := reconcile.ObserveBatch(ctx, p.Cluster, p.Batch, p.workload)
 	if readable {
-		p.Facts.BatchRelease = &p.Batch.Facts
+		p.Facts.BatchInput = &p.Batch.Facts
 	}
 	return err
 }
@@ -178,19 +178,19 @@ func (p *Pass) observeSizing(ctx context.Context) error {
 	w, ro := p.workload, p.Rollout
 	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Object.GetName()})
 	if err == nil && name == ro.Name {
-		p.Facts.Sets = w
+		p.Facts.ReplicaSets = w
 	}
 	return err
 }
 
 func (p *Pass) readWorkload(ctx context.Context, row workload.Row) (*cluster.Workload, error) {
 	namespace, name := p.Rollout.Namespace, p.Rollout.Spec.WorkloadRef.Name
-	if planner.Unbound(p.Rollout) {
+	if planner.LacksAbortedRevision(p.Rollout) {
 		if err := p.CatchUp(ctx, row, namespace, name); err != nil {
 			return nil, err
 		}
 	}
-	return p.Workload(ctx, row, namespace, name, planner.KnownOf(p.Rollout, p.release()))
+	return p.Workload(ctx, row, namespace, name, planner.HoldStateOf(p.Rollout, p.release()))
 }
 
 // absent reports whether no workload of the kind can be read. What a release was under
@@ -252,7 +252,7 @@ func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
 	_, plan := p.Rollout.Spec.Strategy.Active()
 	route := traffic.ObserveSteps(p.objects, *ref, plan.Steps)
 	p.Facts.Route = &route
-	p.Facts.Originals, p.Facts.Doubted = traffic.Originals(p.objects), traffic.Doubted(p.objects)
+	p.Facts.Originals, p.Facts.TamperedRecord = traffic.Originals(p.objects), traffic.Doubted(p.objects)
 	return nil
 }
 

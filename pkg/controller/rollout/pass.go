@@ -61,7 +61,7 @@ type Writer interface {
 	Enter(context.Context, *cluster.Entry) error
 	Remove(context.Context, *cluster.Entry) error
 	// File stores a history.
-	File(context.Context, cluster.Part, planner.Filing) error
+	File(context.Context, cluster.Part, planner.HistoryEntry) error
 }
 
 // Cluster is where a pass reads and writes.
@@ -116,7 +116,7 @@ func (p *Pass) WithWriteError(e planner.WriteError) (next rollouts.RolloutStatus
 
 // StoreHistory implements reconcile.Object: it stores a history of everything that takes part in the
 // release, as it is now.
-func (p *Pass) StoreHistory(ctx context.Context, f planner.Filing) error {
+func (p *Pass) StoreHistory(ctx context.Context, f planner.HistoryEntry) error {
 	stable := planner.Revision{Name: f.Release.StableRevision, Template: f.Release.StableTemplate}
 	return p.File(ctx, cluster.Part{Rollout: p.Rollout, Workload: p.workload, Stable: stable, Traffic: p.objects}, f)
 }

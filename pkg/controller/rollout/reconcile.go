@@ -53,7 +53,7 @@ type Reconciler struct {
 	// Metrics are told what is stored.
 	Metrics *metrics.Metrics
 	// Keep bounds the histories of each Rollout.
-	Keep planner.Keep
+	Keep planner.HistoryRetention
 }
 
 // Reconcile runs one pass over a Rollout.
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(logValues(plan.Status)...))
 	histories, err := reconcile.Execute(ctx, live{p, r, decision}, plan)
 	again := p.again()
-	if slices.ContainsFunc(histories, func(f planner.Filing) bool { return f.Release.EndTime != nil }) {
+	if slices.ContainsFunc(histories, func(f planner.HistoryEntry) bool { return f.Release.EndTime != nil }) {
 		again = reconcile.Moved // no watch tells that a history is stored
 	}
 	return reconcile.Next(req, plan, again, r.noLater, err)
@@ -170,7 +170,7 @@ func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, 
 }
 
 // File implements Writer. It makes room when a history was made.
-func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) error {
+func (s server) File(ctx context.Context, p cluster.Part, f planner.HistoryEntry) error {
 	made, err := s.Server.File(ctx, p, f)
 	if err != nil || !made {
 		return err

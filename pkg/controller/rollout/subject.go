@@ -24,7 +24,7 @@ type Measures interface {
 	// Measured are the checks of the plan of a Rollout, with what was measured for each.
 	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
 	// Ask replaces what is measured about a Rollout.
-	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.Question)
+	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.MeasurementRequest)
 }
 
 // Measured implements Reader.
@@ -74,11 +74,11 @@ func (r *Reconciler) askMetrics(ctx context.Context, p *Pass, d planner.Decision
 		return
 	}
 	subject := measure.Subject{UID: p.Rollout.UID}
-	if len(d.Questions) > 0 {
+	if len(d.MeasurementRequests) > 0 {
 		subject = r.subject(ctx, p, d)
 	}
-	r.Metrics.Measured(p.Rollout.Namespace, p.Rollout.Name, d.Questions)
-	r.Measures.Ask(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.Questions)
+	r.Metrics.Measured(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
+	r.Measures.Ask(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
 // subject returns the release that is measured.
@@ -93,7 +93,7 @@ func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) m
 		s.Release.Stable.Pods = r.podsOf(ctx, p, progress.StableRevision)
 	}
 	s.Release.New.Service, s.Release.Stable.Service = serviceOf(p.objects.CanaryService), serviceOf(p.objects.Service)
-	if d.Questions[0].Try { // there is one version
+	if d.MeasurementRequests[0].Try { // there is one version
 		s.Release.Stable.Pods = r.podsOf(ctx, p, p.Facts.Workload.StableRevision)
 		s.Release.New, s.Release.Single = s.Release.Stable, true
 	}

@@ -82,7 +82,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 func (p *Pass) Decide() reconcile.Plan[rollouts.TrafficRoutingStatus] {
 	d := routing.Decide(p.Facts)
 	return reconcile.Plan[rollouts.TrafficRoutingStatus]{
-		Rule: d.Rule, Status: d.Status, Actions: planner.Actions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.Wake,
+		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.Wake,
 	}
 }
 
@@ -105,7 +105,7 @@ func (p *Pass) Stored(context.Context) {}
 func (p *Pass) Announce([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A TrafficRouting has no history.
-func (p *Pass) StoreHistory(context.Context, planner.Filing) error { return nil }
+func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // WithWriteError implements reconcile.Object. The status of a TrafficRouting has no place for write
 // errors.
@@ -116,11 +116,11 @@ func (p *Pass) WithWriteError(planner.WriteError) (next rollouts.TrafficRoutingS
 // Act implements reconcile.Object.
 func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.Guard:
+	case planner.AddRoutingFinalizer:
 		return p.AddFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	case planner.RemoveStaleReference:
 		return p.DropFinalizer(ctx, p.Routing, planner.ProgressingFinalizer(a.Rollout))
-	case planner.DropFinalizer:
+	case planner.RemoveFinalizer:
 		return p.DropFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	default:
 		return reconcile.OnNetwork(ctx, p.Cluster, p.objects, a)

@@ -139,7 +139,7 @@ func (m *planning) facts(row workload.Row, obj, next object.Object, owned []obje
 		// The next template is another one, whatever it will be.
 		row.Template(next).Annotations = map[string]string{rollouts.AnnotationHash: "next"}
 	}
-	known := planner.KnownOf(m.r, b)
+	known := planner.HoldStateOf(m.r, b)
 	if known.Holder == "" {
 		known.Holder, known.Releasing = m.r.Name, true
 	}
