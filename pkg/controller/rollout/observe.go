@@ -231,17 +231,17 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
 func (p passes) observeTraffic(ctx context.Context, obs *Observation, row workload.Row) error {
-	objects, ref := traffic.OfRollout(obs.Rollout, cluster.OwnedBy(obs.Rollout))
+	objects, ref := traffic.ObjectsOfRollout(obs.Rollout, cluster.OwnedBy(obs.Rollout))
 	if ref == nil {
 		return nil
 	}
 	objects.RevisionKey = row.RevisionKey
 	if obs.workload != nil {
-		objects.Template = obs.workload.Row.PodLabels(obs.workload.Object)
+		objects.TemplateLabels = obs.workload.Row.PodLabels(obs.workload.Object)
 	}
 	obs.objects = objects
 	var err error
-	if obs.objects.Others, err = p.Others(ctx, obs.Rollout); err != nil {
+	if obs.objects.OtherReleases, err = p.Others(ctx, obs.Rollout); err != nil {
 		return err
 	}
 	if err := p.ReadNetwork(ctx, obs.Rollout.Namespace, ref.Service, &obs.objects); err != nil {
@@ -250,7 +250,7 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 	_, plan := obs.Rollout.Spec.Strategy.Active()
 	route := traffic.ObserveSteps(obs.objects, *ref, plan.Steps)
 	obs.Facts.Route = &route
-	obs.Facts.Originals, obs.Facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
+	obs.Facts.Originals, obs.Facts.Doubted = traffic.OriginalDigests(obs.objects), traffic.TamperedRouter(obs.objects)
 	return nil
 }
 

@@ -25,7 +25,7 @@ type Cluster interface {
 	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
 	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
 	// OthersOfRouting route by what the TrafficRouting names.
-	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error)
+	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
 	// ReadNetwork fills in the Services and the routers that are named.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
@@ -86,12 +86,12 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	}
 	ref := r.Spec.ObjectRef[0]
 	obs.objects = traffic.Objects{
-		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
 	if !routing.Routes(r) {
-		obs.objects.Originals = []string{} // nothing has been kept on routers yet
+		obs.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
 	}
-	if obs.objects.Others, err = p.OthersOfRouting(ctx, r); err != nil {
+	if obs.objects.OtherReleases, err = p.OthersOfRouting(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &obs.objects); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestOwnersEdit changes a routed object as its owner might, and somebody else:
-// what is restored in the end is the owner's, and in between the route stands.
+// TestOwnersEdit changes a router with a route as its owner or somebody else might. The route is
+// kept in the meantime, and the changes of the owner are restored in the end.
 func TestOwnersEdit(t *testing.T) {
-	two := leading("a", "echoserver", "ads")
+	two := virtualServiceSpec("a", "echoserver", "ads")
 	to := func(host string) any {
 		return map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": host}}}}
 	}
@@ -27,48 +27,48 @@ func TestOwnersEdit(t *testing.T) {
 	add := func(at int, rule any) func(map[string]any) {
 		return func(spec map[string]any) { spec["http"] = slices.Insert(spec["http"].([]any), at, rule) }
 	}
-	matched := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
+	matched := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}}
 	for name, tc := range map[string]struct {
 		route planner.Route
 		edit  func(spec map[string]any)
 		want  string
 	}{
-		"another part":  {share(20), func(spec map[string]any) { spec["hosts"] = []any{"b"} }, leading("b", "echoserver", "ads")},
-		"a part less":   {share(20), func(spec map[string]any) { delete(spec, "hosts") }, leading("", "echoserver", "ads")},
-		"applied anew":  {share(20), func(spec map[string]any) { spec["http"] = []any{docs, to("echoserver")} }, leading("a", "docs", "echoserver")},
-		"a rule first":  {share(20), add(0, docs), leading("a", "docs", "echoserver", "ads")},
-		"between":       {share(20), add(1, docs), leading("a", "echoserver", "docs", "ads")},
-		"last":          {share(20), add(2, docs), leading("a", "echoserver", "ads", "docs")},
-		"before ours":   {matched, add(0, docs), leading("a", "docs", "echoserver", "ads")},
-		"after all":     {matched, add(3, docs), leading("a", "echoserver", "ads", "docs")},
+		"another part":  {weightRoute(20), func(spec map[string]any) { spec["hosts"] = []any{"b"} }, virtualServiceSpec("b", "echoserver", "ads")},
+		"a part less":   {weightRoute(20), func(spec map[string]any) { delete(spec, "hosts") }, virtualServiceSpec("", "echoserver", "ads")},
+		"applied anew":  {weightRoute(20), func(spec map[string]any) { spec["http"] = []any{docs, to("echoserver")} }, virtualServiceSpec("a", "docs", "echoserver")},
+		"a rule first":  {weightRoute(20), add(0, docs), virtualServiceSpec("a", "docs", "echoserver", "ads")},
+		"between":       {weightRoute(20), add(1, docs), virtualServiceSpec("a", "echoserver", "docs", "ads")},
+		"last":          {weightRoute(20), add(2, docs), virtualServiceSpec("a", "echoserver", "ads", "docs")},
+		"before ours":   {matched, add(0, docs), virtualServiceSpec("a", "docs", "echoserver", "ads")},
+		"after all":     {matched, add(3, docs), virtualServiceSpec("a", "echoserver", "ads", "docs")},
 		"among ours":    {matched, add(2, docs), two},
-		"one like ours": {share(20), add(2, mine), two},
-		"one less":      {share(20), func(spec map[string]any) { spec["http"] = spec["http"].([]any)[:1] }, two},
-		"another share": {share(20), func(spec map[string]any) {
+		"one like ours": {weightRoute(20), add(2, mine), two},
+		"one less":      {weightRoute(20), func(spec map[string]any) { spec["http"] = spec["http"].([]any)[:1] }, two},
+		"another share": {weightRoute(20), func(spec map[string]any) {
 			spec["http"].([]any)[0].(map[string]any)["route"].([]any)[0].(map[string]any)["weight"] = int64(1)
 		}, two},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objs := goTo(t, mesh(t, "virtualservice", two, false), tc.route, name)
+			objs := routeVia(t, istioObjects(t, "virtualservice", two, false), tc.route, name)
 			edited := objs.Routers[0].Object.(*unstructured.Unstructured).DeepCopy()
 			tc.edit(edited.Object["spec"].(map[string]any))
 			objs.Routers = []Router{objs.Routers[0]}
 			objs.Routers[0].Object = edited
-			if seen := Observe(objs, ref(""), rollouts.Step{}); !seen.Edited || !seen.Routed {
+			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Edited || !seen.Routed {
 				t.Errorf("the edit is not seen: %+v", seen)
 			}
-			changes, err := Restore(objs)
+			changes, err := RestoreRouters(objs)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, specOf(t, stored(t, objs, changes))); diff != "" {
+			if diff := cmp.Diff(tc.want, specOf(t, applyToStored(t, objs, changes))); diff != "" {
 				t.Errorf("restored at once (-want +got):\n%s", diff)
 			}
-			objs = goTo(t, objs, tc.route, name+", put right")
-			if changes, err = Restore(objs); err != nil {
+			objs = routeVia(t, objs, tc.route, name+", put right")
+			if changes, err = RestoreRouters(objs); err != nil {
 				t.Fatal(err)
 			}
-			after := stored(t, objs, changes)
+			after := applyToStored(t, objs, changes)
 			if diff := cmp.Diff(tc.want, specOf(t, after)); diff != "" {
 				t.Errorf("restored when it was put right (-want +got):\n%s", diff)
 			}
@@ -79,8 +79,8 @@ func TestOwnersEdit(t *testing.T) {
 	}
 }
 
-// leading is the spec of a VirtualService of a host, with a rule for each Service.
-func leading(host string, services ...string) string {
+// virtualServiceSpec returns the spec of a VirtualService for a host, with a rule for each Service.
+func virtualServiceSpec(host string, services ...string) string {
 	var rules []string
 	for _, s := range services {
 		rules = append(rules, `{"route":[{"destination":{"host":"`+s+`"}}]}`)
