@@ -13,19 +13,19 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Measures measure beside the passes what checks are about.
+// Measures measures the checks of Rollouts; analysis.Runner implements it.
 type Measures interface {
 	// Measured are the checks of the plan of a Rollout, with what was measured for each.
 	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-	// Ask replaces what is measured about a Rollout.
-	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.Question)
+	// SetQuestions replaces the questions that are measured about a Rollout.
+	SetQuestions(rollout types.NamespacedName, subject analysis.Subject, questions []planner.Question)
 }
 
 // Measured implements Reader.
@@ -74,17 +74,17 @@ func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[
 	if r.Measures == nil {
 		return
 	}
-	subject := measure.Subject{UID: obs.Rollout.UID}
+	subject := analysis.Subject{UID: obs.Rollout.UID}
 	if len(d.Questions) > 0 {
 		subject = r.subject(ctx, obs, d)
 	}
 	r.Metrics.Measured(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
-	r.Measures.Ask(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
+	r.Measures.SetQuestions(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
 }
 
 // subject is the release that is measured.
-func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) measure.Subject {
-	s := measure.Subject{UID: obs.Rollout.UID, Rollout: obs.Rollout.Name, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
+func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) analysis.Subject {
+	s := analysis.Subject{UID: obs.Rollout.UID, Rollout: obs.Rollout.Name, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
 	if w := obs.workload; w != nil {
 		s.Release.Workload = w.Object.GetName()
 	}

@@ -66,7 +66,7 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Tra
 func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 	plan := routing.Decide(o.Facts)
 	return pass.Decision[rollouts.TrafficRoutingStatus]{
-		Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Actions...), Events: plan.Events, Wake: plan.Wake,
+		Rule: plan.Rule, Status: plan.Status, Actions: planner.Actions(planner.AfterStatus, plan.Rule, plan.Actions...), Events: plan.Events, Wake: plan.RequeueAfter,
 	}
 }
 
@@ -78,7 +78,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 		return nil, err
 	}
 	obs := &Observation{Routing: r, Facts: routing.Observed{Now: p.now(), Routing: r}}
-	if obs.Facts.Gone, err = p.GoneUsers(ctx, r); err != nil {
+	if obs.Facts.MissingRollouts, err = p.GoneUsers(ctx, r); err != nil {
 		return nil, err
 	}
 	if len(r.Spec.ObjectRef) == 0 {
@@ -88,7 +88,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	obs.objects = traffic.Objects{
 		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
-	if !routing.Routes(r) {
+	if !routing.MayHaveRoutes(r) {
 		obs.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
 	}
 	if obs.objects.OtherReleases, err = p.OthersOfRouting(ctx, r); err != nil {
@@ -97,7 +97,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &obs.objects); err != nil {
 		return nil, err
 	}
-	route := traffic.Observe(obs.objects, ref, routing.Step(r))
+	route := traffic.Observe(obs.objects, ref, routing.StepOf(r))
 	obs.Facts.Route = &route
 	return obs, nil
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package turns_test
+package fairqueue_test
 
 import (
 	"context"
@@ -12,20 +12,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weir-rollouts/weir/pkg/turns"
+	"github.com/weir-rollouts/weir/pkg/fairqueue"
 )
 
-// TestGate has one owner come with a hundred callers, none of whom leaves: two are inside, and
-// the callers of others pass in turns. Each name is one caller, in the order in which they are let in.
-func TestGate(t *testing.T) {
+// TestSemaphore has an owner with a hundred callers, none of which releases the semaphore: two are
+// admitted, and the callers of other owners take turns. Each name is one caller, in the order in
+// which the callers are admitted.
+func TestSemaphore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := turns.NewGate(4, 2)
+		g := fairqueue.NewSemaphore(4, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		var in []string
 		leaves := map[string]func(){}
 		come := func(owner, name string) {
 			go func() {
-				leave, err := g.Enter(ctx, owner)
+				leave, err := g.Acquire(ctx, owner)
 				if err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)

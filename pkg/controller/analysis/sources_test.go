@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"io"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 )
 
 // A source that is gone leaves nothing behind: its connections end, and one of the same name is
@@ -37,14 +37,14 @@ func TestSourceIsGone(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Close)
 	_, stored := clusterOf(t)
-	c := measure.NewCluster(stored, stored, stored, []string{"127.0.0.1"}, clock.RealClock{})
+	c := analysis.NewCluster(stored, stored, stored, []string{"127.0.0.1"}, clock.RealClock{})
 	ask := func() {
 		t.Helper()
 		s, err := c.Source(t.Context(), "main", "shop")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, fault := s.Ask(t.Context(), measure.Range{Text: "up", Namespace: "shop", Since: time.Unix(1_800_000_000, 0), Every: time.Hour, Windows: 1}); fault.Why != "" {
+		if _, fault := s.Query(t.Context(), analysis.RangeQuery{PromQL: "up", Namespace: "shop", Start: time.Unix(1_800_000_000, 0), Step: time.Hour, Windows: 1}); fault.Why != "" {
 			t.Fatal(fault.Why)
 		}
 	}

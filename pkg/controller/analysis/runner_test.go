@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -42,26 +42,26 @@ type prometheus struct {
 	// unscraped reports whether the pods have no series.
 	unscraped bool
 	// series are those of its answers, if they are set.
-	series func(r measure.Range) []metric.Series
+	series func(r analysis.RangeQuery) []metric.Series
 	// buckets are the boundaries of its histograms.
 	buckets []string
-	asked   []measure.Range
+	asked   []analysis.RangeQuery
 	// answer is what a Service answers, and outcome how a job goes; each says its windows or jobs.
 	answer  source.Answer
-	outcome measure.Outcome
+	outcome analysis.Outcome
 	fault   error
 	windows []time.Time
-	jobs    []measure.Job
+	jobs    []analysis.Job
 }
 
-func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
+func (p *prometheus) ask(_ context.Context, r analysis.RangeQuery) ([]metric.Series, judge.Fault) {
 	p.asked = append(p.asked, r)
 	if p.down {
 		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
 	}
 	newest := metric.Series{Labels: map[string]string{"weir_version": "newest"}}
 	for i := range r.Windows {
-		at := r.Since.Add(time.Duration(i+1) * r.Every)
+		at := r.Start.Add(time.Duration(i+1) * r.Step)
 		if last := time.Now().Add(-p.behind); at.After(last) {
 			at = last
 		}
@@ -70,15 +70,15 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 	switch {
 	case p.unscraped:
 		return nil, judge.Fault{}
-	case strings.Contains(r.Text, "up{") && p.noTargets:
+	case strings.Contains(r.PromQL, "up{") && p.noTargets:
 		return nil, judge.Fault{}
-	case strings.Contains(r.Text, "up{"):
+	case strings.Contains(r.PromQL, "up{"):
 		return []metric.Series{newest}, judge.Fault{}
-	case strings.Contains(r.Text, "weir_pod"):
+	case strings.Contains(r.PromQL, "weir_pod"):
 		return p.pods(), judge.Fault{}
-	case strings.Contains(r.Text, `"gap"`):
+	case strings.Contains(r.PromQL, `"gap"`):
 		return []metric.Series{p.gap(r), newest}, judge.Fault{}
-	case p.series != nil && strings.Contains(r.Text, "newest"):
+	case p.series != nil && strings.Contains(r.PromQL, "newest"):
 		return append(p.series(r), newest), judge.Fault{}
 	case p.series != nil:
 		return p.series(r), judge.Fault{}
@@ -90,7 +90,7 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 		}
 		return s
 	}
-	if strings.Contains(r.Text, "_bucket") {
+	if strings.Contains(r.PromQL, "_bucket") {
 		var all []metric.Series
 		for i, le := range p.buckets {
 			for _, version := range []string{"new", "stable"} {
@@ -105,11 +105,11 @@ func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, j
 }
 
 // gap is the time between the samples of the pods, which are scraped every 15 seconds.
-func (p *prometheus) gap(r measure.Range) metric.Series {
+func (p *prometheus) gap(r analysis.RangeQuery) metric.Series {
 	s := metric.Series{Labels: map[string]string{"weir_version": "gap"}}
 	for i := range r.Windows {
 		value := metric.Value{Known: true}
-		if scrape := cmp.Or(p.scrape, 15); r.Since.Add(time.Duration(i+1)*r.Every).Unix()%scrape < int64(r.Every/time.Second) {
+		if scrape := cmp.Or(p.scrape, 15); r.Start.Add(time.Duration(i+1)*r.Step).Unix()%scrape < int64(r.Step/time.Second) {
 			value.Number = float64(scrape) + 0.002
 		}
 		s.Values = append(s.Values, value)
@@ -128,27 +128,27 @@ func (p *prometheus) pods() []metric.Series {
 	return all
 }
 
-// Source implements measure.Sources.
-func (p *prometheus) Source(_ context.Context, name, namespace string) (*measure.Source, error) {
+// Source implements analysis.Sources.
+func (p *prometheus) Source(_ context.Context, name, namespace string) (*analysis.Source, error) {
 	if name != "default" {
 		return nil, errors.New("metricsource " + name + " does not exist")
 	}
-	return &measure.Source{Ask: p.ask, Lag: time.Second, RawQueries: true}, nil
+	return &analysis.Source{Query: p.ask, Lag: time.Second, RawQueries: true}, nil
 }
 
-// Use implements measure.Sources.
-func (p *prometheus) Use(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
+// Use implements analysis.Sources.
+func (p *prometheus) ResolveCheck(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
 	return c, false, nil
 }
 
-// Get implements measure.Sources.
-func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window measure.Window) (source.Answer, error) {
+// Get implements analysis.Sources.
+func (p *prometheus) QueryService(_ context.Context, _ string, _ rollouts.HTTPCheck, window analysis.Window) (source.Answer, error) {
 	p.windows = append(p.windows, window.Start)
 	return p.answer, p.fault
 }
 
-// Run implements measure.Sources.
-func (p *prometheus) Run(_ context.Context, j measure.Job) (measure.Outcome, error) {
+// Run implements analysis.Sources.
+func (p *prometheus) RunJob(_ context.Context, j analysis.Job) (analysis.Outcome, error) {
 	p.jobs = append(p.jobs, j)
 	return p.outcome, p.fault
 }
@@ -156,7 +156,7 @@ func (p *prometheus) Run(_ context.Context, j measure.Job) (measure.Outcome, err
 var (
 	web     = types.NamespacedName{Namespace: "shop", Name: "web"}
 	rate    = rollouts.Check{SuccessRate: new("99%")}
-	subject = measure.Subject{UID: "uid", Routers: []string{"Ingress/nginx"}, Release: metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}}}
+	subject = analysis.Subject{UID: "uid", Routers: []string{"Ingress/nginx"}, Release: metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}}}
 )
 
 func rollout(checks ...rollouts.Check) *rollouts.Rollout {
@@ -166,7 +166,7 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 }
 
 // run measures in a time of its own.
-func run(t *testing.T, p measure.Sources, test func(m *measure.Measures, woken chan event.GenericEvent)) {
+func run(t *testing.T, p analysis.Sources, test func(m *analysis.Runner, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan event.GenericEvent, 1000)
@@ -177,9 +177,9 @@ func run(t *testing.T, p measure.Sources, test func(m *measure.Measures, woken c
 }
 
 // start starts measures, which end with stop.
-func start(t *testing.T, p measure.Sources, woken chan event.GenericEvent) (m *measure.Measures, stop func()) {
+func start(t *testing.T, p analysis.Sources, woken chan event.GenericEvent) (m *analysis.Runner, stop func()) {
 	t.Helper()
-	m = measure.New(p, clock.RealClock{}, woken)
+	m = analysis.New(p, clock.RealClock{}, woken)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Start(ctx) }()
@@ -192,7 +192,7 @@ func start(t *testing.T, p measure.Sources, woken chan event.GenericEvent) (m *m
 }
 
 // counts are what was measured in the windows of the one check.
-func counts(t *testing.T, m *measure.Measures, r *rollouts.Rollout) (got []judge.Pair, fault string) {
+func counts(t *testing.T, m *analysis.Runner, r *rollouts.Rollout) (got []judge.Pair, fault string) {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), r)
 	if err != nil || len(measured) != 1 {
@@ -208,9 +208,9 @@ func counts(t *testing.T, m *measure.Measures, r *rollouts.Rollout) (got []judge
 // the release is asked for once.
 func TestWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
@@ -220,7 +220,7 @@ func TestWindows(t *testing.T) {
 		}
 		past := 0
 		for _, r := range p.asked {
-			if r.Since.Before(began) && r.Every == 5*time.Second {
+			if r.Start.Before(began) && r.Step == 5*time.Second {
 				past += r.Windows
 			}
 		}
@@ -233,9 +233,9 @@ func TestWindows(t *testing.T) {
 // While the source is down, that is said once; what was missed is asked for afterwards.
 func TestOutage(t *testing.T) {
 	p := &prometheus{down: true}
-	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, fault := counts(t, m, r); len(got) != 0 || fault != "connection refused" || len(woken) != 1 {
@@ -253,10 +253,10 @@ func TestOutage(t *testing.T) {
 // What nobody asks about any more is forgotten, and another Rollout of the name is another.
 func TestForget(t *testing.T) {
 	p := &prometheus{}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
 		question := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
-		m.Ask(web, subject, question)
+		m.SetQuestions(web, subject, question)
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		other := rollout(rate)
@@ -264,7 +264,7 @@ func TestForget(t *testing.T) {
 		if got, _ := counts(t, m, other); len(got) != 0 {
 			t.Errorf("another Rollout has %d windows", len(got))
 		}
-		m.Ask(web, subject, nil)
+		m.SetQuestions(web, subject, nil)
 		asked := len(p.asked)
 		<-time.After(time.Minute)
 		synctest.Wait()
@@ -277,14 +277,14 @@ func TestForget(t *testing.T) {
 // Another attempt has nothing of the windows and of the past of the one before.
 func TestAnotherAttempt(t *testing.T) {
 	p := &prometheus{bad: 10}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		p.bad = 0
 		again := time.Now().Truncate(5 * time.Second).Add(5 * time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
 		if measured, err := m.Measured(t.Context(), r); err != nil || measured[0].Answered {
 			t.Errorf("the attempt begins with %+v, %v", measured, err)
 		}
@@ -306,10 +306,10 @@ func TestTryOneVersion(t *testing.T) {
 		for _, check := range []rollouts.Check{rate, {Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 500}}, {AsGoodAs: "Stable"}} {
 			t.Run(router+" "+rollouts.CheckName(&check), func(t *testing.T) {
 				p := &prometheus{}
-				run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+				run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
 					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
-					m.Ask(web, measure.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+					m.SetQuestions(web, analysis.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 					<-time.After(time.Second)
 					synctest.Wait()
 					measured, err := m.Measured(t.Context(), r)
@@ -328,10 +328,10 @@ func TestLatencyBoundary(t *testing.T) {
 	buckets := strings.Fields("1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000 +Inf")
 	for below, want := range map[int32]float64{1: 1, 450: 500, 500: 500, 1000: 1000, 1001: 2000, 50000: 50000, 60000: 50000} {
 		check := rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: below}}
-		run(t, &prometheus{buckets: buckets}, func(m *measure.Measures, _ chan event.GenericEvent) {
+		run(t, &prometheus{buckets: buckets}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
 			of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-			m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.SetQuestions(web, analysis.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(12 * time.Second)
 			synctest.Wait()
 			measured, err := m.Measured(t.Context(), rollout(check))
@@ -360,17 +360,17 @@ func TestNothing(t *testing.T) {
 		buckets = `http_request_duration_seconds_bucket{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_bucket, ` +
 			`response_latency_ms_bucket, istio_request_duration_milliseconds_bucket, nginx_ingress_controller_request_duration_seconds_bucket`
 	)
-	value := func(v metric.Value) func(measure.Range) []metric.Series {
-		return func(r measure.Range) []metric.Series {
+	value := func(v metric.Value) func(analysis.RangeQuery) []metric.Series {
+		return func(r analysis.RangeQuery) []metric.Series {
 			return []metric.Series{{Values: slices.Repeat([]metric.Value{v}, r.Windows)}}
 		}
 	}
-	none := func(measure.Range) []metric.Series { return nil }
+	none := func(analysis.RangeQuery) []metric.Series { return nil }
 	number := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
 	for _, test := range []struct {
 		name        string
 		check       rollouts.Check
-		series      func(measure.Range) []metric.Series
+		series      func(analysis.RangeQuery) []metric.Series
 		want, query string
 	}{
 		{"no series", number, none, "the query returns no series", "max(heap)"},
@@ -383,10 +383,10 @@ func TestNothing(t *testing.T) {
 		{"counters", rollouts.Check{Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}, none, "", `m{pod=~"web-5d8f-.*"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run(t, &prometheus{series: test.series}, func(m *measure.Measures, _ chan event.GenericEvent) {
+			run(t, &prometheus{series: test.series}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.Ask(web, of, []planner.Question{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetQuestions(web, of, []planner.Question{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
 				measured, err := m.Measured(t.Context(), rollout(test.check))
@@ -418,17 +418,17 @@ func TestPastBoundaries(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			began, release := time.Time{}, test.release
-			p := &prometheus{series: func(r measure.Range) []metric.Series {
+			p := &prometheus{series: func(r analysis.RangeQuery) []metric.Series {
 				var all []metric.Series
 				add := func(value float64, labels map[string]string) {
 					all = append(all, metric.Series{Labels: labels, Values: slices.Repeat([]metric.Value{{Number: value, Known: true}}, r.Windows)})
 				}
 				versions, buckets := []string{"new", "stable"}, release
-				if r.Since.Before(began) {
+				if r.Start.Before(began) {
 					versions, buckets = versions[1:], test.past
 				}
 				for _, version := range versions {
-					if !strings.Contains(r.Text, "_bucket") {
+					if !strings.Contains(r.PromQL, "_bucket") {
 						add(90, map[string]string{"weir_version": version, "status": "200"})
 						continue
 					}
@@ -439,10 +439,10 @@ func TestPastBoundaries(t *testing.T) {
 				}
 				return all
 			}}
-			run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+			run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				began = time.Now().Truncate(5 * time.Second)
 				of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-				m.Ask(web, measure.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetQuestions(web, analysis.Subject{UID: "uid", Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
 				data := one(t, m, check).Data

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fair
+package queue
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func TestOrder(t *testing.T) {
 		"no more in all":        {2, "a/idle1 a/1 a/idle2 b/idle1 -", "a/1 a/idle1 b/idle1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOrder(tc.limit, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
+			o := newNamespaceOrder(tc.limit, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
 			var got []string
 			for step := range strings.FieldsSeq(tc.do) {
 				switch {
@@ -62,7 +62,7 @@ func TestOrder(t *testing.T) {
 // They do not wait for the others, and those do not wait for ever.
 func TestRestingLast(t *testing.T) {
 	const all, every = 10000, 500
-	o := newOrder(all, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
+	o := newNamespaceOrder(all, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
 	for i := range all {
 		name := "idle"
 		if i%every == every-1 {
@@ -81,21 +81,21 @@ func TestRestingLast(t *testing.T) {
 		t.Errorf("the %d that are under way took %d passes, want %d", busy, passes, want)
 	}
 	idle := 0
-	for i := range 10 * lot {
+	for i := range 10 * restingInterval {
 		o.Push(request(fmt.Sprintf("a/busy-%d", i)))
 		if strings.HasPrefix(o.Pop().Name, "idle") {
 			idle++
 		}
 	}
 	if idle != 10 {
-		t.Errorf("%d that rest had their turn among %d others, want 10", idle, 10*lot)
+		t.Errorf("%d that rest had their turn among %d others, want 10", idle, 10*restingInterval)
 	}
 }
 
 // TestTouch has something begin of what waits with those that rest.
 func TestTouch(t *testing.T) {
 	begun := map[string]bool{"0": true}
-	o := newOrder(9, func(r reconcile.Request) bool { return !begun[r.Name] })
+	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return !begun[r.Name] })
 	for _, name := range []string{"a/1", "a/2", "b/3", "b/0"} {
 		o.Push(request(name))
 	}
@@ -119,7 +119,7 @@ func TestTouch(t *testing.T) {
 // caches may not know.
 func TestKnownLater(t *testing.T) {
 	known := false
-	o := newOrder(9, func(r reconcile.Request) bool { return known && strings.HasPrefix(r.Name, "idle") })
+	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return known && strings.HasPrefix(r.Name, "idle") })
 	for _, name := range []string{"a/idle1", "a/idle2", "a/1"} {
 		o.Push(request(name))
 		o.Touch(request(name))
@@ -133,7 +133,7 @@ func TestKnownLater(t *testing.T) {
 // TestPassedOver keeps the turn of a namespace while those are passed over that rest: what is
 // under way there does not wait for another namespace, which always has something to do.
 func TestPassedOver(t *testing.T) {
-	o := newOrder(9, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
+	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
 	for i := range 5000 {
 		o.Push(request(fmt.Sprintf("a/idle%d", i)))
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/source"
 )
@@ -26,15 +26,15 @@ var (
 )
 
 // asks asks about a check from now on, whose step begins in two seconds, and the first window later.
-func asks(m *measure.Measures, c rollouts.Check, passed bool) (since time.Time) {
+func asks(m *analysis.Runner, c rollouts.Check, passed bool) (since time.Time) {
 	since = time.Now().Truncate(time.Second).Add(2 * time.Second)
 	first := since.Add(28 * time.Second)
-	m.Ask(web, subject, []planner.Question{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
+	m.SetQuestions(web, subject, []planner.Question{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
 	return since
 }
 
 // said is what a check has measured, and why it does not know more.
-func said(t *testing.T, m *measure.Measures, c rollouts.Check) (all []string) {
+func said(t *testing.T, m *analysis.Runner, c rollouts.Check) (all []string) {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
@@ -70,7 +70,7 @@ func TestServiceAnswers(t *testing.T) {
 		{"", errors.New("service health is of type ExternalName"), "invalid true: service health is of type ExternalName"},
 	} {
 		p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(test.body)}, fault: test.fault}
-		run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			asks(m, health, false)
 			<-time.After(3 * time.Second)
 			synctest.Wait()
@@ -83,7 +83,7 @@ func TestServiceAnswers(t *testing.T) {
 
 func TestServiceWindows(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"errors": 0}`)}}
-	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		since := asks(m, health, false)
 		<-time.After(time.Second)
 		synctest.Wait()
@@ -110,7 +110,7 @@ func TestBodiesAreNotRepeated(t *testing.T) {
 	for _, pass := range []string{"body.ok[body.password]", "body[body.password] == 1", "body.ok == body.password", "int(body.password) == 1", "duration(body.password) == duration('1s')"} {
 		check := rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "health", Pass: pass}}
 		p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"ok": {}, "password": "hunter2"}`)}}
-		run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			asks(m, check, false)
 			<-time.After(3 * time.Second)
 			synctest.Wait()
@@ -124,15 +124,15 @@ func TestBodiesAreNotRepeated(t *testing.T) {
 // A job is made when its step begins, looked at until it has ended, and asked about no more
 // when its step has passed.
 func TestJob(t *testing.T) {
-	p := &prometheus{outcome: measure.Outcome{Name: "web-smoke-1"}}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	p := &prometheus{outcome: analysis.Outcome{Name: "web-smoke-1"}}
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		since := asks(m, smoke, false)
 		<-time.After(8 * time.Second)
 		synctest.Wait()
 		if got := said(t, m, smoke); len(got) > 0 || len(p.jobs) != 2 {
 			t.Errorf("measured %v, and looked %d times", got, len(p.jobs))
 		}
-		want := measure.Job{Subject: subject, Check: "job", CronJob: "web-smoke", Began: since.Add(28 * time.Second), Since: since, Step: 2}
+		want := analysis.Job{Subject: subject, Check: "job", CronJob: "web-smoke", Began: since.Add(28 * time.Second), Since: since, Step: 2}
 		if diff := cmp.Diff(want, p.jobs[0]); diff != "" {
 			t.Errorf("the job (-want +got):\n%s", diff)
 		}
@@ -162,8 +162,8 @@ func TestJobFails(t *testing.T) {
 		{"BackoffLimitExceeded: it ended\n7 times", nil, "0 job j failed: BackoffLimitExceeded: it ended 7 times"},
 		{"", errors.New("cronjob web-smoke runs by itself"), "invalid true: cronjob web-smoke runs by itself"},
 	} {
-		p := &prometheus{outcome: measure.Outcome{Name: "j", Why: test.why, Ended: time.Now()}, fault: test.fault}
-		run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		p := &prometheus{outcome: analysis.Outcome{Name: "j", FailureReason: test.why, Ended: time.Now()}, fault: test.fault}
+		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			asks(m, smoke, false)
 			<-time.After(5 * time.Second)
 			synctest.Wait()
@@ -178,10 +178,10 @@ func TestJobFails(t *testing.T) {
 // hour. Its answer is marked; a check by http or job is not tried.
 func TestTry(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		from := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 		questions := []planner.Question{{Check: rate, Began: from, From: from, Every: 2 * time.Minute, Try: true}, {Check: smoke, Began: from, From: from, Every: 2 * time.Minute, Try: true}}
-		m.Ask(web, subject, questions)
+		m.SetQuestions(web, subject, questions)
 		<-time.After(50 * time.Minute)
 		synctest.Wait()
 		measured, err := m.Measured(t.Context(), rollout(rate, smoke))
@@ -192,7 +192,7 @@ func TestTry(t *testing.T) {
 			t.Errorf("%d windows by %d questions and %d jobs, woken %d times", n, len(p.asked), len(p.jobs), len(woken))
 		}
 		questions[0].Check.SuccessRate = new("99.9%")
-		m.Ask(web, subject, questions)
+		m.SetQuestions(web, subject, questions)
 		<-time.After(time.Second)
 		synctest.Wait()
 		if len(p.asked) != 2 {
@@ -205,7 +205,7 @@ func TestTry(t *testing.T) {
 // cause before the check is inconclusive. The outage itself keeps its time.
 func TestInvalidAfterOutage(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{}`)}} // which is neither true nor false
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		asks(m, health, false)
 		<-time.After(10 * time.Minute)
 		synctest.Wait()

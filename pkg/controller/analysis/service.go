@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure
+package analysis
 
 import (
 	"cmp"
@@ -24,40 +24,40 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// Get implements Sources. It sends a request to one ready endpoint. Consecutive windows take turns at the
-// endpoints.
-func (c *Cluster) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error) {
-	if err := c.lookUpServers(ctx); err != nil {
-		return source.Answer{}, transient{err}
+// QueryService implements Sources. It sends a request to one ready endpoint. Consecutive windows
+// take turns at the endpoints.
+func (c *Cluster) QueryService(ctx context.Context, namespace string, h rollouts.HTTPCheck, window Window) (source.Answer, error) {
+	if err := c.refreshAPIServers(ctx); err != nil {
+		return source.Answer{}, transientError{err}
 	}
-	port, err := c.port(ctx, namespace, h)
+	port, err := c.servicePort(ctx, namespace, h)
 	if err != nil {
 		return source.Answer{}, err
 	}
-	at, err := c.endpoint(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, port, window)
+	at, err := c.selectEndpoint(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, port, window)
 	if err != nil {
-		return source.Answer{}, transient{err}
+		return source.Answer{}, transientError{err}
 	}
 	answer, err := c.Services.Get(ctx, source.Request{
-		Namespace: namespace, Host: hostOf(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window.Start,
+		Namespace: namespace, Host: serviceHost(namespace, h.Service), Port: port.Port, Path: cmp.Or(h.Path, "/"), Endpoint: at, Window: window.Start,
 	})
 	if err != nil {
-		return source.Answer{}, transient{err}
+		return source.Answer{}, transientError{err}
 	}
 	return answer, nil
 }
 
-func hostOf(namespace, service string) string { return service + "." + namespace + ".svc" }
+func serviceHost(namespace, service string) string { return service + "." + namespace + ".svc" }
 
-// port returns the port of the Service that the check asks.
-func (c *Cluster) port(ctx context.Context, namespace string, h rollouts.HTTPCheck) (corev1.ServicePort, error) {
+// servicePort returns the port of the Service that the check queries.
+func (c *Cluster) servicePort(ctx context.Context, namespace string, h rollouts.HTTPCheck) (corev1.ServicePort, error) {
 	var service corev1.Service
 	err := c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: h.Service}, &service)
 	switch {
 	case apierrors.IsNotFound(err):
-		return corev1.ServicePort{}, transient{fmt.Errorf("service %s does not exist", h.Service)}
+		return corev1.ServicePort{}, transientError{fmt.Errorf("service %s does not exist", h.Service)}
 	case err != nil:
-		return corev1.ServicePort{}, transient{err}
+		return corev1.ServicePort{}, transientError{err}
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return corev1.ServicePort{}, fmt.Errorf("service %s is of type ExternalName, which no check asks; name one that has endpoints", h.Service)
 	}
@@ -84,14 +84,14 @@ type endpoint struct {
 	pod string
 }
 
-// endpoint returns a ready endpoint of a port of a Service. The number of the window selects it.
-// Users can write EndpointSlices, so an address from a slice alone could make Weir connect to servers
-// that network policies hide from these users. So the endpoint must be a pod of the namespace whose
-// status, which only kubelet writes, has the address. The pod must be running, because another pod may
-// have got the address of a pod that has ended. An administrator can allow other endpoints of a Service
-// with --source-hosts.
-func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window Window) (netip.AddrPort, error) {
-	ready, err := c.endpoints(ctx, service, port)
+// selectEndpoint returns a ready endpoint of a port of a Service. The number of the window selects
+// it. Users can write EndpointSlices, so an address from a slice alone could make Weir connect to
+// servers that network policies hide from these users. So the endpoint must be a pod of the
+// namespace whose status, which only kubelet writes, has the address. The pod must be running,
+// because another pod may have got the address of a pod that has ended. An administrator can allow
+// other endpoints of a Service with --source-hosts.
+func (c *Cluster) selectEndpoint(ctx context.Context, service types.NamespacedName, port corev1.ServicePort, window Window) (netip.AddrPort, error) {
+	ready, err := c.readyEndpoints(ctx, service, port)
 	switch {
 	case err != nil:
 		return netip.AddrPort{}, err
@@ -99,22 +99,22 @@ func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, po
 		return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is ready", service.Name)
 	}
 	first := window.number()
-	if host := hostOf(service.Namespace, service.Name); c.Rules.Named(host) {
+	if host := serviceHost(service.Namespace, service.Name); c.Rules.IsNamed(host) {
 		return ready[first%len(ready)].at, nil
 	}
 	for i := range min(len(ready), maxPods) {
 		e := ready[(first+i)%len(ready)]
-		isPod, err := c.runsAt(ctx, types.NamespacedName{Namespace: service.Namespace, Name: e.pod}, e.at.Addr())
+		isPod, err := c.isRunningPodAt(ctx, types.NamespacedName{Namespace: service.Namespace, Name: e.pod}, e.at.Addr())
 		if err != nil || isPod {
 			return e.at, err
 		}
 	}
 	return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is a running pod of namespace %s; an administrator may add %s to --source-hosts, so that other endpoints are asked",
-		service.Name, service.Namespace, hostOf(service.Namespace, service.Name))
+		service.Name, service.Namespace, serviceHost(service.Namespace, service.Name))
 }
 
-// runsAt reports whether a pod is running and has the address in its status.
-func (c *Cluster) runsAt(ctx context.Context, key types.NamespacedName, ip netip.Addr) (bool, error) {
+// isRunningPodAt reports whether a pod is running and has the address in its status.
+func (c *Cluster) isRunningPodAt(ctx context.Context, key types.NamespacedName, ip netip.Addr) (bool, error) {
 	if key.Name == "" {
 		return false, nil
 	}
@@ -131,8 +131,8 @@ func (c *Cluster) runsAt(ctx context.Context, key types.NamespacedName, ip netip
 	}), nil
 }
 
-// endpoints returns the endpoints of a port of a Service that are ready, in order.
-func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, port corev1.ServicePort) ([]endpoint, error) {
+// readyEndpoints returns the ready endpoints of a port of a Service, in order.
+func (c *Cluster) readyEndpoints(ctx context.Context, service types.NamespacedName, port corev1.ServicePort) ([]endpoint, error) {
 	var all discoveryv1.EndpointSliceList
 	err := c.Live.List(ctx, &all, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}, client.Limit(maxSlices))
 	if err != nil {
@@ -148,8 +148,8 @@ func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, p
 				if e.Conditions.Ready != nil && !*e.Conditions.Ready {
 					continue
 				}
-				for _, at := range addresses(e.Addresses, *p.Port) {
-					ready = append(ready, endpoint{at, podOf(e.TargetRef, service.Namespace)})
+				for _, at := range addrPorts(e.Addresses, *p.Port) {
+					ready = append(ready, endpoint{at, podName(e.TargetRef, service.Namespace)})
 				}
 			}
 		}
@@ -158,9 +158,9 @@ func (c *Cluster) endpoints(ctx context.Context, service types.NamespacedName, p
 	return slices.Compact(ready), nil
 }
 
-// podOf returns the name in a reference to a pod of the namespace; empty if the reference is to
+// podName returns the name in a reference to a pod of the namespace; empty if the reference is to
 // another kind or namespace.
-func podOf(ref *corev1.ObjectReference, namespace string) string {
+func podName(ref *corev1.ObjectReference, namespace string) string {
 	if ref == nil || ref.Kind != "Pod" || ref.Namespace != "" && ref.Namespace != namespace {
 		return ""
 	}
@@ -174,8 +174,8 @@ func deref(text *string) string {
 	return *text
 }
 
-// addresses returns the IP addresses with the port. It leaves out texts that are no IP addresses.
-func addresses(texts []string, port int32) (all []netip.AddrPort) {
+// addrPorts returns the IP addresses with the port. It leaves out texts that are no IP addresses.
+func addrPorts(texts []string, port int32) (all []netip.AddrPort) {
 	for _, text := range texts {
 		if ip, err := netip.ParseAddr(text); err == nil && port > 0 && port <= 65535 {
 			all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(port)))
@@ -184,39 +184,39 @@ func addresses(texts []string, port int32) (all []netip.AddrPort) {
 	return all
 }
 
-// servers caches the addresses of kube-apiserver, to which checks must not connect. Each new
+// apiServers caches the addresses of kube-apiserver, to which checks must not connect. Each new
 // connection reads the cache, so reading never waits for a lookup.
-type servers struct {
-	lookups singleflight.Group
-	known   atomic.Pointer[knownServers]
+type apiServers struct {
+	lookups   singleflight.Group
+	addresses atomic.Pointer[apiServerAddresses]
 }
 
-type knownServers struct {
+type apiServerAddresses struct {
 	addresses []netip.AddrPort
 	until     time.Time
 }
 
-// serversAge is how long the cached addresses are used.
-const serversAge = time.Minute
+// apiServersMaxAge is how long the cached addresses are used.
+const apiServersMaxAge = time.Minute
 
-// knownServers returns the cached addresses of kube-apiserver.
-func (c *Cluster) knownServers() []netip.AddrPort {
-	if known := c.servers.known.Load(); known != nil {
+// apiServerAddresses returns the cached addresses of kube-apiserver.
+func (c *Cluster) apiServerAddresses() []netip.AddrPort {
+	if known := c.apiServers.addresses.Load(); known != nil {
 		return known.addresses
 	}
 	return nil
 }
 
-// lookUpServers refreshes the cached addresses of kube-apiserver if they are too old. It must
+// refreshAPIServers refreshes the cached addresses of kube-apiserver if they are too old. It must
 // succeed before any query. Concurrent callers share one lookup.
-func (c *Cluster) lookUpServers(ctx context.Context) error {
-	if known := c.servers.known.Load(); known != nil && c.Clock.Now().Before(known.until) {
+func (c *Cluster) refreshAPIServers(ctx context.Context) error {
+	if known := c.apiServers.addresses.Load(); known != nil && c.Clock.Now().Before(known.until) {
 		return nil
 	}
-	lookup := c.servers.lookups.DoChan("", func() (any, error) {
-		addresses, err := c.readServers(context.WithoutCancel(ctx))
+	lookup := c.apiServers.lookups.DoChan("", func() (any, error) {
+		addresses, err := c.readAPIServers(context.WithoutCancel(ctx))
 		if err == nil {
-			c.servers.known.Store(&knownServers{addresses, c.Clock.Now().Add(serversAge)})
+			c.apiServers.addresses.Store(&apiServerAddresses{addresses, c.Clock.Now().Add(apiServersMaxAge)})
 		}
 		return nil, err
 	})
@@ -228,9 +228,9 @@ func (c *Cluster) lookUpServers(ctx context.Context) error {
 	}
 }
 
-// readServers reads the addresses of kube-apiserver: those of its endpoints and the cluster
-// IPs of its Service.
-func (c *Cluster) readServers(ctx context.Context) ([]netip.AddrPort, error) {
+// readAPIServers reads the addresses of kube-apiserver: those of its endpoints and the cluster IPs
+// of its Service.
+func (c *Cluster) readAPIServers(ctx context.Context) ([]netip.AddrPort, error) {
 	name := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 	var service corev1.Service
 	if err := c.Reader.Get(ctx, name, &service); err != nil {
@@ -238,14 +238,14 @@ func (c *Cluster) readServers(ctx context.Context) ([]netip.AddrPort, error) {
 	}
 	var known []netip.AddrPort
 	for _, port := range service.Spec.Ports {
-		at, err := c.endpoints(ctx, name, port)
+		at, err := c.readyEndpoints(ctx, name, port)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range at {
 			known = append(known, e.at)
 		}
-		known = slices.Concat(known, addresses(service.Spec.ClusterIPs, port.Port))
+		known = slices.Concat(known, addrPorts(service.Spec.ClusterIPs, port.Port))
 	}
 	return known, nil
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure
+package analysis
 
 import (
 	"cmp"
@@ -22,29 +22,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func metaOf(key types.NamespacedName) metav1.ObjectMeta {
+func objectMeta(key types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 }
 
-// A source that does not answer is asked again after firstRetry, and then less often, down to once in
-// lastRetry.
+// A source that does not answer is queried again after minRetry. Later retries are rarer, down to
+// one per maxRetry.
 const (
-	firstRetry = 5 * time.Second
-	lastRetry  = time.Minute
+	minRetry = 5 * time.Second
+	maxRetry = time.Minute
 )
 
-// measure queries the windows that are over and were not kept yet. It reports whether there is news for
-// the Rollout, and after how long to measure again.
-func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
+// measure queries the windows that have ended and are not kept yet. It reports whether the Rollout
+// must be reconciled, and after how long to measure again.
+func (m *Runner) measure(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
 	now := m.Clock.Now()
-	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
+	check, trusted, err := m.Sources.ResolveCheck(ctx, subject.Release.Namespace, s.question.Check)
 	if err != nil {
 		return s.setFault(faultOf(err, now), now)
 	}
-	changed := s.setCheck(asPlanned(check, s.question.Check))
+	changed := s.setCheck(withPlannedFields(check, s.question.Check))
 	s.measured.Tried = s.question.Try
 	if direct := directCheckOf(&check); direct != nil {
-		news, again = m.askDirectly(ctx, subject, s, check, direct.ask)
+		news, again = m.measureDirectly(ctx, subject, s, check, direct.measure)
 		return news || changed, again
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
@@ -55,39 +55,39 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	q, over := s.question, s.nextWindow()
 	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
 	if windows < 1 {
-		return changed, s.nextLook(from.Lag).Sub(now)
+		return changed, s.nextMeasurement(from.Lag).Sub(now)
 	}
-	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows), Again: s.delay.incomplete}
+	asked := RangeQuery{Namespace: subject.Release.Namespace, Start: over, Step: q.Every, Windows: min(windows, maxWindows), BypassCache: s.delay.hasIncompleteWindow}
 	before, delayBefore := s.measured, s.delay
 	s.delay.newest, s.findsNewest = time.Time{}, !q.Try
-	fault := s.ask(ctx, from, subject, check, asked)
+	fault := s.queryCheck(ctx, from, subject, check, asked)
 	complete := 0
 	if fault.Why == "" {
-		complete = s.keepComplete(len(before.Data.Windows), now)
+		complete = s.dropIncompleteWindows(len(before.Data.Windows), now)
 		s.delay.observe(now, delayBefore)
 	}
 	if fault.Why == "" && complete > 0 {
-		fault = s.askPast(ctx, from, subject, check)
+		fault = s.queryPastHour(ctx, from, subject, check)
 	}
 	if fault.Why == "" && complete > 0 {
-		fault = s.askScrapes(ctx, from, subject, check, now)
+		fault = s.queryScrapeInterval(ctx, from, subject, check, now)
 	}
 	if fault.Why != "" {
 		s.measured.Data, s.delay = before.Data, delayBefore // nothing is judged without the past
 		return s.setFault(fault, now)
 	}
-	s.measured.Delay = s.delay.text(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
+	s.measured.Delay = s.delay.message(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
 	news = changed || complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
-	if s.delay.incomplete {
-		return news, s.delay.retry(s.nextWindow().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
+	if s.delay.hasIncompleteWindow {
+		return news, s.delay.retryAfter(s.nextWindow().Add(q.Every), s.measured.Data.Scrape, q.Every, now)
 	}
-	return news, s.nextLook(from.Lag).Sub(m.Clock.Now())
+	return news, s.nextMeasurement(from.Lag).Sub(m.Clock.Now())
 }
 
-// setCheck sets the check that is measured, and reports whether it was another one before: the Check or
-// ClusterCheck that the plan uses was edited. What was measured for the earlier check is dropped, so
-// that no verdict counts answers to two queries.
+// setCheck sets the check that is measured. It reports whether the check was edited, in the Check
+// or ClusterCheck that the plan uses. Then earlier measurements are dropped, so that no verdict
+// combines the answers to two queries.
 func (s *series) setCheck(check rollouts.Check) (changed bool) {
 	before := s.measured.Check
 	if rollouts.CheckName(&before) == "" || before.Use != nil || equality.Semantic.DeepEqual(before, check) {
@@ -107,7 +107,7 @@ func sourceName(c rollouts.Check) string {
 }
 
 // source returns the source that a check queries.
-func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
+func (m *Runner) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
 	name := sourceName(check)
 	s.measured.Source = "source " + name
 	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
@@ -117,20 +117,20 @@ func (m *Measures) source(ctx context.Context, subject Subject, s *series, check
 	return from, err
 }
 
-// mostWindows is the number of windows that one query asks for at most.
-const mostWindows = 1000
+// maxWindows is the maximum number of windows of one query.
+const maxWindows = 1000
 
-// asPlanned returns a check with the content of the Check or ClusterCheck that it uses, and with the
-// fields that the plan sets itself, such as the name and the steps.
-func asPlanned(used, planned rollouts.Check) rollouts.Check {
+// withPlannedFields returns a check with the content of the Check or ClusterCheck that it uses, and
+// with the fields that the plan sets itself, such as the name and the steps.
+func withPlannedFields(used, planned rollouts.Check) rollouts.Check {
 	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
 	used.AfterSeconds = planned.AfterSeconds
 	used.OnFail, used.OnInconclusive = cmp.Or(planned.OnFail, used.OnFail), cmp.Or(planned.OnInconclusive, used.OnInconclusive)
 	return used
 }
 
-// setFault records why there is no answer, and since when. It is news if the reason is another one than
-// before. An outage and an invalid check each have a time of their own, because a check that is invalid for
+// setFault records why there is no answer, and since when. It reports news if the reason has
+// changed. An outage and an invalid check have separate times, because a check that is invalid for
 // a minute is inconclusive.
 func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
@@ -145,13 +145,13 @@ func (s *series) setFault(f judge.Fault, now time.Time) (news bool, again time.D
 	}
 	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
-		return was.Why != f.Why || was.Invalid != f.Invalid, min(max(now.Sub(f.Since), firstRetry), lastRetry)
+		return was.Why != f.Why || was.Invalid != f.Invalid, min(max(now.Sub(f.Since), minRetry), maxRetry)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, f
-	return true, firstRetry
+	return true, minRetry
 }
 
-// nextWindow returns the start of the first window that was not kept yet.
+// nextWindow returns the start of the first window that is not kept yet.
 func (s *series) nextWindow() time.Time {
 	if n := len(s.measured.Data.Windows); n > 0 {
 		return s.measured.Data.Windows[n-1].Start.Add(s.question.Every)
@@ -159,14 +159,14 @@ func (s *series) nextWindow() time.Time {
 	return s.question.From
 }
 
-// ask queries what the check measures, and adds the answer to the series. Without a row, it tries each row
-// of metrics that the routers of the release may have, until one has requests.
-func (s *series) ask(ctx context.Context, from *Source, subject Subject, check rollouts.Check, r Range) judge.Fault {
+// queryCheck runs the queries of a check, and adds the answers to the series. Without a row, it
+// tries each row of metrics that the routers of the release may have, until one has requests.
+func (s *series) queryCheck(ctx context.Context, from *Source, subject Subject, check rollouts.Check, r RangeQuery) judge.Fault {
 	if check.Query != nil {
-		return s.askQuery(ctx, from, subject, *check.Query, r)
+		return s.queryUserMetric(ctx, from, subject, *check.Query, r)
 	}
 	if s.row != nil {
-		_, fault := s.askRow(ctx, from, subject, check, *s.row, r)
+		_, fault := s.queryRow(ctx, from, subject, check, *s.row, r)
 		return fault
 	}
 	before, answered, histogram := s.measured.Data, false, false
@@ -176,13 +176,13 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 	for _, row := range metric.For(subject.Routers...) {
 		was := s.measured.Data
 		s.measured.Data, s.delay.newest = before, time.Time{}
-		found, fault := s.askRow(ctx, from, subject, check, row, r)
+		found, fault := s.queryRow(ctx, from, subject, check, row, r)
 		switch {
 		case found:
 			s.row = &row
 			return judge.Fault{}
 		case fault.Why == "":
-			answered, histogram, newest = true, histogram || len(s.measured.Data.Bounds) > 0, later(newest, s.delay.newest)
+			answered, histogram, newest = true, histogram || len(s.measured.Data.Bounds) > 0, laterOf(newest, s.delay.newest)
 			looked = append([]string{s.measured.Query}, looked...)
 		default:
 			s.measured.Data = was
@@ -207,28 +207,28 @@ func (s *series) ask(ctx context.Context, from *Source, subject Subject, check r
 // pastHour is the time before the release in which the dispersion of stable's failures is measured.
 const pastHour = time.Hour
 
-// askPast queries the hour before the release, once for each histogram that the release has.
-func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
+// queryPastHour queries the hour before the release, once for each histogram that the release has.
+func (s *series) queryPastHour(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
 	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
 		return judge.Fault{}
 	}
 	n := max(int(pastHour/s.question.Every), 1)
 	past := series{question: s.question, row: s.row}
-	fault := past.ask(ctx, from, subject, check, Range{
-		Namespace: subject.Release.Namespace, Since: s.question.Began.Add(-time.Duration(n) * s.question.Every), Every: s.question.Every, Windows: n,
+	fault := past.queryCheck(ctx, from, subject, check, RangeQuery{
+		Namespace: subject.Release.Namespace, Start: s.question.Began.Add(-time.Duration(n) * s.question.Every), Step: s.question.Every, Windows: n,
 	})
 	if fault.Why == "" {
-		fault = s.askPods(ctx, from, subject, check)
+		fault = s.queryPodCounts(ctx, from, subject, check)
 	}
-	s.measured.Data.Past = atBoundaries(past.measured.Data, s.measured.Data.Bounds)
+	s.measured.Data.Past = selectBoundaries(past.measured.Data, s.measured.Data.Bounds)
 	return fault
 }
 
-// atBoundaries returns the windows of the past with the classes of the release. The histogram of stable
-// alone may have other boundaries than both versions have in common. A class without counts has no
-// measured dispersion.
-func atBoundaries(past judge.Data, bounds []float64) []judge.Window {
+// selectBoundaries returns the windows of the past with the classes of the release. The histogram
+// of stable alone may have other boundaries than both versions have in common. A class without
+// counts has no measured dispersion.
+func selectBoundaries(past judge.Data, bounds []float64) []judge.Window {
 	windows := make([]judge.Window, len(past.Windows))
 	for i, w := range past.Windows {
 		counts := make([]judge.Pair, 1+len(bounds))
@@ -243,9 +243,10 @@ func atBoundaries(past judge.Data, bounds []float64) []judge.Window {
 	return windows
 }
 
-// askPods queries how many requests each pod of stable answered in the hour before the release, and how
-// many of them failed or, for latency, were slow. It does nothing if the metrics do not name pods.
-func (s *series) askPods(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
+// queryPodCounts queries how many requests each stable pod answered in the hour before the release,
+// and how many of them failed or, for latency, were slow. It does nothing if the metrics do not
+// name pods.
+func (s *series) queryPodCounts(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	var text string
 	var err error
 	switch q := check.Query; {
@@ -261,8 +262,8 @@ func (s *series) askPods(ctx context.Context, from *Source, subject Subject, che
 	if err != nil || text == "" {
 		return judge.Fault{}
 	}
-	answer, fault := from.Ask(ctx, Range{
-		Text: text, Namespace: subject.Release.Namespace, Since: s.question.Began.Add(-pastHour), Every: pastHour, Windows: 1,
+	answer, fault := from.Query(ctx, RangeQuery{
+		PromQL: text, Namespace: subject.Release.Namespace, Start: s.question.Began.Add(-pastHour), Step: pastHour, Windows: 1,
 	})
 	for _, c := range metric.CountsOfPods(answer) {
 		s.measured.Data.Pods = append(s.measured.Data.Pods, judge.Count(c))
@@ -270,25 +271,25 @@ func (s *series) askPods(ctx context.Context, from *Source, subject Subject, che
 	return fault
 }
 
-// askRow queries the metrics of a row, and reports whether there were any requests.
-func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
-	windows := grid(r)
+// queryRow queries the metrics of a row, and reports whether there were any requests.
+func (s *series) queryRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r RangeQuery) (found bool, fault judge.Fault) {
+	windows := newWindows(r)
 	s.measured.Query = row.RequestSeries(subject.Release)
 	if check.Latency != nil {
 		s.measured.Query = row.DurationSeries(subject.Release)
 	}
 	var bounds []float64
 	if check.SuccessRate != nil || check.AsGoodAs != "" {
-		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Every) })
+		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Step) })
 		if fault.Why != "" {
 			return false, fault
 		}
-		found = count(windows, row.Windows(answer)) || found
+		found = addCounts(windows, row.Windows(answer)) || found
 	} else {
-		count(windows, make([]metric.Window, r.Windows)) // errors are not looked at
+		addCounts(windows, make([]metric.Window, r.Windows)) // errors are not looked at
 	}
 	if check.Latency != nil || check.AsGoodAs != "" {
-		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Durations(subject.Release, from.Dialect, r.Every) })
+		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.Durations(subject.Release, from.Dialect, r.Step) })
 		if fault.Why != "" {
 			return false, fault
 		}
@@ -301,50 +302,50 @@ func (s *series) askRow(ctx context.Context, from *Source, subject Subject, chec
 		}
 		for _, b := range metric.Thin(boundaries) {
 			bounds = append(bounds, b.Milliseconds)
-			found = count(windows, b.Windows) || found
+			found = addCounts(windows, b.Windows) || found
 		}
 	}
-	s.add(windows, bounds)
+	s.addWindows(windows, bounds)
 	s.measured.Data.Nothing = ""
 	return found, judge.Fault{}
 }
 
-// askQuery queries the counters or the number of a check by query.
-func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
+// queryUserMetric queries the counters, or the number, that a user's check names.
+func (s *series) queryUserMetric(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r RangeQuery) judge.Fault {
 	args := map[string]string{}
 	text := cmp.Or(q.PromQL, q.Total)
 	s.measured.Query = text
-	if filled, err := metric.UserNumber(text, args, subject.Release, r.Every); err == nil {
+	if filled, err := metric.UserNumber(text, args, subject.Release, r.Step); err == nil {
 		s.measured.Query = filled
 	}
 	if q.PromQL == "" {
-		answer, fault := s.answer(ctx, from, r, func() (string, error) {
-			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Every)
+		answer, fault := s.query(ctx, from, r, func() (string, error) {
+			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Step)
 		})
 		if fault.Why != "" {
 			return fault
 		}
-		windows := grid(r)
-		count(windows, metric.UserWindows(answer))
-		s.add(windows, nil)
+		windows := newWindows(r)
+		addCounts(windows, metric.UserWindows(answer))
+		s.addWindows(windows, nil)
 		return judge.Fault{}
 	}
 	if s.findsNewest {
 		// The number has no timestamps. Those of the targets of the namespace show how far the source is behind.
-		_, fault := s.answer(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
+		_, fault := s.query(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
 		if fault.Why != "" {
 			return fault
 		}
 	}
 	targets := s.delay.newest
-	answer, fault := s.answer(ctx, from, r, func() (string, error) { return metric.UserNumber(q.PromQL, args, subject.Release, r.Every) })
+	answer, fault := s.query(ctx, from, r, func() (string, error) { return metric.UserNumber(q.PromQL, args, subject.Release, r.Step) })
 	switch {
 	case fault.Why != "":
 		return fault
 	case len(answer) > 1:
-		return judge.Fault{Why: "the query gives several series; give one number", Since: r.Since, Invalid: true}
+		return judge.Fault{Why: "the query gives several series; give one number", Since: r.Start, Invalid: true}
 	}
-	windows := grid(r)
+	windows := newWindows(r)
 	for i := range windows {
 		windows[i].Known = true
 		s.measured.Data.Nothing = "the query returns no series"
@@ -354,7 +355,7 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 		switch value := answer[0].Values[i]; {
 		case value.Known:
 			s.measured.Data.Nothing = ""
-			at := windows[i].Start.Add(r.Every)
+			at := windows[i].Start.Add(r.Step)
 			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: at, Value: value.Number})
 			if targets.IsZero() {
 				s.delay.newest = at // the source knows a number of this time
@@ -363,30 +364,30 @@ func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q 
 			s.measured.Data.Nothing = "the query returns NaN or Inf"
 		}
 	}
-	s.add(windows, nil)
+	s.addWindows(windows, nil)
 	return judge.Fault{}
 }
 
-// answer sends one query. To find the newest sample, the query has one window more: at the end of that
-// window, which may be in the future, the answer has the time of the newest sample. The counts of that
-// window are not used.
-func (s *series) answer(ctx context.Context, from *Source, r Range, text func() (string, error)) ([]metric.Series, judge.Fault) {
+// query sends one query. To find the newest sample, the query has an additional window. At the end
+// of this window, which may be in the future, the answer has the time of the newest sample. The
+// counts of the additional window are not used.
+func (s *series) query(ctx context.Context, from *Source, r RangeQuery, text func() (string, error)) ([]metric.Series, judge.Fault) {
 	var err error
-	if r.Text, err = text(); err != nil {
-		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
+	if r.PromQL, err = text(); err != nil {
+		return nil, judge.Fault{Why: err.Error(), Since: r.Start, Invalid: true}
 	}
-	s.asked = true
+	s.queried = true
 	if s.findsNewest {
 		r.Windows++
 	}
-	answer, fault := from.Ask(ctx, r)
-	s.delay.newest = later(s.delay.newest, metric.Newest(answer))
+	answer, fault := from.Query(ctx, r)
+	s.delay.newest = laterOf(s.delay.newest, metric.Newest(answer))
 	return answer, fault
 }
 
-// add adds windows to the series. If the boundaries of the histogram have changed, add removes all
-// windows, also those of the past, so that they are queried again.
-func (s *series) add(windows []judge.Window, bounds []float64) {
+// addWindows adds windows to the series. If the boundaries of the histogram have changed, it
+// removes all windows, also those of the past, so that they are queried again.
+func (s *series) addWindows(windows []judge.Window, bounds []float64) {
 	d := &s.measured.Data
 	if !slices.Equal(d.Bounds, bounds) {
 		if len(d.Windows) > 0 {
@@ -397,17 +398,17 @@ func (s *series) add(windows []judge.Window, bounds []float64) {
 	d.Bounds, d.Windows = bounds, append(d.Windows, windows...)
 }
 
-// grid returns the windows of a range, without counts.
-func grid(r Range) []judge.Window {
+// newWindows returns the windows of a range, without counts.
+func newWindows(r RangeQuery) []judge.Window {
 	windows := make([]judge.Window, r.Windows)
 	for i := range windows {
-		windows[i] = judge.Window{Start: r.Since.Add(time.Duration(i) * r.Every), Known: true}
+		windows[i] = judge.Window{Start: r.Start.Add(time.Duration(i) * r.Step), Known: true}
 	}
 	return windows
 }
 
-// count adds a class of requests to windows, and reports whether there were any.
-func count(windows []judge.Window, counted []metric.Window) (found bool) {
+// addCounts adds a class of requests to windows, and reports whether there were any.
+func addCounts(windows []judge.Window, counted []metric.Window) (found bool) {
 	for i := range windows {
 		var p judge.Pair
 		if i < len(counted) && counted[i].Known {

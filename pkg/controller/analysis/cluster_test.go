@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"fmt"
@@ -27,12 +27,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
 // clusterOf has objects, and is allowed to ask a Service of this machine.
-func clusterOf(t *testing.T, objects ...client.Object) (*measure.Cluster, client.Client) {
+func clusterOf(t *testing.T, objects ...client.Object) (*analysis.Cluster, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, weir.AddToScheme)
@@ -41,7 +41,7 @@ func clusterOf(t *testing.T, objects ...client.Object) (*measure.Cluster, client
 	}
 	objects = append(objects, service("default", "kubernetes", 443), endpoints("default", "kubernetes", "10.0.0.9:6443"))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return measure.NewCluster(c, c, c, []string{"web.shop.svc"}, clock.RealClock{}), c
+	return analysis.NewCluster(c, c, c, []string{"web.shop.svc"}, clock.RealClock{}), c
 }
 
 func service(namespace, name string, port int32) *corev1.Service {
@@ -97,7 +97,7 @@ func TestGet(t *testing.T) {
 	} {
 		c, _ := clusterOf(t, test.objects...)
 		test.check.Service = "web"
-		answer, err := c.Get(t.Context(), "shop", test.check, measure.Window{Start: time.Unix(1_800_000_000, 0), Every: 30 * time.Second})
+		answer, err := c.QueryService(t.Context(), "shop", test.check, analysis.Window{Start: time.Unix(1_800_000_000, 0), Length: 30 * time.Second})
 		got := string(answer.Body)
 		if err != nil {
 			got = describe(err)
@@ -110,7 +110,7 @@ func TestGet(t *testing.T) {
 
 // describe says whether another try may cure an error.
 func describe(err error) string {
-	if measure.Invalid(err) {
+	if analysis.NeedsUserChange(err) {
 		return "invalid: " + err.Error()
 	}
 	return err.Error()
@@ -126,8 +126,8 @@ func cronJob(suspended bool) *batchv1.CronJob {
 	}
 }
 
-var aJob = measure.Job{
-	Subject: measure.Subject{UID: "uid", Rollout: "web", Revision: "abc", Release: metric.Release{
+var aJob = analysis.Job{
+	Subject: analysis.Subject{UID: "uid", Rollout: "web", Revision: "abc", Release: metric.Release{
 		Namespace: "shop", New: metric.Version{Service: metric.Service{Name: "web-canary"}},
 	}},
 	Check: "smoke", CronJob: "web-smoke", Began: time.Unix(100, 0), Since: time.Unix(200, 0), Step: 2,
@@ -149,7 +149,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	c, server := clusterOf(t, cronJob(true))
 	for range 2 {
-		if o, err := c.Run(t.Context(), aJob); err != nil || !o.Ended.IsZero() {
+		if o, err := c.RunJob(t.Context(), aJob); err != nil || !o.Ended.IsZero() {
 			t.Fatalf("%+v, %v", o, err)
 		}
 	}
@@ -164,13 +164,13 @@ func TestRun(t *testing.T) {
 	if !strings.HasPrefix(j.Name, "web-smoke-") || got != want {
 		t.Errorf("job %s: got %s, want %s", j.Name, got, want)
 	}
-	for i, other := range []func(*measure.Job){
-		func(j *measure.Job) { j.Step = 3 }, func(j *measure.Job) { j.Began = time.Unix(101, 0) }, func(j *measure.Job) { j.Check = "load" },
-		func(j *measure.Job) { j.Since = time.Unix(201, 0) }, func(j *measure.Job) { j.UID = "other" },
+	for i, other := range []func(*analysis.Job){
+		func(j *analysis.Job) { j.Step = 3 }, func(j *analysis.Job) { j.Began = time.Unix(101, 0) }, func(j *analysis.Job) { j.Check = "load" },
+		func(j *analysis.Job) { j.Since = time.Unix(201, 0) }, func(j *analysis.Job) { j.UID = "other" },
 	} {
 		job := aJob
 		other(&job)
-		if _, err := c.Run(t.Context(), job); err != nil || len(jobs(t, server)) != i+2 {
+		if _, err := c.RunJob(t.Context(), job); err != nil || len(jobs(t, server)) != i+2 {
 			t.Errorf("job %d: %d are there, %v", i, len(jobs(t, server)), err)
 		}
 	}
@@ -202,7 +202,7 @@ func TestRunEnds(t *testing.T) {
 		"no image, another's pod": {func(*batchv1.Job) {}, "0 "},
 	} {
 		c, server := clusterOf(t, cronJob(true))
-		if _, err := c.Run(t.Context(), aJob); err != nil {
+		if _, err := c.RunJob(t.Context(), aJob); err != nil {
 			t.Fatal(err)
 		}
 		j := jobs(t, server)[0]
@@ -224,8 +224,8 @@ func TestRunEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		o, err := c.Run(t.Context(), aJob)
-		got := fmt.Sprint(max(o.Ended.Unix(), 0), " ", o.Why)
+		o, err := c.RunJob(t.Context(), aJob)
+		got := fmt.Sprint(max(o.Ended.Unix(), 0), " ", o.FailureReason)
 		if err != nil {
 			got = describe(err)
 		}
@@ -243,7 +243,7 @@ func TestRunNot(t *testing.T) {
 		"invalid: cronjob web-smoke runs by itself; set its spec.suspend to true": {cronJob(false)},
 	} {
 		c, server := clusterOf(t, objects...)
-		if _, err := c.Run(t.Context(), aJob); err == nil || describe(err) != want || len(jobs(t, server)) > 0 {
+		if _, err := c.RunJob(t.Context(), aJob); err == nil || describe(err) != want || len(jobs(t, server)) > 0 {
 			t.Errorf("got %v, want %s; %d jobs", err, want, len(jobs(t, server)))
 		}
 	}
@@ -270,7 +270,7 @@ func TestUse(t *testing.T) {
 		{rollouts.CheckRef{Kind: "ClusterCheck", Name: "heap"}, "ClusterCheck heap: args[max]: Required value"},
 		{rollouts.CheckRef{Kind: "Check", Name: "heap"}, "reading Check heap"},
 	} {
-		used, trusted, err := c.Use(t.Context(), "shop", rollouts.Check{Use: &test.ref})
+		used, trusted, err := c.ResolveCheck(t.Context(), "shop", rollouts.Check{Use: &test.ref})
 		got := fmt.Sprint(rollouts.CheckName(&used), " ", trusted)
 		if err != nil {
 			got = err.Error()

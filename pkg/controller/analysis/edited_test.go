@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -20,7 +20,7 @@ import (
 )
 
 // one is the check of a Rollout, as it was measured.
-func one(t *testing.T, m *measure.Measures, c rollouts.Check) planner.Measured {
+func one(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.Measured {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
@@ -32,9 +32,9 @@ func one(t *testing.T, m *measure.Measures, c rollouts.Check) planner.Measured {
 // A check that was edited has nothing of what was measured before, under the same name.
 func TestEditedCheck(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		edited := rollouts.Check{SuccessRate: new("95%")}
@@ -50,10 +50,10 @@ func TestEditedCheck(t *testing.T) {
 // Windows of another length are asked for anew.
 func TestEditedWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(time.Minute)
 		for _, every := range []time.Duration{20 * time.Second, 5 * time.Second} {
-			m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
+			m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
 			<-time.After(42 * time.Second)
 			synctest.Wait()
 			for i, w := range one(t, m, rate).Data.Windows {
@@ -68,26 +68,26 @@ func TestEditedWindows(t *testing.T) {
 // late is a source that answers a minute after it was asked.
 type late struct{ *prometheus }
 
-func (l late) Source(ctx context.Context, name, namespace string) (*measure.Source, error) {
+func (l late) Source(ctx context.Context, name, namespace string) (*analysis.Source, error) {
 	of, err := l.prometheus.Source(ctx, name, namespace)
-	ask := of.Ask
-	of.Ask = func(ctx context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
+	ask := of.Query
+	of.Query = func(ctx context.Context, r analysis.RangeQuery) ([]metric.Series, judge.Fault) {
 		<-time.After(time.Minute)
 		return ask(ctx, r)
 	}
 	return of, err
 }
 
-func (l late) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window measure.Window) (source.Answer, error) {
+func (l late) QueryService(ctx context.Context, namespace string, h rollouts.HTTPCheck, window analysis.Window) (source.Answer, error) {
 	<-time.After(time.Minute)
-	return l.prometheus.Get(ctx, namespace, h, window)
+	return l.prometheus.QueryService(ctx, namespace, h, window)
 }
 
 // A Service has said what it was asked about, however late it answers: nothing about a step
 // that has begun meanwhile.
 func TestLateService(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"errors": 0}`)}}
-	run(t, late{p}, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, late{p}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		since := asks(m, health, false)
 		<-time.After(70 * time.Second)
 		synctest.Wait()
@@ -100,14 +100,14 @@ func TestLateService(t *testing.T) {
 // An answer that comes when the check is another one is no answer to that.
 func TestLateAnswer(t *testing.T) {
 	p := &prometheus{bad: 10}
-	run(t, late{p}, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, late{p}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
 		question := planner.Question{Check: rate, Began: began, From: began, Every: 5 * time.Second}
-		m.Ask(web, subject, []planner.Question{question})
+		m.SetQuestions(web, subject, []planner.Question{question})
 		<-time.After(20 * time.Second)
 		edited := rollouts.Check{SuccessRate: new("95%")}
 		question.Check = edited
-		m.Ask(web, subject, []planner.Question{question})
+		m.SetQuestions(web, subject, []planner.Question{question})
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if of := one(t, m, edited); of.Answered {
@@ -122,11 +122,11 @@ type forgetful struct {
 	began time.Time
 }
 
-func (f forgetful) Source(ctx context.Context, name, namespace string) (*measure.Source, error) {
+func (f forgetful) Source(ctx context.Context, name, namespace string) (*analysis.Source, error) {
 	of, err := f.prometheus.Source(ctx, name, namespace)
-	ask := of.Ask
-	of.Ask = func(ctx context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
-		if r.Since.Before(f.began) {
+	ask := of.Query
+	of.Query = func(ctx context.Context, r analysis.RangeQuery) ([]metric.Series, judge.Fault) {
+		if r.Start.Before(f.began) {
 			return nil, judge.Fault{Why: "no answer within 10s", Since: time.Now()}
 		}
 		return ask(ctx, r)
@@ -137,9 +137,9 @@ func (f forgetful) Source(ctx context.Context, name, namespace string) (*measure
 // Nothing is judged before it is known how failures come in clumps.
 func TestUnknownPast(t *testing.T) {
 	p := forgetful{&prometheus{bad: 10}, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now()
-		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if data := one(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
@@ -154,7 +154,7 @@ type shared struct {
 	check rollouts.Check
 }
 
-func (s *shared) Use(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
+func (s *shared) ResolveCheck(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
 	if c.Use == nil {
 		return c, false, nil
 	}
@@ -168,17 +168,17 @@ var jvm = rollouts.Check{Use: &rollouts.CheckRef{Kind: "Check", Name: "jvm"}}
 func TestEditedSharedCheck(t *testing.T) {
 	query := func(text string) rollouts.Check { return rollouts.Check{Query: &rollouts.QueryCheck{PromQL: text}} }
 	p := &shared{prometheus: &prometheus{}, check: query("heap")}
-	p.series = func(r measure.Range) []metric.Series {
+	p.series = func(r analysis.RangeQuery) []metric.Series {
 		s := metric.Series{}
 		for range r.Windows {
-			s.Values = append(s.Values, metric.Value{Number: float64(len(r.Text)), Known: true})
+			s.Values = append(s.Values, metric.Value{Number: float64(len(r.PromQL)), Known: true})
 		}
 		return []metric.Series{s}
 	}
-	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
 		question := planner.Question{Check: jvm, Began: began, From: began, Every: 5 * time.Second}
-		m.Ask(web, subject, []planner.Question{question})
+		m.SetQuestions(web, subject, []planner.Question{question})
 		<-time.After(17 * time.Second)
 		synctest.Wait()
 		if of := one(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
@@ -211,7 +211,7 @@ func drained(woken chan event.GenericEvent) chan event.GenericEvent {
 func TestEditedSharedService(t *testing.T) {
 	of := func(name string) rollouts.Check { return rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: name}} }
 	p := &shared{prometheus: &prometheus{answer: source.Answer{Code: 500}}, check: of("old")}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		asks(m, jvm, false)
 		<-time.After(40 * time.Second)
 		synctest.Wait()
@@ -237,7 +237,7 @@ func TestEditedSharedService(t *testing.T) {
 // are asked for again, from the beginning of the attempt.
 func TestWindowsAgain(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
 		question := planner.Question{Check: rate, Began: began, From: began, Every: 5 * time.Second}
 		for _, row := range []struct {
@@ -245,7 +245,7 @@ func TestWindowsAgain(t *testing.T) {
 			want       int
 		}{{0, 22 * time.Second, 4}, {10 * time.Second, 5 * time.Second, 3}, {0, 5 * time.Second, 6}} {
 			question.From = began.Add(row.from)
-			m.Ask(web, subject, []planner.Question{question})
+			m.SetQuestions(web, subject, []planner.Question{question})
 			<-time.After(row.wait)
 			synctest.Wait()
 			if got := one(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {

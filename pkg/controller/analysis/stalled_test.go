@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 )
 
 func metricSource(name, secret string) *weir.MetricSource {
@@ -28,7 +28,7 @@ func metricSource(name, secret string) *weir.MetricSource {
 }
 
 // stalls is a cluster whose server does not answer some requests, until they are given up.
-func stalls(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, objects ...client.Object) *measure.Cluster {
+func stalls(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, objects ...client.Object) *analysis.Cluster {
 	t.Helper()
 	_, stored := clusterOf(t, objects...)
 	wait := func(ctx context.Context, obj any, key client.ObjectKey) error {
@@ -53,7 +53,7 @@ func stalls(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, obje
 			return c.List(ctx, list, opts...)
 		},
 	})
-	return measure.NewCluster(stored, live, stored, nil, clock.RealClock{})
+	return analysis.NewCluster(stored, live, stored, nil, clock.RealClock{})
 }
 
 // While the Secret of a source cannot be read, other sources and Services are asked, and those
@@ -77,14 +77,14 @@ func TestStalledSecret(t *testing.T) {
 		if _, err := c.Source(t.Context(), "main", "shop"); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, measure.Window{Start: time.Unix(1_800_000_000, 0), Every: 30 * time.Second}); err == nil || err.Error() != "api.shop.svc is on this machine, which is asked only if --source-hosts names it" {
+		if _, err := c.QueryService(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, analysis.Window{Start: time.Unix(1_800_000_000, 0), Length: 30 * time.Second}); err == nil || err.Error() != "api.shop.svc is on this machine, which is asked only if --source-hosts names it" {
 			t.Error(err)
 		}
 		if len(failed) > 0 {
 			t.Errorf("the other source failed at once: %v", <-failed)
 		}
 		for range 2 {
-			if err := <-failed; err == nil || measure.Invalid(err) {
+			if err := <-failed; err == nil || analysis.NeedsUserChange(err) {
 				t.Errorf("got %v, want an error that another try may cure", err)
 			}
 		}
@@ -111,10 +111,10 @@ func TestStalledServers(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		if known := c.Rules.Servers(); len(known) == 0 {
+		if known := c.Rules.APIServers(); len(known) == 0 {
 			t.Error("no address of kube-apiserver is known while a lookup stalls")
 		}
-		if err := <-failed; err == nil || measure.Invalid(err) {
+		if err := <-failed; err == nil || analysis.NeedsUserChange(err) {
 			t.Errorf("got %v, want an error that another try may cure", err)
 		}
 	})

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -30,14 +30,14 @@ type remote struct {
 	skew time.Duration
 }
 
-func (s remote) Source(ctx context.Context, name, namespace string) (*measure.Source, error) {
+func (s remote) Source(ctx context.Context, name, namespace string) (*analysis.Source, error) {
 	of, err := s.prometheus.Source(ctx, name, namespace)
 	if err != nil {
 		return nil, err
 	}
 	of.Skew = s.skew
-	ask := of.Ask
-	of.Ask = func(ctx context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
+	ask := of.Query
+	of.Query = func(ctx context.Context, r analysis.RangeQuery) ([]metric.Series, judge.Fault) {
 		s.behind = s.late()
 		newest := time.Now().Add(-s.behind)
 		answer, fault := ask(ctx, r)
@@ -46,10 +46,10 @@ func (s remote) Source(ctx context.Context, name, namespace string) (*measure.So
 				continue
 			}
 			for i := range series.Values {
-				switch start := r.Since.Add(time.Duration(i) * r.Every); {
+				switch start := r.Start.Add(time.Duration(i) * r.Step); {
 				case !start.Before(newest):
 					series.Values[i] = metric.Value{}
-				case start.Add(r.Every).After(newest):
+				case start.Add(r.Step).After(newest):
 					series.Values[i].Number /= 2
 				}
 			}
@@ -65,7 +65,7 @@ func constant(d time.Duration) func() time.Duration { return func() time.Duratio
 var each = judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
 
 // wantComplete wants only complete windows, and so many.
-func wantComplete(t *testing.T, m *measure.Measures, least, most int) planner.Measured {
+func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.Measured {
 	t.Helper()
 	of := one(t, m, rate)
 	if n := len(of.Data.Windows); n < least || n > most {
@@ -79,9 +79,9 @@ func wantComplete(t *testing.T, m *measure.Measures, least, most int) planner.Me
 	return of
 }
 
-func asksRate(m *measure.Measures, every time.Duration) (began time.Time) {
+func asksRate(m *analysis.Runner, every time.Duration) (began time.Time) {
 	began = time.Now().Truncate(every)
-	m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
+	m.SetQuestions(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: every}})
 	return began
 }
 
@@ -89,7 +89,7 @@ func asksRate(m *measure.Measures, every time.Duration) (began time.Time) {
 // far it is behind, and changes seldom.
 func TestBehind(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, remote{p, constant(40 * time.Second), 0}, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, remote{p, constant(40 * time.Second), 0}, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		asksRate(m, 5*time.Second)
 		<-time.After(30 * time.Second)
 		synctest.Wait()
@@ -113,13 +113,13 @@ func TestBehind(t *testing.T) {
 }
 
 // wantFresh wants no question twice that a cache may answer.
-func wantFresh(t *testing.T, asked []measure.Range) {
+func wantFresh(t *testing.T, asked []analysis.RangeQuery) {
 	t.Helper()
-	var before []measure.Range
+	var before []analysis.RangeQuery
 	for _, r := range asked {
 		again := r
-		again.Again = false
-		if slices.Contains(before, again) && !r.Again {
+		again.BypassCache = false
+		if slices.Contains(before, again) && !r.BypassCache {
 			t.Errorf("asked twice: %+v", r)
 		}
 		before = append(before, again)
@@ -135,7 +135,7 @@ func TestFallsBehind(t *testing.T) {
 		}
 		return 0
 	}
-	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return late() }, 0}, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return late() }, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began = time.Now()
 		asksRate(m, 5*time.Second)
 		<-time.After(2*time.Minute + 50*time.Second)
@@ -156,7 +156,7 @@ func TestFallsBehind(t *testing.T) {
 func TestRareScrapes(t *testing.T) {
 	p := &prometheus{bad: 1, scrape: 20}
 	late := func() time.Duration { return time.Duration((time.Now().Unix()+8)%20) * time.Second }
-	run(t, remote{p, late, 0}, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, remote{p, late, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		asksRate(m, 30*time.Second)
 		<-time.After(91*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -179,10 +179,10 @@ func TestRareScrapes(t *testing.T) {
 // The pods of both versions are not scraped for a while. The message names the last sample.
 func TestNotScraped(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := asksRate(m, 5*time.Second)
 		<-time.After(32 * time.Second)
-		p.series = func(measure.Range) []metric.Series { return nil }
+		p.series = func(analysis.RangeQuery) []metric.Series { return nil }
 		p.unscraped = true
 		<-time.After(3 * time.Minute)
 		synctest.Wait()
@@ -206,8 +206,8 @@ func TestBehindRestart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now().Truncate(5 * time.Second)
 			ask := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
-			of = measuredBy(t, source, func(m *measure.Measures) {
-				m.Ask(web, subject, ask)
+			of = measuredBy(t, source, func(m *analysis.Runner) {
+				m.SetQuestions(web, subject, ask)
 				<-time.After(90 * time.Second)
 				if restart {
 					return
@@ -215,8 +215,8 @@ func TestBehindRestart(t *testing.T) {
 				<-time.After(90 * time.Second)
 			})
 			if restart {
-				of = measuredBy(t, source, func(m *measure.Measures) {
-					m.Ask(web, subject, ask)
+				of = measuredBy(t, source, func(m *analysis.Runner) {
+					m.SetQuestions(web, subject, ask)
 					<-time.After(90 * time.Second)
 				})
 			}
@@ -229,7 +229,7 @@ func TestBehindRestart(t *testing.T) {
 }
 
 // measuredBy is what a controller of its own has measured when do returns.
-func measuredBy(t *testing.T, sources measure.Sources, do func(*measure.Measures)) planner.Measured {
+func measuredBy(t *testing.T, sources analysis.Sources, do func(*analysis.Runner)) planner.Measured {
 	t.Helper()
 	m, stop := start(t, sources, make(chan event.GenericEvent, 1000))
 	do(m)
@@ -254,7 +254,7 @@ func TestClocks(t *testing.T) {
 		{"ahead", "the clock of source default is 2 min ahead", -2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run(t, remote{&prometheus{bad: 1}, constant(test.late), test.skew}, func(m *measure.Measures, _ chan event.GenericEvent) {
+			run(t, remote{&prometheus{bad: 1}, constant(test.late), test.skew}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				asksRate(m, 5*time.Second)
 				<-time.After(4 * time.Minute)
 				synctest.Wait()
@@ -277,11 +277,11 @@ func TestScrapesAndPods(t *testing.T) {
 			if check.Query != nil {
 				p.series = userCounts
 			}
-			run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+			run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Routers = nil
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.Ask(web, of, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetQuestions(web, of, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(7 * time.Second)
 				synctest.Wait()
 				data := one(t, m, check).Data
@@ -295,13 +295,13 @@ func TestScrapesAndPods(t *testing.T) {
 				synctest.Wait()
 				scrapes, pods := 0, 0
 				for _, r := range p.asked {
-					if strings.Contains(r.Text, `"gap"`) {
+					if strings.Contains(r.PromQL, `"gap"`) {
 						scrapes++
 					}
-					if strings.Contains(r.Text, "weir_pod") {
+					if strings.Contains(r.PromQL, "weir_pod") {
 						pods++
-						if slow := strings.Contains(r.Text, `le="500.0"`); slow != (check.Latency != nil) {
-							t.Errorf("pods are asked for slow requests: %v, in %s", slow, r.Text)
+						if slow := strings.Contains(r.PromQL, `le="500.0"`); slow != (check.Latency != nil) {
+							t.Errorf("pods are asked for slow requests: %v, in %s", slow, r.PromQL)
 						}
 					}
 				}
@@ -314,7 +314,7 @@ func TestScrapesAndPods(t *testing.T) {
 }
 
 // userCounts are those of a check that selects its own counters.
-func userCounts(r measure.Range) []metric.Series {
+func userCounts(r analysis.RangeQuery) []metric.Series {
 	of := func(version, class string, n float64) metric.Series {
 		s := metric.Series{Labels: map[string]string{"weir_version": version, "weir_class": class}}
 		for range r.Windows {
@@ -328,7 +328,7 @@ func userCounts(r measure.Range) []metric.Series {
 // One query for a window finds the requests and the newest sample.
 func TestQueriesOfAWindow(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		asksRate(m, 5*time.Second)
 		<-time.After(20 * time.Second)
 		synctest.Wait()
@@ -346,17 +346,17 @@ func TestNumbersBehind(t *testing.T) {
 	check := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
 	for _, targets := range []bool{true, false} {
 		p := &prometheus{}
-		p.series = func(r measure.Range) []metric.Series {
+		p.series = func(r analysis.RangeQuery) []metric.Series {
 			s := metric.Series{Values: make([]metric.Value, r.Windows)}
 			for i := range s.Values {
-				s.Values[i] = metric.Value{Number: 2, Known: !r.Since.Add(time.Duration(i+1) * r.Every).After(time.Now().Add(-p.behind))}
+				s.Values[i] = metric.Value{Number: 2, Known: !r.Start.Add(time.Duration(i+1) * r.Step).After(time.Now().Add(-p.behind))}
 			}
 			return []metric.Series{s}
 		}
 		p.noTargets = !targets
-		run(t, remote{p, constant(40 * time.Second), 0}, func(m *measure.Measures, _ chan event.GenericEvent) {
+		run(t, remote{p, constant(40 * time.Second), 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
-			m.Ask(web, subject, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.SetQuestions(web, subject, []planner.Question{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(100 * time.Second)
 			synctest.Wait()
 			of := one(t, m, check)
@@ -374,7 +374,7 @@ func TestNumbersBehind(t *testing.T) {
 // kept as they are.
 func TestAbandonedWindows(t *testing.T) {
 	began := time.Now()
-	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return max(time.Since(began)-32*time.Second, 0) }, 0}, func(m *measure.Measures, _ chan event.GenericEvent) {
+	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return max(time.Since(began)-32*time.Second, 0) }, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began = time.Now()
 		asksRate(m, 5*time.Second)
 		<-time.After(50 * time.Minute)

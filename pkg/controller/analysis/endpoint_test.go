@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 )
 
 // podAt is a pod that runs, as its kubelet says.
@@ -72,7 +72,7 @@ func TestEndpointsArePods(t *testing.T) {
 	} {
 		c, _ := clusterOf(t, append(test.objects, service("shop", "api", 80))...)
 		for k := range 3 {
-			_, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, measure.Window{Start: time.Unix(1_800_000_000+5*int64(k), 0), Every: 5 * time.Second})
+			_, err := c.QueryService(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, analysis.Window{Start: time.Unix(1_800_000_000+5*int64(k), 0), Length: 5 * time.Second})
 			if err == nil || !strings.HasPrefix(describe(err), test.want) {
 				t.Errorf("%s: got %v, want %q", name, err, test.want)
 			}
@@ -103,7 +103,7 @@ func TestEndpointsTakeTurns(t *testing.T) {
 				if k == 0 {
 					start = whole.Add(every - time.Second)
 				}
-				if _, err := c.Get(t.Context(), "shop", rollouts.HTTPCheck{Service: "web"}, measure.Window{Start: start, Every: every}); err != nil {
+				if _, err := c.QueryService(t.Context(), "shop", rollouts.HTTPCheck{Service: "web"}, analysis.Window{Start: start, Length: every}); err != nil {
 					t.Fatal(err)
 				}
 			}

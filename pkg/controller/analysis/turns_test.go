@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure_test
+package analysis_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -63,14 +63,14 @@ func (n *network) question(ctx context.Context, namespace, target string) error 
 	return errors.New("no answer within 10s")
 }
 
-// Get implements measure.Sources.
-func (n *network) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ measure.Window) (source.Answer, error) {
+// Get implements analysis.Sources.
+func (n *network) QueryService(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ analysis.Window) (source.Answer, error) {
 	return source.Answer{Code: 200}, n.question(ctx, namespace, h.Service)
 }
 
-// Source implements measure.Sources.
-func (n *network) Source(_ context.Context, name, namespace string) (*measure.Source, error) {
-	return &measure.Source{RawQueries: true, Ask: func(ctx context.Context, _ measure.Range) ([]metric.Series, judge.Fault) {
+// Source implements analysis.Sources.
+func (n *network) Source(_ context.Context, name, namespace string) (*analysis.Source, error) {
+	return &analysis.Source{RawQueries: true, Query: func(ctx context.Context, _ analysis.RangeQuery) ([]metric.Series, judge.Fault) {
 		if err := n.question(ctx, namespace, name); err != nil {
 			return nil, judge.Fault{Why: err.Error(), Since: time.Now()}
 		}
@@ -91,13 +91,13 @@ func (n *network) count(namespace, target string) (begun, most, mostOfTarget int
 }
 
 // asksOf has a Rollout ask about checks from now on.
-func asksOf(m *measure.Measures, namespace, name string, checks ...rollouts.Check) {
+func asksOf(m *analysis.Runner, namespace, name string, checks ...rollouts.Check) {
 	since := time.Now().Truncate(time.Second).Add(-time.Second)
 	var all []planner.Question
 	for _, c := range checks {
 		all = append(all, planner.Question{Check: c, Began: since, From: since, Since: since, Every: 10 * time.Second, Step: 1})
 	}
-	m.Ask(types.NamespacedName{Namespace: namespace, Name: name}, measure.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}}, all)
+	m.SetQuestions(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}}, all)
 }
 
 func httpCheck(service string) rollouts.Check {
@@ -112,7 +112,7 @@ func rawCheck(from string) rollouts.Check {
 // answer. Others are asked at once, after four of its questions at most.
 func TestNobodyWaitsForTheSilent(t *testing.T) {
 	n := &network{}
-	run(t, n, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		defer drain(woken)()
 		for i := range 200 {
 			asksOf(m, "greedy", fmt.Sprint("r", i), httpCheck(fmt.Sprint("silent-", i)))
@@ -145,7 +145,7 @@ func TestNobodyWaitsForTheSilent(t *testing.T) {
 // A hundred namespaces do nothing but wait. One more is asked at once all the same.
 func TestManyNamespacesWait(t *testing.T) {
 	n := &network{}
-	run(t, n, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		defer drain(woken)()
 		for i := range 100 {
 			for j := range 5 {
@@ -170,7 +170,7 @@ func TestManyNamespacesWait(t *testing.T) {
 // other checks of its namespace go on.
 func TestSilentTargetIsAskedOnceAtATime(t *testing.T) {
 	n := &network{}
-	run(t, n, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		defer drain(woken)()
 		for i := range 10 {
 			asksOf(m, "shop", fmt.Sprint("r", i), httpCheck("silent"))
@@ -200,11 +200,11 @@ func TestSilentTargetIsAskedOnceAtATime(t *testing.T) {
 // tries of another namespace, of which one at a time is asked.
 func TestTriesHaveTurns(t *testing.T) {
 	n := &network{}
-	run(t, n, func(m *measure.Measures, woken chan event.GenericEvent) {
+	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		defer drain(woken)()
 		try := func(namespace, name, from string) {
 			began := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
-			m.Ask(types.NamespacedName{Namespace: namespace, Name: name}, measure.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
+			m.SetQuestions(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
 				[]planner.Question{{Check: rawCheck(from), Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 		}
 		for i := range 50 {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fair
+package queue
 
 import (
 	"strconv"
@@ -30,9 +30,9 @@ func TestTargets(t *testing.T) {
 		"one that waits is taken only once": {"a/x/1 a/x/1 - =a/x/1 -", "a/x/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := NewTargets(clock.RealClock{}, Limits{All: 8, Namespace: 3}, func(item string) Target {
+			q := NewTargetQueue(clock.RealClock{}, Limits{Total: 8, PerNamespace: 3}, func(item string) Target {
 				of := strings.Split(item, "/")
-				return Target{Namespace: of[0], Name: of[1], Most: 2}
+				return Target{Namespace: of[0], Name: of[1], MaxQueries: 2}
 			})
 			defer q.ShutDown()
 			var got []string
@@ -44,7 +44,7 @@ func TestTargets(t *testing.T) {
 						got = append(got, next)
 					}
 				case "!", "?":
-					q.Heard(item, step[:1] == "?")
+					q.ReportAnswer(item, step[:1] == "?")
 					q.Done(item)
 				case "=":
 					q.Done(item)
@@ -62,7 +62,7 @@ func TestTargets(t *testing.T) {
 // TestSilentMeanwhile has a target fall silent between the question whether an item can be
 // taken and its being taken: one is taken all the same, and none is lost.
 func TestSilentMeanwhile(t *testing.T) {
-	o := NewTargets(clock.RealClock{}, Limits{All: 8, Namespace: 4}, func(string) Target { return Target{Namespace: "a", Name: "x", Most: 3} }).order
+	o := NewTargetQueue(clock.RealClock{}, Limits{Total: 8, PerNamespace: 4}, func(string) Target { return Target{Namespace: "a", Name: "x", MaxQueries: 3} }).order
 	for i := range 3 {
 		o.Push(strconv.Itoa(i))
 	}
@@ -70,7 +70,7 @@ func TestSilentMeanwhile(t *testing.T) {
 	if o.Len() == 0 {
 		t.Fatal("there is no second place")
 	}
-	o.heard(first, false)
+	o.reportAnswer(first, false)
 	if got := o.Pop(); got != "1" || o.Len() != 0 {
 		t.Errorf("took %q, and %d can be taken", got, o.Len())
 	}
@@ -79,7 +79,7 @@ func TestSilentMeanwhile(t *testing.T) {
 	if got := o.Pop(); got != "2" || len(o.waiting) > 0 || len(o.namespaces) > 0 || len(o.targets) > 0 {
 		t.Errorf("took %q, and there is more: %v", got, o.namespaces)
 	}
-	if o.done("2"); len(o.taken)+len(o.working)+len(o.asked) > 0 {
-		t.Errorf("%v is worked on", o.taken)
+	if o.done("2"); len(o.inProgress)+len(o.inProgressByNamespace)+len(o.queriesByTarget) > 0 {
+		t.Errorf("%v is worked on", o.inProgress)
 	}
 }

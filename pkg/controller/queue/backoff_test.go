@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fair
+package queue
 
 import (
 	"testing"
@@ -15,17 +15,17 @@ import (
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	options := Options(2)
-	limiter, noLater := options.RateLimiter, NoLater(options)
+	limiter, noLater := options.RateLimiter, BackoffLimiter(options)
 	r, other := reconcile.Request{}, reconcile.Request{}
 	r.Name, other.Name = "web", "other"
-	if first, second := limiter.When(r), limiter.When(r); first != soonest || second != 2*soonest {
+	if first, second := limiter.When(r), limiter.When(r); first != minBackoff || second != 2*minBackoff {
 		t.Errorf("it waits %s, then %s", first, second)
 	}
 	for range 20 {
 		limiter.When(r)
 	}
 	noLater(other, time.Second)
-	for _, step := range []struct{ due, want time.Duration }{{0, Latest}, {5 * time.Second, 5 * time.Second}, {0, Latest}, {time.Minute, Latest}} {
+	for _, step := range []struct{ due, want time.Duration }{{0, MaxBackoff}, {5 * time.Second, 5 * time.Second}, {0, MaxBackoff}, {time.Minute, MaxBackoff}} {
 		if step.due > 0 {
 			noLater(r, step.due)
 		}
@@ -38,7 +38,7 @@ func TestBackoff(t *testing.T) {
 	for range 20 {
 		limiter.When(r)
 	}
-	if got := limiter.When(r); got != Latest {
-		t.Errorf("after a success it waits %s, want %s", got, Latest)
+	if got := limiter.When(r); got != MaxBackoff {
+		t.Errorf("after a success it waits %s, want %s", got, MaxBackoff)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure
+package analysis
 
 import (
 	"cmp"
@@ -17,56 +17,57 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// directCheck is a kind of check that queries no source of metrics, but a Service or a job. It measures
-// the present only: such targets cannot be asked about the past.
+// directCheck is a kind of check that queries a Service or a job instead of a source of metrics. It
+// measures only the present, because these targets cannot be queried about the past.
 type directCheck struct {
-	measures func(*rollouts.Check) bool
-	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error)
+	appliesTo func(*rollouts.Check) bool
+	measure   func(*Runner, context.Context, Subject, *series, rollouts.Check) (directSample, error)
 }
 
-// finding is the sample that was measured; nil if there is none yet.
-type finding *judge.Sample
+// directSample is the sample that was measured; nil if there is none yet.
+type directSample *judge.Sample
 
 var directChecks = []directCheck{
-	{func(c *rollouts.Check) bool { return c.HTTP != nil }, (*Measures).askService},
-	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Measures).askJob},
+	{func(c *rollouts.Check) bool { return c.HTTP != nil }, (*Runner).measureService},
+	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Runner).measureJob},
 }
 
-// directCheckOf returns the kind of a check that queries no source of metrics; nil for other checks.
+// directCheckOf returns the kind of a check that queries no source of metrics; nil for other
+// checks.
 func directCheckOf(c *rollouts.Check) *directCheck {
 	for i := range directChecks {
-		if directChecks[i].measures(c) {
+		if directChecks[i].appliesTo(c) {
 			return &directChecks[i]
 		}
 	}
 	return nil
 }
 
-// transient is an error that the next try may not have.
-type transient struct{ error }
+// transientError is an error that may not occur at the next attempt.
+type transientError struct{ error }
 
-func (t transient) Unwrap() error { return t.error }
+func (t transientError) Unwrap() error { return t.error }
 
-// Invalid reports whether another try cannot help, because a user must change something first.
-func Invalid(err error) bool { return !errors.As(err, new(transient)) }
+// NeedsUserChange reports whether retries cannot help, because a user must change something first.
+func NeedsUserChange(err error) bool { return !errors.As(err, new(transientError)) }
 
 func faultOf(err error, now time.Time) judge.Fault {
-	return judge.Fault{Why: source.Clean(err.Error()), Since: now, Invalid: Invalid(err)}
+	return judge.Fault{Why: source.Sanitize(err.Error()), Since: now, Invalid: NeedsUserChange(err)}
 }
 
-// askDirectly measures once in each window, and sooner again while there is no sample.
-func (m *Measures) askDirectly(
-	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (finding, error),
+// measureDirectly measures once in each window, and retries earlier while there is no sample.
+func (m *Runner) measureDirectly(
+	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Runner, context.Context, Subject, *series, rollouts.Check) (directSample, error),
 ) (news bool, again time.Duration) {
 	now, q := m.Clock.Now(), s.question
 	if q.Try {
 		s.measured.Answered = true // there is no past on which the check can be tried
-		return true, tryAgain
+		return true, trialInterval
 	}
-	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
+	if s.measured.Source = directSource(check); !now.After(q.Since) {
 		return false, q.Since.Sub(now) + time.Millisecond
 	}
-	s.asked = true
+	s.queried = true
 	found, err := ask(m, ctx, subject, s, check)
 	if err != nil {
 		return s.setFault(faultOf(err, m.Clock.Now()), m.Clock.Now())
@@ -79,20 +80,20 @@ func (m *Measures) askDirectly(
 	}
 	again = now.Truncate(q.Every).Add(q.Every).Sub(now)
 	if found == nil && !q.Passed {
-		again = min(again, firstRetry)
+		again = min(again, minRetry)
 	}
 	return news, again
 }
 
-func sourceOf(c rollouts.Check) string {
+func directSource(c rollouts.Check) string {
 	if c.HTTP != nil {
 		return "service " + c.HTTP.Service
 	}
 	return "cronjob " + c.Job.CronJob
 }
 
-// askService returns 1 if the Service gives a good answer now, and 0 otherwise.
-func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
+// measureService returns 1 if the Service gives a good answer now, and 0 otherwise.
+func (m *Runner) measureService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (directSample, error) {
 	text := cmp.Or(check.HTTP.Pass, expression.Default)
 	pass, err := expression.Compile(text)
 	if err != nil {
@@ -103,7 +104,7 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if since := s.question.Since; window.Before(since) {
 		window = since // a cached answer from before the step must not count in it
 	}
-	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, Window{window, s.question.Every})
+	answer, err := m.Sources.QueryService(ctx, subject.Release.Namespace, *check.HTTP, Window{window, s.question.Every})
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +113,11 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	says := fmt.Sprintf("%s answers %d", check.HTTP.Service, answer.Code)
 	good, err := pass.Of(answer.Code, answer.Body)
 	if err != nil {
-		return nil, transient{fmt.Errorf("%s, and %s is neither true nor false: the body lacks a field, or has another type", says, text)}
+		return nil, transientError{fmt.Errorf("%s, and %s is neither true nor false: the body lacks a field, or has another type", says, text)}
 	}
 	found := judge.Sample{At: now, Value: 1, Says: says}
 	if !good {
-		found.Value, found.Says = 0, source.Clean(says+": "+text+" is false")
+		found.Value, found.Says = 0, source.Sanitize(says+": "+text+" is false")
 	}
 	return &found, nil
 }
@@ -134,18 +135,18 @@ type Job struct {
 // Outcome is the state of a job.
 type Outcome struct {
 	Name string
-	// Ended is when the job ended; zero while it runs. Why says why it failed; empty if it succeeded.
-	Ended time.Time
-	Why   string
+	// Ended is when the job ended; zero while it runs. FailureReason is empty if the job succeeded.
+	Ended         time.Time
+	FailureReason string
 }
 
-// askJob returns 1 if the job of the step has succeeded, and 0 if it has failed.
-func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (finding, error) {
+// measureJob returns 1 if the job of the step has succeeded, and 0 if it has failed.
+func (m *Runner) measureJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (directSample, error) {
 	if s.question.Passed {
 		return nil, nil
 	}
 	q := s.question
-	o, err := m.Sources.Run(ctx, Job{subject, rollouts.CheckName(&q.Check), check.Job.CronJob, q.Began, q.Since, q.Step})
+	o, err := m.Sources.RunJob(ctx, Job{subject, rollouts.CheckName(&q.Check), check.Job.CronJob, q.Began, q.Since, q.Step})
 	if err != nil || o.Ended.IsZero() {
 		return nil, err
 	}
@@ -153,8 +154,8 @@ func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check
 	if !found.At.After(q.Since) {
 		found.At = q.Since.Add(time.Millisecond) // the times of a job are in whole seconds
 	}
-	if o.Why != "" {
-		found.Value, found.Says = 0, source.Clean("job "+o.Name+" failed: "+o.Why)
+	if o.FailureReason != "" {
+		found.Value, found.Says = 0, source.Sanitize("job "+o.Name+" failed: "+o.FailureReason)
 	}
 	return &found, nil
 }

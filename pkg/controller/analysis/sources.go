@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package measure
+package analysis
 
 import (
 	"context"
@@ -34,11 +34,11 @@ type Cluster struct {
 	// has copies of them. Writer creates Jobs.
 	Reader, Live client.Reader
 	Writer       client.Writer
-	Rules        source.Rules
-	Services     source.Services
+	Rules        source.AddressRules
+	Services     source.ServiceClient
 	Clock        clock.PassiveClock
 
-	servers servers
+	apiServers apiServers
 	// renewals read a source's configuration and Secret. Only callers that need the same
 	// source wait for the read.
 	renewals singleflight.Group
@@ -49,7 +49,7 @@ type Cluster struct {
 // NewCluster returns the sources of a cluster. If hosts is not empty, no other hosts are connected to.
 func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string, now clock.PassiveClock) *Cluster {
 	c := &Cluster{Reader: boundedReader{reader}, Live: boundedReader{live}, Writer: boundedWriter{writer}, Clock: now}
-	c.Rules = source.Rules{Hosts: hosts, Servers: c.knownServers}
+	c.Rules = source.AddressRules{Hosts: hosts, APIServers: c.apiServerAddresses}
 	c.Services.Rules = c.Rules
 	return c
 }
@@ -62,15 +62,15 @@ type cachedClient struct {
 	client         *source.Client
 }
 
-// secretsAge is how long a Secret is used before it is read again.
-const secretsAge = time.Minute
+// secretMaxAge is how long a Secret is used before it is read again.
+const secretMaxAge = time.Minute
 
 // Source implements Sources.
 func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, error) {
 	var found weir.MetricSource
 	if err := c.Reader.Get(ctx, types.NamespacedName{Name: name}, &found); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.forget(name)
+			c.closeClient(name)
 			return nil, fmt.Errorf("metricsource %s does not exist; let an administrator make it", name)
 		}
 		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
@@ -78,25 +78,25 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	if err := c.checkNamespace(ctx, &found, namespace); err != nil {
 		return nil, err
 	}
-	if err := c.lookUpServers(ctx); err != nil {
-		return nil, transient{err}
+	if err := c.refreshAPIServers(ctx); err != nil {
+		return nil, transientError{err}
 	}
-	asked, err := c.client(ctx, &found)
+	asked, err := c.clientFor(ctx, &found)
 	if err != nil {
 		return nil, fmt.Errorf("metricsource %s: %w", name, err)
 	}
 	spec := &found.Spec
 	return &Source{
-		Ask:     c.asks(asked),
+		Query:   c.queryFunc(asked),
 		Dialect: metric.Dialect{Labels: metric.Spelling(spec.Spelling()), Newborn: metric.Newborn(spec.CountsNewborn())},
 		Lag:     spec.Lag(), RawQueries: spec.AllowsRawQueries(), Skew: asked.Skew(),
 	}, nil
 }
 
-// asks returns the function that queries a client, as Source.Ask.
-func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]metric.Series, judge.Fault) {
-	return func(ctx context.Context, r Range) ([]metric.Series, judge.Fault) {
-		answer, fault := asked.Ask(ctx, c.Clock.Now(), source.Question{Text: r.Text, Namespace: r.Namespace, Since: r.Since, Every: r.Every, Windows: r.Windows, Again: r.Again})
+// queryFunc returns the function of Source.Query that queries a client.
+func (c *Cluster) queryFunc(asked *source.Client) func(context.Context, RangeQuery) ([]metric.Series, judge.Fault) {
+	return func(ctx context.Context, r RangeQuery) ([]metric.Series, judge.Fault) {
+		answer, fault := asked.Query(ctx, c.Clock.Now(), source.RangeQuery{PromQL: r.PromQL, Namespace: r.Namespace, Start: r.Start, Step: r.Step, Windows: r.Windows, BypassCache: r.BypassCache})
 		if fault != nil {
 			return nil, judge.Fault{Why: fault.Why, Since: fault.Since}
 		}
@@ -124,18 +124,19 @@ func (c *Cluster) checkNamespace(ctx context.Context, s *weir.MetricSource, name
 	return nil
 }
 
-// client returns the client of a source. It is renewed when the source or its Secret has changed.
-func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Client, error) {
+// clientFor returns the client of a source. The client is replaced when the source or its Secret
+// has changed.
+func (c *Cluster) clientFor(ctx context.Context, s *weir.MetricSource) (*source.Client, error) {
 	version := string(s.UID) + "/" + s.ResourceVersion
-	if made := c.made(s.Name, version); made != nil {
+	if made := c.cachedClient(s.Name, version); made != nil {
 		return made, nil
 	}
 	renewal := c.renewals.DoChan(s.Name+"\x00"+version, func() (any, error) {
-		config, secret, err := c.config(context.WithoutCancel(ctx), s)
+		config, secret, err := c.sourceConfig(context.WithoutCancel(ctx), s)
 		if err != nil {
 			return nil, err
 		}
-		return c.renew(s.Name, cachedClient{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
+		return c.renewClient(s.Name, cachedClient{source: version, secret: secret}, config) //nolint:contextcheck // the client outlives this request: it refreshes tokens for later queries
 	})
 	select {
 	case result := <-renewal:
@@ -144,13 +145,13 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		}
 		return result.Val.(*source.Client), nil
 	case <-ctx.Done():
-		return nil, transient{ctx.Err()}
+		return nil, transientError{ctx.Err()}
 	}
 }
 
-// made returns the cached client of a version of a source; nil if there is none, or if its
+// cachedClient returns the cached client of a version of a source; nil if there is none, or if its
 // Secret must be read again.
-func (c *Cluster) made(name, version string) *source.Client {
+func (c *Cluster) cachedClient(name, version string) *source.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if was := c.clients[name]; was != nil && was.source == version && c.Clock.Now().Before(was.until) {
@@ -159,13 +160,13 @@ func (c *Cluster) made(name, version string) *source.Client {
 	return nil
 }
 
-// renew returns the cached client of a source if the source and its Secret are unchanged, and
+// renewClient returns the cached client of a source if the source and its Secret are unchanged, and
 // replaces the client otherwise.
-func (c *Cluster) renew(name string, now cachedClient, config source.Config) (*source.Client, error) {
+func (c *Cluster) renewClient(name string, now cachedClient, config source.Config) (*source.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.clients[name]
-	now.until = c.Clock.Now().Add(secretsAge)
+	now.until = c.Clock.Now().Add(secretMaxAge)
 	if was != nil && was.source == now.source && was.secret == now.secret {
 		was.until = now.until
 		return was.client, nil
@@ -185,8 +186,8 @@ func (c *Cluster) renew(name string, now cachedClient, config source.Config) (*s
 	return made, nil
 }
 
-// forget closes the client of a source that was deleted, with its answers and its connections.
-func (c *Cluster) forget(name string) {
+// closeClient closes the client of a deleted source, and removes its answers and connections.
+func (c *Cluster) closeClient(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if was := c.clients[name]; was != nil {
@@ -195,9 +196,9 @@ func (c *Cluster) forget(name string) {
 	}
 }
 
-// config returns the configuration of a source with the content of its Secret, and the version of the
-// Secret.
-func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config source.Config, version string, err error) {
+// sourceConfig returns the configuration of a source with the content of its Secret, and the
+// version of the Secret.
+func (c *Cluster) sourceConfig(ctx context.Context, s *weir.MetricSource) (config source.Config, version string, err error) {
 	p := s.Spec.Prometheus
 	if p == nil {
 		return config, "", errors.New("spec.prometheus is missing")
@@ -212,7 +213,7 @@ func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config sour
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			return config, "", err
 		}
-		return config, "", transient{err}
+		return config, "", transientError{err}
 	}
 	of := func(key string) string { return string(secret.Data[key]) }
 	config.Username, config.Password, config.Token = of(weir.SecretUsername), of(weir.SecretPassword), of(weir.SecretToken)
@@ -223,8 +224,8 @@ func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config sour
 	return config, secret.ResourceVersion, nil
 }
 
-// Use implements Sources.
-func (c *Cluster) Use(ctx context.Context, namespace string, check rollouts.Check) (used rollouts.Check, trusted bool, err error) {
+// ResolveCheck implements Sources.
+func (c *Cluster) ResolveCheck(ctx context.Context, namespace string, check rollouts.Check) (used rollouts.Check, trusted bool, err error) {
 	ref := check.Use
 	if ref == nil {
 		return check, false, nil
