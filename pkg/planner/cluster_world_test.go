@@ -187,7 +187,7 @@ func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]*c
 
 // Others are the Rollouts that name the same Service or router, and those that are
 // only told of.
-func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.Other, error) {
+func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	all := slices.Clone(a.elsewhere)
 	_, release := mine.Spec.Strategy.Active()
 	for _, other := range each[*rollouts.Rollout](a.view(kindRollout)) {
@@ -196,19 +196,19 @@ func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.Other,
 			continue
 		}
 		if routes, first := planner.RoutesBefore(other, mine); routes {
-			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: "service/" + theirs.TrafficRoutings[0].Service, First: first})
+			all = append(all, traffic.OtherRelease{Release: "rollout/" + other.Name, Object: "service/" + theirs.TrafficRoutings[0].Service, AcquiredFirst: first})
 		}
 	}
 	return all, nil
 }
 
-func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error) {
+func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
 	return nil, nil
 }
 
 func (a api) ReadNetwork(_ context.Context, _, service string, o *traffic.Objects) error {
 	services := a.view(kindService)
-	o.Stable = types.NamespacedName{Name: service}
+	o.ServiceName = types.NamespacedName{Name: service}
 	o.Service = find[*corev1.Service](services, kindService, service)
 	o.CanaryService = find[*corev1.Service](services, kindService, service+rollouts.CanarySuffix)
 	for i := range o.Routers {
@@ -218,7 +218,7 @@ func (a api) ReadNetwork(_ context.Context, _, service string, o *traffic.Object
 }
 
 func (a api) readRouter(r *traffic.Router, routed bool) {
-	if !r.Ingress() {
+	if !r.IsIngress() {
 		if obj := a.router(r); obj != nil {
 			r.Object = obj
 		}
@@ -228,10 +228,10 @@ func (a api) readRouter(r *traffic.Router, routed bool) {
 	if in := find[*networkingv1.Ingress](ingresses, kindIngress, r.Name); in != nil {
 		r.Object = in
 	}
-	r.Beside = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
-	if routed && r.Beside == nil {
+	r.CanaryIngress = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
+	if routed && r.CanaryIngress == nil {
 		// Its absence is asked of the server.
-		r.Beside = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
+		r.CanaryIngress = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // Every ending works with each object gone that it touches: in each style, behind
-// each router of traffic.Table, whether the object goes before the ending or while
+// each router of traffic.Providers, whether the object goes before the ending or while
 // it is under way. A new row of that table is played as soon as there is one.
 
 const stableSet = "stable set"
@@ -82,7 +82,7 @@ func by(v rollouts.Verb) func(*tearDownRelease) string {
 }
 
 func TestEndingsWithoutObjects(t *testing.T) {
-	for _, row := range traffic.Table {
+	for _, row := range traffic.Providers {
 		router := strings.Trim(row.Kind.Kind+" "+row.Class, " ")
 		if row.Kind.Kind == "DestinationRule" {
 			continue // it sends no requests; stories of shared Services have it
@@ -108,7 +108,7 @@ func TestEndingsWithoutObjects(t *testing.T) {
 }
 
 // halfway is a world in which a step waits that has most of pods and requests.
-func halfway(t *testing.T, row traffic.Row, style rollouts.Style) *world {
+func halfway(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *world {
 	t.Helper()
 	w := newWorld(startRelease.Add(-time.Hour), nobody{}, newChecks())
 	w.deploy(app{name: app0, image: "v1", replicas: 5, surge: "25%", unavail: "25%", history: 10})

@@ -91,7 +91,7 @@ func (s *stepSummary) occupy(c command) {
 			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
 		})
 	default:
-		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1]}}
+		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1]}}
 		s.rerule(name, func(p place, u *unstructured.Unstructured) {
 			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
 			if err != nil {
@@ -145,7 +145,7 @@ func (s *stepSummary) relabel(c command) {
 // taken has another Rollout take a Service or a router, as the store says.
 func (s *stepSummary) taken(c command) {
 	if s.w.elsewhere = nil; !c.has("free") {
-		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1], First: true}}
+		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
 	}
 }
 

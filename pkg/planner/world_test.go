@@ -50,7 +50,7 @@ type world struct {
 	// soon is when a TrafficRouting wants to be woken, in the last round.
 	soon time.Duration
 	// elsewhere is who routes by what the Rollout names, and has no pass here.
-	elsewhere []traffic.Other
+	elsewhere []traffic.OtherRelease
 	// scheduled reports whether a schedule is played.
 	scheduled bool
 	// measures are what the sources of metrics know.

@@ -31,7 +31,7 @@ type Reconciler struct {
 	// Labels says which releases' pods are labelled with their batch.
 	Labels planner.PodLabels
 	kinds  cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 }
 

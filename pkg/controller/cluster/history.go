@@ -182,9 +182,9 @@ func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.
 	for _, r := range o.Routers {
 		switch {
 		case r.Object == nil:
-		case r.Ingress():
+		case r.IsIngress():
 			info.Ingress = copied(r.Object, r.Name)
-		case r.HTTPRoute():
+		case r.IsHTTPRoute():
 			info.HTTPRoute = copied(r.Object, r.Name)
 		}
 	}

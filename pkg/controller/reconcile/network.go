@@ -33,13 +33,13 @@ func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.
 func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, error) {
 	switch a := effect.(type) {
 	case planner.PinService:
-		return traffic.Pin(o, a.Revision)
+		return traffic.PinStableService(o, a.Revision)
 	case planner.UnpinService:
-		return traffic.Unpin(o), nil
+		return traffic.UnpinStableService(o), nil
 	case planner.SetCanaryService:
-		return traffic.CanaryService(o, a.Revision)
+		return traffic.EnsureCanaryService(o, a.Revision)
 	case planner.RouteTraffic:
-		return traffic.Route(o, a.Revision, a.Want)
+		return traffic.RouteRequests(o, a.Revision, a.Want)
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o), nil
 	default:
@@ -50,11 +50,11 @@ func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, 
 // unroute takes routes back. Where the server refuses what is kept on a router, since
 // somebody has written that, what is there is led to stable: an ending ends.
 func unroute(ctx context.Context, w Writer, o traffic.Objects) error {
-	changes, err := traffic.Restore(o)
+	changes, err := traffic.RestoreRouters(o)
 	wrote := w.Write(ctx, changes)
 	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {
-		o.Originals = []string{}
-		changes, err = traffic.Restore(o)
+		o.OriginalDigests = []string{}
+		changes, err = traffic.RestoreRouters(o)
 		wrote = w.Write(ctx, changes)
 	}
 	return errors.Join(wrote, err)

@@ -233,17 +233,17 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
 func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
-	objects, ref := traffic.OfRollout(p.Rollout, cluster.OwnedBy(p.Rollout))
+	objects, ref := traffic.ObjectsOfRollout(p.Rollout, cluster.OwnedBy(p.Rollout))
 	if ref == nil {
 		return nil
 	}
 	objects.RevisionKey = row.RevisionKey
 	if p.workload != nil {
-		objects.Template = p.workload.Row.PodLabels(p.workload.Object)
+		objects.TemplateLabels = p.workload.Row.PodLabels(p.workload.Object)
 	}
 	p.objects = objects
 	var err error
-	if p.objects.Others, err = p.Others(ctx, p.Rollout); err != nil {
+	if p.objects.OtherReleases, err = p.Others(ctx, p.Rollout); err != nil {
 		return err
 	}
 	if err := p.ReadNetwork(ctx, p.Rollout.Namespace, ref.Service, &p.objects); err != nil {
@@ -252,7 +252,7 @@ func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
 	_, plan := p.Rollout.Spec.Strategy.Active()
 	route := traffic.ObserveSteps(p.objects, *ref, plan.Steps)
 	p.Facts.Route = &route
-	p.Facts.Originals, p.Facts.TamperedRecord = traffic.Originals(p.objects), traffic.Doubted(p.objects)
+	p.Facts.Originals, p.Facts.TamperedRecord = traffic.OriginalDigests(p.objects), traffic.TamperedRouter(p.objects)
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Reader interface {
 	// CatchUp has a pass wait for what the cache does not show yet of a workload.
 	CatchUp(ctx context.Context, row workload.Row, namespace, name string) error
 	// Others route by what the Rollout names.
-	Others(context.Context, *rollouts.Rollout) ([]traffic.Other, error)
+	Others(context.Context, *rollouts.Rollout) ([]traffic.OtherRelease, error)
 	// ReadNetwork fills in the Services and the routers that are named.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 	// LiveTrafficRouting is asked of the server, TrafficRouting of a cache.

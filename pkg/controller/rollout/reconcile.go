@@ -17,10 +17,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -33,7 +33,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	// AtRest says which Rollouts may wait for a pass; nil if none may.
-	AtRest fair.Rests
+	AtRest queue.IsResting
 	// Beside is the cache that Server.Indexes and AdmissionStatus read.
 	Beside cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
@@ -41,7 +41,7 @@ type Reconciler struct {
 	network         *cluster.Network
 	turns           cluster.Turns
 	kinds           cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
@@ -123,7 +123,7 @@ func (l live) Announce(events []planner.Event) {
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	r.turns.Leave(key)
 	if r.Measures != nil {
-		r.Measures.Ask(key, measure.Subject{}, nil)
+		r.Measures.SetQuestions(key, analysis.Subject{}, nil)
 	}
 	r.Metrics.Measured(key.Namespace, key.Name, nil)
 	entry, err := r.Server.Entry(ctx, key, nil)

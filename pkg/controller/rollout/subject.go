@@ -13,7 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -23,8 +23,8 @@ import (
 type Measures interface {
 	// Measured are the checks of the plan of a Rollout, with what was measured for each.
 	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-	// Ask replaces what is measured about a Rollout.
-	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.MeasurementRequest)
+	// SetQuestions replaces the questions that are measured about a Rollout.
+	SetQuestions(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
 }
 
 // Measured implements Reader.
@@ -73,17 +73,17 @@ func (r *Reconciler) askMetrics(ctx context.Context, p *Pass, d planner.Decision
 	if r.Measures == nil {
 		return
 	}
-	subject := measure.Subject{UID: p.Rollout.UID}
+	subject := analysis.Subject{UID: p.Rollout.UID}
 	if len(d.MeasurementRequests) > 0 {
 		subject = r.subject(ctx, p, d)
 	}
 	r.Metrics.Measured(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
-	r.Measures.Ask(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
+	r.Measures.SetQuestions(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
 // subject returns the release that is measured.
-func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) measure.Subject {
-	s := measure.Subject{UID: p.Rollout.UID, Rollout: p.Rollout.Name, Release: metric.Release{Namespace: p.Rollout.Namespace}}
+func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) analysis.Subject {
+	s := analysis.Subject{UID: p.Rollout.UID, Rollout: p.Rollout.Name, Release: metric.Release{Namespace: p.Rollout.Namespace}}
 	if w := p.workload; w != nil {
 		s.Release.Workload = w.Object.GetName()
 	}

@@ -25,7 +25,7 @@ type Cluster interface {
 	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
 	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
 	// OthersOfRouting route by what the TrafficRouting names.
-	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error)
+	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
 	// ReadNetwork fills in the Services and the routers that are named.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
@@ -54,7 +54,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 		return nil, err
 	}
 	p := &Pass{Cluster: c, Routing: r, Facts: routing.Observed{Now: now, Routing: r}}
-	if p.Facts.Gone, err = p.GoneUsers(ctx, r); err != nil {
+	if p.Facts.MissingRollouts, err = p.GoneUsers(ctx, r); err != nil {
 		return nil, err
 	}
 	if len(r.Spec.ObjectRef) == 0 {
@@ -62,18 +62,18 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 	}
 	ref := r.Spec.ObjectRef[0]
 	p.objects = traffic.Objects{
-		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
-	if !routing.Routes(r) {
-		p.objects.Originals = []string{} // nothing has been kept on routers yet
+	if !routing.MayHaveRoutes(r) {
+		p.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
 	}
-	if p.objects.Others, err = p.OthersOfRouting(ctx, r); err != nil {
+	if p.objects.OtherReleases, err = p.OthersOfRouting(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &p.objects); err != nil {
 		return nil, err
 	}
-	route := traffic.Observe(p.objects, ref, routing.Step(r))
+	route := traffic.Observe(p.objects, ref, routing.StepOf(r))
 	p.Facts.Route = &route
 	return p, nil
 }
@@ -82,7 +82,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 func (p *Pass) Decide() reconcile.Plan[rollouts.TrafficRoutingStatus] {
 	d := routing.Decide(p.Facts)
 	return reconcile.Plan[rollouts.TrafficRoutingStatus]{
-		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.Wake,
+		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.RequeueAfter,
 	}
 }
 

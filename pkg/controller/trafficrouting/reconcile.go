@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -29,7 +29,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
@@ -68,8 +68,8 @@ type server struct {
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
-	options := fair.Options(r.Concurrency)
-	r.noLater = fair.NoLater(options)
+	options := queue.Options(r.Concurrency)
+	r.noLater = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
 		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).

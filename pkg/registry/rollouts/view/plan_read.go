@@ -73,7 +73,7 @@ func (m *planning) surround(row workload.Row, seen *view.Seen) {
 	m.around.Scalers = seen.Scalers()
 	_, plan := m.r.Spec.Strategy.Active()
 	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
-	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.Known() }) { // a script routes it
+	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.HasProvider() }) { // a script routes it
 		m.around.Route = route
 	}
 }
