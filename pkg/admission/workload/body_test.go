@@ -58,8 +58,8 @@ func (s *sender) end() map[int]int {
 	for range s.open {
 		codes[<-s.answers]++
 	}
-	if f := &s.h.bodies; f.all != 0 || len(f.by) > 0 || len(f.coming) > 0 {
-		s.Errorf("%d bytes of %d addresses are in flight, and %d bodies coming, though all is answered", f.all, len(f.by), len(f.coming))
+	if f := &s.h.bodies; f.total != 0 || len(f.byClient) > 0 || len(f.reading) > 0 {
+		s.Errorf("%d bytes of %d addresses are in flight, and %d bodies coming, though all is answered", f.total, len(f.byClient), len(f.reading))
 	}
 	return codes
 }
@@ -71,15 +71,15 @@ func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
-		for range mostOfOne / longestBody {
-			s.send("10.0.0.1", longestBody)
+		for range maxAddressBytes / maxBodyBytes {
+			s.send("10.0.0.1", maxBodyBytes)
 		}
 		s.send("10.0.0.1", 1)
 		if code := <-s.answers; code != http.StatusServiceUnavailable {
 			t.Errorf("one more is answered with %d, want 503", code)
 		}
 		s.answers <- http.StatusServiceUnavailable
-		if got := s.end(); got[http.StatusBadRequest] != mostOfOne/longestBody {
+		if got := s.end(); got[http.StatusBadRequest] != maxAddressBytes/maxBodyBytes {
 			t.Errorf("answered with %v, want 400 for what was cut off", got)
 		}
 	})
@@ -92,8 +92,8 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
 		const addresses = 16
-		for i := range mostInFlight / longestBody {
-			s.send(fmt.Sprintf("10.0.0.%d", i%addresses), longestBody)
+		for i := range maxInFlightBytes / maxBodyBytes {
+			s.send(fmt.Sprintf("10.0.0.%d", i%addresses), maxBodyBytes)
 		}
 		review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
 		for range 3 {
@@ -103,8 +103,8 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 				t.Errorf("a review of kube-apiserver is answered with %d: %s", w.Code, w.Body)
 			}
 		}
-		if s.h.bodies.all > mostInFlight {
-			t.Errorf("%d bytes are in flight", s.h.bodies.all)
+		if s.h.bodies.total > maxInFlightBytes {
+			t.Errorf("%d bytes are in flight", s.h.bodies.total)
 		}
 		if got := s.end(); got[http.StatusServiceUnavailable] != 1 {
 			t.Errorf("answered with %v, want that one has given way", got)
@@ -117,11 +117,11 @@ func TestOustedEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := &inFlight{}
 	cut := false
-	slow, fast := &body{from: "a", all: f, cut: func() { cut = true }}, &body{from: "b", all: f}
-	f.enter(slow)
-	f.enter(fast)
-	f.count(slow, mostInFlight)
-	if err := f.take(fast, 1); err != nil || !cut || !f.end(slow) {
+	slow, fast := &body{address: "a", limits: f, interrupt: func() { cut = true }}, &body{address: "b", limits: f}
+	f.startReading(slow)
+	f.startReading(fast)
+	f.countBytes(slow, maxInFlightBytes)
+	if err := f.reserve(fast, 1); err != nil || !cut || !f.finishReading(slow) {
 		t.Errorf("got %v, cut %t, want that the slow one ends", err, cut)
 	}
 }
@@ -170,7 +170,7 @@ func TestReadsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{release: make(chan struct{})}
-		r := newReads(s)
+		r := newLiveReader(s)
 		answers := make(chan *rollouts.RolloutList, 20)
 		ask := func(namespace string) {
 			go func() {

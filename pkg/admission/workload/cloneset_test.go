@@ -102,7 +102,7 @@ func cloneBeside(c *workload.CloneSet) {
 // What is stored after an update of a CloneSet that is released blue-green.
 func TestAdmitCloneSetBlueGreen(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 		r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}}
 	})}
@@ -129,7 +129,7 @@ func TestAdmitCloneSetBlueGreen(t *testing.T) {
 // What is stored after an update of a CloneSet.
 func TestAdmitCloneSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 	})}
 	tests := map[string]struct {

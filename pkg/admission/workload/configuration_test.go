@@ -162,13 +162,13 @@ func TestJustHeld(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
 	for name, r := range map[string]*rollouts.Rollout{
-		"at rest": live(),
-		"under way": live(func(r *rollouts.Rollout) {
+		"at rest": liveRollout(),
+		"under way": liveRollout(func(r *rollouts.Rollout) {
 			r.Status.Phase, r.Status.WorkloadUID, r.Status.Canary = rollouts.PhaseProgressing, deployment().UID, &rollouts.Progress{State: rollouts.StepPaused}
 		}),
-		"canary":     live(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
-		"blue-green": live(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} }),
-		"disabled":   live(disabled),
+		"canary":     liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
+		"blue-green": liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} }),
+		"disabled":   liveRollout(disabled),
 	} {
 		s := sent{as: "alice", old: deployment(), update: deployment(held, image("v2"), annotated)}
 		if asked(s) {

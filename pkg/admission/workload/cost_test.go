@@ -18,7 +18,7 @@ import (
 func TestCostIsBounded(t *testing.T) {
 	t.Parallel()
 	all, asked := policies(t), asker(t)
-	index := indexOf(named{live()})
+	index := indexOf(named{liveRollout()})
 	const keys = 150_000
 	crowds := map[string]func(d *appsv1.Deployment){
 		"annotations": func(d *appsv1.Deployment) {

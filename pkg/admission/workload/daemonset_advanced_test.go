@@ -99,7 +99,7 @@ func advancedBare(d *workload.AdvancedDaemonSet) { d.Labels, d.Annotations = nil
 // What is stored after an update of a DaemonSet of Kruise.
 func TestAdmitAdvancedDaemonSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "DaemonSet"
 	})}
 	type edits = []advancedEdit

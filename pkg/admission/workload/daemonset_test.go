@@ -107,7 +107,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 	const rolls, onDelete = appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType
 	v2 := daemonImage("v2")
 	one, none := withSurge(intstr.FromString("10%")), withSurge(intstr.FromInt32(0))
-	healthy := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
+	healthy := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
 	tests := map[string]struct {
 		rollouts    named
 		old, update []daemonEdit

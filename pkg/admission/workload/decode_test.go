@@ -132,7 +132,7 @@ func TestFoldedKeysOfReviews(t *testing.T) {
 	t.Parallel()
 	review := string(marshal(t, reviewOf(t, sent{as: "alice", old: cloneSet(), update: cloneSet(cloneImage("v2"))})))
 	ref := &rollouts.ObjectRef{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"}
-	h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}, Controller: weir}
+	h := &Handler{Rollouts: named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}, Controller: weir}
 	for name, tt := range map[string]struct {
 		change func(string) string
 		want   int
@@ -225,10 +225,10 @@ func TestOtherEncodings(t *testing.T) {
 // unreachable fails a test that asks it.
 type unreachable struct{}
 
-func (unreachable) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unreachable) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	panic("asked about what is no review")
 }
 
-func (unreachable) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unreachable) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	panic("asked about what is no review")
 }

@@ -24,7 +24,7 @@ func TestHeldClean(t *testing.T) {
 			if !s.native && door != "webhook" {
 				continue
 			}
-			row, _ := rowOf(kindOf(s.plain), s.in(false))
+			row, _ := findRow(kindOf(s.plain), s.in(false))
 			update := copyOf(s.plain)
 			for _, key := range recordKeys {
 				update = edited(update, key, adds)
@@ -53,7 +53,7 @@ func TestEveryLabelIsATemplate(t *testing.T) {
 				update := copyOf(s.plain)
 				s.pods(update).Labels = map[string]string{label: "x"}
 				got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
-				row, _ := rowOf(kindOf(got), nil)
+				row, _ := findRow(kindOf(got), nil)
 				if want := kind != "Deployment" || label != appsv1.DefaultDeploymentUniqueLabelKey; row.Held(got) != want {
 					t.Errorf("%s: %s with another %s: held %t, want %t", door, kind, label, row.Held(got), want)
 				}
@@ -166,7 +166,7 @@ func TestHeldRefuses(t *testing.T) {
 	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
 	none := deployment(held, sized0)
 	pods := statefulSet()
-	row, _ := rowOf(kindOf(pods), nil)
+	row, _ := findRow(kindOf(pods), nil)
 	row.Hold(pods, "web", false)
 	gone := pods.DeepCopy()
 	setImage("v2")(gone)

@@ -78,7 +78,7 @@ func TestStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := index.Stored(t.Context(), "ns", web)
+	found, err := index.ListLive(t.Context(), "ns", web)
 	if diff := cmp.Diff([]string{"first", "second"}, namesOf(t, found, err)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
@@ -96,7 +96,7 @@ func TestNaming(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := index.Naming("ns", web); err == nil {
+		if _, err := index.ListCached("ns", web); err == nil {
 			t.Error("it answers before anything is read")
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func TestNaming(t *testing.T) {
 		s.watch.Add(&plain)
 		s.watch.Add(wrapped{&many})
 		synctest.Wait()
-		found, err := index.Naming("ns", web)
+		found, err := index.ListCached("ns", web)
 		if diff := cmp.Diff([]string{"before", "plain", "wrapped"}, namesOf(t, found, err)); diff != "" {
 			t.Errorf("found (-want +got):\n%s", diff)
 		}

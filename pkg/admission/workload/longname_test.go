@@ -40,7 +40,7 @@ func TestLongNames(t *testing.T) {
 				for door, admit := range doors(t) {
 					old, update := called(both.old, both.update, name)
 					ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: of, Name: name}
-					all := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}
+					all := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}
 					if door != "policies" && !holds {
 						continue // the webhook is told which Rollouts name the workload
 					}

@@ -58,7 +58,7 @@ func TestPatchOfPartialObjects(t *testing.T) {
 func storedAfter(t *testing.T, kind rollouts.ObjectRef, old, update object.Object) *unstructured.Unstructured {
 	t.Helper()
 	kind.Name = "web"
-	h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &kind })}, Controller: weir}
+	h := &Handler{Rollouts: named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &kind })}, Controller: weir}
 	review := reviewOf(t, sent{as: "alice", old: old, update: update})
 	response := serve(t, h, review)
 	if !response.Allowed {

@@ -303,7 +303,7 @@ func takenUp(d door) door {
 	return func(t *testing.T, all named, s sent) (object.Object, string) {
 		t.Helper()
 		got, refused := d(t, all, s)
-		if row, _ := rowOf(kindOf(s.update), all); row.Held(got) {
+		if row, _ := findRow(kindOf(s.update), all); row.Held(got) {
 			for _, c := range row.ApplyPendingEdit(got, workload.HoldFromRecords(got)) {
 				return c.Want, refused
 			}

@@ -59,7 +59,7 @@ func copyOf(o object.Object) object.Object { return o.DeepCopyObject().(object.O
 
 // in is the Rollout of a sample.
 func (s sample) in(disabled bool) named {
-	return named{live(func(r *rollouts.Rollout) {
+	return named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = kindOf(s.plain).GroupVersion().String(), kindOf(s.plain).Kind
 		r.Spec.Disabled = disabled
 	})}
@@ -125,7 +125,7 @@ func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way 
 	all := s.in(unnamed)
 	bare := copyOf(s.plain)
 	if held {
-		row, _ := rowOf(kindOf(bare), all)
+		row, _ := findRow(kindOf(bare), all)
 		row.Hold(bare, "web", false)
 	}
 	for name, c := range map[string]struct{ old, update object.Object }{
@@ -235,7 +235,7 @@ func TestMadeAgain(t *testing.T) {
 					d.Spec.RevisionHistoryLimit = new(int32(3))
 				}
 				exported := copyOf(want)
-				row, _ := rowOf(kindOf(exported), all)
+				row, _ := findRow(kindOf(exported), all)
 				row.Hold(exported, "web", false)
 				for _, c := range row.SetTarget(exported, nil, workload.HoldFromRecords(exported), planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Owner: "gone"}},
 					metav1.OwnerReference{Kind: "BatchRelease", Name: "web", UID: "gone"}) {

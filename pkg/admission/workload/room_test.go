@@ -42,7 +42,7 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 	}
 	asked := asker(t)
 	for kind, s := range samples {
-		row, _ := rowOf(kindOf(s.plain), nil)
+		row, _ := findRow(kindOf(s.plain), nil)
 		held := copyOf(s.plain)
 		row.Hold(held, "web", false)
 		for name, c := range map[string]struct {

@@ -109,7 +109,7 @@ func overtaken(s *appsv1.StatefulSet) {
 // comes through.
 func TestAdmitStatefulSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "StatefulSet" })}
+	healthy := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "StatefulSet" })}
 	tests := map[string]struct {
 		rollouts    named
 		old, update []setEdit

@@ -60,7 +60,7 @@ func TestWithoutManaged(t *testing.T) {
 			want = text
 		}
 		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
-			got, err := io.ReadAll(&withoutManaged{of: from})
+			got, err := io.ReadAll(&managedFieldsFilter{reader: from})
 			if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -71,7 +71,7 @@ func TestWithoutManaged(t *testing.T) {
 // What is left out costs no memory, and has a limit all the same.
 func TestManagedFieldsEnd(t *testing.T) {
 	t.Parallel()
-	body := io.MultiReader(strings.NewReader(`{"request":{"object":{"metadata":{"managedFields":[`), io.LimitReader(zeros{}, 2*longestSent))
+	body := io.MultiReader(strings.NewReader(`{"request":{"object":{"metadata":{"managedFields":[`), io.LimitReader(zeros{}, 2*maxSentBytes))
 	w := httptest.NewRecorder()
 	(&Handler{Controller: weir}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, body))
 	if w.Code != http.StatusRequestEntityTooLarge {
