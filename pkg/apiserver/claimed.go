@@ -99,7 +99,7 @@ func (s claimedStorage) GuaranteedUpdate(ctx context.Context, key string, out ru
 // transactions compare the revision of that claim. Controllers write through the fenced storage
 // and never claim a workload.
 func (s claimedStorage) withClaim(ctx context.Context) (context.Context, bool) {
-	held := claim.HeldIn(ctx)
+	held := claim.AcquiredClaimFrom(ctx)
 	if held == nil || fromController(ctx) {
 		return ctx, false
 	}

@@ -82,7 +82,7 @@ func isVerb(r *http.Request) bool {
 // decides reports whether a request is one of a verb that decides, and no question such as plan.
 func decides(r *http.Request) bool {
 	info, ok := genericapirequest.RequestInfoFrom(r.Context())
-	return ok && slices.Contains(rollout.Verbs(), info.Subresource)
+	return ok && slices.Contains(rollout.VerbNames(), info.Subresource)
 }
 
 // fillBody accepts bodies of verbs as command lines send them:

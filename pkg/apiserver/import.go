@@ -142,7 +142,7 @@ func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
 		}
 	}
 	for _, r := range plan.Owners {
-		if err := raw.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef); err != nil {
+		if err := raw.claims.Acquire(ctx, claim.NewOwner(r), r.Spec.WorkloadRef); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,7 @@ func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 			return nil, err
 		}
 		s.ends = append(s.ends, end)
-		s.claims = &claim.Claims{Storage: claims, Stored: s.rollout, Clock: clock.RealClock{}}
+		s.claims = &claim.Claims{Storage: claims, GetRollout: s.rollout, Clock: clock.RealClock{}}
 	}
 	return s, nil
 }

@@ -36,7 +36,7 @@ const maxPeek = 64 << 10
 // The reader is left at the start of the body.
 func checkVerb(r *http.Request, body *bufio.Reader) error {
 	info, _ := genericapirequest.RequestInfoFrom(r.Context())
-	kind := rollout.BodyOf(info.Subresource)
+	kind := rollout.BodyKind(info.Subresource)
 	switch {
 	case kind == "" && info.Subresource != "status":
 		return unknownVerb(info)
@@ -134,7 +134,7 @@ func unknownVerb(info *genericapirequest.RequestInfo) error {
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Details: &metav1.StatusDetails{Group: rollouts.GroupName, Kind: info.Resource, Name: info.Name},
 		Message: fmt.Sprintf("rollouts.%s %q has no verb %q; there are %s", rollouts.GroupName, info.Name,
-			rollouts.Clean(info.Subresource, rollouts.MaxUser), strings.Join(rollout.Verbs(), ", ")),
+			rollouts.Clean(info.Subresource, rollouts.MaxUser), strings.Join(rollout.VerbNames(), ", ")),
 	}}
 }
 

@@ -151,7 +151,7 @@ func (p *Plan) live(r *rollouts.Rollout, release *rollouts.Release, same bool) {
 // claim makes a Rollout the one of its workload.
 func (p *Plan) claim(r *rollouts.Rollout) {
 	for _, first := range p.Owners {
-		if first.Namespace == r.Namespace && claim.Same(first.Spec.WorkloadRef, r.Spec.WorkloadRef) {
+		if first.Namespace == r.Namespace && claim.SameWorkload(first.Spec.WorkloadRef, r.Spec.WorkloadRef) {
 			p.refuse(r, fmt.Sprintf("names the workload that Rollout %s names as well: a workload has one Rollout, so delete one of them", first.Name))
 			return
 		}

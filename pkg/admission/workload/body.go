@@ -78,7 +78,7 @@ func (f *inFlight) readBody(w http.ResponseWriter, r *http.Request, now time.Tim
 	return data, done, err
 }
 
-// address returns the client's address without the port.
+// clientAddress returns the client's address without the port.
 func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

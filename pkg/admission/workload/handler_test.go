@@ -37,7 +37,7 @@ func (n named) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollout
 	return n, nil
 }
 
-// behind has not seen yet what is stored.
+// staleCache has not seen yet what is stored.
 type staleCache struct{ named, stored named }
 
 func (b staleCache) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
@@ -60,7 +60,7 @@ func (unread) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts
 	return nil, errors.New("no etcd")
 }
 
-// live is a Rollout in service.
+// liveRollout is a Rollout in service.
 func liveRollout(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"},

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// measured is a Rollout at step 1 of 3 whose check has come to a result.
-func measured(t *testing.T, ns string, result v1beta1.CheckResult) {
+// measuresCells is a Rollout at step 1 of 3 whose check has come to a result.
+func measuresCells(t *testing.T, ns string, result v1beta1.CheckResult) {
 	t.Helper()
 	standing{status: checked(v1beta1.StepPaused, result), spec: withChecks}.at(t, ns)
 }
@@ -64,7 +64,7 @@ func TestNoWayPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, v1beta1.CheckFailed)
+			measuresCells(t, ns, v1beta1.CheckFailed)
 			a := way.use(t, ns).must(t, way.code)
 			if said := strings.Join(a.warnings, " ") + a.status().Message; !strings.Contains(said, way.says) {
 				t.Errorf("the user is told %q, want %q", said, way.says)
@@ -102,7 +102,7 @@ func TestWaysAlongChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuresCells(t, ns, tc.result)
 			verb(t, tc.as, v1beta1Path, ns, tc.verb, tc.body).must(t, tc.code)
 			ds := get(t, ns, "web").Status.Decisions
 			if overrides := strings.Contains(tc.body, "override"); overrides && (len(ds) != 1 || len(ds[0].Overrode) != 1 || len(ds[0].OverriddenChecks) == 0 || ds[0].Reason != "r") {
@@ -113,7 +113,7 @@ func TestWaysAlongChecks(t *testing.T) {
 	t.Run("in full, it waits on", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)
-		measured(t, ns, v1beta1.CheckRunning)
+		measuresCells(t, ns, v1beta1.CheckRunning)
 		r := verb(t, rita, v1beta1Path, ns, "promote", `{"full":true}`).must(t, http.StatusCreated).rollout(t)
 		if r.Status.CurrentStepState != v1beta1.StepPaused || !r.Status.Canary.FullyPromoted {
 			t.Errorf("the step is in state %s, want it to wait for its check", r.Status.CurrentStepState)
@@ -137,7 +137,7 @@ func TestRetryAfterChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, v1beta1.CheckFailed)
+			measuresCells(t, ns, v1beta1.CheckFailed)
 			r := get(t, ns, "web")
 			r.Status.Conditions[0].Reason = "Aborting"
 			r.Status.Canary.LastUpdateTime = &metav1.Time{Time: r.Status.Canary.LastUpdateTime.Add(1e9)}
@@ -187,14 +187,14 @@ func TestNoStatusPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuresCells(t, ns, tc.result)
 			write(t, ns, func(r *v1beta1.Rollout) { tc.change(&r.Status.Canary.Progress) }).must(t, tc.code)
 		})
 	}
 	t.Run("without the results", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)
-		measured(t, ns, v1beta1.CheckFailed)
+		measuresCells(t, ns, v1beta1.CheckFailed)
 		write(t, ns, func(r *v1beta1.Rollout) { r.Status.Analysis = nil }).must(t, http.StatusOK)
 		if a := get(t, ns, "web").Status.Analysis; a == nil || len(a.Checks) != 1 {
 			t.Errorf("the analysis is %+v", a)
@@ -246,7 +246,7 @@ func TestNoEditPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuresCells(t, ns, tc.result)
 			before := get(t, ns, "web")
 			edit := request{
 				as: admin, method: "PATCH", path: one(v1beta1Path, ns, "web"), body: "[" + tc.edit + "]",

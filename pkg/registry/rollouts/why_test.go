@@ -201,7 +201,7 @@ func TestActionsPastChecks(t *testing.T) {
 			t.Run(string(result)+" "+who, func(t *testing.T) {
 				t.Parallel()
 				ns := namespace(t)
-				measured(t, ns, result)
+				measuresCells(t, ns, result)
 				a := why(t, who, ns).Actions[7]
 				if a.Verb != "jump" || a.OverrideFrom != from || !slices.Equal(a.Missing, missing) || a.Allowed != (who != victor) {
 					t.Errorf("the action is %+v, want an override from step %d, without %v", a, from, missing)

@@ -16,8 +16,8 @@ import (
 
 // during calls what happens while a request reads the stored owner of a claim, once.
 func (w *world) during(happens func()) {
-	read, done := w.Stored, false
-	w.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+	read, done := w.GetRollout, false
+	w.GetRollout = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		r, err := read(ctx, namespace, name)
 		if !done {
 			done = true
@@ -67,7 +67,7 @@ func TestHeldRevision(t *testing.T) {
 	first := owner(t, "first", "1")
 	var seen []int64
 	for range 3 {
-		ctx, held := claim.WithHeld(t.Context())
+		ctx, held := claim.WithAcquiredClaim(t.Context())
 		must(w.Acquire(ctx, first, web))
 		if held.Key == "" || len(seen) > 0 && held.Revision <= seen[len(seen)-1] {
 			t.Fatalf("the claim is held as %+v after revisions %v", *held, seen)

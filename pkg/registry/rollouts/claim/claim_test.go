@@ -63,7 +63,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), stored: map[string]*rollouts.Rollout{}}
-	w.Claims = claim.Claims{Storage: backend, Clock: w.clock, Stored: func(_ context.Context, _, name string) (*rollouts.Rollout, error) {
+	w.Claims = claim.Claims{Storage: backend, Clock: w.clock, GetRollout: func(_ context.Context, _, name string) (*rollouts.Rollout, error) {
 		if r, ok := w.stored[name]; ok {
 			return r, nil
 		}
@@ -193,7 +193,7 @@ func TestUnknownOwner(t *testing.T) {
 	}
 	w.pass(time.Hour)
 	down := errors.New("etcd is down")
-	w.Stored = func(context.Context, string, string) (*rollouts.Rollout, error) { return nil, down }
+	w.GetRollout = func(context.Context, string, string) (*rollouts.Rollout, error) { return nil, down }
 	if err := w.Acquire(t.Context(), owner(t, "second", "2"), web); !errors.Is(err, down) {
 		t.Errorf("got %v, want %v", err, down)
 	}

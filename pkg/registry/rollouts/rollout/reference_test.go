@@ -85,14 +85,14 @@ func TestReferral(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got warnings
 				ctx := warning.WithWarningRecorder(t.Context(), &got)
-				f := &referral{finder: tt.finder}
+				f := &referenceWarner{finder: tt.finder}
 				if tt.old != nil {
-					if _, err := f.remember(ctx, tt.stored, tt.old); err != nil {
+					if _, err := f.rememberStored(ctx, tt.stored, tt.old); err != nil {
 						t.Fatal(err)
 					}
 				}
 				began := time.Now()
-				f.warn(ctx, tt.stored)
+				f.warnMissing(ctx, tt.stored)
 				if took := time.Since(began); took > findTimeout { // of the test's own clock
 					t.Errorf("it took %s", took)
 				}
@@ -109,8 +109,8 @@ func TestReferralOfOldClient(t *testing.T) {
 	t.Parallel()
 	var got warnings
 	ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{APIVersion: "v1alpha1"})
-	f := &referral{finder: cluster{"Service svc": nil}}
-	f.warn(warning.WithWarningRecorder(ctx, &got), routed("web", "svc", "", ""))
+	f := &referenceWarner{finder: cluster{"Service svc": nil}}
+	f.warnMissing(warning.WithWarningRecorder(ctx, &got), routed("web", "svc", "", ""))
 	want := warnings{`spec.objectRef.workloadRef.name: there is no Deployment "web" in namespace "ns" yet`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

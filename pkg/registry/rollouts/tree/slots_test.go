@@ -41,7 +41,7 @@ func TestGiveWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all, got := holders(tc.all), "-"
-			if i := giveWay(all, holders(tc.newcomer)[0]); i >= 0 {
+			if i := chooseEvicted(all, holders(tc.newcomer)[0]); i >= 0 {
 				got = all[i].user + "@" + all[i].namespace
 			}
 			if got != tc.want {
@@ -68,7 +68,7 @@ func TestGiveWayEnds(t *testing.T) {
 		for quiet := 0; quiet < len(waits); {
 			next := waits[0]
 			waits = append(waits[1:], next)
-			i := giveWay(has, next)
+			i := chooseEvicted(has, next)
 			if quiet++; i < 0 {
 				continue
 			}
@@ -83,13 +83,13 @@ func TestGiveWayEnds(t *testing.T) {
 	all := holders(strings.Repeat("mallory@a mallory@b mallory@c mallory@d ", 50))
 	for n := range 100 {
 		newcomer := holder{"alice", "shop-" + strconv.Itoa(n)}
-		i := giveWay(all, newcomer)
+		i := chooseEvicted(all, newcomer)
 		if i < 0 {
 			t.Fatalf("alice has %d of 200 slots, and no more", n)
 		}
 		all = append(slices.Delete(all, i, i+1), newcomer)
 	}
-	if i := giveWay(all, holder{"alice", "shop-100"}); i >= 0 {
+	if i := chooseEvicted(all, holder{"alice", "shop-100"}); i >= 0 {
 		t.Errorf("alice gets more than half, of %s", all[i].user)
 	}
 }

@@ -31,12 +31,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 )
 
 // stored are objects of our own.
 type stored struct {
-	look.Store
+	fetch.Store
 	named map[string]runtime.Object
 }
 
@@ -149,10 +149,10 @@ func asker(t *testing.T, denied ...string) *planREST {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	return &planREST{whys: whys{Config{
-		Sources: look.Sources{
+	return &planREST{explainer: explainer{Config{
+		Sources: fetch.Sources{
 			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
-			Stores: map[string]look.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
+			Stores: map[string]fetch.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
 		},
 		Scheme: scheme, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Histories: noHistories{},
 	}}}

@@ -32,9 +32,9 @@ type selection struct {
 // subscription is the use of an informer by one tree.
 type subscription struct {
 	*informer
-	shared  *sharedInformers
-	of      selection
-	handler cache.ResourceEventHandlerRegistration
+	shared    *sharedInformers
+	selection selection
+	handler   cache.ResourceEventHandlerRegistration
 }
 
 // subscribe returns an informer that calls wake for each change until the subscription ends. The
@@ -63,8 +63,8 @@ func (s *sharedInformers) subscribe(of selection, newInformer func() (*informer,
 		s.stopUnused(of)
 		return nil, err
 	}
-	i.users++
-	return &subscription{informer: i, shared: s, of: of, handler: handler}, nil
+	i.subscriptions++
+	return &subscription{informer: i, shared: s, selection: of, handler: handler}, nil
 }
 
 // end ends the subscription, and the informer with the last one.
@@ -72,15 +72,15 @@ func (u *subscription) end() {
 	u.shared.mu.Lock()
 	defer u.shared.mu.Unlock()
 	if err := u.RemoveEventHandler(u.handler); err != nil { // not with a handler of the informer
-		utilruntime.HandleError(fmt.Errorf("ending a watch of %s: %w", u.of.read.Resource().Resource, err))
+		utilruntime.HandleError(fmt.Errorf("ending a watch of %s: %w", u.selection.read.Resource().Resource, err))
 	}
-	u.users--
-	u.shared.stopUnused(u.of)
+	u.subscriptions--
+	u.shared.stopUnused(u.selection)
 }
 
 // stopUnused stops an informer without subscriptions. The caller has the lock.
 func (s *sharedInformers) stopUnused(of selection) {
-	if i := s.all[of]; i.users == 0 {
+	if i := s.all[of]; i.subscriptions == 0 {
 		i.cancel()
 		delete(s.all, of)
 	}

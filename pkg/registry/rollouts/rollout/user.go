@@ -13,7 +13,7 @@ import (
 
 type userAgentKey struct{}
 
-// WithUserAgent keeps the client's name of itself in the context of a request.
+// WithUserAgent stores the user agent of the client in the context of a request.
 func WithUserAgent(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, userAgentKey{}, rollouts.Clean(name, rollouts.MaxUserAgent))
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/endpoint"
 )
 
-// none is the status of objects that have none.
-type none struct{}
+// noStatus is the status type of objects without a status.
+type noStatus struct{}
 
-// The kinds of the second group.
+// These are the kinds of the API group of checks.
 var (
-	metricSources = plain.Kind[*weir.MetricSource, weir.MetricSourceSpec, none]{
+	metricSources = endpoint.Kind[*weir.MetricSource, weir.MetricSourceSpec, noStatus]{
 		Group: weir.GroupName, Versions: []string{"v1alpha1"}, ClusterScoped: true, NoStatus: true,
 		Plural: "metricsources", Singular: "metricsource",
 		New:            func() *weir.MetricSource { return &weir.MetricSource{} },
 		NewList:        func() runtime.Object { return &weir.MetricSourceList{} },
-		Parts:          func(s *weir.MetricSource) (*weir.MetricSourceSpec, *none) { return &s.Spec, &none{} },
+		SpecAndStatus:  func(s *weir.MetricSource) (*weir.MetricSourceSpec, *noStatus) { return &s.Spec, &noStatus{} },
 		Validate:       validation.ValidateMetricSource,
 		ValidateUpdate: validation.ValidateMetricSourceUpdate,
-		Table: plain.Table[*weir.MetricSource]{
+		Table: endpoint.Table[*weir.MetricSource]{
 			Noun:    "metric source",
 			Columns: []metav1.TableColumnDefinition{{Name: "URL", Type: "string", Description: "The address of the server."}},
 			Cells: func(s *weir.MetricSource) (cells, wide []any) {
@@ -38,45 +38,45 @@ var (
 			},
 		},
 	}
-	checks = plain.Kind[*weir.Check, weir.CheckSpec, none]{
+	checks = endpoint.Kind[*weir.Check, weir.CheckSpec, noStatus]{
 		Group: weir.GroupName, Versions: []string{"v1alpha1"}, NoStatus: true,
 		Plural: "checks", Singular: "check",
-		New:     func() *weir.Check { return &weir.Check{} },
-		NewList: func() runtime.Object { return &weir.CheckList{} },
-		Parts:   func(c *weir.Check) (*weir.CheckSpec, *none) { return &c.Spec, &none{} },
+		New:           func() *weir.Check { return &weir.Check{} },
+		NewList:       func() runtime.Object { return &weir.CheckList{} },
+		SpecAndStatus: func(c *weir.Check) (*weir.CheckSpec, *noStatus) { return &c.Spec, &noStatus{} },
 		Validate: func(c *weir.Check) field.ErrorList {
 			return validation.ValidateSharedCheck(&c.ObjectMeta, true, &c.Spec)
 		},
 		ValidateUpdate: func(c, old *weir.Check) field.ErrorList {
 			return validation.ValidateSharedCheckUpdate(&c.ObjectMeta, &old.ObjectMeta, &c.Spec, &old.Spec)
 		},
-		Table: plain.Table[*weir.Check]{
-			Noun: "check", Columns: measures,
-			Cells: func(c *weir.Check) (cells, wide []any) { return measured(&c.Spec), nil },
+		Table: endpoint.Table[*weir.Check]{
+			Noun: "check", Columns: measuresColumns,
+			Cells: func(c *weir.Check) (cells, wide []any) { return measuresCells(&c.Spec), nil },
 		},
 	}
-	clusterChecks = plain.Kind[*weir.ClusterCheck, weir.CheckSpec, none]{
+	clusterChecks = endpoint.Kind[*weir.ClusterCheck, weir.CheckSpec, noStatus]{
 		Group: weir.GroupName, Versions: []string{"v1alpha1"}, ClusterScoped: true, NoStatus: true,
 		Plural: "clusterchecks", Singular: "clustercheck",
-		New:     func() *weir.ClusterCheck { return &weir.ClusterCheck{} },
-		NewList: func() runtime.Object { return &weir.ClusterCheckList{} },
-		Parts:   func(c *weir.ClusterCheck) (*weir.CheckSpec, *none) { return &c.Spec, &none{} },
+		New:           func() *weir.ClusterCheck { return &weir.ClusterCheck{} },
+		NewList:       func() runtime.Object { return &weir.ClusterCheckList{} },
+		SpecAndStatus: func(c *weir.ClusterCheck) (*weir.CheckSpec, *noStatus) { return &c.Spec, &noStatus{} },
 		Validate: func(c *weir.ClusterCheck) field.ErrorList {
 			return validation.ValidateSharedCheck(&c.ObjectMeta, false, &c.Spec)
 		},
 		ValidateUpdate: func(c, old *weir.ClusterCheck) field.ErrorList {
 			return validation.ValidateSharedCheckUpdate(&c.ObjectMeta, &old.ObjectMeta, &c.Spec, &old.Spec)
 		},
-		Table: plain.Table[*weir.ClusterCheck]{
-			Noun: "cluster check", Columns: measures,
-			Cells: func(c *weir.ClusterCheck) (cells, wide []any) { return measured(&c.Spec), nil },
+		Table: endpoint.Table[*weir.ClusterCheck]{
+			Noun: "cluster check", Columns: measuresColumns,
+			Cells: func(c *weir.ClusterCheck) (cells, wide []any) { return measuresCells(&c.Spec), nil },
 		},
 	}
 )
 
-var measures = []metav1.TableColumnDefinition{{Name: "MEASURES", Type: "string", Description: "What the check measures."}}
+var measuresColumns = []metav1.TableColumnDefinition{{Name: "MEASURES", Type: "string", Description: "What the check measures."}}
 
-func measured(s *weir.CheckSpec) []any {
-	check, _ := s.With(nil) // the arguments do not matter
-	return []any{plain.Text(rollouts.CheckName(check))}
+func measuresCells(s *weir.CheckSpec) []any {
+	check, _ := s.With(nil) // the name of a check does not depend on its arguments
+	return []any{endpoint.TextCell(rollouts.CheckName(check))}
 }

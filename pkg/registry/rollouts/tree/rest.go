@@ -18,41 +18,41 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 	"github.com/weir-rollouts/weir/pkg/view"
 )
 
 const (
-	// gathering is how long an answer serves others that ask for the same, and the least
-	// time between two trees of a watch.
-	gathering = 500 * time.Millisecond
-	// lingering is how long the watches of a tree go on when nobody looks.
-	lingering = 30 * time.Second
-	// recheck is how often the permissions of a viewer are asked for again.
-	recheck = 30 * time.Second
-	// longest is how long a viewer may watch.
-	longest = 10 * time.Minute
+	// minInterval is how long a read serves other requests for the same objects, and the minimum time between
+	// two snapshots of a watched tree.
+	minInterval = 500 * time.Millisecond
+	// idleTimeout is how long the watches of a tree continue without viewers.
+	idleTimeout = 30 * time.Second
+	// recheckInterval is how often the permissions of viewers are checked again.
+	recheckInterval = 30 * time.Second
+	// maxWatchDuration is the maximum duration of a watch.
+	maxWatchDuration = 10 * time.Minute
 )
 
-// Config is what trees are made from.
+// Config is the configuration of the endpoint.
 type Config struct {
-	look.Sources
+	fetch.Sources
 	Clock clock.WithDelayedExecution
-	// MaxOpen is how many Rollouts may be watched at once.
+	// MaxOpen is the maximum number of Rollouts that may be watched at once.
 	MaxOpen int
-	Why     look.Why
+	Why     fetch.WhyFunc
 }
 
 // REST serves the trees of Rollouts.
 type REST struct {
 	Config
 	mu sync.Mutex
-	// flights are reads that go on, or have just ended.
-	flights map[types.NamespacedName]*flight
-	open    map[types.NamespacedName]*open
+	// sharedReads are shared reads that run or have just ended.
+	sharedReads map[types.NamespacedName]*sharedRead
+	openTrees   map[types.NamespacedName]*openTree
 	// informers are shared by the open trees.
 	informers sharedInformers
-	// opened is the number of trees opened so far, the source of open.number.
+	// opened is the number of trees opened so far, the source of openTree.number.
 	opened int
 	closed bool
 	ends   sync.WaitGroup
@@ -63,20 +63,20 @@ var (
 	_ rest.Watcher = (*REST)(nil)
 )
 
-// NewREST serves trees.
+// NewREST returns the endpoint of trees.
 func NewREST(c Config) *REST {
-	return &REST{Config: c, flights: map[types.NamespacedName]*flight{}, open: map[types.NamespacedName]*open{}}
+	return &REST{Config: c, sharedReads: map[types.NamespacedName]*sharedRead{}, openTrees: map[types.NamespacedName]*openTree{}}
 }
 
 // New implements rest.Storage.
 func (t *REST) New() runtime.Object { return &rollouts.RolloutTree{} }
 
-// Destroy implements rest.Storage: it ends the watches.
+// Destroy implements rest.Storage. It ends all watches.
 func (t *REST) Destroy() {
 	t.mu.Lock()
 	t.closed = true
-	for key, o := range t.open {
-		t.close(key, o)
+	for key, o := range t.openTrees {
+		t.closeTree(key, o)
 	}
 	t.mu.Unlock()
 	t.ends.Wait()
@@ -85,16 +85,16 @@ func (t *REST) Destroy() {
 
 // Get implements rest.Getter.
 func (t *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	r, err := t.Rollout(ctx, name)
+	r, err := t.GetRollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, look.Patience)
+	bounded, cancel := context.WithTimeout(ctx, fetch.Timeout)
 	defer cancel()
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	seen := view.NewSeen(r)
-	look.All(bounded, seen, t.flight(key).read, func(read view.Read) bool { return t.May(ctx, read) })
-	return answer(ctx, r, view.Of(seen, t.Clock.Now()), t.Why(ctx, r))
+	fetch.ReadAll(bounded, seen, t.joinSharedRead(key).readOnce, func(read view.Read) bool { return t.MayRead(ctx, read) })
+	return newRolloutTree(ctx, r, view.Of(seen, t.Clock.Now()), t.Why(ctx, r))
 }
 
 // Watch implements rest.Watcher.
@@ -106,15 +106,15 @@ func (t *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 	if !ok {
 		return nil, apierrors.NewBadRequest("a tree is watched by the name of its Rollout: GET …/watch/namespaces/NAMESPACE/rollouts/NAME/tree")
 	}
-	r, err := t.Rollout(ctx, name)
+	r, err := t.GetRollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return t.join(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+	return t.addViewer(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
 }
 
-// answer is the tree as it is sent to the user of a request.
-func answer(ctx context.Context, r *rollouts.Rollout, tree view.Tree, why func(context.Context) (*rollouts.RolloutWhy, error)) (*rollouts.RolloutTree, error) {
+// newRolloutTree returns the tree as the response for the user of a request.
+func newRolloutTree(ctx context.Context, r *rollouts.Rollout, tree view.Tree, why func(context.Context) (*rollouts.RolloutWhy, error)) (*rollouts.RolloutTree, error) {
 	says, err := why(ctx)
 	if err != nil {
 		return nil, err

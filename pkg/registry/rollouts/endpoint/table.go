@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package plain
+package endpoint
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Table prints the columns that OpenKruise prints, in their order, between the
-// name and the age of each object T, and more for wide output.
+// Table prints the columns that OpenKruise prints, in their order, between the name and the age of each
+// object T. The wide columns follow the age.
 type Table[T Object] struct {
-	// Noun is what the descriptions call an object.
+	// Noun is the name of an object in the descriptions of columns.
 	Noun          string
 	Columns, Wide []metav1.TableColumnDefinition
-	// Cells are the values of the columns; nil prints nothing.
+	// Cells returns the values of the columns; the printer leaves nil empty.
 	Cells func(T) (cells, wide []any)
 }
 
@@ -47,8 +47,8 @@ func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object)
 	return t, err
 }
 
-// Text is a cell, empty for want of a text: kubectl tells the two apart.
-func Text[S ~string](s S) any {
+// TextCell returns a cell. An empty text is nil, because kubectl prints nil and "" differently.
+func TextCell[S ~string](s S) any {
 	if s == "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (p Table[T]) columns() []metav1.TableColumnDefinition {
 	name := metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "Name of the " + p.Noun + "."}
 	age := metav1.TableColumnDefinition{Name: "AGE", Type: "date", Description: "When the " + p.Noun + " was created."}
 	if len(p.Columns) == 0 {
-		age.Name = "Age" // as a CRD without columns of its own spells it
+		age.Name = "Age" // the spelling of a CRD without printer columns
 	}
 	return slices.Concat([]metav1.TableColumnDefinition{name}, p.Columns, []metav1.TableColumnDefinition{age}, p.Wide)
 }

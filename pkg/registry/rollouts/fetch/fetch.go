@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package look answers: what may the caller of a request see of a Rollout and of what
-// belongs to it, and what is there? It asks the authorizer as the caller, and reads with the
-// account of the server. It keeps nothing.
-package look
+// Package fetch reads a Rollout and the objects that belong to it for the user of a request. It asks the
+// authorizer about the user's permissions, and reads with the service account of the server. It caches
+// nothing.
+package fetch
 
 import (
 	"context"
@@ -29,35 +29,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/view"
 )
 
-// Patience is how long an answer waits for what it reads.
-const Patience = 3 * time.Second
+// Timeout limits the time of the reads for one response.
+const Timeout = 3 * time.Second
 
-// ErrNoCluster says why nothing can be read.
+// ErrNoCluster is the error for reads while the server runs without a cluster.
 var ErrNoCluster = errors.New("the server has no cluster")
 
-// Store is an endpoint of this process.
+// Store is the storage of one of our own kinds in this process.
 type Store interface {
 	rest.Getter
 	rest.Watcher
 	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
 }
 
-// Sources are where objects are read, and who says whether a user may see them.
+// Sources are the places to read objects from, and the authorizer of the reads.
 type Sources struct {
-	// Stores are endpoints of this process, by kind.
+	// Stores are the storages in this process, by kind.
 	Stores map[string]Store
-	// Cluster reads with the account of the server; nil where there is no cluster.
+	// Cluster reads with the service account of the server; nil if there is no cluster.
 	Cluster    dynamic.Interface
 	Authorizer authorizer.Authorizer
 }
 
-// Why says of a Rollout what is the same for all users; what it returns adds what is not, for
-// the user of a request.
-type Why func(context.Context, *rollouts.Rollout) func(context.Context) (*rollouts.RolloutWhy, error)
+// WhyFunc explains a Rollout. The outer call computes what is the same for all users. The returned function
+// adds what depends on the user of a request.
+type WhyFunc func(context.Context, *rollouts.Rollout) func(context.Context) (*rollouts.RolloutWhy, error)
 
-// Rollout is the stored Rollout, for a caller that may get it.
-func (s *Sources) Rollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
-	if err := s.Allowed(ctx, "get", "", name); err != nil {
+// GetRollout returns the stored Rollout if the user of the request may get it.
+func (s *Sources) GetRollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
+	if err := s.CheckAccess(ctx, "get", "", name); err != nil {
 		return nil, err
 	}
 	obj, err := s.Stores["Rollout"].Get(ctx, name, &metav1.GetOptions{})
@@ -67,23 +67,23 @@ func (s *Sources) Rollout(ctx context.Context, name string) (*rollouts.Rollout, 
 	return obj.(*rollouts.Rollout), nil
 }
 
-// Allowed refuses users that may not do something with a Rollout.
-func (s *Sources) Allowed(ctx context.Context, verb, subresource, name string) error {
-	return s.ask(ctx, authorizer.AttributesRecord{
+// CheckAccess returns an error if the user of the request may not use the verb on the Rollout.
+func (s *Sources) CheckAccess(ctx context.Context, verb, subresource, name string) error {
+	return s.authorize(ctx, authorizer.AttributesRecord{
 		Verb: verb, APIGroup: rollouts.GroupName, APIVersion: "*", Resource: "rollouts", Subresource: subresource, Name: name,
 	})
 }
 
-// May reports whether the user of a request may see what is read. An authorizer that cannot
-// answer allows nothing.
-func (s *Sources) May(ctx context.Context, read view.Read) bool {
+// MayRead reports whether the user of the request may read these objects. If the authorizer fails, May reports
+// false.
+func (s *Sources) MayRead(ctx context.Context, read view.Read) bool {
 	resource := read.Resource()
-	return s.ask(ctx, authorizer.AttributesRecord{
+	return s.authorize(ctx, authorizer.AttributesRecord{
 		Verb: read.Verb(), APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource, Name: read.Name,
 	}) == nil
 }
 
-func (s *Sources) ask(ctx context.Context, a authorizer.AttributesRecord) error {
+func (s *Sources) authorize(ctx context.Context, a authorizer.AttributesRecord) error {
 	who, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("finding the user of a request"))
@@ -103,20 +103,20 @@ func (s *Sources) ask(ctx context.Context, a authorizer.AttributesRecord) error 
 	return apierrors.NewForbidden(rollouts.Resource(resource), a.Name, fmt.Errorf("user %q needs permission to %s %s in namespace %q", who.GetName(), a.Verb, resource, a.Namespace))
 }
 
-// Reader answers one question about objects of a namespace.
+// Reader reads objects of one namespace.
 type Reader func(context.Context, view.Read) ([]object.Object, error)
 
-// Live reads from what the API server has in memory.
-func (s *Sources) Live(namespace string) Reader {
+// LiveReader returns a Reader that reads from the watch caches of this process and of kube-apiserver.
+func (s *Sources) LiveReader(namespace string) Reader {
 	return func(ctx context.Context, r view.Read) ([]object.Object, error) {
 		options := metav1.ListOptions{ResourceVersion: "0"}
-		Narrow(r, &options)
-		if store := s.Store(r); store != nil {
+		RestrictOptions(r, &options)
+		if store := s.StoreFor(r); store != nil {
 			list, err := List(genericapirequest.WithNamespace(ctx, namespace), store, options)
 			if err != nil {
 				return nil, err
 			}
-			return items(list)
+			return toObjects(list)
 		}
 		if s.Cluster == nil {
 			return nil, ErrNoCluster
@@ -140,16 +140,16 @@ func (s *Sources) Live(namespace string) Reader {
 	}
 }
 
-// Narrow asks for what is read, and no more.
-func Narrow(r view.Read, options *metav1.ListOptions) {
+// RestrictOptions restricts list options to the objects to be read.
+func RestrictOptions(r view.Read, options *metav1.ListOptions) {
 	options.LabelSelector = r.Labels
 	if r.Name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String()
 	}
 }
 
-// Store is the endpoint that serves the kind in this process; nil if the cluster does.
-func (s *Sources) Store(r view.Read) Store {
+// StoreFor returns the storage in this process that serves the kind; nil if kube-apiserver serves it.
+func (s *Sources) StoreFor(r view.Read) Store {
 	if r.Kind.Group != rollouts.GroupName {
 		return nil
 	}
@@ -158,15 +158,15 @@ func (s *Sources) Store(r view.Read) Store {
 
 // List lists objects of an endpoint.
 func List(ctx context.Context, from Store, options metav1.ListOptions) (runtime.Object, error) {
-	internal, err := Internal(options)
+	internal, err := InternalOptions(options)
 	if err != nil {
 		return nil, err
 	}
 	return from.List(ctx, internal)
 }
 
-// Internal are the options of a request as an endpoint takes them.
-func Internal(options metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+// InternalOptions converts list options to the type that storages take.
+func InternalOptions(options metav1.ListOptions) (*metainternalversion.ListOptions, error) {
 	var internal metainternalversion.ListOptions
 	if err := metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&options, &internal, nil); err != nil {
 		return nil, fmt.Errorf("converting the options of a request: %w", err)
@@ -174,7 +174,7 @@ func Internal(options metav1.ListOptions) (*metainternalversion.ListOptions, err
 	return &internal, nil
 }
 
-func items(list runtime.Object) (found []object.Object, err error) {
+func toObjects(list runtime.Object) (found []object.Object, err error) {
 	err = meta.EachListItem(list, func(item runtime.Object) error {
 		if o, ok := item.(object.Object); ok {
 			found = append(found, o)
@@ -184,8 +184,8 @@ func items(list runtime.Object) (found []object.Object, err error) {
 	return found, err
 }
 
-// All reads what is still missing, as far as somebody may see it.
-func All(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) bool) {
+// ReadAll reads all objects that are still needed, as far as may permits them.
+func ReadAll(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) bool) {
 	for next := seen.Next(); len(next) > 0; next = seen.Next() {
 		answers := make([]view.Answer, len(next))
 		var all sync.WaitGroup
@@ -196,7 +196,7 @@ func All(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) 
 					return
 				}
 				objects, err := read(ctx, n)
-				answers[i] = view.Answer{Objects: objects, Failure: failure(err)}
+				answers[i] = view.Answer{Objects: objects, Failure: failureMessage(err)}
 			})
 		}
 		all.Wait()
@@ -206,15 +206,15 @@ func All(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) 
 	}
 }
 
-// failure says why something could not be read.
-func failure(err error) string {
+// failureMessage returns the text that explains to users why objects could not be read.
+func failureMessage(err error) string {
 	switch {
 	case err == nil:
 		return ""
 	case apierrors.IsForbidden(err):
 		return "weir-apiserver may not read them; the ClusterRole weir-apiserver-views grants it"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return fmt.Sprintf("they could not be read within %s", Patience)
+		return fmt.Sprintf("they could not be read within %s", Timeout)
 	default:
 		return "they could not be read: " + err.Error()
 	}
