@@ -72,7 +72,7 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 		return err
 	}
 	if d.dataDir != "" {
-		address, err := store.AddressIn(d.dataDir)
+		address, err := store.EndpointIn(d.dataDir)
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ func (i *importer) print(plan *takeover.Plan, blocked []string) {
 // store writes the plan where the server reads it.
 func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
 	if !i.options.external() {
-		endpoint, closed, err := store.Reach(ctx, i.options.Store.DataDir)
+		endpoint, closed, err := store.FindOrStart(ctx, i.options.Store.DataDir)
 		if err != nil {
 			return err
 		}

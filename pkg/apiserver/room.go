@@ -41,7 +41,7 @@ func (r room) Reclaim(ctx context.Context) {
 // AdmitsAll implements storagefull.Room. It is the fast path: most writes come from the
 // controllers, and most stores are less than half full.
 func (r room) AdmitsAll(ctx context.Context) bool {
-	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) >= store.Essential && !isSafetyVerb(ctx) && r.HasMuchRoom()
+	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) >= store.Essential && !isSafetyVerb(ctx) && r.IsHalfEmpty()
 }
 
 // largestDecision is more than what a decision adds with the longest reason, in which each
@@ -224,10 +224,10 @@ func (c *Config) followRoom(hook genericapiserver.PostStartHookContext) error {
 
 // placeOf returns the namespace and resource of an etcd key. Keys of the group weir-rollouts.io
 // begin with the name of the group.
-func placeOf(key string) (store.Place, bool) {
+func placeOf(key string) (store.Account, bool) {
 	parts := strings.Split(strings.TrimPrefix(key, weir.GroupName+"/"), "/")
 	if len(parts) < 3 {
-		return store.Place{}, false
+		return store.Account{}, false
 	}
-	return store.Place{Namespace: parts[1], Kind: parts[0]}, true
+	return store.Account{Namespace: parts[1], Kind: parts[0]}, true
 }

@@ -66,7 +66,7 @@ func stuff(t *testing.T, s *apiservertest.Server) (keys []string, full error) {
 		_, err := etcd.Put(t.Context(), keys[i], strings.Repeat("x", 200_000))
 		switch {
 		case errors.Is(err, rpctypes.ErrNoSpace):
-			full = s.Store.Tidy(t.Context())
+			full = s.Store.RunMaintenance(t.Context())
 		case err != nil:
 			t.Fatal(err)
 		}

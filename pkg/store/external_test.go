@@ -25,7 +25,7 @@ func TestExternal(t *testing.T) {
 	if u := e.Usage(); u.Limit != 0 {
 		t.Errorf("before it is asked: %+v", u)
 	}
-	if err := e.ask(t.Context()); err != nil {
+	if err := e.readUsage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if u := e.Usage(); u.Limit != 16*mib || u.InUse <= 0 || u.Size < u.InUse || u.Full {
@@ -46,7 +46,7 @@ func TestExternal(t *testing.T) {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Fatal(err)
 	}
-	if err := e.ask(t.Context()); err != nil || !e.Usage().Full {
+	if err := e.readUsage(t.Context()); err != nil || !e.Usage().Full {
 		t.Errorf("etcd is full, and its usage is %+v: %v", e.Usage(), err)
 	}
 }
@@ -76,7 +76,7 @@ func TestSilentMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // the store ends as well
-	if err := e.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if err := e.readUsage(t.Context()); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("a member that does not answer: %v", err)
 	}
 	if u := e.Usage(); u.Limit != 16*mib {

@@ -43,7 +43,7 @@ func TestFragmented(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.usage.Limit = 2000 * mib
-			if got := tt.usage.fragmented(); got != tt.want {
+			if got := tt.usage.needsDefragmentation(); got != tt.want {
 				t.Errorf("worth a defragmentation: %t, want %t", got, tt.want)
 			}
 		})
@@ -66,7 +66,7 @@ func TestTidy(t *testing.T) {
 	if u := s.Usage(); !u.Full {
 		t.Errorf("etcd is full, but its usage is %+v", u)
 	}
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.Usage(); u.Full || u.Size > 2*mib {
@@ -82,7 +82,7 @@ func TestTidy(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := freed(t, s)
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if after := s.Usage(); after.Size > before.Size/2 {
@@ -99,7 +99,7 @@ func freed(t *testing.T, s *Store) (u Usage) {
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		s.etcd.Server.Backend().ForceCommit()
 		u = s.Usage()
-		return u.fragmented(), nil
+		return u.needsDefragmentation(), nil
 	})
 	if err != nil {
 		t.Fatalf("%v: its usage is %+v", err, u)
@@ -122,7 +122,7 @@ func TestTidyWhereMuchIsInUse(t *testing.T) {
 	if !errors.Is(full, rpctypes.ErrNoSpace) {
 		t.Fatalf("got %v, want %v", full, rpctypes.ErrNoSpace)
 	}
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	u := s.Usage()

@@ -37,7 +37,7 @@ func begin(t *testing.T, o Options) *Store {
 
 func clientOf(t *testing.T, s *Store) *clientv3.Client {
 	t.Helper()
-	c, err := Remote{}.client(s.Endpoint())
+	c, err := Remote{}.newClient(s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestRestoreRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s := begin(t, Options{DataDir: dir})
 	c := clientOf(t, s)
-	put(t, c, bookkeeping, "1")
+	put(t, c, compactRevisionKey, "1")
 	nothing := snapshotOf(t, dir)
 	put(t, c, prefix+"/a", "1")
 	good := snapshotOf(t, dir)

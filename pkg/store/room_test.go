@@ -30,10 +30,10 @@ type tenants struct {
 func newTenants(t *testing.T, namespaceLimit int64) *tenants {
 	t.Helper()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
-	ledger, err := NewLedger(Remote{Servers: []string{s.Endpoint()}}, prefix+"/", func(key string) (Place, bool) {
+	ledger, err := NewLedger(Remote{Servers: []string{s.Endpoint()}}, prefix+"/", func(key string) (Account, bool) {
 		kind, rest, _ := strings.Cut(key, "/")
 		namespace, _, ok := strings.Cut(rest, "/")
-		return Place{Namespace: namespace, Kind: kind}, ok
+		return Account{Namespace: namespace, Kind: kind}, ok
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -200,11 +200,11 @@ func TestReserveJudges(t *testing.T) {
 func (w *tenants) counts(namespace string, right func(int64) bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		n, _ := w.Ledger.Of(namespace)
+		n, _ := w.Ledger.BytesOf(namespace)
 		return right(n), nil
 	})
 	if err != nil {
-		n, parts := w.Ledger.Of(namespace)
+		n, parts := w.Ledger.BytesOf(namespace)
 		w.t.Errorf("namespace %s stores %d bytes: %s", namespace, n, parts)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestStoreInMemory(t *testing.T) {
 	t.Parallel()
 	const memory = "/dev/shm"
-	if volatile, err := inMemory(memory); err != nil || !volatile {
+	if volatile, err := isInMemory(memory); err != nil || !volatile {
 		t.Fatalf("%s is in memory: %t (%v), want true", memory, volatile, err)
 	}
 	tests := map[string]struct {
@@ -52,7 +52,7 @@ func TestOnEmptyDir(t *testing.T) {
 		"/var/lib/weir": true, "/var/lib/weir/data": true, "/var/lib/weir/kept": false, "/var/lib/weir/kept/data": false,
 		"/var/lib/weird": false, "/var/lib": false, "/": false,
 	} {
-		if got := onEmptyDir(mounts, dir); got != want {
+		if got := isOnEmptyDir(mounts, dir); got != want {
 			t.Errorf("%s is on an emptyDir: %t, want %t", dir, got, want)
 		}
 	}
