@@ -35,10 +35,10 @@ func main() {
 // controllers run beside the server.
 type controllers struct{ manager.Options }
 
-// Elects implements apiserver.Beside.
+// Elects implements apiserver.InProcessProgram.
 func (c *controllers) Elects() bool { return c.LeaderElect }
 
-// Run implements apiserver.Beside.
+// Run implements apiserver.InProcessProgram.
 func (c *controllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
 	ctrl.SetLogger(klog.Background())
 	err := manager.Run(ctx, config, c.Options, fence)

@@ -60,7 +60,7 @@ func TestCompaction(t *testing.T) {
 			if err := flags.Parse(tt.flags); err != nil {
 				t.Fatal(err)
 			}
-			o.compactOften(flags.Changed)
+			o.setCompactionInterval(flags.Changed)
 			if got := o.Recommended.Etcd.StorageConfig.CompactionInterval; got != tt.want {
 				t.Errorf("compacts every %s, want %s", got, tt.want)
 			}

@@ -16,7 +16,7 @@ func TestConnectionsAreShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newFairListener(plain)
+	l := newLimitedListener(plain)
 	t.Cleanup(func() { _ = l.Close() })
 	accepted := make(chan net.Conn)
 	go func() {
@@ -38,7 +38,7 @@ func TestConnectionsAreShared(t *testing.T) {
 		return conn
 	}
 	var open []net.Conn
-	for range mostConnections {
+	for range maxConnectionsPerAddress {
 		dial()
 		open = append(open, <-accepted)
 	}

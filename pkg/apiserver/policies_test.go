@@ -20,7 +20,7 @@ func TestParametersOfOthers(t *testing.T) {
 		m := &admissionregistrationv1.MutatingAdmissionPolicy{Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{ParamKind: kind, MatchConstraints: match}}
 		v := &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{ParamKind: kind, MatchConstraints: match}}
 		for _, p := range []any{m, v} {
-			if _, err := withoutParameters(p); err != nil {
+			if _, err := dropParamKind(p); err != nil {
 				t.Fatal(err)
 			}
 		}

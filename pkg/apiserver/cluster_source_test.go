@@ -42,7 +42,7 @@ func TestImportNamesTheInstallation(t *testing.T) {
 			"kubectl -n releases scale deployment weir-controller --replicas=0",
 		},
 	} {
-		s := &source{kube: fake.NewClientset(tt.objects...), dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)}
+		s := &clusterSource{kube: fake.NewClientset(tt.objects...), dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)}
 		var out bytes.Buffer
 		if err := s.printNext(t.Context(), &out); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestImportNamesTheInstallation(t *testing.T) {
 				t.Errorf("printed\n%s\nwant %s", out.String(), want)
 			}
 		}
-		blocked, err := s.blocked(t.Context(), defaultManager)
+		blocked, err := s.listBlockers(t.Context(), defaultManager)
 		if all := strings.Join(blocked, "\n"); err != nil || !strings.Contains(all, tt.blocked) || strings.Contains(all, "scale") != (tt.blocked != "") {
 			t.Errorf("blocked by %s, %v; want %s", all, err, tt.blocked)
 		}

@@ -24,7 +24,7 @@ func TestLeadsToServer(t *testing.T) {
 		"of nobody":         {map[string]any{"spec": map[string]any{}}, false},
 		"of weir-apiserver": {map[string]any{"spec": service}, true},
 	} {
-		if got := leadsToServer(&unstructured.Unstructured{Object: tc.object}); got != tc.want {
+		if got := isServedByServer(&unstructured.Unstructured{Object: tc.object}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

@@ -27,38 +27,37 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Beside is what runs in the process of the server, as a client of it and of the cluster:
+// InProcessProgram is a program that runs in the process of the server, as a client of the server and of the cluster:
 // the controllers.
-type Beside interface {
+type InProcessProgram interface {
 	AddFlags(*pflag.FlagSet)
 	Validate() error
-	// Enabled reports whether it runs at all.
+	// Enabled reports whether the program should run.
 	Enabled() bool
-	// Elects reports whether one of several leads, which raises the fence then.
+	// Elects reports whether the program uses leader election. The leader raises the fence.
 	Elects() bool
-	// Run runs it until the context ends. The configuration reaches both. The fence is nil
-	// without an election. Run returns ErrLeadLost if it led and leads no longer.
+	// Run runs the program until the context ends. The configuration reaches the server and the cluster.
+	// The fence is nil without leader election. Run returns ErrLeadLost if it was the leader and lost the
+	// lease.
 	Run(context.Context, *rest.Config, Fence) error
 }
 
 // ErrLeadLost is the error of controllers that lost the leader election lease, for instance because
-// kube-apiserver did not answer in time. They start again, and the server goes on serving.
+// kube-apiserver did not answer in time. The server continues, and restarts the controllers.
 var ErrLeadLost = errors.New("the controllers lost the leader election lease")
 
-// inProcess marks the context of requests that come from this process. Nobody else can
-// make one.
-type inProcess struct{}
+// inProcessKey is the context key that marks requests from this process. Other clients cannot set it.
+type inProcessKey struct{}
 
-// besideAuthenticator takes requests that come from this process for those of the
-// controller.
-type besideAuthenticator struct {
+// inProcessAuthenticator authenticates requests from this process as the user of the controller.
+type inProcessAuthenticator struct {
 	authenticator.Request
 	controller string
 }
 
 // AuthenticateRequest implements authenticator.Request.
-func (a besideAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	if r.Context().Value(inProcess{}) == nil {
+func (a inProcessAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if r.Context().Value(inProcessKey{}) == nil {
 		return a.Request.AuthenticateRequest(r)
 	}
 	groups := []string{user.AllAuthenticated}
@@ -68,20 +67,20 @@ func (a besideAuthenticator) AuthenticateRequest(r *http.Request) (*authenticato
 	return &authenticator.Response{User: &user.DefaultInfo{Name: a.controller, Groups: groups}}, true, nil
 }
 
-// startBeside starts the controllers once the server serves. The server ends if they cannot
-// start, so that the failure is seen.
-func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) genericapiserver.PostStartHookFunc {
+// startInProcessProgram returns a hook that starts the controllers once the server is serving. If they fail to start,
+// the server stops, so that the failure is visible.
+func (c *Config) startInProcessProgram(generic *genericapiserver.GenericAPIServer) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
 		cluster, err := dynamic.NewForConfig(c.Generic.ClientConfig)
 		if err != nil {
 			return fmt.Errorf("creating a client: %w", err)
 		}
-		c.ends.Go(func() {
+		c.running.Go(func() {
 			err := keepRunning(hook.Context, clock.RealClock{}, func(ctx context.Context) error {
 				if err := awaitAPI(ctx, cluster); err != nil {
 					return err
 				}
-				return runBeside(ctx, c.options.Beside, generic.Handler, c.Generic.ClientConfig, c.raises())
+				return runInProcess(ctx, c.options.InProcess, generic.Handler, c.Generic.ClientConfig, c.controllerFence())
 			})
 			if hook.Err() == nil {
 				c.options.fail(fmt.Errorf("running the controllers: %w", cmp.Or(err, errEnded)))
@@ -103,7 +102,7 @@ func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) e
 	for {
 		err := run(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the server ends, and whatever ended the controllers with it
+			return nil //nolint:nilerr // the server is stopping, which also ends the controllers
 		}
 		if errors.Is(err, ErrLeadLost) {
 			haveLed, next = true, pause
@@ -120,14 +119,14 @@ func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) e
 	}
 }
 
-// runBeside runs what is beside the server, and returns when it has ended. It asks the server
-// itself about our group: without the aggregator, TLS, and a second authentication. What
-// the server does about a request stays: authorization, admission, audit and flow control.
-func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *rest.Config, fence Fence) error {
-	listener := newPipes()
+// runInProcess runs the program and returns when it has ended. Requests of the program to our API groups go to
+// the server directly: without the aggregator, TLS, and a second authentication. Authorization, admission,
+// audit and flow control still apply.
+func runInProcess(ctx context.Context, b InProcessProgram, handler http.Handler, cluster *rest.Config, fence Fence) error {
+	listener := newPipeListener()
 	server := &http.Server{ //nolint:gosec // its only client is this process
 		Handler:     handler,
-		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, inProcess{}, true) },
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, inProcessKey{}, true) },
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -136,7 +135,9 @@ func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *res
 		MaxIdleConnsPerHost: 100,
 	}
 	config := rest.CopyConfig(cluster)
-	config.Wrap(func(outside http.RoundTripper) http.RoundTripper { return byGroup{own: own, outside: outside} })
+	config.Wrap(func(outside http.RoundTripper) http.RoundTripper {
+		return groupRoundTripper{own: own, outside: outside}
+	})
 	err := b.Run(ctx, config, fence)
 	if closed := server.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("closing the connections of the process: %w", closed))
@@ -147,13 +148,13 @@ func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *res
 	return err
 }
 
-// byGroup sends requests about our groups to this process, and all others outside.
-type byGroup struct {
+// groupRoundTripper sends requests to our API groups to this process, and all others to the cluster.
+type groupRoundTripper struct {
 	own, outside http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b byGroup) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b groupRoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.ContainsFunc(groups, func(group string) bool { return strings.HasPrefix(r.URL.Path, "/apis/"+group+"/") }) {
 		return b.outside.RoundTrip(r)
 	}
@@ -164,4 +165,4 @@ func (b byGroup) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
-func (b byGroup) WrappedRoundTripper() http.RoundTripper { return b.outside }
+func (b groupRoundTripper) WrappedRoundTripper() http.RoundTripper { return b.outside }

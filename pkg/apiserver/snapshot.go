@@ -38,14 +38,14 @@ again with what is there now.
 An external etcd is restored with etcdutl: see docs/data.md.`
 )
 
-// newSnapshot is the command that saves what is stored.
+// newSnapshot returns the command that makes a snapshot.
 func newSnapshot() *cobra.Command {
 	var remote store.Remote
 	dir := defaultDataDir
 	cmd := &cobra.Command{
-		Use: "snapshot FILE", Short: "save all that is stored", Long: aboutSnapshot, Args: oneFile,
+		Use: "snapshot FILE", Short: "save all that is stored", Long: aboutSnapshot, Args: requireOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			content, err := save(cmd, args[0], func(out io.Writer) (store.Content, error) {
+			content, err := writeOutput(cmd, args[0], func(out io.Writer) (store.Content, error) {
 				if len(remote.Servers) > 0 {
 					return remote.Snapshot(cmd.Context(), storagePrefix, out)
 				}
@@ -61,10 +61,10 @@ func newSnapshot() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", dir, "directory of the embedded etcd")
 	addEtcdFlags(f, &remote, "the etcd to save instead of the embedded one")
-	return plainHelp(cmd)
+	return withSubcommandHelp(cmd)
 }
 
-// addEtcdFlags adds the flags that say how an etcd is reached.
+// addEtcdFlags adds the flags for the address and credentials of an etcd.
 func addEtcdFlags(f *pflag.FlagSet, r *store.Remote, usage string) {
 	f.StringSliceVar(&r.Servers, "etcd-servers", nil, usage)
 	f.StringVar(&r.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
@@ -72,11 +72,11 @@ func addEtcdFlags(f *pflag.FlagSet, r *store.Remote, usage string) {
 	f.StringVar(&r.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
 }
 
-// newRestore is the command that makes a data directory of what was saved.
+// newRestore returns the command that restores a snapshot.
 func newRestore() *cobra.Command {
 	dir := defaultDataDir
 	cmd := &cobra.Command{
-		Use: "restore FILE", Short: "make a data directory of what was saved", Long: aboutRestore, Args: oneFile,
+		Use: "restore FILE", Short: "make a data directory of what was saved", Long: aboutRestore, Args: requireOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()
 			if name := args[0]; name != "-" {
@@ -96,11 +96,11 @@ func newRestore() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", dir, "directory to make")
-	return plainHelp(cmd)
+	return withSubcommandHelp(cmd)
 }
 
-// save writes a file, or the standard output.
-func save(cmd *cobra.Command, name string, write func(io.Writer) (store.Content, error)) (content store.Content, err error) {
+// writeOutput writes a file, or the standard output if the name is "-".
+func writeOutput(cmd *cobra.Command, name string, write func(io.Writer) (store.Content, error)) (content store.Content, err error) {
 	if name == "-" {
 		return write(cmd.OutOrStdout())
 	}
@@ -111,15 +111,15 @@ func save(cmd *cobra.Command, name string, write func(io.Writer) (store.Content,
 	return content, err
 }
 
-func oneFile(cmd *cobra.Command, args []string) error {
+func requireOneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes one FILE, or -, and not %q", cmd.CommandPath(), strings.Join(args, " "))
 	}
 	return nil
 }
 
-// plainHelp keeps the help of a subcommand from being that of the server.
-func plainHelp(cmd *cobra.Command) *cobra.Command {
+// withSubcommandHelp replaces the server's help by one for the subcommand.
+func withSubcommandHelp(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceUsage = true
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nUsage:\n  %s\n\nFlags:\n%s", cmd.Long, cmd.UseLine(), cmd.LocalFlags().FlagUsagesWrapped(helpWidth))

@@ -23,27 +23,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// openClaimed makes the storage of Rollouts write a Rollout and the claim of its workload in
-// one transaction.
-func (c *Config) openClaimed() error {
+// openClaimedStorage makes the storage of Rollouts write a Rollout and the claim of its workload in one
+// transaction.
+func (c *Config) openClaimedStorage() error {
 	client, err := store.OpenConditional(c.options.etcd())
 	if err != nil {
 		return err
 	}
 	c.closers = append(c.closers, client.Close)
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
-	c.Generic.RESTOptionsGetter = claimedOptions{c.Generic.RESTOptionsGetter, client}
+	c.Generic.RESTOptionsGetter = claimedOptionsGetter{c.Generic.RESTOptionsGetter, client}
 	return nil
 }
 
-// claimedOptions wrap the storage of Rollouts in a claimedStorage.
-type claimedOptions struct {
+// claimedOptionsGetter wraps the storage of Rollouts in a claimedStorage.
+type claimedOptionsGetter struct {
 	generic.RESTOptionsGetter
 	client *clientv3.Client
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (o claimedOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (o claimedOptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := o.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil || resource != rolloutResource.GroupResource() {
 		return options, err
@@ -100,7 +100,7 @@ func (s claimedStorage) GuaranteedUpdate(ctx context.Context, key string, out ru
 // and never claim a workload.
 func (s claimedStorage) withClaim(ctx context.Context) (context.Context, bool) {
 	held := claim.AcquiredClaimFrom(ctx)
-	if held == nil || fromController(ctx) {
+	if held == nil || isFromController(ctx) {
 		return ctx, false
 	}
 	return store.WithCondition(ctx, func() (store.Condition, bool) {
@@ -108,7 +108,7 @@ func (s claimedStorage) withClaim(ctx context.Context) (context.Context, bool) {
 	}), true
 }
 
-// claimError answers a write whose claim has changed with a conflict: the client reads again
+// claimError returns a conflict if the claim of a write has changed. The client then reads the object again
 // and repeats the request.
 func claimError(key string, err error) error {
 	if errors.Is(err, store.ErrConditionFailed) {

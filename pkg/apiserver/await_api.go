@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// awaitAPI waits until the cluster leads requests for Rollouts to a server, as this one.
-// While it leads them to CRDs, the store knows nothing of what is released.
+// awaitAPI waits until the APIService of Rollouts refers to a server such as this one. While the API is
+// served from CRDs, the store does not contain the current releases.
 func awaitAPI(ctx context.Context, client dynamic.Interface) error {
 	services := client.Resource(apiServices)
 	only := func(o *metav1.ListOptions) {
@@ -38,7 +38,7 @@ func awaitAPI(ctx context.Context, client dynamic.Interface) error {
 	}
 	_, err := watchtools.UntilWithSync(ctx, all, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
 		service, ok := e.Object.(*unstructured.Unstructured)
-		return ok && e.Type != watch.Deleted && leadsToServer(service), nil
+		return ok && e.Type != watch.Deleted && isServedByServer(service), nil
 	})
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("waiting until the APIService leads to weir-apiserver: %w", err)
@@ -46,9 +46,9 @@ func awaitAPI(ctx context.Context, client dynamic.Interface) error {
 	return ctx.Err()
 }
 
-// leadsToServer reports whether an APIService leads to a server, and stays so: what
-// kube-apiserver manages for a CRD leads to kube-apiserver again.
-func leadsToServer(service *unstructured.Unstructured) bool {
+// isServedByServer reports whether an APIService refers to a server permanently. kube-apiserver resets
+// APIServices that it manages for a CRD.
+func isServedByServer(service *unstructured.Unstructured) bool {
 	_, managed := service.GetLabels()["kube-aggregator.kubernetes.io/automanaged"]
 	_, remote, _ := unstructured.NestedMap(service.Object, "spec", "service")
 	return remote && !managed

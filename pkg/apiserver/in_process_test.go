@@ -46,7 +46,7 @@ func TestBesideManyRequests(t *testing.T) {
 			http.Error(w, "given up", http.StatusGatewayTimeout)
 		}
 	})
-	err := runBeside(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
+	err := runInProcess(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
 		c, err := rest.HTTPClientFor(config)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func ask(ctx context.Context, c *http.Client, url string, times int) error {
 // count. A request from elsewhere is nobody's, whatever its headers say.
 func TestBeside(t *testing.T) {
 	t.Parallel()
-	who := besideAuthenticator{nobody{}, "system:serviceaccount:weir-system:weir-controller"}
+	who := inProcessAuthenticator{nobody{}, "system:serviceaccount:weir-system:weir-controller"}
 	answer := func(from string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name := "nobody"
@@ -104,7 +104,7 @@ func TestBeside(t *testing.T) {
 	defer outside.Close()
 	errEnd := errors.New("the end")
 	got := map[string]string{}
-	err := runBeside(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
+	err := runInProcess(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
 		c, err := rest.HTTPClientFor(config)
 		if err != nil {
 			return err

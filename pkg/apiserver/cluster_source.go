@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// defaultManager is where OpenKruise's own manifests put it.
+	// defaultManager is the Deployment in OpenKruise's own manifests.
 	defaultManager = "kruise-rollout/kruise-rollout-controller-manager"
-	// theirWebhooks is how the names of OpenKruise's webhook configurations begin.
-	theirWebhooks = "kruise-rollout-"
-	// ourController is the name of weir-controller, if it is apart. Controllers in the process of
-	// weir-apiserver wait for the API.
-	ourController = "weir-controller"
+	// kruiseWebhookPrefix is the prefix of the names of OpenKruise's webhook configurations.
+	kruiseWebhookPrefix = "kruise-rollout-"
+	// controllerDeployment is the Deployment of weir-controller, if it does not run in the process of
+	// weir-apiserver.
+	controllerDeployment = "weir-controller"
 	// apiPort is the name of the port in the Service weir-apiserver.
 	apiPort = "api"
 )
@@ -42,14 +42,14 @@ var (
 	apiVersions = []string{"v1beta1", "v1alpha1"}
 )
 
-// source is the cluster that keeps custom resources.
-type source struct {
+// clusterSource is a cluster whose Rollouts are custom resources.
+type clusterSource struct {
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
 	decoder runtime.Decoder
 }
 
-func newSource(config *restclient.Config, scheme *runtime.Scheme) (*source, error) {
+func newClusterSource(config *restclient.Config, scheme *runtime.Scheme) (*clusterSource, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -59,11 +59,11 @@ func newSource(config *restclient.Config, scheme *runtime.Scheme) (*source, erro
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(rollouts.SchemeGroupVersion)
-	return &source{kube: kube, dynamic: dynamic, decoder: decoder}, nil
+	return &clusterSource{kube: kube, dynamic: dynamic, decoder: decoder}, nil
 }
 
-// blocked is what must be done before anything may be stored.
-func (s *source) blocked(ctx context.Context, manager string) ([]string, error) {
+// listBlockers returns what the user must do before objects may be stored.
+func (s *clusterSource) listBlockers(ctx context.Context, manager string) ([]string, error) {
 	var blocked []string
 	for _, version := range apiVersions {
 		name := version + "." + rollouts.GroupName
@@ -79,9 +79,9 @@ func (s *source) blocked(ctx context.Context, manager string) ([]string, error) 
 			}
 		}
 	}
-	namespace, _ := s.place(ctx)
-	for _, stopped := range []string{manager, namespace + "/" + ourController} {
-		running, err := s.running(ctx, stopped)
+	namespace, _ := s.findInstallation(ctx)
+	for _, stopped := range []string{manager, namespace + "/" + controllerDeployment} {
+		running, err := s.isRunning(ctx, stopped)
 		if err != nil {
 			return nil, err
 		}
@@ -93,8 +93,8 @@ func (s *source) blocked(ctx context.Context, manager string) ([]string, error) 
 	return blocked, nil
 }
 
-// running reports whether a Deployment has pods, or wants some.
-func (s *source) running(ctx context.Context, deployment string) (bool, error) {
+// isRunning reports whether a Deployment has pods or should have some.
+func (s *clusterSource) isRunning(ctx context.Context, deployment string) (bool, error) {
 	namespace, name, _ := strings.Cut(deployment, "/")
 	d, err := s.kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -106,9 +106,9 @@ func (s *source) running(ctx context.Context, deployment string) (bool, error) {
 	return d.Spec.Replicas == nil || *d.Spec.Replicas > 0 || d.Status.Replicas > 0, nil
 }
 
-// find reads all custom resources, and the workloads beside them. What is lost
-// of an object is remarked.
-func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, error) {
+// findObjects reads all custom resources, and the workloads in their namespaces. It returns a remark for each
+// object with fields that the import loses.
+func (s *clusterSource) findObjects(ctx context.Context) (*takeover.Found, []takeover.Remark, error) {
 	found := &takeover.Found{}
 	var lost []takeover.Remark
 	namespaces := map[string]bool{}
@@ -119,12 +119,12 @@ func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, 
 		}
 		for j := range list.Items {
 			item := &list.Items[j]
-			o, remark, err := s.read(item)
+			o, remark, err := s.decodeObject(item)
 			if err != nil {
-				return nil, nil, fmt.Errorf("reading %s %s: %w", item.GetKind(), nameOf(item), err)
+				return nil, nil, fmt.Errorf("reading %s %s: %w", item.GetKind(), namespacedName(item), err)
 			}
 			if remark != "" {
-				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + nameOf(item), Text: remark})
+				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + namespacedName(item), Text: remark})
 			}
 			found.Add(o)
 			namespaces[item.GetNamespace()] = true
@@ -138,8 +138,8 @@ func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, 
 	return found, lost, nil
 }
 
-// read decodes an object, and remarks what Weir has no field for.
-func (s *source) read(item *unstructured.Unstructured) (runtime.Object, string, error) {
+// decodeObject decodes an object, and returns a remark about fields that Weir does not have.
+func (s *clusterSource) decodeObject(item *unstructured.Unstructured) (runtime.Object, string, error) {
 	data, err := json.Marshal(item)
 	if err != nil {
 		return nil, "", err
@@ -151,9 +151,9 @@ func (s *source) read(item *unstructured.Unstructured) (runtime.Object, string, 
 	return o, "", err
 }
 
-// place is where Weir is installed: the namespace and the port of its Service. The chart may use
-// others than the manifests, which count if the Services cannot be read.
-func (s *source) place(ctx context.Context) (namespace string, port int32) {
+// findInstallation returns the namespace and the port of Weir's Service. The chart may use other values than the
+// manifests. If the Services cannot be read, place returns the values of the manifests.
+func (s *clusterSource) findInstallation(ctx context.Context) (namespace string, port int32) {
 	namespace, port = defaultNamespace, 443
 	found, err := s.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=weir"})
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *source) place(ctx context.Context) (namespace string, port int32) {
 	return namespace, port
 }
 
-func (s *source) findWorkloads(ctx context.Context, namespace string, found *takeover.Found) error {
+func (s *clusterSource) findWorkloads(ctx context.Context, namespace string, found *takeover.Found) error {
 	deployments, err := s.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the Deployments of %s: %w", namespace, err)
@@ -187,9 +187,9 @@ func (s *source) findWorkloads(ctx context.Context, namespace string, found *tak
 	return nil
 }
 
-// printNext prints what to do once everything is stored.
-func (s *source) printNext(ctx context.Context, out io.Writer) error {
-	namespace, port := s.place(ctx)
+// printNext prints the next steps after the import.
+func (s *clusterSource) printNext(ctx context.Context, out io.Writer) error {
+	namespace, port := s.findInstallation(ctx)
 	fmt.Fprintln(out, "next: let weir-apiserver serve the API, which hides the custom resources and keeps them:")
 	for i, version := range apiVersions {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null,"app.kubernetes.io/part-of":"weir"}},`+
@@ -203,7 +203,7 @@ func (s *source) printNext(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("reading the webhooks of the cluster: %w", err)
 		}
 		for j := range list.Items {
-			if name := list.Items[j].GetName(); strings.HasPrefix(name, theirWebhooks) {
+			if name := list.Items[j].GetName(); strings.HasPrefix(name, kruiseWebhookPrefix) {
 				webhooks = append(webhooks, kind+" "+name)
 			}
 		}
@@ -212,6 +212,6 @@ func (s *source) printNext(ctx context.Context, out io.Writer) error {
 	for _, webhook := range webhooks {
 		fmt.Fprintf(out, "  kubectl delete %s\n", webhook)
 	}
-	fmt.Fprintf(out, "then the controllers start; where weir-controller is apart:\n  kubectl -n %s scale deployment %s --replicas=1\n", namespace, ourController)
+	fmt.Fprintf(out, "then the controllers start; where weir-controller is apart:\n  kubectl -n %s scale deployment %s --replicas=1\n", namespace, controllerDeployment)
 	return nil
 }

@@ -47,8 +47,8 @@ func newReplica(t *testing.T, etcd *store.Store) *replica {
 	t.Helper()
 	o := NewOptions()
 	o.WithoutCluster()
-	o.Beside, o.WebhookPort = elected{}, 0
-	o.Use(etcd)
+	o.InProcess, o.WebhookPort = elected{}, 0
+	o.UseStore(etcd)
 	var err error
 	if o.Recommended.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func newReplica(t *testing.T, etcd *store.Store) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Generic.Authentication.Authenticator = besideAuthenticator{anybody{}, o.ControllerUser}
+	config.Generic.Authentication.Authenticator = inProcessAuthenticator{anybody{}, o.ControllerUser}
 	config.Generic.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	server, err := config.New()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *replica) leads() {
 	r.t.Helper()
 	seen, err := r.config.fence.Seen(r.t.Context())
 	if err == nil {
-		err = r.config.raises().Raise(r.t.Context(), seen)
+		err = r.config.controllerFence().Raise(r.t.Context(), seen)
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -114,7 +114,7 @@ func TestFenced(t *testing.T) {
 	}
 	t.Cleanup(etcd.Close)
 	older, newer := newReplica(t, etcd), newReplica(t, etcd)
-	people, controller := t.Context(), context.WithValue(t.Context(), inProcess{}, true)
+	people, controller := t.Context(), context.WithValue(t.Context(), inProcessKey{}, true)
 	const rollout = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web"},"spec":{
 		"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"strategy":{"canary":{"steps":[{"replicas":"100%"}]}}}}`
 	batch := func(name string) string {

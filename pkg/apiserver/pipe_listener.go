@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// pipes is a listener whose connections begin and end in this process. A deadline of
-// net.Pipe that is taken back never ends a later read; net/http relies on that.
-type pipes struct {
+// pipeListener is a listener for connections within this process. Unlike with other in-memory connections, a
+// deadline of net.Pipe that is removed never ends a later read; net/http relies on that.
+type pipeListener struct {
 	dialed chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newPipes() *pipes {
-	return &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
+func newPipeListener() *pipeListener {
+	return &pipeListener{dialed: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// dial makes a connection to who accepts.
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+// dial opens a connection to the server that accepts connections from p.
+func (p *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case p.dialed <- theirs:
@@ -35,7 +35,7 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // Accept implements net.Listener.
-func (p *pipes) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.dialed:
 		return c, nil
@@ -45,13 +45,13 @@ func (p *pipes) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (p *pipes) Close() error {
+func (p *pipeListener) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (*pipes) Addr() net.Addr { return pipeAddr{} }
+func (*pipeListener) Addr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}
 

@@ -25,19 +25,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// fenceKey says by its revision which process leads. No resource has this name.
+// fenceKey is the key whose revision identifies the leader. It is not the name of a resource.
 const fenceKey = "leader"
 
-// Fence is what a new leader raises, so that no earlier one writes any more.
+// Fence excludes writes of earlier leaders. A new leader raises it.
 type Fence interface {
-	// Seen is to be asked before the lease is taken, and Raise is to be told of it after.
+	// A process calls Seen before it acquires the lease, and Raise with the result after that.
 	Seen(context.Context) (int64, error)
 	Raise(ctx context.Context, seen int64) error
 }
 
-// openFence opens the fence, if controllers of which one leads run in this process.
+// openFence opens the fence if controllers with leader election run in this process.
 func (c *Config) openFence() error {
-	if !c.options.besides() || !c.options.Beside.Elects() {
+	if !c.options.hasInProcessProgram() || !c.options.InProcess.Elects() {
 		return nil
 	}
 	etcd := c.options.Recommended.Etcd.StorageConfig
@@ -48,7 +48,7 @@ func (c *Config) openFence() error {
 	}
 	c.closers = append(c.closers, c.fence.Close)
 	c.fence.Client.KV = etcd3.NewETCDLatencyTracker(c.fence.Client.KV)
-	c.Generic.RESTOptionsGetter = fencedOptions{c.Generic.RESTOptionsGetter, c.fence}
+	c.Generic.RESTOptionsGetter = fencedOptionsGetter{c.Generic.RESTOptionsGetter, c.fence}
 	return nil
 }
 
@@ -58,22 +58,22 @@ func (o *Options) etcd() store.Remote {
 	return store.Remote{Servers: t.ServerList, CAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
 }
 
-// raises is the fence for who raises it; nil if there is none.
-func (c *Config) raises() Fence {
+// controllerFence returns the fence for the controllers; nil if there is none.
+func (c *Config) controllerFence() Fence {
 	if c.fence == nil {
 		return nil
 	}
 	return c.fence
 }
 
-// fencedOptions have the controllers of this process write behind the fence.
-type fencedOptions struct {
+// fencedOptionsGetter protects the writes of the controllers in this process with the fence.
+type fencedOptionsGetter struct {
 	generic.RESTOptionsGetter
 	fence *store.Fence
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (f fencedOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (f fencedOptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := f.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil {
 		return options, err
@@ -96,8 +96,8 @@ func (f fencedOptions) GetRESTOptions(resource schema.GroupResource, example run
 	return options, nil
 }
 
-// leaderStorage stores the same objects as the storage of the server.
-func (f fencedOptions) leaderStorage(config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
+// leaderStorage returns a storage of the same objects that compares the fence.
+func (f fencedOptionsGetter) leaderStorage(config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
 	return directStorage(f.fence.Client, config, prefix, newFunc, newList)
 }
 
@@ -119,7 +119,8 @@ func directStorage(with *clientv3.Client, config *storagebackend.ConfigForResour
 	return s, s.Close, nil
 }
 
-// fencedStorage has requests of this process write with another storage of the same objects.
+// fencedStorage sends writes of the controllers to the storage leader, and all others to the cached
+// storage.
 type fencedStorage struct {
 	storage.Interface
 	leader   storage.Interface
@@ -127,34 +128,34 @@ type fencedStorage struct {
 	newFunc  func() runtime.Object
 }
 
-func fromController(ctx context.Context) bool { return ctx.Value(inProcess{}) != nil }
+func isFromController(ctx context.Context) bool { return ctx.Value(inProcessKey{}) != nil }
 
 // Create implements storage.Interface.
 func (s fencedStorage) Create(ctx context.Context, key string, o, out runtime.Object, ttl uint64) error {
-	if !fromController(ctx) {
+	if !isFromController(ctx) {
 		return s.Interface.Create(ctx, key, o, out, ttl)
 	}
-	return s.told(key, s.leader.Create(ctx, key, o, out, ttl))
+	return s.toConflict(key, s.leader.Create(ctx, key, o, out, ttl))
 }
 
 // Delete implements storage.Interface.
 func (s fencedStorage) Delete(ctx context.Context, key string, out runtime.Object, p *storage.Preconditions,
 	validate storage.ValidateObjectFunc, existing runtime.Object, o storage.DeleteOptions,
 ) error {
-	if !fromController(ctx) {
+	if !isFromController(ctx) {
 		return s.Interface.Delete(ctx, key, out, p, validate, existing, o)
 	}
-	return s.told(key, s.leader.Delete(ctx, key, out, p, validate, s.cached(ctx, key), o))
+	return s.toConflict(key, s.leader.Delete(ctx, key, out, p, validate, s.cached(ctx, key), o))
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (s fencedStorage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	p *storage.Preconditions, update storage.UpdateFunc, existing runtime.Object,
 ) error {
-	if !fromController(ctx) {
+	if !isFromController(ctx) {
 		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, existing)
 	}
-	return s.told(key, s.leader.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, s.cached(ctx, key)))
+	return s.toConflict(key, s.leader.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, s.cached(ctx, key)))
 }
 
 func (s fencedStorage) cached(ctx context.Context, key string) runtime.Object {
@@ -170,8 +171,8 @@ func cachedObject(ctx context.Context, s storage.Interface, key string, into run
 	return into
 }
 
-// told is an error as a client is told of it: one that was followed plans again.
-func (s fencedStorage) told(key string, err error) error {
+// toConflict converts a fenced write to a conflict: the former leader then reads the objects again.
+func (s fencedStorage) toConflict(key string, err error) error {
 	if errors.Is(err, store.ErrFenced) {
 		return apierrors.NewConflict(s.resource, path.Base(key), err)
 	}
