@@ -124,7 +124,7 @@ func (s *clusterSource) findObjects(ctx context.Context) (*takeover.Found, []tak
 				return nil, nil, fmt.Errorf("reading %s %s: %w", item.GetKind(), namespacedName(item), err)
 			}
 			if remark != "" {
-				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + namespacedName(item), Text: remark})
+				lost = append(lost, takeover.Remark{Object: item.GetKind() + " " + namespacedName(item), Text: remark})
 			}
 			found.Add(o)
 			namespaces[item.GetNamespace()] = true

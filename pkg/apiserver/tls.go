@@ -106,13 +106,13 @@ func (o *Options) openCertificates(ctx context.Context) error {
 	}
 	m := &certs.Manager{
 		Policy: certs.Policy{
-			Certificates:  []certs.Certificate{certs.Serving(o.TLS.Namespace, serviceName)},
+			Certificates:  []certs.Certificate{certs.ServingCertificate(o.TLS.Namespace, serviceName)},
 			AuthorityLife: o.TLS.AuthorityLife, Life: o.TLS.Life, Overlap: o.TLS.Overlap,
 		},
 		Namespace: o.TLS.Namespace, Service: serviceName, Clock: clock.RealClock{},
 	}
 	if o.TLS.EtcdDir != "" {
-		m.Policy.Certificates = append(m.Policy.Certificates, certs.Etcd(o.TLS.Namespace, etcdService)...)
+		m.Policy.Certificates = append(m.Policy.Certificates, certs.EtcdCertificates(o.TLS.Namespace, etcdService)...)
 		m.Files = map[string]string{certs.EtcdClientSecret: o.TLS.EtcdDir}
 		o.defaultEtcdFiles()
 	}

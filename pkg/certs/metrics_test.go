@@ -20,8 +20,8 @@ func TestEnds(t *testing.T) {
 	for secret, want := range map[string]time.Time{
 		AuthoritySecret: start.Add(s.policy.AuthorityLife), ServingSecret: start.Add(s.policy.Life), "damaged": time.Unix(0, 0),
 	} {
-		observe(secret, s.state.Secrets[secret])
-		got, err := testutil.GetGaugeMetricValue(ends.WithLabelValues(secret))
+		setExpirationMetric(secret, s.state.Secrets[secret])
+		got, err := testutil.GetGaugeMetricValue(expirationSeconds.WithLabelValues(secret))
 		if err != nil {
 			t.Fatal(err)
 		}

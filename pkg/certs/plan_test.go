@@ -40,7 +40,7 @@ func TestStories(t *testing.T) {
 		"an authority is replaced when somebody asks": {
 			func(s *story) {
 				s.pass(day)
-				s.state.Asked = true
+				s.state.RotationRequested = true
 				s.pass(day)
 			},
 			after(
@@ -58,7 +58,7 @@ func TestStories(t *testing.T) {
 		"nothing is signed with what nobody knows": {
 			func(s *story) {
 				s.pass(day)
-				s.state.Asked, s.deaf = true, true
+				s.state.RotationRequested, s.deaf = true, true
 				s.pass(100 * day)
 				s.say("everybody listens again")
 				s.deaf = false
@@ -130,7 +130,7 @@ func TestStories(t *testing.T) {
 		"other names": {
 			func(s *story) {
 				s.pass(day)
-				s.policy.Certificates[0] = Serving("elsewhere", "weir-apiserver")
+				s.policy.Certificates[0] = ServingCertificate("elsewhere", "weir-apiserver")
 				s.broken, s.deaf = true, true // this caller looks for the old name
 				s.pass(day)
 			},
@@ -189,7 +189,7 @@ func TestStories(t *testing.T) {
 		"the clock is set back between Confirm and Switch": {
 			func(s *story) {
 				s.pass(30 * day)
-				s.state.Asked = true
+				s.state.RotationRequested = true
 				s.pass(time.Minute)
 				s.now = s.now.Add(-10 * time.Minute)
 				s.pass(time.Hour)
@@ -223,7 +223,7 @@ func TestStories(t *testing.T) {
 // write can a caller not check what is served.
 func TestThirtyYears(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, Etcd("weir-system", "weir-etcd")...)
+	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)
 	s.pass(30 * 365 * day)
 	count := map[string]int{}
 	for _, line := range s.log {
@@ -246,7 +246,7 @@ func TestReadOnce(t *testing.T) {
 	s := newStory(t)
 	s.pass(day)
 	before := s.published
-	s.state.Asked = true
+	s.state.RotationRequested = true
 	s.pass(day)
 	if bytes.Contains(s.published, before) {
 		t.Fatal("the authority is still the same")
@@ -276,7 +276,7 @@ func TestStoredFirst(t *testing.T) {
 // The table of what is issued.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, Etcd("weir-system", "weir-etcd")...)
+	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)
 	s.pass(time.Hour)
 	type row struct {
 		Hosts          []string

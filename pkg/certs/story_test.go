@@ -39,7 +39,7 @@ func newStory(t *testing.T, rows ...Certificate) *story {
 	s := &story{
 		t: t, now: start,
 		policy: Policy{
-			Certificates:  append([]Certificate{Serving("weir-system", "weir-apiserver")}, rows...),
+			Certificates:  append([]Certificate{ServingCertificate("weir-system", "weir-apiserver")}, rows...),
 			AuthorityLife: 10 * 365 * day, Life: 365 * day, Overlap: 10 * time.Minute,
 		},
 		broken: true, // there is nothing yet
@@ -71,9 +71,9 @@ func (s *story) settle() time.Time {
 			s.t.Fatal(err)
 		}
 		for _, w := range plan.Writes {
-			s.say("%s: %s", w.Secret, w.Why)
+			s.say("%s: %s", w.Secret, w.Reason)
 			s.state.Secrets[w.Secret] = w.Data
-			s.state.Asked = s.state.Asked && !plan.Answered
+			s.state.RotationRequested = s.state.RotationRequested && !plan.FulfilsRotation
 			s.check()
 		}
 		news := len(plan.Bundle) > 0 && !s.deaf && !bytes.Equal(plan.Bundle, s.published)
