@@ -101,7 +101,7 @@ func newConvert(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		results := convert.All(objects)
+		results := convert.ConvertAll(objects)
 		if len(results) == 0 {
 			return errors.New("no manifest of Argo Rollouts or Flagger was found")
 		}
@@ -152,7 +152,7 @@ func newInit(a *app) *cobra.Command {
 			if at < 0 {
 				return errors.New("no workload with a template of pods was found")
 			}
-			_, err = a.render([]convert.Result{convert.Propose(there[at], steps, there)})
+			_, err = a.render([]convert.Result{convert.ProposeRollout(there[at], steps, there)})
 			return err
 		})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
