@@ -67,7 +67,7 @@ func (d *doctorCommand) run(cmd *cobra.Command) error {
 	if d.output != "text" && d.output != "json" {
 		return fmt.Errorf("--output %q must be text or json", d.output)
 	}
-	checks, err := doctor.Chosen(d.checks)
+	checks, err := doctor.SelectChecks(d.checks)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d *doctorCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	results, err := observe.Examine(cmd.Context(), cluster, checks, etcd.Remote(d.etcd).Look)
+	results, err := observe.Examine(cmd.Context(), cluster, checks, etcd.Remote(d.etcd).Observe)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (d *doctorCommand) printResults(w io.Writer, results []doctor.Result) error
 	if err := doctor.Write(w, d.output, results); err != nil {
 		return fmt.Errorf("writing what was found: %w", err)
 	}
-	if !doctor.Well(results) {
+	if !doctor.IsHealthy(results) {
 		return errors.New("not all is well")
 	}
 	return nil

@@ -22,7 +22,7 @@ func newDoctor(a *app) *cobra.Command {
 		if output != "text" && output != "json" {
 			return fmt.Errorf("--output %q must be text or json", output)
 		}
-		checks, err := doctor.Chosen(names)
+		checks, err := doctor.SelectChecks(names)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func newDoctor(a *app) *cobra.Command {
 		if err := doctor.Write(a.Out, output, results); err != nil {
 			return err
 		}
-		if !doctor.Well(results) {
+		if !doctor.IsHealthy(results) {
 			return &exit{code: exitFailed}
 		}
 		return nil

@@ -52,7 +52,7 @@ func wellIn(t *testing.T, form Form) Facts {
 	}
 	const host = "weir-apiserver.weir-system.svc"
 	served := Served{Host: host, Chain: us.issue(t, host, now.Add(time.Hour))}
-	for _, o := range wanted.Of("APIService") {
+	for _, o := range wanted.OfKinds("APIService") {
 		f.APIServices[o.GetName()] = APIService{Service: "weir-system/weir-apiserver", CABundle: []byte(us.pem), Available: true}
 		f.Served["APIService "+o.GetName()] = served
 	}
@@ -68,7 +68,7 @@ func wellIn(t *testing.T, form Form) Facts {
 		}
 		f.Webhooks[c.Name] = c
 	}
-	for _, o := range wanted.Of(policyKinds...) {
+	for _, o := range wanted.OfKinds(policyKinds...) {
 		f.Policies[o.GetKind()+" "+o.GetName()] = o.DeepCopy()
 	}
 	return f
@@ -77,7 +77,7 @@ func wellIn(t *testing.T, form Form) Facts {
 func TestNothingIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, form := range []Form{OneProcess, Apart} {
-		results := Judge(Checks, wellIn(t, form))
+		results := RunChecks(Checks, wellIn(t, form))
 		for _, r := range results {
 			if r.Status != OK || r.What == "" {
 				t.Errorf("%s: %s: %s: %s (%s)", form, r.Check, r.Status, r.What, r.Fix)
@@ -321,7 +321,7 @@ func TestMistakes(t *testing.T) {
 			tt.mistake(t, &f)
 			found := map[string]bool{}
 			var said bytes.Buffer
-			results := Judge(Checks, f)
+			results := RunChecks(Checks, f)
 			WriteText(&said, results)
 			for _, r := range results {
 				found[r.Check] = found[r.Check] || r.Status != OK
@@ -347,11 +347,11 @@ func TestOutsideOfTheCluster(t *testing.T) {
 	for place, s := range f.Served {
 		f.Served[place] = Served{Host: s.Host, Err: errors.New("i/o timeout")}
 	}
-	if results := Judge(Checks, f); !Well(results) {
+	if results := RunChecks(Checks, f); !IsHealthy(results) {
 		t.Errorf("found %v", results)
 	}
 	hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = []byte(newAuthority(t, "other").pem) })(t, &f)
-	for _, r := range Judge(Checks, f) {
+	for _, r := range RunChecks(Checks, f) {
 		if (r.Check == "certificates") != (r.Status == Unknown) {
 			t.Errorf("%s: %s: %s", r.Check, r.Status, r.What)
 		}
@@ -387,9 +387,9 @@ func TestFixesNameTheNamespace(t *testing.T) {
 		f.APIServices[name] = s
 	}
 	named := 0
-	for _, r := range Judge(Checks, f) {
+	for _, r := range RunChecks(Checks, f) {
 		text := r.What + " " + r.Fix
-		if strings.Contains(text, "-n "+DefaultNamespace) || strings.Contains(text, "-n "+ours) {
+		if strings.Contains(text, "-n "+DefaultNamespace) || strings.Contains(text, "-n "+namespacePlaceholder) {
 			t.Errorf("%s: %s", r.Check, text)
 		}
 		if strings.Contains(text, "kubectl -n releases ") {
