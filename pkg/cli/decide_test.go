@@ -267,7 +267,7 @@ func TestForbidden(t *testing.T) {
 	} {
 		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs, Missing: test.missing}}}
 		why.Namespace = "shop"
-		if _, err := choose(why, "promote", false); err == nil || err.Error() != test.want {
+		if _, err := findAction(why, "promote", false); err == nil || err.Error() != test.want {
 			t.Errorf("needs %v: got %v, want %s", test.needs, err, test.want)
 		}
 	}
@@ -276,11 +276,11 @@ func TestForbidden(t *testing.T) {
 // An override has a reason, whatever the action itself needs.
 func TestOverrideNeedsReason(t *testing.T) {
 	t.Parallel()
-	d := &decision{app: &app{}, override: true, step: 3, yes: true}
-	if err := d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
+	d := &verbCommand{app: &app{}, override: true, step: 3, yes: true}
+	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
 		t.Errorf("it says %v", err)
 	}
-	if d.reason = "known"; d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
+	if d.reason = "known"; d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
 		t.Error("a reason is not enough")
 	}
 }
@@ -291,11 +291,11 @@ func TestDialogOfJump(t *testing.T) {
 	for step, want := range map[string]bool{"": false, "2": false, "3": true, "4": true} {
 		d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}, OverrideFrom: 3})
 		d.enterText(step)
-		if d.has("override") != want || d.has("reason") != want {
-			t.Errorf("to step %q: an override %t, a reason %t", step, d.has("override"), d.has("reason"))
+		if d.needsField("override") != want || d.needsField("reason") != want {
+			t.Errorf("to step %q: an override %t, a reason %t", step, d.needsField("override"), d.needsField("reason"))
 		}
 	}
-	if d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); d.has("override") {
+	if d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); d.needsField("override") {
 		t.Error("a jump past no check needs an override")
 	}
 }

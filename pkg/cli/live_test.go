@@ -39,28 +39,28 @@ func recorded[T any](t *testing.T, name string) *T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &got.it
+	return &got.value
 }
 
 // viewing is a live view without a server.
 type viewing struct {
-	*live
+	*liveView
 	sent []string
 }
 
 func newViewing(t *testing.T, width, height int) *viewing {
 	t.Helper()
-	v := &viewing{live: &live{screen: draw.Screen{Now: now}}}
+	v := &viewing{liveView: &liveView{screen: draw.Screen{Now: now}}}
 	v.more = func(*v1beta1.RolloutTree) tea.Cmd { return nil }
 	v.doubt = func(v1beta1.Action) tea.Cmd { return nil }
 	v.send = func(a v1beta1.Action, d *dialog) tea.Cmd {
-		v.sent = append(v.sent, a.Verb+" "+d.value("reason")+d.value("step"))
+		v.sent = append(v.sent, a.Verb+" "+d.fieldValue("reason")+d.fieldValue("step"))
 		return nil
 	}
 	history := recorded[v1beta1.RolloutReleases](t, "history")
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
-	v.Update(moreCame{&draw.Picture{Plan: recorded[v1beta1.RolloutPlan](t, "plan"), Release: &history.Releases[0]}})
+	v.Update(treeMessage{recorded[v1beta1.RolloutTree](t, "tree")})
+	v.Update(pictureMessage{&draw.Picture{Plan: recorded[v1beta1.RolloutPlan](t, "plan"), Release: &history.Releases[0]}})
 	return v
 }
 
@@ -87,7 +87,7 @@ func TestLiveSizes(t *testing.T) {
 		for name, keys := range map[string][]string{"live": nil, "live-dialog": {"p", "error rate is fine"}, "live-help": {"?"}, "live-scrolled": {"pgdown", "down"}} {
 			v := newViewing(t, size[0], size[1])
 			v.press(keys...)
-			got := v.draw()
+			got := v.drawView()
 			if lines := strings.Count(got, "\n") + 1; lines > size[1] && name != "live-help" && size[1] > 12 {
 				t.Errorf("%s at %v has %d lines", name, size, lines)
 			}
@@ -117,24 +117,24 @@ func TestLiveActs(t *testing.T) {
 	moved := recorded[v1beta1.RolloutTree](t, "tree")
 	moved.Why.Actions[0].Body.Raw = []byte(`{"expect":{"step":3}}`)
 	moved.Why.Summary = "Step 3 of 3 of v8 waits for its pods."
-	v.Update(treeCame{moved})
-	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.draw(), "the release has moved on meanwhile: Step 3") {
-		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.draw())
+	v.Update(treeMessage{moved})
+	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.drawView(), "the release has moved on meanwhile: Step 3") {
+		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.drawView())
 	}
-	v.Update(wasSent{"promote", errors.New("conflict")})
-	v.Update(wasLost{errors.New("connection refused")})
+	v.Update(sentMessage{"promote", errors.New("conflict")})
+	v.Update(lostMessage{errors.New("connection refused")})
 	for _, want := range []string{"promote: conflict", "trying again: ", "connection refused"} {
-		if !strings.Contains(v.draw(), want) {
-			t.Errorf("the view lacks %q:\n%s", want, v.draw())
+		if !strings.Contains(v.drawView(), want) {
+			t.Errorf("the view lacks %q:\n%s", want, v.drawView())
 		}
 	}
-	v.Update(treeCame{moved})
-	if strings.Contains(v.draw(), "connection refused") {
+	v.Update(treeMessage{moved})
+	if strings.Contains(v.drawView(), "connection refused") {
 		t.Error("the connection is back, and the view does not say so")
 	}
-	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
-	if v.Update(timeCame(now.Add(time.Minute))); !strings.Contains(v.draw(), "waits for an approval, since 15m.") {
-		t.Errorf("the time on the screen stands still:\n%s", v.draw())
+	v.Update(treeMessage{recorded[v1beta1.RolloutTree](t, "tree")})
+	if v.Update(tickMessage(now.Add(time.Minute))); !strings.Contains(v.drawView(), "waits for an approval, since 15m.") {
+		t.Errorf("the time on the screen stands still:\n%s", v.drawView())
 	}
 	if v.press("esc") || v.press("?", "esc") {
 		t.Error("esc, which closes a dialog, quits where there is none")
@@ -153,15 +153,15 @@ func TestLiveNeeds(t *testing.T) {
 		{Verb: "jump", Title: "Jump", Possible: true, Allowed: true, Needs: []string{"step"}},
 		{Verb: "dance", Title: "Dance", Possible: true, Allowed: true, Needs: []string{"reason", "override"}},
 	}
-	v.Update(treeCame{tree})
+	v.Update(treeMessage{tree})
 	v.press("j", "enter", "2", "enter", "enter")
 	v.press("2", "enter", "because", "enter")
 	if len(v.sent) != 2 || v.sent[0] != "jump 2" || v.sent[1] != "dance because" {
 		t.Errorf("sent %q", v.sent)
 	}
 	v.press("2")
-	v.Update(doubtCame{recorded[v1beta1.RolloutPlan](t, "plan")})
-	if text := v.draw(); !strings.Contains(text, "overrides the checks") || !strings.Contains(text, "ERROR") {
+	v.Update(doubtsMessage{recorded[v1beta1.RolloutPlan](t, "plan")})
+	if text := v.drawView(); !strings.Contains(text, "overrides the checks") || !strings.Contains(text, "ERROR") {
 		t.Errorf("the dialog is\n%s", text)
 	}
 }

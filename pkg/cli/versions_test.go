@@ -48,10 +48,10 @@ func TestNewerServer(t *testing.T) {
 	p := &draw.Picture{Plan: plan, Tree: &v1beta1.RolloutTree{Why: *why, Nodes: []v1beta1.Node{
 		{ID: "r", Kind: "Rollout", Name: "web"}, {ID: "m", Parent: "r", Kind: "Moon", Name: "full", Role: "moon", Health: "Waxing"},
 	}}}
-	view := &live{screen: draw.Screen{Now: now}, picture: *p}
+	view := &liveView{screen: draw.Screen{Now: now}, picture: *p}
 	for _, width := range []int{0, 30, 80} {
 		s := draw.Screen{Width: width, Now: now}
-		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.draw()), " ")
+		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.drawView()), " ")
 		for _, want := range []string{"the moon", "it rains", "what helps: wait", "dance", "the rain ends", "Frozen", "NOTICE", "tide", "· 1", "encore", "moon/full", "1 dance"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("at width %d it is not said: %s\n%s", width, want, text)
