@@ -139,7 +139,7 @@ func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
-		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
+		row.Cells, _ = draw.Clean(row.Cells).([]any)
 		row.Object.Object = meta
 		wanted = append(wanted, row)
 	}

@@ -62,7 +62,7 @@ var verbKeys = map[string]string{
 
 // keyForAction returns the key of an action with the given index among the possible actions.
 func keyForAction(a *v1beta1.Action, at int) string {
-	return cmp.Or(verbKeys[draw.NameOf(a)], strconv.Itoa(at+1))
+	return cmp.Or(verbKeys[draw.ActionName(a)], strconv.Itoa(at+1))
 }
 
 // possibleActions returns the actions that have a key.
@@ -226,7 +226,7 @@ func (m *liveView) drawView() string {
 func (m *liveView) describeKeys() string {
 	var parts []string
 	for at, a := range m.possibleActions() {
-		name := draw.NameOf(&a)
+		name := draw.ActionName(&a)
 		if m.help {
 			name += ": " + draw.Effect(&a) + "\n"
 		}

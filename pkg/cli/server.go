@@ -81,7 +81,7 @@ func decode[T any](raw []byte) (a response[T], err error) {
 	if err = json.Unmarshal(raw, &value); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
-	harmless, err := json.Marshal(draw.Cleaned(value))
+	harmless, err := json.Marshal(draw.Clean(value))
 	if err != nil {
 		return a, err
 	}

@@ -38,7 +38,7 @@ func TestCheckConstrained(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				message := tc.namespaces
-				if strings.HasPrefix(r.URL.Path, version) {
+				if strings.HasPrefix(r.URL.Path, apiPath) {
 					message = tc.rollouts
 				}
 				if r.Header.Get("Impersonate-Group") == "sso:weir-dashboard-probe" {

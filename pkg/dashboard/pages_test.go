@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 			if diff := cmp.Diff([]any{tc.code, tc.media, tc.encoding}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			for name, value := range headers {
+			for name, value := range responseHeaders {
 				if h.Get(name) != value {
 					t.Errorf("%s is %q, want %q", name, h.Get(name), value)
 				}
@@ -87,13 +87,13 @@ func TestTags(t *testing.T) {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	const most = 150 << 10
-	pages, err := read()
+	pages, err := readPages()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := 0
 	for _, p := range pages {
-		sum += len(p.zipped)
+		sum += len(p.compressed)
 	}
 	if t.Logf("%d bytes compressed", sum); sum > most {
 		t.Errorf("the pages have %d bytes compressed, want %d at most", sum, most)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	rollout = version + "/namespaces/shop/rollouts/web"
+	rollout = apiPath + "/namespaces/shop/rollouts/web"
 	now     = "2026-01-02T10:00:00Z"
 )
 
@@ -52,7 +52,7 @@ func cluster(t *testing.T) *rest.Config {
 
 func proxied(t *testing.T, who Identity, config *rest.Config, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
-	handler, err := Proxy(config, who)
+	handler, err := NewProxy(config, who)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,11 @@ func request(method, path string, header ...string) *http.Request {
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	for request, passes := range map[string]bool{
-		"GET " + version + "/rollouts?limit=500":               true,
-		"GET " + version + "/namespaces/shop/rollouts?watch=1": true,
+		"GET " + apiPath + "/rollouts?limit=500":               true,
+		"GET " + apiPath + "/namespaces/shop/rollouts?watch=1": true,
 		"GET " + rollout:          true,
 		"GET " + rollout + "/why": true,
-		"GET " + version + "/watch/namespaces/shop/rollouts/web/tree":      true,
+		"GET " + apiPath + "/watch/namespaces/shop/rollouts/web/tree":      true,
 		"GET /api/v1/namespaces/shop/pods/web-1/log?tailLines=100":         true,
 		"POST " + rollout + "/promote":                                     true,
 		"POST " + rollout + "/a":                                           true,
@@ -89,8 +89,8 @@ func TestPassed(t *testing.T) {
 		"GET /api/v1/namespaces/shop/pods/web-1":                           false,
 		"GET /api/v1/namespaces/shop/pods/web-1/exec":                      false,
 		"GET /apis/rollouts.kruise.io/v1alpha1/rollouts":                   false,
-		"GET " + version + "/namespaces/shop/rollouts/../../../../secrets": false,
-		"GET " + version + "/namespaces/shop%2Frollouts/web":               false,
+		"GET " + apiPath + "/namespaces/shop/rollouts/../../../../secrets": false,
+		"GET " + apiPath + "/namespaces/shop%2Frollouts/web":               false,
 		"GET " + rollout + "/why/more":                                     false,
 		"GET /metrics":                                                     false,
 	} {
@@ -115,7 +115,7 @@ func TestPassed(t *testing.T) {
 					t.Errorf("%s came back", name)
 				}
 			}
-			if w.Header().Get("Content-Security-Policy") != policy {
+			if w.Header().Get("Content-Security-Policy") != contentSecurityPolicy {
 				t.Error("no policy came back")
 			}
 		})
@@ -206,7 +206,7 @@ func TestSessions(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(`{"token":"` + token + `"}`))
 		return proxied(t, s, config, r).Result()
 	}
-	for token, code := range map[string]int{"": 400, "unknown": 403, "a b": 400, strings.Repeat("a", mostToken+1): 400} {
+	for token, code := range map[string]int{"": 400, "unknown": 403, "a b": 400, strings.Repeat("a", maxTokenBytes+1): 400} {
 		if got := sign(token); got.StatusCode != code || len(got.Cookies()) > 0 {
 			t.Errorf("answer %d to the token %.10q, want %d", got.StatusCode, token, code)
 		}
@@ -216,7 +216,7 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("cookies are %v", given)
 	}
 	use := func(s *Sessions, value string) int {
-		w := proxied(t, s, config, request("GET", rollout, "Cookie", cookie+"="+value))
+		w := proxied(t, s, config, request("GET", rollout, "Cookie", cookieName+"="+value))
 		if w.Code == http.StatusOK && !strings.HasSuffix(w.Body.String(), " Authorization=Bearer t User-Agent=weir-dashboard") {
 			t.Errorf("the cluster was asked %q", w.Body)
 		}
@@ -227,9 +227,9 @@ func TestSessions(t *testing.T) {
 	}
 	value := given[0].Value
 	got := []int{use(s, value), use(sessions("another key 6789"), value), use(s, value[:len(value)-2]), use(s, "")}
-	clock.SetTime(at.Add(lasts - time.Second))
+	clock.SetTime(at.Add(sessionDuration - time.Second))
 	got = append(got, use(s, value))
-	clock.SetTime(at.Add(lasts))
+	clock.SetTime(at.Add(sessionDuration))
 	got = append(got, use(s, value))
 	if diff := cmp.Diff([]int{200, 401, 401, 401, 200, 401}, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)

@@ -38,7 +38,7 @@ func recorded[T any](t *testing.T, name string) *T {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		t.Fatal(err)
 	}
-	harmless, err := json.Marshal(Cleaned(value))
+	harmless, err := json.Marshal(Clean(value))
 	if err != nil {
 		t.Fatal(err)
 	}
