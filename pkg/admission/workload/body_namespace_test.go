@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 )
 
-// A namespace has large objects updated, many at once. Reviews about another namespace come
-// from the same kube-apiserver, and are answered.
+// If many reviews with large objects of one namespace are in flight, reviews about other namespaces from
+// the same kube-apiserver are still answered.
 func TestReviewsAreSharedByNamespace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ type sender struct {
 	answers chan int
 }
 
-// send begins a body from an address, of as many bytes.
+// send starts n bodies from an address.
 func (s *sender) send(from string, n int) {
 	s.Helper()
 	body, w := io.Pipe()
@@ -49,7 +49,7 @@ func (s *sender) send(from string, n int) {
 	synctest.Wait() // all of it is counted
 }
 
-// end cuts all bodies off, and returns how they are answered.
+// end closes all bodies, and returns the number of responses by status.
 func (s *sender) end() map[int]int {
 	codes := map[int]int{}
 	for _, w := range s.open {
@@ -64,9 +64,8 @@ func (s *sender) end() map[int]int {
 	return codes
 }
 
-// A body that does not end costs what was sent of it, for a few seconds at most. All
-// of them together cost no more than there is room for, and those of one address no
-// more than its share.
+// A body that does not end occupies memory for the bytes that were sent, for a few seconds at most. All
+// such bodies together, and those of one address, stay within their limits.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +84,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	})
 }
 
-// However many addresses send bodies that do not end, a review of kube-apiserver has
-// room: what came first gives way.
+// If many addresses send bodies that do not end, there is still room for a review of kube-apiserver: the
+// oldest body is evicted.
 func TestSlowBodiesGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	})
 }
 
-// A body that gives way is not waited for.
+// Evicting a body does not wait for its reader.
 func TestOustedEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := &inFlight{}
@@ -126,7 +125,7 @@ func TestOustedEndsAtOnce(t *testing.T) {
 	}
 }
 
-// The time of a body is limited where there is a connection.
+// The time of a body is limited if the connection supports deadlines.
 func TestBodiesEnd(t *testing.T) {
 	t.Parallel()
 	deadline := &timed{ResponseRecorder: httptest.NewRecorder()}
@@ -136,19 +135,19 @@ func TestBodiesEnd(t *testing.T) {
 	}
 }
 
-// timed keeps how much time is left for a body.
+// timed records the deadline of a body.
 type timed struct {
 	*httptest.ResponseRecorder
 	after time.Duration
 }
 
-// SetReadDeadline is what a connection has.
+// SetReadDeadline implements the interface that http.ResponseController looks for.
 func (d *timed) SetReadDeadline(at time.Time) error {
 	d.after = time.Until(at)
 	return nil
 }
 
-// slow is a store that answers when it is told to, and knows how many wait.
+// slow is a source that answers on demand, and counts its waiting callers.
 type slow struct {
 	shelf
 	release chan struct{}
@@ -164,8 +163,8 @@ func (s *slow) List(ctx context.Context, o *metainternalversion.ListOptions) (ru
 	return s.shelf.List(ctx, o)
 }
 
-// However many ask for what is stored, one read runs at a time. Each is answered by
-// a read that began after it asked.
+// One read runs at a time, even for many callers. Each caller gets the result of a read that began after
+// its call.
 func TestReadsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

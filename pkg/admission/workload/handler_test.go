@@ -28,7 +28,7 @@ import (
 
 const weir = "system:serviceaccount:weir-system:weir-controller"
 
-// named answers with the Rollouts of a test.
+// named is a RolloutFinder with the Rollouts of a test.
 type named []*rollouts.Rollout
 
 func (n named) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return n, nil }
@@ -37,7 +37,7 @@ func (n named) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollout
 	return n, nil
 }
 
-// staleCache has not seen yet what is stored.
+// staleCache is a RolloutFinder whose cache is older than the store.
 type staleCache struct{ named, stored named }
 
 func (b staleCache) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
@@ -60,7 +60,7 @@ func (unread) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts
 	return nil, errors.New("no etcd")
 }
 
-// liveRollout is a Rollout in service.
+// liveRollout returns a Rollout that is in use.
 func liveRollout(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"},
@@ -76,8 +76,7 @@ func liveRollout(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	return r
 }
 
-// What is stored after an update, by what was stored before: whichever of the
-// doors it comes through.
+// These are the stored objects after updates through each door, by the previously stored object.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	healthy := named{liveRollout()}
@@ -157,7 +156,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A strategy written while ours is in force is what the owner gets back.
+// If a user writes a strategy while Weir's strategy is in force, the owner gets the written strategy back.
 func TestAdmitStrategyOfDriven(t *testing.T) {
 	t.Parallel()
 	got := admitted(t, &Handler{Rollouts: named{liveRollout()}, Controller: weir}, "alice", deployment(driven), deployment(driven, rolling))
@@ -166,8 +165,8 @@ func TestAdmitStrategyOfDriven(t *testing.T) {
 	}
 }
 
-// Who has seen a Rollout Healthy can change its workload before the watch of the
-// webhook has told it so.
+// A client that has seen a Rollout Healthy can change the workload before the webhook's watch has delivered
+// the change.
 func TestHeldThoughTheWatchIsBehind(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -189,8 +188,8 @@ func TestHeldThoughTheWatchIsBehind(t *testing.T) {
 	}
 }
 
-// What cannot be judged is left to the failure policy, and what is no review is
-// told so.
+// Requests that cannot be judged are left to the failure policy. Requests that are not reviews get an
+// error.
 func TestServeHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
@@ -222,7 +221,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 	}
 }
 
-// Fields that this binary does not know stay as they are.
+// Fields that this binary does not know stay unchanged.
 func TestUnknownFieldsStay(t *testing.T) {
 	t.Parallel()
 	review := reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))})
@@ -240,7 +239,7 @@ func deleting(r *rollouts.Rollout) {
 	r.DeletionTimestamp = &now
 }
 
-// admitted is what kube-apiserver stores.
+// admitted returns the object that kube-apiserver stores.
 func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update T) T {
 	t.Helper()
 	got, refused := answered(t, h, sent{as: as, old: old, update: update})
@@ -250,7 +249,7 @@ func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update 
 	return got.(T)
 }
 
-// answered is what kube-apiserver stores, and why it refuses.
+// answered returns the object that kube-apiserver stores, and the message of a refusal.
 func answered(t *testing.T, h *Handler, s sent) (object.Object, string) {
 	t.Helper()
 	review := reviewOf(t, s)

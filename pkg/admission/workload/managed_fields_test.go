@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// However many have applied a workload, and whatever they own of it: its update is judged.
+// An update is judged even if many managers have applied many fields of the workload.
 func TestManagedFieldsDoNotCount(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many": 600, "a MiB of each": 5000} {
@@ -37,7 +37,7 @@ func TestManagedFieldsDoNotCount(t *testing.T) {
 	}
 }
 
-// Only the managed fields of both objects are left out, and nothing that looks like them.
+// Only the managed fields of both objects are omitted, and nothing that looks similar.
 func TestWithoutManaged(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -68,7 +68,7 @@ func TestWithoutManaged(t *testing.T) {
 	}
 }
 
-// What is left out costs no memory, and has a limit all the same.
+// Omitted bytes occupy no memory, but they are limited.
 func TestManagedFieldsEnd(t *testing.T) {
 	t.Parallel()
 	body := io.MultiReader(strings.NewReader(`{"request":{"object":{"metadata":{"managedFields":[`), io.LimitReader(zeros{}, 2*maxSentBytes))
@@ -79,7 +79,7 @@ func TestManagedFieldsEnd(t *testing.T) {
 	}
 }
 
-// zeros are elements of a list.
+// zeros is an endless list of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return copy(p, strings.Repeat("0,", len(p)/2+1)), nil }

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// An object of Kruise may lack what its Go type always has, such as spec.updateStrategy:
-// kube-apiserver can apply the patch all the same.
+// An object of OpenKruise may lack structs that its Go type always has, such as spec.updateStrategy.
+// kube-apiserver can still apply the patch.
 func TestPatchOfPartialObjects(t *testing.T) {
 	t.Parallel()
 	template := func(image string) map[string]any {

@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mostAllocated is what a review may allocate, of whatever it is made.
+// mostAllocated is the maximum memory that a review may allocate.
 const mostAllocated = 64 << 20
 
-// A review of a MiB does not become hundreds of them. It is not parallel, since it
-// measures what all of the process allocates.
+// A review of 1 MiB does not take hundreds of MiB. The test does not run in parallel, because it measures
+// the allocations of the whole process.
 func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	fill := func(before, element, after string) string {
 		n := (maxBodyBytes - 4096) / len(element)
@@ -65,7 +65,7 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// Lists and fields are counted as they are, whatever the words in them.
+// Lists and fields are counted regardless of the strings in them.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]jsonSize{

@@ -14,16 +14,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// limitedTo are limits of a DaemonSet, which kube-apiserver does not look at while its
-// type is OnDelete.
+// limitedTo sets limits of a DaemonSet, which kube-apiserver does not validate while the type is OnDelete.
 func limitedTo(unavailable, surge intstr.IntOrString) daemonEdit {
 	return func(d *appsv1.DaemonSet) {
 		d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &unavailable, MaxSurge: &surge}
 	}
 }
 
-// What kube-apiserver would refuse when it is given back is refused when it is written,
-// by its field.
+// An update is refused at once if kube-apiserver would refuse the object when the workload is returned. The
+// message contains the field.
 func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 	t.Parallel()
 	const update = "spec.strategy.rollingUpdate."
