@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 )
 
-// Of each Secret it is told when the certificate in it ends, and of one with none
-// that it has ended.
+// The metric contains the expiration time of the certificate in each Secret; 0 if the Secret has no
+// certificate.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

@@ -219,8 +219,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// For thirty years certificates and authorities follow each other, and at no
-// write can a caller not check what is served.
+// For thirty years, certificates and CAs are replaced in time. After each write, all clients can verify all
+// served certificates.
 func TestThirtyYears(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)
@@ -239,8 +239,8 @@ func TestThirtyYears(t *testing.T) {
 	}
 }
 
-// etcd reads its authorities when it starts and never again. It can still check
-// what the next one signs, for as long as the one that it knows is valid.
+// etcd reads the CA bundle only when it starts. It can verify certificates of the next CA as long as the CA
+// that it has read is valid.
 func TestReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -259,8 +259,8 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// An authority is stored before it signs anything or is published: of two that
-// start at once, only one can store it.
+// A CA is stored before it signs anything or is published. If two replicas start at once, only one can
+// store its CA.
 func TestStoredFirst(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -273,7 +273,7 @@ func TestStoredFirst(t *testing.T) {
 	}
 }
 
-// The table of what is issued.
+// This table lists the issued certificates.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)

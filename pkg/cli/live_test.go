@@ -21,10 +21,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// now is when the screens are drawn.
+// now is the time at which the screens are drawn.
 var now = time.Date(2026, 1, 5, 10, 21, 0, 0, time.UTC)
 
-// recorded reads an answer of the server, as commands do.
+// recorded decodes a recorded response as the commands do.
 func recorded[T any](t *testing.T, name string) *T {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("draw/testdata", name+".yaml"))
@@ -42,7 +42,7 @@ func recorded[T any](t *testing.T, name string) *T {
 	return &got.value
 }
 
-// viewing is a live view without a server.
+// viewing returns a live view without a server.
 type viewing struct {
 	*liveView
 	sent []string
@@ -64,7 +64,7 @@ func newViewing(t *testing.T, width, height int) *viewing {
 	return v
 }
 
-// press types keys: names of one, or text.
+// press sends keys: names of keys, or text.
 func (v *viewing) press(keys ...string) (quit bool) {
 	for _, k := range keys {
 		message := tea.KeyPressMsg{Text: k}
@@ -80,7 +80,7 @@ func (v *viewing) press(keys ...string) (quit bool) {
 	return quit
 }
 
-// The view fits into the terminal, whatever its size, with and without a dialog.
+// The view fits into the terminal at every size, with and without a dialog.
 func TestLiveSizes(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{30, 12}, {40, 20}, {80, 24}, {160, 50}} {
@@ -101,8 +101,8 @@ func TestLiveSizes(t *testing.T) {
 	}
 }
 
-// A key acts after a confirmation, only where the server says that it may, and only while
-// what was on the screen holds.
+// A key has an effect only after a confirmation, only if the server permits the action, and only while the
+// action on the screen is still possible.
 func TestLiveActs(t *testing.T) {
 	t.Parallel()
 	v := newViewing(t, 80, 24)
@@ -144,7 +144,7 @@ func TestLiveActs(t *testing.T) {
 	}
 }
 
-// What a verb needs is asked for before it is sent.
+// The dialog asks for the fields that a verb needs before the verb is sent.
 func TestLiveNeeds(t *testing.T) {
 	t.Parallel()
 	v := newViewing(t, 80, 24)

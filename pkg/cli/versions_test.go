@@ -11,8 +11,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// An older server says nothing of a Rollout. What it can do works, and what it lacks is said
-// in one line.
+// With an older server, supported commands work, and others print an error of one line.
 func TestOlderServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -33,7 +32,7 @@ func TestOlderServer(t *testing.T) {
 	}
 }
 
-// What a newer server says is shown by its text, at any width.
+// Unknown values of a newer server are shown as text, at every width.
 func TestNewerServer(t *testing.T) {
 	t.Parallel()
 	why := &v1beta1.RolloutWhy{
@@ -60,7 +59,7 @@ func TestNewerServer(t *testing.T) {
 	}
 }
 
-// A cluster that does not answer is one line.
+// The error about a cluster that does not answer has one line.
 func TestUnreached(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The looks of a wait, and how it ends.
+// These are sequences of polls, and how the wait ends.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	release := func(number int64, revision string) *v1beta1.ReleaseRef {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A dashboard that acts as others starts where the cluster limits that to Rollouts.
+// A dashboard with impersonation starts only if the cluster limits its impersonation to Rollouts.
 func TestCheckConstrained(t *testing.T) {
 	t.Parallel()
 	const (

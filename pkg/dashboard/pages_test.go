@@ -63,7 +63,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A browser that has a page asks whether it has changed, in either encoding.
+// A browser can ask whether a cached page has changed, in either encoding.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -83,7 +83,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A slow network gets all of it in a second or two.
+// The pages are small enough for a slow network.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	const most = 150 << 10
@@ -100,8 +100,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// What the policy forbids would fail in a browser only; and what needs no policy to be
-// wrong is not there either. The page has relative links alone.
+// The page contains nothing that the Content-Security-Policy forbids, because that would fail only in a
+// browser. It contains only relative links.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	page, err := assets.ReadFile("assets/index.html")

@@ -26,7 +26,7 @@ const (
 	now     = "2026-01-02T10:00:00Z"
 )
 
-// cluster answers what it was asked, and as whom.
+// cluster returns a server that records its requests and their users.
 func cluster(t *testing.T) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,7 @@ func request(method, path string, header ...string) *http.Request {
 	return r
 }
 
-// Nothing passes but what the pages ask for, whatever the user may do.
+// Only the requests of the pages are forwarded, even if the user may send others.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	for request, passes := range map[string]bool{
@@ -122,8 +122,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// What a request says of its user is believed from those alone that may say it, and is all
-// that the cluster is told.
+// Only trusted requests determine the user, and the cluster gets no other headers about users.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	secret := Secret{Value: "s3cret", Host: "127.0.0.1:4321"}
@@ -180,8 +179,8 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// A token is given once, and used for eight hours. The cookie that keeps it tells nothing,
-// and no other one is taken for it.
+// A user enters a token once, and the session lasts eight hours. The cookie does not reveal the token, and
+// no other cookie is accepted.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	at, err := time.Parse(time.RFC3339, now)
@@ -239,8 +238,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// The command prints an address of this machine alone. It works, and nothing does without
-// the secret in it.
+// The command prints an address on this machine. Requests without its secret are refused.
 func TestServeLocal(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/artifacts"
 )
 
-// well is a cluster on which nothing is wrong.
+// well returns the facts of a cluster without problems.
 func well(t *testing.T) Facts {
 	t.Helper()
 	return wellIn(t, OneProcess)
@@ -89,7 +89,7 @@ func TestNothingIsWrong(t *testing.T) {
 	}
 }
 
-// In one process one account has all rights; apart, each has its own.
+// In one process, one account has all permissions; with separate Deployments, each account has its own.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	for account, want := range map[string]map[string]bool{
@@ -119,8 +119,7 @@ const (
 	webhook = "workloads.weir.rollouts.kruise.io"
 )
 
-// Each mistake is found by its check, which names it and says what mends it, and
-// by no other.
+// Each problem is found by its check and by no other. The finding names the problem and its fix.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -339,8 +338,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// From outside of the cluster no Service is reached. Where kube-apiserver has
-// connected with the same bundle, that is enough.
+// From outside of the cluster, Services cannot be reached. It is sufficient that kube-apiserver has
+// connected with the same bundle.
 func TestOutsideOfTheCluster(t *testing.T) {
 	t.Parallel()
 	f := well(t)
@@ -374,7 +373,7 @@ func hook(how func(*admissionv1.MutatingWebhook)) func(*testing.T, *Facts) {
 	}
 }
 
-// The fixes of doctor name the namespace in which Weir is installed.
+// Fixes contain the namespace in which Weir is installed.
 func TestFixesNameTheNamespace(t *testing.T) {
 	f := well(t)
 	var err error

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// An etcd elsewhere is asked how much of it is used, and how large it may grow. With that the
-// same share is left as in an embedded one.
+// External reads the size and the limit of the etcd. The shares of an external etcd are those of an
+// embedded one.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)
@@ -51,7 +51,7 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// A limit that nobody knows is none: only the shares of namespaces hold.
+// If the limit is unknown, only the limits of namespaces apply.
 func TestUnknownLimit(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, mib)
@@ -67,7 +67,7 @@ func TestUnknownLimit(t *testing.T) {
 	}
 }
 
-// A member that does not answer is an error, and the usage is that of the others.
+// If a member does not answer, Follow logs an error and uses the usage of the other members.
 func TestSilentMember(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})

@@ -21,7 +21,7 @@ import (
 
 const mib = 1 << 20
 
-// A defragmentation makes requests wait, so it is done where it gives back much.
+// Requests wait for a defragmentation, so it happens only if it frees much space.
 func TestFragmented(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -50,8 +50,8 @@ func TestFragmented(t *testing.T) {
 	}
 }
 
-// What is written over and over again is given back, before the limit is
-// reached if there is time, and after it.
+// The space of overwritten objects is freed: before the limit is reached if there is time, and after that
+// otherwise.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
@@ -74,7 +74,7 @@ func TestTidy(t *testing.T) {
 	}
 	revision := put(t, c, prefix+"/a", "b")
 
-	// Half of it written, and compacted by the API server: near the limit.
+	// Half of the store was written, and the API server has compacted it: the size is near the limit.
 	for range 26 {
 		revision = put(t, c, prefix+"/a", strings.Repeat("a", mib/2))
 	}
@@ -90,8 +90,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// freed is the usage once a compaction's pages count as free: after a commit without
-// readers who began before it.
+// freed returns the usage once the pages that a compaction freed count as free: after a commit, when all
+// earlier read transactions have ended.
 func freed(t *testing.T, s *Store) (u Usage) {
 	t.Helper()
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
@@ -107,7 +107,7 @@ func freed(t *testing.T, s *Store) (u Usage) {
 	return u
 }
 
-// A store of which nineteen twentieths are in use accepts the writes again that free space.
+// After a cleanup, a store with nineteen twentieths in use accepts the writes that free space.
 func TestTidyWhereMuchIsInUse(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})

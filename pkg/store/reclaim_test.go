@@ -85,7 +85,7 @@ func TestReclaimReportsFailure(t *testing.T) {
 	}
 }
 
-// largestPage remembers the largest answer to a read.
+// largestPage records the largest response to a read.
 type largestPage struct {
 	clientv3.KV
 	bytes, pages int

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Data in memory is refused, unless that is what somebody wants.
+// A data directory in memory is refused without --ephemeral.
 func TestStoreInMemory(t *testing.T) {
 	t.Parallel()
 	const memory = "/dev/shm"
@@ -38,7 +38,7 @@ func TestStoreInMemory(t *testing.T) {
 	}
 }
 
-// A volume that goes with its pod is known by where the kubelet keeps it.
+// An emptyDir volume is recognized by the path at which the kubelet stores it.
 func TestOnEmptyDir(t *testing.T) {
 	t.Parallel()
 	const pod = "/var/lib/kubelet/pods/5b1f0a0e/volumes/"
@@ -58,7 +58,7 @@ func TestOnEmptyDir(t *testing.T) {
 	}
 }
 
-// One process at a time has the data, and the next one finds it.
+// Only one process at a time can use a data directory. The next process finds the data.
 func TestStoreIsLocked(t *testing.T) {
 	t.Parallel()
 	o := Options{DataDir: filepath.Join(t.TempDir(), strings.Repeat("long", 30))}
