@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The controllers wait while CRDs serve the API, also if somebody has just applied our
-// manifests over what kube-apiserver manages.
+// The controllers wait while CRDs serve the API, even if a user has just applied Weir's APIServices over
+// those that kube-apiserver manages.
 func TestLeadsToServer(t *testing.T) {
 	t.Parallel()
 	service := map[string]any{"service": map[string]any{"name": "weir-apiserver"}}

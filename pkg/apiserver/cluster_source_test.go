@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// The commands that an import prints use the namespace and the port of the installation. The chart
-// can set both.
+// The commands that an import prints use the namespace and the port of the installation. The chart can set
+// both.
 func TestImportNamesTheInstallation(t *testing.T) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "releases", Name: "weir-apiserver", Labels: map[string]string{"app.kubernetes.io/part-of": "weir"}},

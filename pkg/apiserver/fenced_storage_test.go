@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// elected runs beside a server and has a lease.
+// elected is an in-process program with leader election.
 type elected struct{}
 
 func (elected) AddFlags(*pflag.FlagSet)                        {}
@@ -29,14 +29,14 @@ func (elected) Enabled() bool                                  { return true }
 func (elected) Elects() bool                                   { return true }
 func (elected) Run(context.Context, *rest.Config, Fence) error { return nil }
 
-// anybody is known without a name.
+// anybody authenticates every request.
 type anybody struct{}
 
 func (anybody) AuthenticateRequest(*http.Request) (*authenticator.Response, bool, error) {
 	return &authenticator.Response{User: &user.DefaultInfo{Name: "alice"}}, true, nil
 }
 
-// replica is a server whose controllers may lead.
+// replica is a server whose controllers may become the leader.
 type replica struct {
 	t      *testing.T
 	config *Config
@@ -74,7 +74,7 @@ func newReplica(t *testing.T, etcd *store.Store) *replica {
 	return &replica{t, config, server}
 }
 
-// leads takes the lead, as who takes the lease does.
+// leads acquires the leadership as the leader election does.
 func (r *replica) leads() {
 	r.t.Helper()
 	seen, err := r.config.fence.Seen(r.t.Context())
@@ -86,7 +86,7 @@ func (r *replica) leads() {
 	}
 }
 
-// asks sends a request, of a controller in the process or of somebody else.
+// asks sends a request, as a controller of the process or as another client.
 func (r *replica) asks(ctx context.Context, method, path, body string, want int) {
 	r.t.Helper()
 	request := httptest.NewRequestWithContext(ctx, method, "/apis/rollouts.kruise.io/v1beta1/namespaces/shop/"+path, strings.NewReader(body))
@@ -104,9 +104,9 @@ func (r *replica) asks(ctx context.Context, method, path, body string, want int)
 	}
 }
 
-// A controller writes to the store while it leads: not before, and no more once the one of
-// another server has taken the lead, whatever it believes of its lease. Users and readers
-// notice nothing.
+// A controller can write only while it leads: not before, and no longer after a controller of another
+// server has become the leader, even if it still believes that it has the lease. Other writes and all reads
+// are not affected.
 func TestFenced(t *testing.T) {
 	etcd, err := store.Start(t.Context(), store.Options{DataDir: t.TempDir(), Ephemeral: true})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client is what runs beside a server here: it sends some requests and ends.
+// client is an in-process program that sends some requests and ends.
 type client func(context.Context, *rest.Config) error
 
 func (client) AddFlags(*pflag.FlagSet)                                       {}
@@ -28,15 +28,15 @@ func (client) Enabled() bool                                                 { r
 func (client) Elects() bool                                                  { return false }
 func (c client) Run(ctx context.Context, config *rest.Config, _ Fence) error { return c(ctx, config) }
 
-// nobody is known by what a request says.
+// nobody authenticates no request.
 type nobody struct{}
 
 func (nobody) AuthenticateRequest(*http.Request) (*authenticator.Response, bool, error) {
 	return nil, false, nil
 }
 
-// TestBesideManyRequests sends many requests, one after the other on each connection. None
-// is told that it was given up, as by a deadline of the connection that is over.
+// TestBesideManyRequests sends many requests, one after the other on each connection. None fails because of
+// an expired deadline of an earlier request.
 func TestBesideManyRequests(t *testing.T) {
 	t.Parallel()
 	const clients, each = 16, 2000
@@ -65,7 +65,7 @@ func TestBesideManyRequests(t *testing.T) {
 	}
 }
 
-// ask sends so many requests, and wants each to be answered.
+// ask sends the given number of requests, and requires a response to each.
 func ask(ctx context.Context, c *http.Client, url string, times int) error {
 	for range times {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -86,8 +86,8 @@ func ask(ctx context.Context, c *http.Client, url string, times int) error {
 	return nil
 }
 
-// TestBeside checks who answers requests of what runs beside the server, and as whose they
-// count. A request from elsewhere is nobody's, whatever its headers say.
+// TestBeside checks which requests of the in-process program go to the server, and as which user. A request
+// from outside is never authenticated as that user, whatever its headers contain.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	who := inProcessAuthenticator{nobody{}, "system:serviceaccount:weir-system:weir-controller"}

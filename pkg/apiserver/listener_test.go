@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// One address has so many connections and no more; each that ends makes room.
+// One address can open a limited number of connections. Each closed connection makes room for another.
 func TestConnectionsAreShared(t *testing.T) {
 	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// A policy about other kinds must not make this server read its parameters.
+// The server does not read the parameters of policies about other kinds.
 func TestParametersOfOthers(t *testing.T) {
 	t.Parallel()
 	for group, want := range map[string]bool{"apps": false, "": false, "*": true, "rollouts.kruise.io": true} {

@@ -73,9 +73,8 @@ func versionOf(t *testing.T, object string) string {
 	return o.ResourceVersion
 }
 
-// A server that is lost comes back as it was when the snapshot was made, to the
-// byte, with the claims of workloads. Whoever watched what was written later is
-// told to read again.
+// After a restore, all objects and claims are byte for byte as in the snapshot. A watch from a later
+// revision gets an error that tells the client to list again.
 func TestSnapshotAndRestore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -109,7 +108,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	want(t, http.StatusCreated, s, "POST", list, named("later", "other"))
 }
 
-// A snapshot may be sent from one machine to another.
+// A snapshot can be sent to another machine.
 func TestSnapshotThroughPipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -135,7 +134,7 @@ func TestSnapshotThroughPipe(t *testing.T) {
 	want(t, http.StatusOK, s, "GET", list+"/web", "")
 }
 
-// The commands have a help of their own, and the server's names them.
+// The subcommands have their own help, and the server's help lists them.
 func TestHelpOfCommands(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
