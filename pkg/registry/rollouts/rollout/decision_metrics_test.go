@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Every decision is counted once, by its outcome. A dry run and a request without
-// a decision are not counted.
+// Each decision is counted once, by its outcome. A dry run and a request without a decision are not
+// counted.
 func TestDecisionsAreCounted(t *testing.T) {
 	t.Parallel()
 	web := rollouts.Resource("rollouts")

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A decision without its verb passes with the permission of the verb, or where
-// an administrator wants none asked for.
+// A decision by a write of a field is admitted with the permission of its verb, or if an administrator has
+// disabled that check.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -43,7 +43,7 @@ func TestMayDecide(t *testing.T) {
 	}
 }
 
-// The annotation is no older way: it needs the permission of its verb in any case.
+// The annotation always needs the permission of its verb.
 func TestMustUse(t *testing.T) {
 	t.Parallel()
 	p := permissions{authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(), legacyApprovals: true}
@@ -57,7 +57,7 @@ func TestMustUse(t *testing.T) {
 	}
 }
 
-// broken cannot reach the cluster.
+// broken is an authorizer that always returns an error.
 type broken struct{ authorizer.Authorizer }
 
 func (broken) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {

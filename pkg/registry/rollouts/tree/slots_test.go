@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// holders are users with namespaces, as mallory@bank.
+// holders parses users with namespaces, such as mallory@bank.
 func holders(text string) (all []holder) {
 	for one := range strings.FieldsSeq(text) {
 		user, namespace, _ := strings.Cut(one, "@")
@@ -20,7 +20,7 @@ func holders(text string) (all []holder) {
 	return all
 }
 
-// TestGiveWay says who gives a slot to whom: the user of whom the newcomer gets one, or -.
+// TestGiveWay checks which user loses a slot to the newcomer; - means none.
 func TestGiveWay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ all, newcomer, want string }{
@@ -51,8 +51,8 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// TestGiveWayEnds has all who were refused or ousted come again and again. After some time
-// nobody takes a slot from another. Of two users each can get half of the slots, and no more.
+// TestGiveWayEnds lets all refused and evicted users retry continuously. After some time no user takes a
+// slot from another. Of two users, each can get half of the slots, and no more.
 func TestGiveWayEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// An answer has as much as a page can draw, however much was decided: the newest releases,
-// and one of them at least.
+// The size of a response is limited, whatever the number of decisions: it contains the newest releases, and
+// at least one of them.
 func TestReleases(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ filed, decisions, reason, want int }{

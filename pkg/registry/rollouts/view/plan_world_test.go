@@ -34,7 +34,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 )
 
-// stored are objects of our own.
+// stored is a store of objects of Weir's kinds.
 type stored struct {
 	fetch.Store
 	named map[string]runtime.Object
@@ -47,7 +47,7 @@ func (s stored) Get(_ context.Context, name string, _ *metav1.GetOptions) (runti
 	return nil, apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
 }
 
-// noHistories is a store without any.
+// noHistories is a store without histories.
 type noHistories struct{ rest.StandardStorage }
 
 func (noHistories) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
@@ -123,7 +123,7 @@ spec:
 status: {phase: Healthy}
 `
 
-// asker is the endpoint in a cluster with those things, and who may not see some.
+// asker returns the endpoint in a cluster with these objects, for a user who may not see some of them.
 func asker(t *testing.T, denied ...string) *planREST {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -167,7 +167,7 @@ func (p *planREST) patch(t *testing.T, resource, name, patch string) {
 	}
 }
 
-// rollout is the stored one.
+// rollout returns the stored Rollout.
 func (p *planREST) rollout() *rollouts.Rollout {
 	return p.Stores["Rollout"].(stored).named["web"].(*rollouts.Rollout)
 }
