@@ -36,7 +36,7 @@ func TestImpersonation(t *testing.T) {
 			}
 		}
 	}
-	for _, verb := range rollout.Verbs() {
+	for _, verb := range rollout.VerbNames() {
 		if !slices.Contains(created, "rollouts/"+verb) {
 			t.Errorf("it may not create rollouts/%s as its users", verb)
 		}

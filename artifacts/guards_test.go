@@ -46,7 +46,7 @@ func TestUnheldNamespaces(t *testing.T) {
 		excluded(o.GetName(), constraints)
 		holding++
 	}
-	for _, o := range shipped(t).Of("MutatingWebhookConfiguration") {
+	for _, o := range shipped(t).OfKinds("MutatingWebhookConfiguration") {
 		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := map[string]bool{}
-	for _, o := range shipped(t).Guards().Of("ValidatingAdmissionPolicyBinding") {
+	for _, o := range shipped(t).Guards().OfKinds("ValidatingAdmissionPolicyBinding") {
 		name, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 		actions, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "validationActions")
 		if denied, known := bound[name]; known && !denied {
@@ -84,7 +84,7 @@ func TestGuards(t *testing.T) {
 		}
 		bound[name] = slices.Equal(actions, []string{"Deny"})
 	}
-	policies := shipped(t).Guards().Of("ValidatingAdmissionPolicy")
+	policies := shipped(t).Guards().OfKinds("ValidatingAdmissionPolicy")
 	if len(policies) == 0 || len(bound) < len(policies) {
 		t.Errorf("there are %d policies and %d bindings", len(policies), len(bound))
 	}
@@ -109,7 +109,7 @@ func TestPoliciesHaveDefaults(t *testing.T) {
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	} {
-		for _, o := range all.Of(kind) {
+		for _, o := range all.OfKinds(kind) {
 			for _, field := range []string{"matchConstraints", "matchResources"} {
 				match, set, _ := unstructured.NestedMap(o.Object, "spec", field)
 				if !set {

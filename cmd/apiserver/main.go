@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weir-apiserver serves the API group rollouts.kruise.io, and runs the controllers
-// that release workloads where --controllers says so.
+// Command weir-apiserver serves the API group rollouts.kruise.io. With --controllers, it also runs the
+// controllers, which release workloads.
 package main
 
 import (
@@ -25,21 +25,21 @@ import (
 
 func main() {
 	heap.Grow()
-	o := controllers{manager.NewOptions()}
-	o.Controllers, o.ProbeAddress = manager.None, "0" // the server has probes of its own
+	o := inProcessControllers{manager.NewOptions()}
+	o.Controllers, o.ProbeAddress = manager.None, "0" // the API server has its own health checks
 	cmd := apiserver.NewCommand(&o)
 	cmd.SetContext(genericapiserver.SetupSignalContext())
 	os.Exit(cli.Run(cmd))
 }
 
-// controllers run beside the server.
-type controllers struct{ manager.Options }
+// inProcessControllers are the controllers in the process of the server.
+type inProcessControllers struct{ manager.Options }
 
-// Elects implements apiserver.Beside.
-func (c *controllers) Elects() bool { return c.LeaderElect }
+// Elects implements apiserver.InProcessProgram.
+func (c *inProcessControllers) Elects() bool { return c.LeaderElect }
 
-// Run implements apiserver.Beside.
-func (c *controllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
+// Run implements apiserver.InProcessProgram.
+func (c *inProcessControllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
 	ctrl.SetLogger(klog.Background())
 	err := manager.Run(ctx, config, c.Options, fence)
 	if errors.Is(err, lease.ErrLost) {

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weir-controller releases workloads step by step: it watches Rollouts
-// and carries out what the planner decides about them.
+// Command weir-controller runs the controllers, which release workloads step by step.
 package main
 
 import (
@@ -31,7 +30,7 @@ func main() {
 	flags.BoolVar(&o.Profiling, "profiling", false, "serve profiles under /debug/pprof/ beside /metrics, to anybody who reaches it")
 	o.AddFlags(flags)
 	flags.Usage = func() { usage(flags) }
-	_ = flags.Parse(os.Args[1:]) // ExitOnError
+	_ = flags.Parse(os.Args[1:]) // exits on an error
 	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity)))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weir-dashboard serves the dashboard to those who have no kubeconfig. It has no
-// rights of its own: what a page asks for is asked as the user in front of it.
+// Command weir-dashboard serves the dashboard to users without a kubeconfig. It has no permissions of its
+// own: it forwards requests as the user of the browser.
 package main
 
 import (
@@ -27,12 +27,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/dashboard"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	auth, address, kubeconfig, authority string
-	certificate, key, clients            string
+	certificate, key, clientCA           string
 	secretFile, sessionKey               string
-	as                                   dashboard.Impersonation
+	impersonate                          dashboard.Impersonation
 }
 
 func main() {
@@ -44,31 +44,31 @@ func main() {
 	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
 	f.StringVar(&o.certificate, "tls-cert-file", "", "file with the serving certificate; it is reloaded when it changes")
 	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
-	f.StringVar(&o.clients, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
+	f.StringVar(&o.clientCA, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
 	f.StringVar(&o.sessionKey, "session-key-file", "", "file of 32 bytes that replicas share, for token; without it sessions end with the process")
 	f.StringVar(&o.secretFile, "proxy-secret-file", "", "file with what the proxy in front sends as X-Weir-Proxy, for impersonate")
-	f.StringVar(&o.as.Prefix, "impersonate-prefix", "", "what is before the name of each user and group, for impersonate")
-	f.StringVar(&o.as.UserHeader, "user-header", "X-Forwarded-User", "header with the name of the user, for impersonate")
-	f.StringVar(&o.as.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate; empty reads none")
-	_ = f.Parse(os.Args[1:]) // ExitOnError
+	f.StringVar(&o.impersonate.Prefix, "impersonate-prefix", "", "what is before the name of each user and group, for impersonate")
+	f.StringVar(&o.impersonate.UserHeader, "user-header", "X-Forwarded-User", "header with the name of the user, for impersonate")
+	f.StringVar(&o.impersonate.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate; empty reads none")
+	_ = f.Parse(os.Args[1:]) // exits on an error
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := o.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "weir-dashboard:", err)
-		os.Exit(1) //nolint:gocritic // there is nothing to release
+		os.Exit(1) //nolint:gocritic // the deferred call would only release the signal handler
 	}
 }
 
 func (o *options) run(ctx context.Context) error {
-	config, err := o.cluster()
+	config, err := o.clusterConfig()
 	if err != nil {
 		return err
 	}
-	who, err := o.identity(ctx, config)
+	who, err := o.newIdentity(ctx, config)
 	if err != nil {
 		return err
 	}
-	handler, err := dashboard.Proxy(config, who)
+	handler, err := dashboard.NewProxy(config, who)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (o *options) run(ctx context.Context) error {
 	return dashboard.Serve(ctx, handler, listener)
 }
 
-// cluster says how to reach the cluster. Only impersonation needs an account of its own.
-func (o *options) cluster() (*rest.Config, error) {
+// clusterConfig returns the client configuration of the cluster. Only impersonation needs credentials of its own.
+func (o *options) clusterConfig() (*rest.Config, error) {
 	inside := o.kubeconfig == ""
 	if inside && o.auth != "impersonate" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
@@ -100,19 +100,19 @@ func (o *options) cluster() (*rest.Config, error) {
 	return config, nil
 }
 
-func (o *options) identity(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
+func (o *options) newIdentity(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
 	switch o.auth {
 	case "token":
-		return o.sessions()
+		return o.newSessions()
 	case "bearer":
 		return dashboard.Bearer{}, nil
 	case "impersonate":
-		return o.impersonation(ctx, config)
+		return o.newImpersonation(ctx, config)
 	}
 	return nil, fmt.Errorf("--auth %q must be token, bearer or impersonate", o.auth)
 }
 
-func (o *options) sessions() (dashboard.Identity, error) {
+func (o *options) newSessions() (dashboard.Identity, error) {
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func (o *options) sessions() (dashboard.Identity, error) {
 	return &dashboard.Sessions{Sealed: sealed, Clock: clock.RealClock{}}, err
 }
 
-func (o *options) impersonation(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
-	if o.as.Prefix == "" || strings.HasPrefix(o.as.Prefix, "system:") {
+func (o *options) newImpersonation(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
+	if o.impersonate.Prefix == "" || strings.HasPrefix(o.impersonate.Prefix, "system:") {
 		return nil, errors.New("--impersonate-prefix must be there, and not begin with system:, so that nobody is taken for a user of the cluster itself")
 	}
 	if o.secretFile != "" {
@@ -140,12 +140,12 @@ func (o *options) impersonation(ctx context.Context, config *rest.Config) (dashb
 		if err != nil {
 			return nil, fmt.Errorf("reading --proxy-secret-file: %w", err)
 		}
-		o.as.Secret = strings.TrimSpace(string(secret))
+		o.impersonate.Secret = strings.TrimSpace(string(secret))
 	}
-	if o.as.Secret == "" && o.clients == "" {
+	if o.impersonate.Secret == "" && o.clientCA == "" {
 		return nil, errors.New("--proxy-secret-file or --client-ca-file must say how the proxy in front is known")
 	}
-	return o.as, dashboard.CheckConstrained(ctx, config, o.as.Prefix)
+	return o.impersonate, dashboard.CheckConstrained(ctx, config, o.impersonate.Prefix)
 }
 
 func (o *options) listen(ctx context.Context) (net.Listener, error) {
@@ -159,7 +159,7 @@ func (o *options) listen(ctx context.Context) (net.Listener, error) {
 		}
 		return listener, nil
 	}
-	config, err := dashboard.ReloadTLS(ctx, o.certificate, o.key, o.clients)
+	config, err := dashboard.ReloadTLS(ctx, o.certificate, o.key, o.clientCA)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--tls-cert-file, --tls-private-key-file, --client-ca-file: %w", err), listener.Close())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli"
 )
 
-// version is set when a release is built.
+// version is set by the build of a release.
 var version = "dev"
 
 func main() {

@@ -72,7 +72,7 @@ func (w weir) start(ctx context.Context, p *place) error {
 	server.TLSClientConfig.CAFile, server.TLSClientConfig.CAData, server.TLSClientConfig.Insecure = "", nil, true
 	p.servers = append(p.servers, server)
 	p.controller = p.own.Metrics()
-	address, err := store.AddressIn(p.own.WeirData())
+	address, err := store.EndpointIn(p.own.WeirData())
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func run(ctx context.Context, dir, kubeconfig string) error {
 		return err
 	}
 	host := listener.Addr().String()
-	passOn, err := dashboard.Proxy(config, dashboard.Secret{Host: host, Value: "web"})
+	passOn, err := dashboard.NewProxy(config, dashboard.Secret{Host: host, Value: "web"})
 	if err != nil {
 		return err
 	}

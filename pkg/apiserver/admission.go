@@ -12,23 +12,22 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// enforceQuotas refuses objects over a count such as
-// count/rollouts.rollouts.kruise.io. kube-controller-manager counts them, but a
-// quota is enforced where the objects are created, which is here.
+// enforceQuotas enables object count quotas, such as count/rollouts.rollouts.kruise.io.
+// kube-controller-manager only counts these objects; the server that creates them must enforce the quota.
 func (o *Options) enforceQuotas() {
 	a := o.Recommended.Admission
 	resourcequota.Register(a.Plugins)
-	// Last, since what the others refuse must not be counted.
+	// The plugin must be the last one, so that it does not count objects that other plugins refuse.
 	a.RecommendedPluginOrder = append(a.RecommendedPluginOrder, resourcequota.PluginName)
 	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
-		if err := o.dropParameters(c.SharedInformerFactory); err != nil {
+		if err := o.dropPolicyParameters(c.SharedInformerFactory); err != nil {
 			return nil, err
 		}
 		return []admission.PluginInitializer{countObjects{generic.NewConfiguration(nil, nil)}}, nil
 	}
 }
 
-// countObjects lets quotas count objects of any kind, and measure nothing else.
+// countObjects configures the quota plugin to count objects of every kind and to measure nothing else.
 type countObjects struct{ quota.Configuration }
 
 func (c countObjects) Initialize(plugin admission.Interface) {

@@ -14,8 +14,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// Controllers that have led start again, whatever they end with, and longer after each failure
-// in a row. Those that cannot start at all end the server.
+// Controllers that have been the leader are restarted whenever they end, after a pause that grows with each
+// failure. Controllers that never become the leader end the server.
 func TestKeepRunning(t *testing.T) {
 	t.Parallel()
 	lost, down := fmt.Errorf("running: %w", ErrLeadLost), errors.New("kube-apiserver does not answer")

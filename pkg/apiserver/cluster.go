@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// adaptToCluster disables what the version of the cluster does not have: an informer
-// of a kind that is not served would never sync, and every write would wait for it.
+// adaptToCluster disables features whose API the cluster does not serve. An informer of a kind that is not
+// served never syncs, and every write would wait for that informer.
 func (o *Options) adaptToCluster() error {
 	if o.Recommended.CoreAPI == nil {
 		return nil
@@ -34,12 +34,12 @@ func (o *Options) adaptToCluster() error {
 		version, resource string
 		disable           func()
 	}{
-		{"admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", func() { o.disable(mutating.PluginName) }},
-		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies", func() { o.disable(validating.PluginName) }},
+		{"admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", func() { o.disablePlugin(mutating.PluginName) }},
+		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies", func() { o.disablePlugin(validating.PluginName) }},
 		{"flowcontrol.apiserver.k8s.io/v1", "flowschemas", func() { o.Recommended.Features.EnablePriorityAndFairness = false }},
 	}
 	for _, n := range needed {
-		served, err := serves(client, n.version, n.resource)
+		served, err := isServed(client, n.version, n.resource)
 		if err != nil {
 			return err
 		}
@@ -51,14 +51,14 @@ func (o *Options) adaptToCluster() error {
 	return nil
 }
 
-// disable removes an admission plugin.
-func (o *Options) disable(plugin string) {
+// disablePlugin removes an admission plugin.
+func (o *Options) disablePlugin(plugin string) {
 	order := &o.Recommended.Admission.RecommendedPluginOrder
 	*order = slices.DeleteFunc(slices.Clone(*order), func(name string) bool { return name == plugin })
 }
 
-// serves reports whether the cluster has a resource.
-func serves(client discovery.DiscoveryInterface, version, resource string) (bool, error) {
+// isServed reports whether the cluster serves a resource.
+func isServed(client discovery.DiscoveryInterface, version, resource string) (bool, error) {
 	list, err := client.ServerResourcesForGroupVersion(version)
 	if apierrors.IsNotFound(err) {
 		return false, nil

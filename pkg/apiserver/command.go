@@ -15,7 +15,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-const about = `weir-apiserver serves the API group rollouts.kruise.io as an aggregated API
+const longDescription = `weir-apiserver serves the API group rollouts.kruise.io as an aggregated API
 server of Kubernetes: Rollouts with verbs such as promote and abort, and the
 admission webhook that holds a workload the moment its template changes. It
 keeps its objects in an etcd of its own, embedded unless --etcd-servers names
@@ -85,15 +85,14 @@ var sections = []struct {
 	}},
 }
 
-// NewCommand is the command line of the server, and of what may run beside it; nil for
-// nothing.
-func NewCommand(beside Beside) *cobra.Command {
+// NewCommand returns the command of the server. program may run in the same process; nil for nothing.
+func NewCommand(program InProcessProgram) *cobra.Command {
 	o := NewOptions()
-	o.Beside = beside
+	o.InProcess = program
 	logging := logsapi.NewLoggingConfiguration()
 	var everything bool
 	cmd := &cobra.Command{
-		Use: "weir-apiserver", Long: about, Args: cobra.NoArgs,
+		Use: "weir-apiserver", Long: longDescription, Args: cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if everything {
@@ -112,7 +111,7 @@ func NewCommand(beside Beside) *cobra.Command {
 				return fmt.Errorf("setting the versions of components: %w", err)
 			}
 			o.shareKubeconfig()
-			o.compactOften(cmd.Flags().Changed)
+			o.setCompactionInterval(cmd.Flags().Changed)
 			if err := o.Validate(); err != nil {
 				return err
 			}
@@ -130,7 +129,7 @@ func NewCommand(beside Beside) *cobra.Command {
 	return cmd
 }
 
-// flags are all flags, ours first.
+// flags returns all flags, those of Weir first.
 func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
@@ -155,8 +154,8 @@ func (o *Options) flags() *pflag.FlagSet {
 		"serve without a cluster, on this machine only, to one user who may do everything, and forget it all unless --data-dir is given; for developing clients")
 	all.StringVar(&o.Standalone.Kubeconfig, "standalone-kubeconfig", o.Standalone.Kubeconfig,
 		"where --standalone writes how to reach it; kubeconfig in the data directory if empty")
-	if o.Beside != nil {
-		o.Beside.AddFlags(all)
+	if o.InProcess != nil {
+		o.InProcess.AddFlags(all)
 	}
 	o.Views.addFlags(all)
 	o.TLS.addFlags(all)
@@ -182,17 +181,16 @@ func (o *Options) shareKubeconfig() {
 
 const compactionFlag = "etcd-compaction-interval"
 
-// compactOften bounds what the embedded etcd keeps of the past to the last minute
-// or two: all of it is mapped into this process. Whoever watches is served from
-// memory, so that only a list that is read on page by page needs it at all. An etcd
-// outside may be shared, and is compacted as kube-apiserver does it.
-func (o *Options) compactOften(given func(flag string) bool) {
-	if !o.external() && !given(compactionFlag) {
+// setCompactionInterval sets a short compaction interval for the embedded etcd, because this process maps its whole
+// database into memory. Watches are served from the watch cache, so only paged lists read old revisions. An
+// external etcd may be shared, and keeps the default interval of kube-apiserver.
+func (o *Options) setCompactionInterval(given func(flag string) bool) {
+	if !o.usesExternalEtcd() && !given(compactionFlag) {
 		o.Recommended.Etcd.StorageConfig.CompactionInterval = time.Minute
 	}
 }
 
-// helpWidth is that of a terminal.
+// helpWidth is the width of a terminal.
 const helpWidth = 100
 
 func printHelp(cmd *cobra.Command, all *pflag.FlagSet, everything bool) {
@@ -203,14 +201,14 @@ func printHelp(cmd *cobra.Command, all *pflag.FlagSet, everything bool) {
 			commands = append(commands, sub.Name())
 		}
 	}
-	fmt.Fprintf(w, "%s\n\nUsage:\n  weir-apiserver [flags], or weir-apiserver %s\n", about, strings.Join(commands, "|"))
+	fmt.Fprintf(w, "%s\n\nUsage:\n  weir-apiserver [flags], or weir-apiserver %s\n", longDescription, strings.Join(commands, "|"))
 	shown := map[string]bool{}
 	for _, s := range sections {
 		set := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
 		set.SortFlags = false
 		for _, row := range s.flags {
 			if all.Lookup(row[0]) == nil {
-				continue // of what cannot run beside the server
+				continue // a flag of the controllers, which are not part of this program
 			}
 			f := *all.Lookup(row[0])
 			if row[1] != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The help fits on a screen or two, and names everything on request.
+// The help fits on a screen or two. --help-all lists all flags.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	help := func(flag string) string {
@@ -39,8 +39,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// An etcd that may be shared is compacted as everywhere else, our own more often,
-// and either as it is told.
+// An external etcd has the default compaction interval of kube-apiserver, and the embedded one a shorter
+// interval. The flag overrides both.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -60,7 +60,7 @@ func TestCompaction(t *testing.T) {
 			if err := flags.Parse(tt.flags); err != nil {
 				t.Fatal(err)
 			}
-			o.compactOften(flags.Changed)
+			o.setCompactionInterval(flags.Changed)
 			if got := o.Recommended.Etcd.StorageConfig.CompactionInterval; got != tt.want {
 				t.Errorf("compacts every %s, want %s", got, tt.want)
 			}
@@ -68,7 +68,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// Wrong settings are named before anything is started.
+// Invalid options are reported before the server starts.
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -23,30 +23,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// Config is all that the server is made of.
+// Config is the complete configuration of the server.
 type Config struct {
-	// Generic is the configuration of the generic server. Without a cluster, its
-	// authentication and authorization are to be set.
+	// Generic is the configuration of the generic server. Without a cluster, the caller must set its
+	// authentication and authorization.
 	Generic *genericapiserver.RecommendedConfig
-	// Webhook serves the admission of workloads; nil serves none.
+	// Webhook is the port of workload admission; nil disables workload admission.
 	Webhook *genericapiserver.SecureServingInfo
 
 	options *Options
-	// finder looks up what Rollouts name; nil where there is no cluster.
+	// finder looks up the objects that Rollouts reference; nil if there is no cluster.
 	finder rollout.Finder
-	// fence is before what controllers in this process write; nil if none are elected here.
+	// fence protects the writes of the controllers in this process; nil without leader election.
 	fence *store.Fence
 	// room decides which writes the store has room for. The functions in follow keep its usage
 	// up to date.
-	room   room
-	follow []func(ctx context.Context, counted func())
+	room           room
+	usageFollowers []func(ctx context.Context, counted func())
 	// closers close the etcd clients when the server ends.
 	closers []func() error
-	// rollouts are what admission looks up, once there are endpoints.
+	// rollouts is the storage in which admission looks up Rollouts; set once the endpoints exist.
 	rollouts workload.Source
-	// ends are waited for: the process must not end before the last answer of a webhook, or
-	// before the controllers have given the lease back.
-	ends sync.WaitGroup
+	// running waits for goroutines before the process ends: for the last response of the webhook, and for the
+	// controllers, which release the lease.
+	running sync.WaitGroup
 }
 
 // Config applies the options.
@@ -55,8 +55,8 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		inner := withPages(withRequest(api, g.Serializer), o.Pages)
-		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(inner, g.Serializer), g)
+		inner := serveDashboard(prepareRequests(api, g.Serializer), o.Pages)
+		chain := genericapiserver.DefaultBuildHandlerChain(refuseCrossSite(inner, g.Serializer), g)
 		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {
@@ -71,7 +71,7 @@ func (o *Options) Config() (*Config, error) {
 			return nil, fmt.Errorf("making a self-signed certificate: %w", err)
 		}
 	}
-	// The storage is applied below, since the generic way ignores half of its options.
+	// The storage options are applied below, because RecommendedOptions ignores half of them.
 	recommended := *o.Recommended
 	recommended.Etcd = nil
 	if err := recommended.ApplyTo(c.Generic); err != nil {
@@ -87,7 +87,7 @@ func (o *Options) Config() (*Config, error) {
 	if err := c.openFence(); err != nil {
 		return nil, err
 	}
-	if err := c.openClaimed(); err != nil {
+	if err := c.openClaimedStorage(); err != nil {
 		return nil, err
 	}
 	if err := c.openRoom(); err != nil {
@@ -96,7 +96,7 @@ func (o *Options) Config() (*Config, error) {
 	return c, c.setWebhook()
 }
 
-// setClients sets what looks at the cluster, where there is one.
+// setClients creates the clients of the cluster, if there is one.
 func (c *Config) setClients() error {
 	cluster := c.Generic.ClientConfig
 	if cluster == nil {
@@ -110,16 +110,16 @@ func (c *Config) setClients() error {
 	return nil
 }
 
-// setAccess sets who may connect and what they may do.
+// setAccess sets authentication and authorization.
 func (c *Config) setAccess() {
 	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
-		serving.Listener = newListenerGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+		serving.Listener = newListenerGate(serving.Listener, isFrontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
 	}
 	if c.options.Standalone.Enabled {
 		c.setStandalone()
 	}
 	if inner := c.Generic.Authentication.Authenticator; inner != nil {
-		c.Generic.Authentication.Authenticator = besideAuthenticator{namedUnlessHealth{inner}, c.options.ControllerUser}
+		c.Generic.Authentication.Authenticator = inProcessAuthenticator{anonymousHealthAuthenticator{inner}, c.options.ControllerUser}
 	}
 	if inner := c.Generic.Authorization.Authorizer; inner != nil {
 		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.options.ControllerUser}
@@ -127,7 +127,7 @@ func (c *Config) setAccess() {
 }
 
 func (c *Config) setOpenAPI() {
-	namer := openapinamer.NewDefinitionNamer(published())
+	namer := openapinamer.NewDefinitionNamer(newPublishedScheme())
 	v2 := genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	v3 := genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	v2.Info.Title, v3.Info.Title = "Weir", "Weir"
@@ -145,20 +145,20 @@ func (c *Config) setStorage() error {
 		encoding.SetResourceEncoding(k.resource.GroupResource(), k.resource.GroupVersion(), rollouts.SchemeGroupVersion)
 	}
 	factory := serverstorage.NewDefaultStorageFactory(config, etcd.DefaultStorageMediaType, o.codecs,
-		encoding, serverstorage.NewResourceConfig(), keys)
+		encoding, serverstorage.NewResourceConfig(), storageKeys)
 	if err := etcd.ApplyWithStorageFactoryTo(factory, &c.Generic.Config); err != nil {
 		return fmt.Errorf("applying the storage options: %w", err)
 	}
 	if o.embedded != nil {
-		// For people and monitors. Not in /readyz: what is there can still be read
-		// and deleted, and nothing else would help.
-		c.Generic.HealthzChecks = append(c.Generic.HealthzChecks, healthz.NamedCheck("storage-space", o.hasSpace))
+		// This check is for people and monitoring. It is not in /readyz, because a full store still serves
+		// reads and deletions, and taking the server out of service would not free space.
+		c.Generic.HealthzChecks = append(c.Generic.HealthzChecks, healthz.NamedCheck("storage-space", o.checkStorageSpace))
 	}
 	return nil
 }
 
-// hasSpace fails while the embedded etcd refuses writes.
-func (o *Options) hasSpace(*http.Request) error {
+// checkStorageSpace is a health check that fails while the embedded etcd refuses writes.
+func (o *Options) checkStorageSpace(*http.Request) error {
 	if u := o.embedded.Usage(); u.Full {
 		return fmt.Errorf("%d of %d bytes are in use", u.InUse, u.Limit)
 	}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// controllerAuthorizer asks whether weir-controller may do something with all
-// objects before it asks about the object of a request. The role of the controller
-// allows that, so one answer of the cluster serves every release. A request of the
-// controller has passed kube-apiserver's own check by name before.
+// controllerAuthorizer first asks whether weir-controller may use the verb on all objects, and only then
+// about the object of the request. The controller's role permits that, so one cached response of
+// kube-apiserver serves every release. kube-apiserver has already authorized the request for the specific
+// object.
 type controllerAuthorizer struct {
 	authorizer.Authorizer
 	controller string

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// For the controller, the cluster is asked about all objects first and, where that
-// is denied, about the object. For everybody else it is asked about the object.
+// For the controller, the authorizer asks about all objects first, and about the object of the request only
+// after a denial. For other users, it asks only about the object of the request.
 func TestControllerAuthorizer(t *testing.T) {
 	t.Parallel()
 	const all, one = "update rollouts/status", "update rollouts/status default/web"

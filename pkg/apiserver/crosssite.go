@@ -20,20 +20,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// preflightedTypes are the media types, of those that this server reads, that a
-// browser sends to another site after a preflight request only.
+// preflightedTypes are the media types of this server for which a browser sends a preflight request first.
 var preflightedTypes = []string{"application/json", "application/yaml"}
 
 var errCrossSite = errors.New("a page of another site sent it, with the credentials of whoever looks at that page; " +
 	"programs leave out the headers Origin and Sec-Fetch-Site, and pages that an administrator trusts send Content-Type: application/json")
 
-// withoutCrossSite refuses what a page of another site sends through a proxy
-// that adds credentials, such as kubectl proxy. A browser sends a preflight request,
-// which is refused here, before anything but a POST of some types, which browsers
-// add to, or a WebSocket, which it lets the page read as well.
-func withoutCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
+// refuseCrossSite refuses requests that a page of another site sends through a proxy that adds
+// credentials, such as kubectl proxy. Browsers send a preflight request, which this server refuses, before
+// most requests. The exceptions are a POST with some media types, and a WebSocket.
+func refuseCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !crossSite(r.Header) || !sentWithoutPreflight(r) {
+		if !isCrossSite(r.Header) || !mayLackPreflight(r) {
 			api.ServeHTTP(w, r)
 			return
 		}
@@ -46,22 +44,22 @@ func withoutCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) htt
 	})
 }
 
-// crossSite reports whether a page of another site sends the request. Older
-// browsers name the origin only, and both proxies on the way rewrite the host
-// that it would have to equal; what runs on this machine is trusted then.
-func crossSite(h http.Header) bool {
+// isCrossSite reports whether a page of another site sent the request. Older browsers send only the origin.
+// The proxies on the way rewrite the host with which the origin should be compared. Therefore only origins
+// on this machine are trusted then.
+func isCrossSite(h http.Header) bool {
 	if sites := h.Values("Sec-Fetch-Site"); len(sites) > 0 {
 		return slices.ContainsFunc(sites, func(site string) bool { return site != "same-origin" && site != "none" })
 	}
 	from := h.Values("Origin")
 	if len(from) == 0 {
-		from = h.Values("Referer") // some sent a form without an origin
+		from = h.Values("Referer") // some browsers send a form without an origin
 	}
-	return slices.ContainsFunc(from, func(page string) bool { return !loopback(page) })
+	return slices.ContainsFunc(from, func(page string) bool { return !isLoopbackPage(page) })
 }
 
-// loopback reports whether a page comes from this machine.
-func loopback(page string) bool {
+// isLoopbackPage reports whether a page comes from this machine.
+func isLoopbackPage(page string) bool {
 	u, err := url.Parse(page)
 	if err != nil {
 		return false
@@ -70,9 +68,8 @@ func loopback(page string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// sentWithoutPreflight reports whether a browser might send the request without a
-// preflight request.
-func sentWithoutPreflight(r *http.Request) bool {
+// mayLackPreflight reports whether a browser may send the request without a preflight request.
+func mayLackPreflight(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return httpstream.IsUpgradeRequest(r)
 	}

@@ -30,16 +30,16 @@ the cluster are reached. The embedded etcd can be seen from its pod:
   kubectl -n weir-system exec deploy/weir-apiserver -- \
       /weir-apiserver doctor --check=etcd --data-dir=/var/lib/weir/data`
 
-// diagnosis are the flags of the command.
-type diagnosis struct {
+// doctorCommand holds the flags of the command.
+type doctorCommand struct {
 	kubeconfig, output, dataDir string
 	checks                      []string
 	etcd                        store.Remote
 }
 
-// newDoctor is the command that looks for the usual mistakes.
+// newDoctor returns the command that checks an installation.
 func newDoctor() *cobra.Command {
-	var d diagnosis
+	var d doctorCommand
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "say what is wrong with an installation, and how to mend it", Long: aboutDoctor,
 		Args: cobra.NoArgs,
@@ -51,7 +51,7 @@ func newDoctor() *cobra.Command {
 	f.StringSliceVar(&d.checks, "check", nil, "only these checks")
 	f.StringVar(&d.dataDir, "data-dir", "", "directory of an embedded etcd that runs, to look at it too")
 	addEtcdFlags(f, &d.etcd, "an etcd to look at too")
-	help := plainHelp(cmd).HelpFunc()
+	help := withSubcommandHelp(cmd).HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)
 		w := cmd.OutOrStdout()
@@ -63,16 +63,16 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-func (d *diagnosis) run(cmd *cobra.Command) error {
+func (d *doctorCommand) run(cmd *cobra.Command) error {
 	if d.output != "text" && d.output != "json" {
 		return fmt.Errorf("--output %q must be text or json", d.output)
 	}
-	checks, err := doctor.Chosen(d.checks)
+	checks, err := doctor.SelectChecks(d.checks)
 	if err != nil {
 		return err
 	}
 	if d.dataDir != "" {
-		address, err := store.AddressIn(d.dataDir)
+		address, err := store.EndpointIn(d.dataDir)
 		if err != nil {
 			return err
 		}
@@ -82,19 +82,19 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	results, err := observe.Examine(cmd.Context(), cluster, checks, etcd.Remote(d.etcd).Look)
+	results, err := observe.Examine(cmd.Context(), cluster, checks, etcd.Remote(d.etcd).Observe)
 	if err != nil {
 		return err
 	}
-	return d.write(cmd.OutOrStdout(), results)
+	return d.printResults(cmd.OutOrStdout(), results)
 }
 
-// write says what was found; that there is something is an error.
-func (d *diagnosis) write(w io.Writer, results []doctor.Result) error {
+// printResults prints the results, and returns an error if there are findings.
+func (d *doctorCommand) printResults(w io.Writer, results []doctor.Result) error {
 	if err := doctor.Write(w, d.output, results); err != nil {
 		return fmt.Errorf("writing what was found: %w", err)
 	}
-	if !doctor.Well(results) {
+	if !doctor.IsHealthy(results) {
 		return errors.New("not all is well")
 	}
 	return nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// drainConnections closes connections while every request is still answered.
-// kube-apiserver keeps its connections for as long as it can, and would have to
-// retry once the server drains. Half of the delay is left for load balancers to
-// see that this replica is not ready, so that no caller connects to it again.
+// drainConnections closes connections during the shutdown delay, while the server still answers. Otherwise
+// kube-apiserver keeps its connections as long as possible, and its requests fail once the server drains.
+// The first half of the delay is for load balancers to notice that this replica is not ready, so that no
+// client connects to it again.
 func drainConnections(inner http.Handler, stopping <-chan struct{}, delay time.Duration) http.Handler {
 	if delay == 0 {
 		return inner
@@ -24,7 +24,8 @@ func drainConnections(inner http.Handler, stopping <-chan struct{}, delay time.D
 	}()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
-			// The connection ends once what it carries is answered, by a GOAWAY in HTTP/2.
+			// The connection ends after its current requests are answered; in HTTP/2 the server sends a
+			// GOAWAY.
 			w.Header().Set("Connection", "close")
 		}
 		inner.ServeHTTP(w, r)

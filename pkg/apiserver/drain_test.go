@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Connections are let go half of the delay after the server is told to stop, and
-// not before: until then a caller could come back to it. All are answered.
+// Connections are closed after half of the delay, and not before: until then, a client could connect to
+// this replica again. All requests are answered.
 func TestDrainConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan struct{})

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 )
 
-// encrypted has everything encrypted with the first of the keys. The name none
-// stands for no encryption.
+// encrypted returns an encryption configuration whose first key encrypts. The name none means no
+// encryption.
 func encrypted(t *testing.T, keys ...string) func(*apiserver.Options) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
@@ -41,7 +41,7 @@ func encrypted(t *testing.T, keys ...string) func(*apiserver.Options) {
 	return func(o *apiserver.Options) { o.Recommended.Etcd.EncryptionProviderConfigFilepath = file }
 }
 
-// onDisk reports whether some file of a directory has the text.
+// onDisk reports whether a file of a directory contains the text.
 func onDisk(t *testing.T, dir, text string) bool {
 	t.Helper()
 	found := false
@@ -59,9 +59,8 @@ func onDisk(t *testing.T, dir, text string) bool {
 	return found
 }
 
-// What is stored of objects cannot be read from the disk or from a snapshot
-// without the key. It can be read by the server after a restart, and a key can
-// be replaced: the objects are rewritten by patches that change nothing.
+// Without the key, stored objects cannot be read from the disk or from a snapshot. After a restart, the
+// server can read them. To replace a key, a user rewrites the objects with patches that change nothing.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	const secret = "the-password-in-the-template"
@@ -94,7 +93,7 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// Earlier decisions, which are stored beside their Rollout, are encrypted as that is, and rewritten with it.
+// Earlier decisions are encrypted and rewritten like their Rollout.
 func TestEncryptionOfDecisions(t *testing.T) {
 	t.Parallel()
 	const secret, n = "the-reason-of-the-first", 45

@@ -24,13 +24,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
-// healthPaths may be read without authentication.
+// healthPaths are the paths that clients may read without authentication.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// namedUnlessHealth lets anonymous requests through to health checks only.
-type namedUnlessHealth struct{ inner authenticator.Request }
+// anonymousHealthAuthenticator refuses anonymous requests except for health checks.
+type anonymousHealthAuthenticator struct{ inner authenticator.Request }
 
-func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+func (a anonymousHealthAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := a.inner.AuthenticateRequest(r)
 	if ok && response.User.GetName() == user.Anonymous && !slices.Contains(healthPaths, r.URL.Path) {
 		return nil, false, err
@@ -38,27 +38,27 @@ func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.
 	return response, ok, err
 }
 
-// withRequest prepares authorized requests: it keeps the user agent, and adds the body
-// of a verb that a short command line leaves out.
-func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
+// prepareRequests prepares authorized requests: it records the user agent, and adds the body of a verb that the
+// client left out.
+func prepareRequests(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(rollout.WithUserAgent(r.Context(), r.UserAgent()))
-		if isVerb(r) {
+		if isVerbRequest(r) {
 			if err := checkVerb(r, fillBody(r)); err != nil {
 				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
 				return
 			}
-			if decides(r) {
-				r.URL = strict(r.URL)
+			if isDecision(r) {
+				r.URL = withStrictValidation(r.URL)
 			}
 		}
 		api.ServeHTTP(w, r)
 	})
 }
 
-// withPages serves the dashboard to authorized requests, unless it is off. It has a path of
-// its own in the group, since the aggregator leads nothing else here.
-func withPages(api http.Handler, on bool) http.Handler {
+// serveDashboard serves the dashboard to authorized requests, unless it is disabled. The dashboard has a path
+// within the API group, because the aggregator forwards no other paths.
+func serveDashboard(api http.Handler, on bool) http.Handler {
 	if !on {
 		return api
 	}
@@ -73,16 +73,16 @@ func withPages(api http.Handler, on bool) http.Handler {
 	})
 }
 
-func isVerb(r *http.Request) bool {
+func isVerbRequest(r *http.Request) bool {
 	info, ok := genericapirequest.RequestInfoFrom(r.Context())
 	return ok && info.IsResourceRequest && info.APIGroup == rollouts.GroupName && r.Method == http.MethodPost &&
 		info.Resource == "rollouts" && info.Subresource != ""
 }
 
-// decides reports whether a request is one of a verb that decides, and no question such as plan.
-func decides(r *http.Request) bool {
+// isDecision reports whether a request uses a verb that decides, unlike plan, which only reads.
+func isDecision(r *http.Request) bool {
 	info, ok := genericapirequest.RequestInfoFrom(r.Context())
-	return ok && slices.Contains(rollout.Verbs(), info.Subresource)
+	return ok && slices.Contains(rollout.VerbNames(), info.Subresource)
 }
 
 // fillBody accepts bodies of verbs as command lines send them:

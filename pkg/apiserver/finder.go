@@ -18,10 +18,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// lookups are the kinds that can be looked up, in the version that every cluster
-// with the kind serves: all workloads, and what a plan may route by.
-// artifacts/base/rbac-apiserver.yaml allows to get them.
-var lookups = func() map[schema.GroupKind]schema.GroupVersionResource {
+// lookupResources are the kinds that can be looked up, each in the API version that every cluster with the kind
+// serves: all workloads, and the objects that a plan may reference for traffic.
+// artifacts/base/rbac-apiserver.yaml grants the permission to get them.
+var lookupResources = func() map[schema.GroupKind]schema.GroupVersionResource {
 	all := map[schema.GroupKind]schema.GroupVersionResource{
 		{Kind: "Service"}: {Version: "v1", Resource: "services"},
 		{Group: "networking.k8s.io", Kind: "Ingress"}:           {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
@@ -33,12 +33,12 @@ var lookups = func() map[schema.GroupKind]schema.GroupVersionResource {
 	return all
 }()
 
-// finder asks the cluster whether objects exist. It reads nothing but metadata.
+// finder looks up objects in the cluster. It reads only their metadata.
 type finder struct{ client metadata.Interface }
 
 func newFinder(cluster *restclient.Config) (*finder, error) {
 	config := restclient.CopyConfig(cluster)
-	config.QPS = -1 // the cluster's own fairness is enough
+	config.QPS = -1 // kube-apiserver limits requests by priority and fairness
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client of metadata: %w", err)
@@ -46,10 +46,10 @@ func newFinder(cluster *restclient.Config) (*finder, error) {
 	return &finder{client: client}, nil
 }
 
-// Exists implements rollout.Finder. A kind that the cluster does not have has no objects.
+// Exists implements rollout.Finder. A kind that the cluster does not serve has no objects.
 func (f *finder) Exists(ctx context.Context, namespace string, ref hub.ObjectRef) (bool, error) {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-	resource, ok := lookups[kind]
+	resource, ok := lookupResources[kind]
 	if !ok {
 		return false, fmt.Errorf("looking for a %s, which is not looked up", kind)
 	}

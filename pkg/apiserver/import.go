@@ -29,7 +29,7 @@ started yet, and the API still be that of the CRDs. docs/migrate.md has every st
   kubectl -n weir-system exec deploy/weir-apiserver -- \
       /weir-apiserver import --data-dir /var/lib/weir/data`
 
-// importFlags are those of the server that say where objects are and go.
+// importFlags are the flags of the server that configure the source and the destination of the import.
 var importFlags = []string{
 	"kubeconfig", "data-dir", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
 }
@@ -37,12 +37,12 @@ var importFlags = []string{
 // importer is one run of the command.
 type importer struct {
 	options *Options
-	dry     bool
+	dryRun  bool
 	manager string
 	out     io.Writer
 }
 
-// newImport is the command that takes over from CRDs.
+// newImport returns the command that imports custom resources.
 func newImport() *cobra.Command {
 	i := &importer{options: NewOptions(), manager: defaultManager}
 	cmd := &cobra.Command{
@@ -60,9 +60,9 @@ func newImport() *cobra.Command {
 		cmd.Flags().AddFlag(all.Lookup(name))
 	}
 	cmd.Flags().Lookup("kubeconfig").Usage = aboutKubeconfig
-	cmd.Flags().BoolVar(&i.dry, "dry-run", false, "say what would be stored and what stands in the way, and store nothing; may be run at any time")
+	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "say what would be stored and what stands in the way, and store nothing; may be run at any time")
 	cmd.Flags().StringVar(&i.manager, "old-manager", i.manager, "namespace and name of the Deployment of OpenKruise's manager")
-	return plainHelp(cmd)
+	return withSubcommandHelp(cmd)
 }
 
 func (i *importer) run(ctx context.Context) error {
@@ -70,38 +70,38 @@ func (i *importer) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}
-	config.QPS, config.Burst = -1, 0 // kube-apiserver has limits of its own
-	source, err := newSource(config, i.options.scheme)
+	config.QPS, config.Burst = -1, 0 // kube-apiserver limits requests by priority and fairness
+	source, err := newClusterSource(config, i.options.scheme)
 	if err != nil {
 		return err
 	}
-	blocked, err := source.blocked(ctx, i.manager)
+	blocked, err := source.listBlockers(ctx, i.manager)
 	if err != nil {
 		return err
 	}
-	found, lost, err := source.find(ctx)
+	found, lost, err := source.findObjects(ctx)
 	if err != nil {
 		return err
 	}
 	plan := takeover.Decide(*found)
 	plan.Remarks = append(plan.Remarks, lost...)
-	i.print(plan, blocked)
+	i.printPlan(plan, blocked)
 	if len(blocked) > 0 || plan.Refused() {
 		return errors.New("not yet: see above; nothing was stored")
 	}
-	if i.dry {
+	if i.dryRun {
 		fmt.Fprintln(i.out, "nothing was stored, since this was a dry run")
 		return nil
 	}
-	if err := i.store(ctx, plan); err != nil {
+	if err := i.storePlan(ctx, plan); err != nil {
 		return err
 	}
 	fmt.Fprintf(i.out, "stored %d objects\n", len(plan.Objects))
 	return source.printNext(ctx, i.out)
 }
 
-// print prints the plan for a person.
-func (i *importer) print(plan *takeover.Plan, blocked []string) {
+// printPlan prints the plan.
+func (i *importer) printPlan(plan *takeover.Plan, blocked []string) {
 	fmt.Fprintf(i.out, "found %d objects, %d releases under way\n", len(plan.Objects), len(plan.Live))
 	for _, l := range plan.Live {
 		fmt.Fprintf(i.out, "  under way   %s\n", l)
@@ -118,10 +118,10 @@ func (i *importer) print(plan *takeover.Plan, blocked []string) {
 	}
 }
 
-// store writes the plan where the server reads it.
-func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
-	if !i.options.external() {
-		endpoint, closed, err := store.Reach(ctx, i.options.Store.DataDir)
+// storePlan writes the objects of the plan into the server's storage.
+func (i *importer) storePlan(ctx context.Context, plan *takeover.Plan) error {
+	if !i.options.usesExternalEtcd() {
+		endpoint, closed, err := store.FindOrStart(ctx, i.options.Store.DataDir)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
 		return err
 	}
 	defer raw.close()
-	if err := raw.onlyHas(ctx, plan.Objects); err != nil {
+	if err := raw.verifyOnlyContains(ctx, plan.Objects); err != nil {
 		return err
 	}
 	for _, o := range plan.Objects {
@@ -142,7 +142,7 @@ func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
 		}
 	}
 	for _, r := range plan.Owners {
-		if err := raw.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef); err != nil {
+		if err := raw.claims.Acquire(ctx, claim.NewOwner(r), r.Spec.WorkloadRef); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // aboutKubeconfig describes the flag of the commands for administrators.
 const aboutKubeconfig = "how to reach the cluster; else $KUBECONFIG, else ~/.kube/config, else as a pod does"
 
-// clusterConfig finds the cluster as kubectl does. The file may be empty.
+// clusterConfig returns the client configuration of the cluster, by the rules of kubectl. The file may be
+// empty.
 func clusterConfig(file string) (*restclient.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file

@@ -16,8 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The commands for administrators find the cluster as kubectl does: without --kubeconfig, in
-// $KUBECONFIG.
+// The commands for administrators find the cluster as kubectl does: without --kubeconfig, in $KUBECONFIG.
 func TestCommandsReadKubeconfig(t *testing.T) {
 	for name, command := range map[string]func() *cobra.Command{"doctor": newDoctor, "import": newImport, "uninstall": newUninstall} {
 		t.Run(name, func(t *testing.T) {

@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// mostConnections is how many connections one address may have. kube-apiserver uses a
-// few for all its reviews; idle ones of other clients hold memory.
-const mostConnections = 128
+// maxConnectionsPerAddress is the maximum number of connections from one address. kube-apiserver needs a few for all
+// its reviews; idle connections of other clients occupy memory.
+const maxConnectionsPerAddress = 128
 
-// fairListener closes at once what an address opens beyond its share.
-type fairListener struct {
+// limitedListener closes connections of an address that exceeds the limit.
+type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex
 	open map[string]int
 }
 
-func newFairListener(l net.Listener) net.Listener {
-	return &fairListener{Listener: l, open: map[string]int{}}
+func newLimitedListener(l net.Listener) net.Listener {
+	return &limitedListener{Listener: l, open: map[string]int{}}
 }
 
-func (l *fairListener) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
@@ -32,23 +32,23 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		// An address without a port counts as one host.
 		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 		if l.acquire(host) {
-			return &fairConn{Conn: conn, release: sync.OnceFunc(func() { l.release(host) })}, nil
+			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(host) })}, nil
 		}
-		_ = conn.Close() // nobody has sent anything yet
+		_ = conn.Close() // no request is lost: the server has not read from the connection
 	}
 }
 
-func (l *fairListener) acquire(host string) bool {
+func (l *limitedListener) acquire(host string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[host] >= mostConnections {
+	if l.open[host] >= maxConnectionsPerAddress {
 		return false
 	}
 	l.open[host]++
 	return true
 }
 
-func (l *fairListener) release(host string) {
+func (l *limitedListener) release(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[host]--; l.open[host] <= 0 {
@@ -56,13 +56,13 @@ func (l *fairListener) release(host string) {
 	}
 }
 
-// fairConn counts until it is closed.
-type fairConn struct {
+// limitedConn counts as an open connection until it is closed.
+type limitedConn struct {
 	net.Conn
 	release func()
 }
 
-func (c *fairConn) Close() error {
+func (c *limitedConn) Close() error {
 	c.release()
 	return c.Conn.Close()
 }

@@ -11,13 +11,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 )
 
-// gateInterval is how often a closed gate checks whether it may open. It does so
-// at the start only, for the time it takes to read one ConfigMap.
+// gateInterval is how often a closed gate checks whether it may open. The gate is closed only at the start,
+// until one ConfigMap is read.
 const gateInterval = 5 * time.Millisecond
 
-// listenerGate accepts no connection until known reports true. The generic server
-// listens before it has read the authority of the aggregator's certificate; a
-// request in that gap would be answered with 401, to a user who did nothing wrong.
+// listenerGate accepts no connection until known reports true. The generic server listens before it has
+// read the CA of the aggregator's certificate. It would answer requests in that interval with 401.
 type listenerGate struct {
 	net.Listener
 	known func() bool
@@ -32,7 +31,7 @@ func newListenerGate(l net.Listener, known func() bool) *listenerGate {
 	return &listenerGate{Listener: l, known: known, closed: closed, close: sync.OnceFunc(func() { close(closed) })}
 }
 
-// Accept waits for the gate to open, once, and then is the listener's.
+// Accept waits until the gate opens, and then accepts connections.
 func (g *listenerGate) Accept() (net.Conn, error) {
 	g.once.Do(g.wait)
 	return g.Listener.Accept()
@@ -55,9 +54,9 @@ func (g *listenerGate) Close() error {
 	return g.Listener.Close()
 }
 
-// frontProxyKnown reports whether the aggregator can be recognised: its
-// authority, and the headers in which it names users.
-func frontProxyKnown(c *authenticatorfactory.RequestHeaderConfig) func() bool {
+// isFrontProxyKnown returns a function that reports whether the server can authenticate the aggregator: it
+// needs the CA and the names of the headers with the user.
+func isFrontProxyKnown(c *authenticatorfactory.RequestHeaderConfig) func() bool {
 	return func() bool {
 		return c == nil || (len(c.CAContentProvider.CurrentCABundleContent()) > 0 && len(c.UsernameHeaders.Value()) > 0)
 	}

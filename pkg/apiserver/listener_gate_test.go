@@ -41,7 +41,7 @@ func TestListenerGate(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }() // nothing was written
-			// Asked twice, so once it has answered no and waited.
+			// The gate has asked twice, so it has waited after the first answer.
 			<-asked
 			<-asked
 			select {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// One address has so many connections and no more; each that ends makes room.
+// One address can open a limited number of connections. Each closed connection makes room for another.
 func TestConnectionsAreShared(t *testing.T) {
 	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newFairListener(plain)
+	l := newLimitedListener(plain)
 	t.Cleanup(func() { _ = l.Close() })
 	accepted := make(chan net.Conn)
 	go func() {
@@ -38,7 +38,7 @@ func TestConnectionsAreShared(t *testing.T) {
 		return conn
 	}
 	var open []net.Conn
-	for range mostConnections {
+	for range maxConnectionsPerAddress {
 		dial()
 		open = append(open, <-accepted)
 	}

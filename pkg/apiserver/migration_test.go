@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 )
 
-// keys of what is stored never change.
+// These storage keys never change.
 const stored = "/registry/rollouts.kruise.io/rollouts/ns/web"
 
 func etcdOf(t *testing.T, s *apiservertest.Server) *clientv3.Client {
@@ -27,9 +27,8 @@ func etcdOf(t *testing.T, s *apiservertest.Server) *clientv3.Client {
 	return c
 }
 
-// An object that was stored in the older version is served in both, and is
-// rewritten in the newer one by a patch that changes nothing, with everything
-// that it had. A patch after that writes nothing.
+// An object that was stored in the older version is served in both versions. A patch that changes nothing
+// rewrites it in the newer version without losing a field. Another such patch writes nothing.
 func TestMigration(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// storagePrefix is where everything is stored; it never changes.
+	// storagePrefix is the prefix of all keys in etcd; it never changes.
 	storagePrefix = "/registry/rollouts.kruise.io"
 	// defaultDataDir is where the embedded etcd keeps its data.
 	defaultDataDir = "/var/lib/weir"
@@ -34,50 +34,50 @@ const (
 	LegacyAllow = "allow"
 )
 
-// Options are the settings of the server as its flags give them.
+// Options are the settings of the server.
 type Options struct {
 	// Recommended are the options of any aggregated API server.
 	Recommended *genericoptions.RecommendedOptions
-	// Run are limits and the shutdown.
+	// Run are request limits and settings of the shutdown.
 	Run *genericoptions.ServerRunOptions
-	// Store is the embedded etcd, which runs unless --etcd-servers is given.
+	// Store are the settings of the embedded etcd, which runs unless --etcd-servers is given.
 	Store store.Options
-	// NamespaceLimit is how many bytes the objects of one namespace may use, and ObjectsLimit
-	// those of all namespaces together; 0 means what objectLimits derives.
+	// NamespaceLimit is how many bytes the objects of one namespace may use, and ObjectsLimit those of all
+	// namespaces together; 0 means the value that objectLimits derives.
 	NamespaceLimit, ObjectsLimit resource.QuantityValue
 	// ExternalLimit is the size limit of an external etcd that does not report its own (before
 	// 3.6); 0 if unknown.
 	ExternalLimit resource.QuantityValue
-	// TLS is where certificates come from.
+	// TLS are the settings of certificates.
 	TLS TLSOptions
-	// WebhookPort is where workload admission is served; 0 serves none.
+	// WebhookPort is the port of workload admission; 0 disables it.
 	WebhookPort int
-	// WebhookClientCA is a file with the authorities whose clients may use that port;
-	// empty lets anybody.
+	// WebhookClientCA is a file with the CAs of the client certificates that the port requires. If it is
+	// empty, the port requires none.
 	WebhookClientCA string
-	// WebhookListener is used instead of the port when it is set.
+	// WebhookListener replaces the port if it is set.
 	WebhookListener net.Listener
-	// ControllerUser is the name of the user that drives releases.
+	// ControllerUser is the user name of weir-controller.
 	ControllerUser string
-	// LegacyApprovals says whether decisions of older clients need the
-	// permission of the verb: LegacyCheck or LegacyAllow.
+	// LegacyApprovals decides whether decisions by writes of the status need the permission of the verb:
+	// LegacyCheck or LegacyAllow.
 	LegacyApprovals string
-	// Rules are what an administrator decides about validation.
+	// Rules are the administrator's options for validation.
 	Rules validation.Options
-	// Views are the reads that are not stored.
+	// Views are the settings of the computed endpoints.
 	Views ViewOptions
-	// Standalone is for developers of clients: the server without a cluster.
+	// Standalone are the settings of a server without a cluster, for developers of clients.
 	Standalone StandaloneOptions
 
-	// Pages are served to browsers.
+	// Pages enables the dashboard.
 	Pages bool
 
-	// Beside runs in the same process; nil if nothing can.
-	Beside Beside
+	// InProcess runs in the same process; nil if there is nothing to run.
+	InProcess InProcessProgram
 
-	// fail ends the server.
+	// fail stops the server with an error.
 	fail func(error)
-	// embedded is the store once it runs.
+	// embedded is the embedded etcd while it runs.
 	embedded *store.Store
 	scheme   *runtime.Scheme
 	codecs   serializer.CodecFactory
@@ -104,66 +104,66 @@ func NewOptions() *Options {
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
 	o.enforceQuotas()
-	// GoawayChance stays 0. It would spread the aggregator's one connection over
-	// replicas, but the aggregator answers 503 to a verb that meets a GOAWAY,
-	// since it cannot send the body again. Who runs replicas may set the flag.
+	// GoawayChance stays 0. With it, the aggregator would spread its connections over the replicas. But the
+	// aggregator answers 503 to a verb that meets a GOAWAY, because it cannot send the body again.
+	// Administrators of several replicas may set the flag.
 	o.Run.ShutdownSendRetryAfter = true
 	o.Run.ShutdownWatchTerminationGracePeriod = 2 * time.Second
 	return o
 }
 
-// external reports whether etcd runs elsewhere.
-func (o *Options) external() bool {
+// usesExternalEtcd reports whether the server uses an external etcd.
+func (o *Options) usesExternalEtcd() bool {
 	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
 }
 
-// refusal is a rule about options, and what breaks it is told.
-type refusal struct {
+// optionRule is a rule about options, and the error message if the rule is broken.
+type optionRule struct {
 	broken  bool
 	message string
 }
 
-// besides reports whether something runs beside the server.
-func (o *Options) besides() bool { return o.Beside != nil && o.Beside.Enabled() }
+// hasInProcessProgram reports whether another program runs in this process.
+func (o *Options) hasInProcessProgram() bool { return o.InProcess != nil && o.InProcess.Enabled() }
 
-// Validate checks the options before anything is started.
+// Validate checks the options before the server starts.
 func (o *Options) Validate() error {
 	errs := append(o.Run.Validate(), o.validateGeneric()...)
 	limit := o.Rules.PartitionPercentLimit
-	for _, r := range append(o.tlsRefusals(),
-		refusal{o.WebhookPort < 0 || o.WebhookPort > 65535, fmt.Sprintf("--webhook-port %d must be between 0 and 65535", o.WebhookPort)},
-		refusal{limit < 1 || limit > 100, fmt.Sprintf("--partition-percent-limit %d must be between 1 and 100", limit)},
-		refusal{
+	for _, r := range append(o.tlsRules(),
+		optionRule{o.WebhookPort < 0 || o.WebhookPort > 65535, fmt.Sprintf("--webhook-port %d must be between 0 and 65535", o.WebhookPort)},
+		optionRule{limit < 1 || limit > 100, fmt.Sprintf("--partition-percent-limit %d must be between 1 and 100", limit)},
+		optionRule{
 			o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow,
 			fmt.Sprintf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow),
 		},
-		refusal{o.Views.MaxOpenTrees < 0, fmt.Sprintf("--max-open-trees %d must not be negative", o.Views.MaxOpenTrees)},
-		refusal{o.NamespaceLimit.Sign() < 0, fmt.Sprintf("--namespace-data-limit %s must not be negative", o.NamespaceLimit.String())},
-		refusal{o.ObjectsLimit.Sign() < 0, fmt.Sprintf("--objects-data-limit %s must not be negative", o.ObjectsLimit.String())},
-		refusal{o.ExternalLimit.Sign() < 0, fmt.Sprintf("--etcd-data-limit %s must not be negative", o.ExternalLimit.String())},
-		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
-		refusal{o.besides() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},
+		optionRule{o.Views.MaxOpenTrees < 0, fmt.Sprintf("--max-open-trees %d must not be negative", o.Views.MaxOpenTrees)},
+		optionRule{o.NamespaceLimit.Sign() < 0, fmt.Sprintf("--namespace-data-limit %s must not be negative", o.NamespaceLimit.String())},
+		optionRule{o.ObjectsLimit.Sign() < 0, fmt.Sprintf("--objects-data-limit %s must not be negative", o.ObjectsLimit.String())},
+		optionRule{o.ExternalLimit.Sign() < 0, fmt.Sprintf("--etcd-data-limit %s must not be negative", o.ExternalLimit.String())},
+		optionRule{o.ControllerUser == "", "--controller-user must not be empty"},
+		optionRule{o.hasInProcessProgram() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},
 	) {
 		if r.broken {
 			errs = append(errs, errors.New(r.message))
 		}
 	}
-	if o.besides() {
-		errs = append(errs, o.Beside.Validate())
+	if o.hasInProcessProgram() {
+		errs = append(errs, o.InProcess.Validate())
 	}
 	return errors.Join(errs...)
 }
 
-// validateGeneric checks the options of every API server, and the storage.
+// validateGeneric checks the options of the generic API server, and of the storage.
 func (o *Options) validateGeneric() []error {
-	if o.external() {
+	if o.usesExternalEtcd() {
 		return o.Recommended.Validate()
 	}
 	recommended := *o.Recommended
-	recommended.Etcd = nil // it would miss --etcd-servers
+	recommended.Etcd = nil // its validation requires --etcd-servers
 	errs := recommended.Validate()
 	if o.Standalone.Enabled && o.Store.DataDir == "" {
-		return errs // a temporary directory is made
+		return errs // openStandalone creates a temporary directory
 	}
 	return append(errs, o.Store.Validate()...)
 }

@@ -18,8 +18,8 @@ import (
 
 const ui = "/apis/rollouts.kruise.io/v1beta1/ui"
 
-// The pages are for those whom a role gives them, and only where they are served. Each
-// takes the permission that the ClusterRole weir-ui gives, and no other.
+// Only users with the ClusterRole weir-ui get the pages, and only if the dashboard is enabled. Each page
+// requires only a permission of that role.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	users := []user.DefaultInfo{{Name: "alice"}, {Name: "mallory"}}

@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// dropParameters drops the parameters of policies that are about other kinds.
-// Their informers would be filled before any policy counts, and this server may
-// neither read those objects nor wait for them.
-func (o *Options) dropParameters(all informers.SharedInformerFactory) error {
+// dropPolicyParameters removes the parameter kinds of admission policies for other API groups. The plugins would
+// start informers of these kinds, although this server may not read their objects, and every write would
+// wait for the informers.
+func (o *Options) dropPolicyParameters(all informers.SharedInformerFactory) error {
 	if all == nil {
 		return nil // there is no cluster
 	}
@@ -30,15 +30,16 @@ func (o *Options) dropParameters(all informers.SharedInformerFactory) error {
 		if !slices.Contains(served, plugin) {
 			continue
 		}
-		if err := informer().SetTransform(withoutParameters); err != nil {
+		if err := informer().SetTransform(dropParamKind); err != nil {
 			return fmt.Errorf("preparing the informer of policies: %w", err)
 		}
 	}
 	return nil
 }
 
-// withoutParameters is a transform of informers.
-func withoutParameters(obj any) (any, error) {
+// dropParamKind is an informer transform that removes the parameter kind of policies for other API
+// groups.
+func dropParamKind(obj any) (any, error) {
 	switch p := obj.(type) {
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
 		if !matchesGroup(p.Spec.MatchConstraints) {
@@ -52,7 +53,7 @@ func withoutParameters(obj any) (any, error) {
 	return obj, nil
 }
 
-// matchesGroup reports whether a policy may match what is served here.
+// matchesGroup reports whether a policy may match objects that this server serves.
 func matchesGroup(m *admissionregistrationv1.MatchResources) bool {
 	return m != nil && slices.ContainsFunc(m.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
 		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group == "*" || slices.Contains(groups, group) })

@@ -25,7 +25,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/takeover"
 )
 
-// The resources of the group, in the version that each is stored in.
+// These are the resources of the group rollouts.kruise.io, each in the version in which it is stored.
 var (
 	rolloutResource        = v1beta1.SchemeGroupVersion.WithResource("rollouts")
 	batchReleaseResource   = v1beta1.SchemeGroupVersion.WithResource("batchreleases")
@@ -33,15 +33,15 @@ var (
 	historyResource        = v1alpha1.SchemeGroupVersion.WithResource("rollouthistories")
 )
 
-// keys are where resources of the second group are stored: apart from the first, which
-// could have some of the same names.
-var keys = map[schema.GroupResource]string{
+// storageKeys are the storage keys of the resources of the group weir-rollouts.io. They begin with the name of the
+// group, so that they never collide with resources of the first group.
+var storageKeys = map[schema.GroupResource]string{
 	weir.Resource("metricsources"): weir.GroupName + "/metricsources",
 	weir.Resource("checks"):        weir.GroupName + "/checks",
 	weir.Resource("clusterchecks"): weir.GroupName + "/clusterchecks",
 }
 
-// kinds are the objects of the first group that are stored.
+// kinds are the stored kinds of the group rollouts.kruise.io.
 var kinds = []struct {
 	resource schema.GroupVersionResource
 	example  takeover.Object
@@ -53,8 +53,8 @@ var kinds = []struct {
 	{historyResource, &rollouts.RolloutHistory{}, &rollouts.RolloutHistoryList{}},
 }
 
-// resourceOf is the resource of an object.
-func resourceOf(o runtime.Object) string {
+// resourceName returns the resource of an object; empty if it is not one of kinds.
+func resourceName(o runtime.Object) string {
 	for _, k := range kinds {
 		if fmt.Sprintf("%T", k.example) == fmt.Sprintf("%T", o) {
 			return k.resource.Resource
@@ -63,12 +63,11 @@ func resourceOf(o runtime.Object) string {
 	return ""
 }
 
-// rawStorage is the storage of the server below its rules: no strategy and no
-// validation changes what is put here.
+// rawStorage is the storage of the server without strategies and validation.
 type rawStorage struct {
-	of     map[string]resourceStorage
-	claims *claim.Claims
-	ends   []func()
+	resources map[string]resourceStorage
+	claims    *claim.Claims
+	closers   []func()
 }
 
 type resourceStorage struct {
@@ -81,13 +80,13 @@ func (s resourceStorage) key(o takeover.Object) string {
 	return path.Join(s.prefix, o.GetNamespace(), o.GetName())
 }
 
-// openRawStorage opens the storage with the options of the server.
+// openRawStorage opens the storage that the options describe.
 func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 	c := &Config{options: o, Generic: genericapiserver.NewRecommendedConfig(o.codecs)}
 	if err := c.setStorage(); err != nil {
 		return nil, err
 	}
-	s := &rawStorage{of: map[string]resourceStorage{}}
+	s := &rawStorage{resources: map[string]resourceStorage{}}
 	defer func() {
 		if failed != nil {
 			s.close()
@@ -104,8 +103,8 @@ func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 		if err != nil {
 			return nil, fmt.Errorf("opening the storage of %s: %w", resource, err)
 		}
-		s.ends = append(s.ends, end)
-		s.of[resource] = resourceStorage{backend, prefix, k.list}
+		s.closers = append(s.closers, end)
+		s.resources[resource] = resourceStorage{backend, prefix, k.list}
 		if k.resource != rolloutResource {
 			continue
 		}
@@ -113,23 +112,23 @@ func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 		if err != nil {
 			return nil, err
 		}
-		s.ends = append(s.ends, end)
-		s.claims = &claim.Claims{Storage: claims, Stored: s.rollout, Clock: clock.RealClock{}}
+		s.closers = append(s.closers, end)
+		s.claims = &claim.Claims{Storage: claims, GetRollout: s.getRollout, Clock: clock.RealClock{}}
 	}
 	return s, nil
 }
 
 func (s *rawStorage) close() {
-	for _, end := range s.ends {
+	for _, end := range s.closers {
 		end()
 	}
 }
 
-// rollout reads a stored Rollout.
-func (s *rawStorage) rollout(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+// getRollout reads a stored Rollout.
+func (s *rawStorage) getRollout(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 	r := &rollouts.Rollout{}
 	r.Namespace, r.Name = namespace, name
-	stored := s.of["rollouts"]
+	stored := s.resources["rollouts"]
 	err := stored.Get(ctx, stored.key(r), storage.GetOptions{}, r)
 	if storage.IsNotFound(err) {
 		err = apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
@@ -137,14 +136,14 @@ func (s *rawStorage) rollout(ctx context.Context, namespace, name string) (*roll
 	return r, err
 }
 
-// onlyHas fails if the storage has an object that is not one of these. An import
-// that was interrupted may have stored some of them.
-func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) error {
+// verifyOnlyContains returns an error if the storage contains an object that is not one of these. An interrupted
+// import may have stored some of them.
+func (s *rawStorage) verifyOnlyContains(ctx context.Context, objects []takeover.Object) error {
 	known := map[string]bool{}
 	for _, o := range objects {
-		known[s.of[resourceOf(o)].key(o)+" "+string(o.GetUID())] = true
+		known[s.resources[resourceName(o)].key(o)+" "+string(o.GetUID())] = true
 	}
-	for resource, stored := range s.of {
+	for resource, stored := range s.resources {
 		list := stored.list.DeepCopyObject()
 		if err := stored.GetList(ctx, stored.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
 			return fmt.Errorf("reading the %s that are stored: %w", resource, err)
@@ -152,7 +151,7 @@ func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) err
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			if o, ok := item.(takeover.Object); ok && !known[stored.key(o)+" "+string(o.GetUID())] {
 				return fmt.Errorf("weir-apiserver has the object %s %s of its own already, which is not among the custom resources; "+
-					"import into a new data directory, or a new etcd", resource, nameOf(o))
+					"import into a new data directory, or a new etcd", resource, namespacedName(o))
 			}
 			return nil
 		})
@@ -163,9 +162,9 @@ func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) err
 	return nil
 }
 
-// put stores an object, or replaces the same one.
+// put creates an object, or replaces it if it exists with the same UID.
 func (s *rawStorage) put(ctx context.Context, o takeover.Object) error {
-	stored := s.of[resourceOf(o)]
+	stored := s.resources[resourceName(o)]
 	err := stored.Create(ctx, stored.key(o), o, nil, 0)
 	if storage.IsExist(err) {
 		uid := o.GetUID()
@@ -175,7 +174,7 @@ func (s *rawStorage) put(ctx context.Context, o takeover.Object) error {
 			}, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("storing %s %s: %w", resourceOf(o), nameOf(o), err)
+		return fmt.Errorf("storing %s %s: %w", resourceName(o), namespacedName(o), err)
 	}
 	return nil
 }

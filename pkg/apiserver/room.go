@@ -41,17 +41,17 @@ func (r room) Reclaim(ctx context.Context) {
 // AdmitsAll implements storagefull.Room. It is the fast path: most writes come from the
 // controllers, and most stores are less than half full.
 func (r room) AdmitsAll(ctx context.Context) bool {
-	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) >= store.Essential && !isSafetyVerb(ctx) && r.HasMuchRoom()
+	return r.classOf(ctx, storagefull.Write{After: math.MaxInt64}) >= store.Essential && !isSafetyVerb(ctx) && r.IsHalfEmpty()
 }
 
-// largestDecision is more than what a decision adds with the longest reason, in which each
-// character is escaped.
+// largestDecision is larger than any decision: one with the longest reason, in which each character is
+// escaped.
 const largestDecision = 16 << 10
 
 // Space implements storagefull.Room.
 func (r room) Space(ctx context.Context, namespace string) (storagefull.Space, error) {
 	probe := func(c store.Class, bytes int64) error {
-		return r.advised(r.Check(ctx, store.Write{Namespace: namespace, Class: c, Bytes: bytes, Growth: bytes}))
+		return r.withAdvice(r.Check(ctx, store.Write{Namespace: namespace, Class: c, Bytes: bytes, Growth: bytes}))
 	}
 	err := probe(store.Growth, largestDecision)
 	if err == nil {
@@ -68,11 +68,11 @@ func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ er
 	done, err := r.Room.Admit(ctx, store.Write{
 		Namespace: w.Namespace, Class: r.classOf(ctx, w), Bytes: w.After, Growth: w.After - w.Before,
 	})
-	return done, r.advised(err)
+	return done, r.withAdvice(err)
 }
 
-// advised adds to a refusal what the client can do.
-func (r room) advised(err error) error {
+// withAdvice adds to the error what the client can do.
+func (r room) withAdvice(err error) error {
 	if full, ok := errors.AsType[*store.FullError](err); ok {
 		return fmt.Errorf("%w. %s", full, r.advice(full))
 	}
@@ -99,7 +99,8 @@ func (r room) advice(full *store.FullError) string {
 	return reserved + "Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
-// safetyVerbs always have room. Where it is scarce, they add little to a Rollout.
+// safetyVerbs are verbs that stop or undo a release. They always have room: when space is scarce, they add
+// little to a Rollout.
 var safetyVerbs = []string{string(hub.VerbAbort), string(hub.VerbRollback), string(hub.VerbPause), string(hub.VerbResume), string(hub.VerbRetry)}
 
 func isSafetyVerb(ctx context.Context) bool {
@@ -107,19 +108,19 @@ func isSafetyVerb(ctx context.Context) bool {
 	return ok && slices.Contains(safetyVerbs, info.Subresource)
 }
 
-// classOf returns the class of a write that a request is about to do.
+// classOf returns the class of a write that a request is about to make.
 func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	who, _ := genericapirequest.UserFrom(ctx)
 	growth := w.After - w.Before
 	switch {
-	case !ok: // the server itself
+	case !ok: // the server itself writes
 		return store.Essential
 	case growth < 0, strings.HasPrefix(info.Verb, "delete"), w.Removes && growth <= smallGrowth, isSafetyVerb(ctx) && growth <= smallDecision:
 		return store.Always
 	case who != nil && who.GetName() == r.controller:
 		return controllerClass(info, w)
-	case isSafetyVerb(ctx): // with free text, or moving earlier decisions
+	case isSafetyVerb(ctx): // the write has free text, or moves earlier decisions
 		return store.Essential
 	case growth == 0, info.Subresource != "" && growth <= smallGrowth:
 		return store.Record
@@ -128,12 +129,12 @@ func (r room) classOf(ctx context.Context, w storagefull.Write) store.Class {
 	}
 }
 
-// smallGrowth is the room for a finalizer, for the next batch in the plan of a BatchRelease, or
-// for a decision.
+// smallGrowth is enough space for a finalizer, for the next batch in the plan of a BatchRelease, or for a
+// decision.
 const smallGrowth = 1 << 10
 
-// smallDecision is the room for a decision without free text, by a user with the longest name, and
-// for what it changes in the status.
+// smallDecision is enough space for a decision without free text, by a user with the longest name, and for
+// its changes of the status.
 const smallDecision = 4 << 10
 
 // controllerClass returns the class of a write of the controllers that does not shrink an object.
@@ -156,8 +157,8 @@ func controllerClass(info *genericapirequest.RequestInfo, w storagefull.Write) s
 	}
 }
 
-// endsRelease reports whether an object is a BatchRelease that brings the workload back to the
-// stable revision, or gives the workload back to its owner.
+// endsRelease reports whether an object is a BatchRelease that returns the workload to the stable revision,
+// or returns the workload to its owner.
 func endsRelease(o runtime.Object) bool {
 	b, ok := o.(*hub.BatchRelease)
 	return ok && (b.Spec.Plan.Abort || b.Spec.Plan.BatchPartition == nil)
@@ -168,7 +169,7 @@ func endsRelease(o runtime.Object) bool {
 func (c *Config) openRoom() error {
 	o := c.options
 	prefix := path.Join("/", o.Recommended.Etcd.StorageConfig.Prefix) + "/"
-	ledger, err := store.NewLedger(o.etcd(), prefix, placeOf)
+	ledger, err := store.NewLedger(o.etcd(), prefix, accountOf)
 	if err != nil {
 		return err
 	}
@@ -183,17 +184,17 @@ func (c *Config) openRoom() error {
 			return err
 		}
 		c.closers = append(c.closers, external.Close)
-		c.follow = append(c.follow, external.Follow)
+		c.usageFollowers = append(c.usageFollowers, external.Follow)
 		r.Backend = external
 	}
-	c.follow = append(c.follow, ledger.Follow)
+	c.usageFollowers = append(c.usageFollowers, ledger.Follow)
 	c.room = room{Room: r, controller: o.ControllerUser, external: o.embedded == nil}
 	return nil
 }
 
-// memoryShare is which part of the container's memory objects may take in the store. They take three
-// times as much in the server's cache, seven times if they have many annotations without values,
-// and again some in the cache of the controllers.
+// memoryShare determines how many bytes objects may take in the store: the container's memory limit divided
+// by memoryShare. Objects take three times as many bytes in the server's cache, seven times if they have
+// many annotations without values, and more in the cache of the controllers.
 const memoryShare = 8
 
 // objectLimits returns how many bytes the objects of one namespace, and of all together, may take
@@ -210,9 +211,9 @@ func (o *Options) objectLimits(memory int64) (namespace, all int64) {
 // followRoom keeps the usage up to date while the server runs. It is a post-start hook that
 // returns after the first complete count, so the server is not ready before.
 func (c *Config) followRoom(hook genericapiserver.PostStartHookContext) error {
-	for _, follow := range c.follow {
+	for _, follow := range c.usageFollowers {
 		counted := make(chan struct{})
-		c.ends.Go(func() { follow(hook.Context, func() { close(counted) }) })
+		c.running.Go(func() { follow(hook.Context, func() { close(counted) }) })
 		select {
 		case <-counted:
 		case <-hook.Done():
@@ -222,12 +223,12 @@ func (c *Config) followRoom(hook genericapiserver.PostStartHookContext) error {
 	return nil
 }
 
-// placeOf returns the namespace and resource of an etcd key. Keys of the group weir-rollouts.io
+// accountOf returns the namespace and resource of an etcd key. Keys of the group weir-rollouts.io
 // begin with the name of the group.
-func placeOf(key string) (store.Place, bool) {
+func accountOf(key string) (store.Account, bool) {
 	parts := strings.Split(strings.TrimPrefix(key, weir.GroupName+"/"), "/")
 	if len(parts) < 3 {
-		return store.Place{}, false
+		return store.Account{}, false
 	}
-	return store.Place{Namespace: parts[1], Kind: parts[0]}, true
+	return store.Account{Namespace: parts[1], Kind: parts[0]}, true
 }

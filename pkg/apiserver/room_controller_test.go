@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// TestHistoriesCountForTheirNamespace is about a tenant who changes templates again and again. The
-// controller stores a history of each release, and these must not use up the room of others.
+// TestHistoriesCountForTheirNamespace is about a tenant who changes templates repeatedly. The controller
+// stores a history of each release. These histories must not use up the space of other namespaces.
 func TestHistoriesCountForTheirNamespace(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "32Mi")
@@ -37,16 +37,16 @@ func TestHistoriesCountForTheirNamespace(t *testing.T) {
 		break
 	}
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "elsewhere/rollouts", large("web"))
-	// The release goes on.
+	// The release continues.
 	c.wants(http.StatusOK, controller, http.MethodPatch, "full/rollouts/web/status", `{"status":{"message":"goes on"}}`)
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "full/rollouts/web/promote", "{}")
 }
 
-// decides records more decisions about a Rollout than its status keeps.
+// decides records more decisions about a Rollout than its status may contain.
 func (c crowded) decides(path string) {
 	c.t.Helper()
 	for i := range 41 {
-		// Decisions of one user in a row would be folded.
+		// Consecutive decisions of one user would be merged.
 		who, verb := "admin", "pause"
 		if i%2 == 1 {
 			who, verb = tenant, "resume"
@@ -55,8 +55,8 @@ func (c crowded) decides(path string) {
 	}
 }
 
-// A write moves earlier decisions when there are many. Without room for them it is still admitted
-// if it needs no room itself.
+// A write moves earlier decisions if there are many. Without space for them, the write is still admitted if
+// it does not grow the object.
 func TestUpdateWithoutRoomForDecisions(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "32Mi")
@@ -75,7 +75,7 @@ func TestUpdateWithoutRoomForDecisions(t *testing.T) {
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "full/rollouts/web/abort", "{}")
 }
 
-// An abort moves earlier decisions, too, and frees the room that old versions take.
+// An abort also moves earlier decisions, and frees the space of old versions.
 func TestAbortWithManyDecisionsInAFullStore(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "16Mi")

@@ -41,7 +41,7 @@ func (c crowded) talks(path string, times int) {
 	}
 }
 
-// talkAbout talks about many releases, four at once.
+// talkAbout runs talks for many releases, four at once.
 func (c crowded) talkAbout(paths []string) {
 	var wg sync.WaitGroup
 	next := make(chan string)
@@ -74,9 +74,9 @@ func (c crowded) latest(path string) v1beta1.Decision {
 	return all[len(all)-1]
 }
 
-// TestSafetyVerbsLeaveRoom is about a tenant who sends safety verbs with long reasons about many
-// releases, in a store that users have filled as far as they may. Each verb is recorded, at last
-// without the reason, and everybody else can still end releases and remove objects.
+// TestSafetyVerbsLeaveRoom is about a tenant who sends safety verbs with long reasons for many releases, in
+// a store that users have filled as far as possible. Each verb is recorded, in the end without its reason.
+// All other users can still end releases and delete objects.
 func TestSafetyVerbsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "16Mi")
@@ -99,7 +99,8 @@ func TestSafetyVerbsLeaveRoom(t *testing.T) {
 	if u := c.Store.Usage(); u.Full {
 		t.Errorf("etcd refuses writes: %+v", u)
 	}
-	// All reasons together would not fit. Compactions make room for some of them again and again.
+	// The reasons of all verbs together exceed the store. Compactions repeatedly make room for some of
+	// them.
 	brief := 0
 	for _, path := range paths {
 		if d := c.latest(path); d.Verb != v1beta1.VerbResume || d.User != tenant {
@@ -125,8 +126,8 @@ func TestSafetyVerbsLeaveRoom(t *testing.T) {
 	c.wants(http.StatusNotFound, tenant, http.MethodGet, "elsewhere/rollouts/gone", "")
 }
 
-// TestSafetyVerbsHaveAShare is about the same tenant in an empty store. The reasons of one namespace
-// fit into the share of that namespace.
+// TestSafetyVerbsHaveAShare is about the same tenant in an empty store. The reasons of one namespace stay
+// within the limit of that namespace.
 func TestSafetyVerbsHaveAShare(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "8Mi")
@@ -136,7 +137,7 @@ func TestSafetyVerbsHaveAShare(t *testing.T) {
 	}
 	c.talkAbout(paths)
 	c.Store.Reclaim(t.Context(), func(store.Usage) bool { return false })
-	// The share is 2 MiB, and an eighth more without reasons.
+	// The limit is 2 MiB, and an eighth more for writes without reasons.
 	if u := c.Store.Usage(); u.InUse > 3<<20 || u.InUse < 3<<19 {
 		t.Errorf("the store has %+v", u)
 	}

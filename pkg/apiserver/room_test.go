@@ -26,7 +26,7 @@ const (
 	controller = "system:serviceaccount:weir-system:weir-controller"
 )
 
-// crowded is a server with little room, and its users.
+// crowded is a server with little space, and its users.
 type crowded struct {
 	*apiservertest.Server
 	t *testing.T
@@ -49,7 +49,7 @@ func startCrowded(t *testing.T, limit string) crowded {
 	return crowded{s, t}
 }
 
-// sends answers a request about Rollouts. It may be called by many goroutines.
+// sends sends a request about Rollouts. It is safe for concurrent use.
 func (c crowded) sends(who, method, path, body string) (int, string) {
 	config := c.As(who)
 	client, err := restclient.HTTPClientFor(config)
@@ -88,12 +88,12 @@ func (c crowded) wants(code int, who, method, path, body string) string {
 	return text
 }
 
-// large is a Rollout of 240 kB.
+// large returns a Rollout of 240 kB.
 func large(name string) string {
 	return strings.Replace(named(name, name), `"metadata":{`, `"metadata":{"annotations":{"note":"`+strings.Repeat("x", 240_000)+`"},`, 1)
 }
 
-// releases creates a Rollout whose first step waits, as the controller would have it.
+// releases creates a Rollout whose first step waits, with the status that the controller would write.
 func (c crowded) releases(namespace, name string) {
 	c.t.Helper()
 	path := namespace + "/rollouts"
@@ -112,8 +112,8 @@ func (c crowded) releases(namespace, name string) {
 	c.wants(http.StatusOK, controller, http.MethodPatch, path+"/"+name+"/status", string(body))
 }
 
-// fills creates large Rollouts in the namespaces in turn, eight at once, until some are refused.
-// It returns how many were stored, and a refusal.
+// fills creates large Rollouts in the namespaces in turn, eight at once, until some are refused. It returns
+// the number of stored Rollouts, and a refusal.
 func (c crowded) fills(most int, namespaces ...string) (stored int, refusal string) {
 	c.t.Helper()
 	var wg sync.WaitGroup
@@ -144,9 +144,9 @@ func (c crowded) fills(most int, namespaces ...string) (stored int, refusal stri
 	return stored, refusal
 }
 
-// TestOneWriterFillsTheStore is about a user who creates as many large Rollouts as there is
-// room for, first in one namespace and then in many. In each of these namespaces and elsewhere
-// every safety verb works, and the controllers write.
+// TestOneWriterFillsTheStore is about a user who creates as many large Rollouts as possible, first in one
+// namespace and then in many. In these and in other namespaces every safety verb works, and the controllers
+// can write.
 func TestOneWriterFillsTheStore(t *testing.T) {
 	t.Parallel()
 	c := startCrowded(t, "64Mi")
@@ -162,7 +162,7 @@ func TestOneWriterFillsTheStore(t *testing.T) {
 			t.Errorf("the refusal does not say %s: %.500s", says, refusal)
 		}
 	}
-	// Elsewhere nothing is noticed.
+	// Other namespaces are not affected.
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "elsewhere/rollouts", large("more"))
 
 	_, refusal = c.fills(260, "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7")
@@ -172,11 +172,11 @@ func TestOneWriterFillsTheStore(t *testing.T) {
 		}
 	}
 	u := c.Store.Usage()
-	// Etcd counts whole pages, also those of its index, which nobody knows before a write.
+	// etcd counts whole pages, also of its index. Their number is unknown before a write.
 	if pages := int64(64 * 4096); u.InUse > u.Limit/4*3+pages {
 		t.Errorf("a user has %+v", u)
 	}
-	// Somebody who can store no more tries it again and again, and changes what is there.
+	// The user retries refused requests continuously, and changes stored objects.
 	stop := c.hammers("n0/rollouts/r0")
 	for _, namespace := range []string{"elsewhere", "full"} {
 		web := namespace + "/rollouts/web"
@@ -192,7 +192,7 @@ func TestOneWriterFillsTheStore(t *testing.T) {
 		t.Errorf("etcd refuses writes: %+v", u)
 	}
 
-	// What grows is refused, what shrinks or goes is not.
+	// Writes that grow objects are refused; writes that shrink or delete objects are not.
 	for i := 0; ; i++ { // what a compaction has freed
 		if code, _ := c.sends(tenant, http.MethodPost, "n9/rollouts", large(fmt.Sprint("rest", i))); code == http.StatusInsufficientStorage {
 			break
@@ -208,8 +208,8 @@ func TestOneWriterFillsTheStore(t *testing.T) {
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "n9/rollouts", large("again"))
 }
 
-// hammers changes an object without end, and tries to create others, until the function is
-// called that it returns. None of these requests may fail in another way than for lack of room.
+// hammers changes an object and tries to create others continuously, until the returned function is called.
+// All errors of these requests must be about missing space.
 func (c crowded) hammers(path string) (stop func()) {
 	end := make(chan struct{})
 	var wg sync.WaitGroup
@@ -225,7 +225,7 @@ func (c crowded) hammers(path string) (stop func()) {
 				if code != http.StatusOK && code != http.StatusInsufficientStorage && code != http.StatusConflict {
 					c.t.Errorf("changing an object is answered %d: %.500s", code, text)
 				}
-				// What is compacted meanwhile may make room for one of them.
+				// A concurrent compaction may make room for one of them.
 				code, text = c.sends(tenant, http.MethodPost, "n9/rollouts", large(fmt.Sprint("never", i)))
 				if code != http.StatusInsufficientStorage && code != http.StatusCreated && code != http.StatusConflict {
 					c.t.Errorf("creating is answered %d: %.500s", code, text)

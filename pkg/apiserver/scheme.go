@@ -16,18 +16,18 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// groups are served, each with its own APIServices.
+// groups are the served API groups. Each version of a group has an APIService.
 var groups = []string{rollouts.GroupName, weir.GroupName}
 
-// NewScheme knows every version of the API and what the generic server needs.
+// NewScheme returns the scheme with all versions of the API and the types of the generic server.
 func NewScheme() *runtime.Scheme {
-	scheme := published()
+	scheme := newPublishedScheme()
 	utilruntime.Must(weir.AddInternal(scheme))
 	return scheme
 }
 
-// published has the types as clients know them.
-func published() *runtime.Scheme {
+// newPublishedScheme returns the scheme with the types that clients know.
+func newPublishedScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	utilruntime.Must(weir.AddToScheme(scheme))
@@ -39,8 +39,8 @@ func published() *runtime.Scheme {
 	return scheme
 }
 
-// withoutProtobuf hides a media type that our types do not have. A client that
-// prefers protobuf is then answered in JSON, as by a CRD, and not with 406.
+// withoutProtobuf removes protobuf from the media types, because our types do not support it. A client that
+// prefers protobuf then gets JSON, as from a CRD, and not the error 406.
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
 
 func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {

@@ -25,7 +25,7 @@ import (
 type Server struct {
 	Generic *genericapiserver.GenericAPIServer
 
-	ends    *sync.WaitGroup
+	running *sync.WaitGroup
 	closers []func() error
 }
 
@@ -35,7 +35,7 @@ func (c *Config) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
-	views, err := c.views()
+	views, err := c.newTreeConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +66,12 @@ func (c *Config) New() (*Server, error) {
 	if err := c.addHooks(generic, endpoints[hub.GroupName]); err != nil {
 		return nil, err
 	}
-	return &Server{Generic: generic, ends: &c.ends, closers: c.closers}, nil
+	return &Server{Generic: generic, running: &c.running, closers: c.closers}, nil
 }
 
-// addHooks adds what starts once the server serves.
+// addHooks adds the hooks that run once the server is serving.
 func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints rollouts.Endpoints) error {
-	// Otherwise /readyz is green before the watch caches are filled.
+	// These hooks keep /readyz from succeeding before the watch caches are filled.
 	hooks := map[string]genericapiserver.PostStartHookFunc{
 		"storage-readiness": generic.StorageReadinessHook.Hook, "storage-room": c.followRoom,
 	}
@@ -82,8 +82,8 @@ func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints 
 		}
 		hooks["workload-admission"] = c.serveWebhook
 	}
-	if c.options.besides() {
-		hooks["controllers"] = c.startBeside(generic)
+	if c.options.hasInProcessProgram() {
+		hooks["controllers"] = c.startInProcessProgram(generic)
 	}
 	if c.options.Standalone.Enabled {
 		hooks["standalone"] = c.announce
@@ -101,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Generic.PrepareRun().RunWithContext(ctx); err != nil {
 		return fmt.Errorf("serving: %w", err)
 	}
-	s.ends.Wait()
+	s.running.Wait()
 	for _, closeClient := range s.closers {
 		if err := closeClient(); err != nil {
 			return fmt.Errorf("closing a client of etcd: %w", err)
@@ -110,7 +110,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Run starts everything that the options ask for, and serves until the context ends.
+// Run starts all components, and serves until the context ends.
 func Run(ctx context.Context, o *Options) (failed error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -125,12 +125,12 @@ func Run(ctx context.Context, o *Options) (failed error) {
 	if err := o.openCertificates(ctx); err != nil {
 		return err
 	}
-	if !o.external() {
+	if !o.usesExternalEtcd() {
 		embedded, err := o.openStore(ctx, cancel)
 		if err != nil {
 			return err
 		}
-		// The store goes last: the server's clients are closed by then.
+		// The embedded etcd must be closed last: the server has closed its clients by then.
 		defer embedded.Close()
 	}
 	config, err := o.Config()
@@ -148,7 +148,7 @@ func Run(ctx context.Context, o *Options) (failed error) {
 	return err
 }
 
-// openStore starts the embedded etcd; a failure of it ends the server.
+// openStore starts the embedded etcd. If it fails later, the server stops.
 func (o *Options) openStore(ctx context.Context, cancel context.CancelCauseFunc) (*store.Store, error) {
 	embedded, err := store.Start(ctx, o.Store)
 	if err != nil {
@@ -162,12 +162,12 @@ func (o *Options) openStore(ctx context.Context, cancel context.CancelCauseFunc)
 		}
 	}()
 	embedded.Maintain(ctx)
-	o.Use(embedded)
+	o.UseStore(embedded)
 	return embedded, nil
 }
 
-// Use has the server store in an embedded etcd that runs.
-func (o *Options) Use(embedded *store.Store) {
+// UseStore makes the server store its objects in a running embedded etcd.
+func (o *Options) UseStore(embedded *store.Store) {
 	o.embedded = embedded
 	o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{embedded.Endpoint()}
 }

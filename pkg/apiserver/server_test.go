@@ -68,8 +68,7 @@ func do(t *testing.T, s *apiservertest.Server, method, path, contentType, body s
 	return res.StatusCode, string(answer)
 }
 
-// A server that is started again on the same directory has everything, the
-// claims of workloads included.
+// A server that is restarted on the same directory has all objects and the claims of workloads.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,8 +92,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The webhook holds what a Rollout of this very server names, and needs nobody
-// else for that.
+// The webhook holds workloads that Rollouts of the same server reference. It needs no other component.
 func TestWebhookHolds(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())

@@ -30,7 +30,7 @@ func annotations(i int) string {
 	return fmt.Sprintf(`"annotations":{"a":"%d-%s"}`, i, strings.Repeat("a", 200_000))
 }
 
-// record makes one more object.
+// record creates another object.
 func record(t *testing.T, s *apiservertest.Server) func(i int) (int, string) {
 	return func(i int) (int, string) {
 		return do(t, s, "POST", histories, "application/json",
@@ -38,7 +38,7 @@ func record(t *testing.T, s *apiservertest.Server) func(i int) (int, string) {
 	}
 }
 
-// fill writes until that is refused, with what to do, and returns how often.
+// fill writes until a write is refused with a fix, and returns the number of writes.
 func fill(t *testing.T, write func(i int) (int, string)) int {
 	t.Helper()
 	for i := range 200 {
@@ -56,8 +56,8 @@ func fill(t *testing.T, write func(i int) (int, string)) int {
 	return 0
 }
 
-// stuff writes to etcd itself, as no request of a user can, until tidying up does not help. It
-// returns the keys, and why.
+// stuff writes to etcd directly, which no user can, until maintenance does not help. It returns the keys
+// and the error.
 func stuff(t *testing.T, s *apiservertest.Server) (keys []string, full error) {
 	t.Helper()
 	etcd := etcdOf(t, s)
@@ -66,7 +66,7 @@ func stuff(t *testing.T, s *apiservertest.Server) (keys []string, full error) {
 		_, err := etcd.Put(t.Context(), keys[i], strings.Repeat("x", 200_000))
 		switch {
 		case errors.Is(err, rpctypes.ErrNoSpace):
-			full = s.Store.Tidy(t.Context())
+			full = s.Store.RunMaintenance(t.Context())
 		case err != nil:
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func stuff(t *testing.T, s *apiservertest.Server) (keys []string, full error) {
 	return keys, full
 }
 
-// A store is never full of what was overwritten: it is compacted when it is in the way.
+// Overwritten versions never fill the store: they are compacted when the space is needed.
 func TestFullOfThePast(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir(), limited("8Mi"))
@@ -90,8 +90,8 @@ func TestFullOfThePast(t *testing.T) {
 	want(t, http.StatusCreated, s, "POST", list, named("second", "other"))
 }
 
-// A store in which etcd refuses writes can be read, and says what to do. It accepts writes
-// again when something is deleted, or when it starts with a higher limit.
+// A store in which etcd refuses writes can still be read, and the error contains a fix. The store accepts
+// writes again after a deletion, or after a start with a higher limit.
 func TestFullOfThePresent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func TestFullOfThePresent(t *testing.T) {
 		}
 	}
 	deletes(keys[len(keys)/4:]) // etcd may have stored more than its limit before it noticed
-	// The first request that ends something finds the room.
+	// The first request that ends a release finds enough space.
 	want(t, http.StatusOK, s, "DELETE", list+"/web", "")
 	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
 	deletes(keys)
@@ -132,7 +132,7 @@ func TestFullOfThePresent(t *testing.T) {
 
 	s = start(t, dir, limited("64Mi"))
 	defer stop(t, s)
-	// The alarm outlives the server, until the first write.
+	// The alarm persists after a restart, until the first write.
 	want(t, http.StatusInternalServerError, s, "GET", "/healthz/storage-space", "")
 	if code, answer := record(t, s)(n + 1); code != http.StatusCreated {
 		t.Errorf("creating with a higher limit: %d: %s", code, answer)

@@ -29,36 +29,36 @@ import (
 )
 
 const (
-	// standaloneUser is the one user of a server without a cluster.
+	// standaloneUser is the only user of a server without a cluster.
 	standaloneUser = "developer"
-	// readyCheck is how often a server that starts looks whether it is ready.
-	readyCheck = 20 * time.Millisecond
+	// readyCheckInterval is how often a starting server is checked for readiness.
+	readyCheckInterval = 20 * time.Millisecond
 )
 
-// StandaloneOptions are the settings of a server without a cluster, for those
-// who write clients: one user who may do everything, on this machine only.
+// StandaloneOptions are the settings of a server without a cluster, for developers of clients. Its only
+// user may do everything, and it listens on this machine only.
 type StandaloneOptions struct {
 	Enabled bool
-	// Kubeconfig is where the way to reach the server is written to;
-	// kubeconfig in the data directory if empty.
+	// Kubeconfig is the path of the kubeconfig that the server writes; if empty, kubeconfig in the data
+	// directory.
 	Kubeconfig string
-	// Out is told how to use it.
+	// Out receives instructions for the user.
 	Out io.Writer
 
 	token string
-	// temporary reports whether the data directory is removed with the server.
-	temporary bool
+	// isTemporary reports whether the data directory is removed when the server stops.
+	isTemporary bool
 }
 
-// clusterFlags are flags that say something about a cluster, or about storage that
-// a server with an all-powerful user should not come near.
+// clusterFlags are flags about a cluster, or about storage that a server with an all-powerful user should
+// not use.
 var clusterFlags = []string{
 	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
 	"tls-mode", "etcd-certificates",
 }
 
-// applyStandalone makes the options those of a server without a cluster. given tells
-// whether a flag was set.
+// applyStandalone changes the options for a server without a cluster. given reports whether the user set a
+// flag.
 func (o *Options) applyStandalone(given func(flag string) bool) error {
 	for _, name := range clusterFlags {
 		if given(name) {
@@ -74,10 +74,10 @@ func (o *Options) applyStandalone(given func(flag string) bool) error {
 			"leave the flag out or use 127.0.0.1", serving.BindAddress)
 	}
 	if !given("secure-port") {
-		serving.BindPort = 0 // any that is free
+		serving.BindPort = 0 // any free port
 	}
 	if !given("cert-dir") {
-		serving.ServerCert.CertDirectory = "" // in memory
+		serving.ServerCert.CertDirectory = "" // the certificate stays in memory
 	}
 	if !given("data-dir") {
 		o.Store.DataDir = ""
@@ -87,16 +87,16 @@ func (o *Options) applyStandalone(given func(flag string) bool) error {
 	return nil
 }
 
-// WithoutCluster leaves out everything that asks a cluster. Whoever runs such a
-// server says who callers are and what they may do.
+// WithoutCluster disables everything that needs a cluster. The caller must set authentication and
+// authorization.
 func (o *Options) WithoutCluster() {
 	r := o.Recommended
 	r.CoreAPI, r.Admission, r.Authentication, r.Authorization = nil, nil, nil, nil
 	r.Features.EnablePriorityAndFairness = false
 }
 
-// openStandalone takes what the options ask for from the machine: a directory
-// and a port. The function it returns gives the directory back.
+// openStandalone creates the data directory and opens the port. The returned function removes a temporary
+// directory.
 func (o *Options) openStandalone() (func() error, error) {
 	s := &o.Standalone
 	remove := func() error { return nil }
@@ -105,7 +105,7 @@ func (o *Options) openStandalone() (func() error, error) {
 		if err != nil {
 			return nil, fmt.Errorf("making a data directory: %w", err)
 		}
-		s.temporary, o.Store.DataDir = true, dir
+		s.isTemporary, o.Store.DataDir = true, dir
 		remove = func() error { return os.RemoveAll(dir) }
 	}
 	if s.Kubeconfig == "" {
@@ -121,7 +121,7 @@ func (o *Options) openStandalone() (func() error, error) {
 	return remove, nil
 }
 
-// setStandalone knows one user, who may do everything.
+// setStandalone sets an authenticator with one user, and an authorizer that permits everything.
 func (c *Config) setStandalone() {
 	developer := &user.DefaultInfo{Name: standaloneUser, UID: standaloneUser, Groups: []string{user.SystemPrivilegedGroup}}
 	c.Generic.Authentication.Authenticator = authenticatorfactory.NewFromTokens(
@@ -129,7 +129,7 @@ func (c *Config) setStandalone() {
 	c.Generic.Authorization.Authorizer = authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
 }
 
-// announce writes the kubeconfig once the server answers, and says so.
+// announce writes the kubeconfig once the server is ready, and prints how to use it.
 func (c *Config) announce(hook genericapiserver.PostStartHookContext) error {
 	// The server is not ready before this hook has returned.
 	go func() {
@@ -141,7 +141,7 @@ func (c *Config) announce(hook genericapiserver.PostStartHookContext) error {
 }
 
 func (c *Config) writeKubeconfig(ctx context.Context, loopback *restclient.Config) error {
-	if err := ready(ctx, loopback); err != nil {
+	if err := awaitReady(ctx, loopback); err != nil {
 		return err
 	}
 	s, serving := &c.options.Standalone, c.Generic.SecureServing
@@ -166,7 +166,7 @@ func (c *Config) writeKubeconfig(ctx context.Context, loopback *restclient.Confi
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	stored := "kept in " + c.options.Store.DataDir
-	if s.temporary {
+	if s.isTemporary {
 		stored = "forgotten when it stops"
 	}
 	fmt.Fprintf(s.Out, "weir-apiserver serves rollouts.kruise.io without a cluster, to user %s only.\n"+
@@ -175,13 +175,13 @@ func (c *Config) writeKubeconfig(ctx context.Context, loopback *restclient.Confi
 	return nil
 }
 
-// ready waits until the server says that it is.
-func ready(ctx context.Context, loopback *restclient.Config) error {
+// awaitReady waits until the server is ready.
+func awaitReady(ctx context.Context, loopback *restclient.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(loopback)
 	if err != nil {
 		return fmt.Errorf("creating a client of the loopback: %w", err)
 	}
-	return wait.PollUntilContextCancel(ctx, readyCheck, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, readyCheckInterval, true, func(ctx context.Context) (bool, error) {
 		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	})
 }

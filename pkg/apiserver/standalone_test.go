@@ -32,7 +32,7 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// What makes no sense without a cluster is refused, by the name of the flag.
+// Flags that need a cluster are refused by name.
 func TestStandaloneRefusals(t *testing.T) {
 	t.Parallel()
 	over, end := context.WithCancel(t.Context())
@@ -56,8 +56,8 @@ func TestStandaloneRefusals(t *testing.T) {
 	}
 }
 
-// A developer starts the server alone and has everything but a controller:
-// validation, apply, watches, verbs and approvals by the status.
+// With --standalone, a developer can use everything except controllers: validation, apply, watches, verbs
+// and approvals through the status.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	tracing, exported := collects(t)
@@ -85,7 +85,7 @@ func TestStandalone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The developer is the controller.
+	// The developer writes the status, as the controller would.
 	waits := func(since time.Time) {
 		t.Helper()
 		r.Status.Phase = v1beta1.PhaseProgressing
@@ -128,14 +128,14 @@ func TestStandalone(t *testing.T) {
 			t.Fatalf("the watch got %s, want %s", e.Type, want)
 		}
 	}
-	// The files of this test are all that there is of it.
+	// The server leaves no files outside of the directories of this test.
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("beside the kubeconfig and the audit log there are %v (%v)", left, err)
 	}
 	traced(t, exported)
 }
 
-// audited wants these decisions in the log, as the example policy has them.
+// audited requires these decisions in the audit log of the example policy.
 func audited(t *testing.T, path string, want ...string) {
 	t.Helper()
 	var got []string
@@ -151,7 +151,7 @@ func audited(t *testing.T, path string, want ...string) {
 	}
 }
 
-// decisions are the requests of an audit log that decided, or tried to.
+// decisions returns the requests of an audit log that decided, or tried to.
 func decisions(log []byte) []string {
 	var got []string
 	for decoder := json.NewDecoder(bytes.NewReader(log)); ; {
@@ -170,7 +170,7 @@ func decisions(log []byte) []string {
 	}
 }
 
-// standalone runs the command as a developer does, and reads what it wrote.
+// standalone runs the command as a developer does, and reads its output.
 func standalone(t *testing.T, more ...string) (*versioned.Clientset, string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,9 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The newest recording has every field that is stored, so that a later version
-// can lose none of them unseen. A new field asks for a new recording: add it to
-// what TestRecord does, or to everything.yaml, and "make record".
+// The newest recording contains every stored field, so that a later version cannot lose one unnoticed. For
+// a new field, add it to TestRecord or to everything.yaml, and run "make record".
 func TestRecordedFields(t *testing.T) {
 	t.Parallel()
 	stored := recorded(t, newest(t))
@@ -42,7 +41,7 @@ func TestRecordedFields(t *testing.T) {
 	}
 }
 
-// newest is the last recording. Versions have one digit in each place so far.
+// newest returns the latest recording. So far, each part of a version has one digit.
 func newest(t *testing.T) string {
 	t.Helper()
 	versions, err := os.ReadDir(recordings)
@@ -52,8 +51,7 @@ func newest(t *testing.T) string {
 	return versions[len(versions)-1].Name()
 }
 
-// look goes through a value along its type, and notes which fields of our own
-// types it has.
+// look walks a value along its type, and records which fields of our own types are set.
 func look(kind reflect.Type, value any, found map[string]bool) {
 	switch kind.Kind() {
 	case reflect.Pointer:
@@ -84,9 +82,9 @@ func look(kind reflect.Type, value any, found map[string]bool) {
 	}
 }
 
-// A newer version has stored fields that this one does not know. Everything else
-// is read and written as ever, and they are gone after the first write: going
-// back costs what only the newer version can say.
+// If a newer version has stored fields that this version does not know, this version reads and writes all
+// other fields. The first write removes the unknown fields: a downgrade loses what only the newer version
+// supports.
 func TestStoredByNewer(t *testing.T) {
 	t.Parallel()
 	const key = "rollouts/partition/web"

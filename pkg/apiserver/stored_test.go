@@ -20,16 +20,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 )
 
-// recordings has what each version of Weir stored, a file for each key, as TestRecord
-// of test/e2e found it in etcd. That of a version that is out is never written again,
-// and stays for as long as an upgrade from it is possible. That of the version to come
-// is made anew, by "make record VERSION=…", when what is stored has a new field.
+// recordings contains the stored data of each version of Weir, one file for each key, as TestRecord of
+// test/e2e found it in etcd. The recording of a released version never changes, and stays as long as an
+// upgrade from that version is supported. The recording of the next version is recreated by "make record
+// VERSION=…" if a stored field is added.
 const (
 	recordings = "testdata/stored"
 	prefix     = "/registry/rollouts.kruise.io/"
 )
 
-// served are the versions of each resource, that of storage first.
+// served are the API versions of each resource, the storage version first.
 var served = map[string][]string{
 	"rollouts":         {"v1beta1", "v1alpha1"},
 	"batchreleases":    {"v1beta1", "v1alpha1"},
@@ -37,7 +37,7 @@ var served = map[string][]string{
 	"rollouthistories": {"v1alpha1"},
 }
 
-// object is one that is stored, or its JSON.
+// object is a stored object, or its JSON.
 type object map[string]any
 
 func objectOf(t *testing.T, data []byte) object {
@@ -82,7 +82,7 @@ func recorded(t *testing.T, version string) map[string]object {
 	return all
 }
 
-// startOn runs a server on what another has stored.
+// startOn starts a server with the data of a recording.
 func startOn(t *testing.T, stored map[string]object) *apiservertest.Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,11 +103,11 @@ func startOn(t *testing.T, stored map[string]object) *apiservertest.Server {
 	return s
 }
 
-// older are annotations in which v1alpha1 says what it has no field for. A write in
-// that version leaves them behind: docs/compatibility.md.
+// older are annotations in which v1alpha1 stores values for which it has no field. A write in that version
+// leaves them: docs/compatibility.md.
 var older = []string{"rollouts.kruise.io/rolling-style", "rollouts.kruise.io/trafficrouting"}
 
-// stands compares an object with what was recorded, but for who wrote which field last.
+// stands compares an object with the recording, except for managed fields.
 func stands(t *testing.T, what string, want, got object) {
 	t.Helper()
 	was, _ := want.in("metadata")["annotations"].(map[string]any)
@@ -128,9 +128,8 @@ func stands(t *testing.T, what string, want, got object) {
 	}
 }
 
-// What earlier versions have stored is served: nothing is lost, and nothing is
-// added, by reading it and by writing it, in any version of the API, mid-release
-// or not. A workload stays claimed.
+// Objects that earlier versions have stored are served completely: reading and writing them in any API
+// version loses and adds nothing, also during a release. Workloads stay claimed.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	versions, err := os.ReadDir(recordings)
@@ -157,7 +156,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// keeps reads an object and writes it, and compares what is stored.
+// keeps reads and writes an object, and compares the stored result.
 func keeps(t *testing.T, s *apiservertest.Server, key, path string, was object) {
 	stored := func() object {
 		t.Helper()
@@ -187,8 +186,8 @@ func keeps(t *testing.T, s *apiservertest.Server, key, path string, was object) 
 	stands(t, "after a label came and went", was, stored())
 }
 
-// claimed wants a second Rollout of the workload to be refused, unless the first has
-// given it back and only a finalizer of others keeps it.
+// claimed requires that a second Rollout of the workload is refused, unless the first one has returned the
+// workload and only the finalizer of another controller keeps it.
 func claimed(t *testing.T, s *apiservertest.Server, namespace string, was object) {
 	path := "/apis/rollouts.kruise.io/v1beta1/namespaces/" + namespace + "/rollouts?dryRun=All"
 	twin, err := json.Marshal(object{

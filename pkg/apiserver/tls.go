@@ -28,34 +28,34 @@ const (
 )
 
 const (
-	// ownService is the Service by which kube-apiserver reaches this server.
-	ownService = "weir-apiserver"
+	// serviceName is the Service through which kube-apiserver reaches this server.
+	serviceName = "weir-apiserver"
 	// etcdService is the headless Service of the etcd that certificates are issued for.
 	etcdService = "weir-etcd"
-	// defaultNamespace is that of a server which does not run in a pod.
+	// defaultNamespace is the namespace of a server that does not run in a pod.
 	defaultNamespace = "weir-system"
 	namespaceFile    = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-	// certificateLimit is how long certificates may take when a server starts.
-	certificateLimit = 60 * time.Second
-	day              = 24 * time.Hour
+	// certificateTimeout limits how long a starting server waits for certificates.
+	certificateTimeout = 60 * time.Second
+	day                = 24 * time.Hour
 )
 
-// TLSOptions say where certificates come from.
+// TLSOptions are the settings of certificates.
 type TLSOptions struct {
-	// Mode is TLSFiles, TLSSelfManaged, or empty for what the rest suggests.
+	// Mode is TLSFiles or TLSSelfManaged. If it is empty, hasSelfManagedCertificates derives it from other options.
 	Mode string
-	// Namespace has the Service and the Secrets.
+	// Namespace is the namespace of the Service and the Secrets.
 	Namespace string
-	// EtcdDir is where the client certificate for etcd is written to. If it is not
-	// empty, the certificates of etcd are issued too.
+	// EtcdDir is the directory for the client certificate for etcd. If it is set, the server also issues
+	// the certificates of etcd.
 	EtcdDir string
-	// AuthorityLife, Life and Overlap are as in certs.Policy.
+	// AuthorityLife, Life and Overlap are the fields of certs.Policy with these names.
 	AuthorityLife, Life, Overlap time.Duration
 }
 
 func newTLSOptions() TLSOptions {
 	t := TLSOptions{Namespace: defaultNamespace, AuthorityLife: 3650 * day, Life: 365 * day, Overlap: 10 * time.Minute}
-	// Outside of a pod there is no such file.
+	// The file exists only in a pod.
 	if name, err := os.ReadFile(namespaceFile); err == nil && len(name) > 0 {
 		t.Namespace = strings.TrimSpace(string(name))
 	}
@@ -73,31 +73,31 @@ func (t *TLSOptions) addFlags(all *pflag.FlagSet) {
 	all.DurationVar(&t.Overlap, "tls-ca-overlap", t.Overlap, "how long a new certificate authority is published before it signs, and an old one after it has")
 }
 
-// selfManaged reports whether certificates come from Secrets.
-func (o *Options) selfManaged() bool {
+// hasSelfManagedCertificates reports whether the server issues its own certificates and stores them in Secrets.
+func (o *Options) hasSelfManagedCertificates() bool {
 	if o.TLS.Mode != "" {
 		return o.TLS.Mode == TLSSelfManaged
 	}
 	return o.Recommended.CoreAPI != nil && o.Recommended.SecureServing.ServerCert.CertKey.CertFile == ""
 }
 
-func (o *Options) tlsRefusals() []refusal {
+func (o *Options) tlsRules() []optionRule {
 	t := o.TLS
-	return []refusal{
+	return []optionRule{
 		{t.Mode != "" && t.Mode != TLSFiles && t.Mode != TLSSelfManaged, "--tls-mode must be self-managed or files"},
 		{t.Mode == TLSSelfManaged && o.Recommended.SecureServing.ServerCert.CertKey.CertFile != "", "--tls-cert-file is for --tls-mode=files"},
-		{t.EtcdDir != "" && !o.selfManaged(), "--etcd-certificates needs --tls-mode=self-managed"},
-		{t.EtcdDir != "" && !o.external(), "--etcd-certificates needs --etcd-servers: the embedded etcd is not reached over a network"},
+		{t.EtcdDir != "" && !o.hasSelfManagedCertificates(), "--etcd-certificates needs --tls-mode=self-managed"},
+		{t.EtcdDir != "" && !o.usesExternalEtcd(), "--etcd-certificates needs --etcd-servers: the embedded etcd is not reached over a network"},
 		{t.Life < time.Second, "--tls-lifetime must be at least a second"},
 		{t.AuthorityLife < 3*t.Life, "--tls-ca-lifetime must be at least three times --tls-lifetime"},
 		{t.Overlap < 0, "--tls-ca-overlap must not be negative"},
 	}
 }
 
-// openCertificates waits for a certificate to serve with, and keeps it valid until
-// the context ends. It needs kube-apiserver only.
+// openCertificates waits for a serving certificate, and renews it until the context ends. It needs only
+// kube-apiserver.
 func (o *Options) openCertificates(ctx context.Context) error {
-	if !o.selfManaged() {
+	if !o.hasSelfManagedCertificates() {
 		return nil
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.Recommended.CoreAPI.CoreAPIKubeconfigPath)
@@ -106,13 +106,13 @@ func (o *Options) openCertificates(ctx context.Context) error {
 	}
 	m := &certs.Manager{
 		Policy: certs.Policy{
-			Certificates:  []certs.Certificate{certs.Serving(o.TLS.Namespace, ownService)},
+			Certificates:  []certs.Certificate{certs.ServingCertificate(o.TLS.Namespace, serviceName)},
 			AuthorityLife: o.TLS.AuthorityLife, Life: o.TLS.Life, Overlap: o.TLS.Overlap,
 		},
-		Namespace: o.TLS.Namespace, Service: ownService, Clock: clock.RealClock{},
+		Namespace: o.TLS.Namespace, Service: serviceName, Clock: clock.RealClock{},
 	}
 	if o.TLS.EtcdDir != "" {
-		m.Policy.Certificates = append(m.Policy.Certificates, certs.Etcd(o.TLS.Namespace, etcdService)...)
+		m.Policy.Certificates = append(m.Policy.Certificates, certs.EtcdCertificates(o.TLS.Namespace, etcdService)...)
 		m.Files = map[string]string{certs.EtcdClientSecret: o.TLS.EtcdDir}
 		o.defaultEtcdFiles()
 	}
@@ -122,15 +122,14 @@ func (o *Options) openCertificates(ctx context.Context) error {
 	if m.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	if err := m.Start(ctx, certificateLimit); err != nil {
+	if err := m.Start(ctx, certificateTimeout); err != nil {
 		return err
 	}
 	o.Recommended.SecureServing.ServerCert.GeneratedCert = m.Serving()
 	return nil
 }
 
-// defaultEtcdFiles makes the client of etcd use the files that are written, unless
-// flags name others.
+// defaultEtcdFiles sets the files that the certificate manager writes as the default for the etcd client.
 func (o *Options) defaultEtcdFiles() {
 	transport := &o.Recommended.Etcd.StorageConfig.Transport
 	for name, file := range map[string]*string{

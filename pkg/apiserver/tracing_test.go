@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// collects starts a collector of traces. It answers with a configuration that
-// names it, and says which of its methods was called.
+// collects starts a collector of traces. It returns a tracing configuration, and a channel with the called
+// methods.
 func collects(t *testing.T) (string, <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func collects(t *testing.T) (string, <-chan string) {
 	return path, exported
 }
 
-// traced wants requests to be traced to the collector.
+// traced requires that requests are traced to the collector.
 func traced(t *testing.T, exported <-chan string) {
 	t.Helper()
 	method := <-exported

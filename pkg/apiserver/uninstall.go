@@ -42,8 +42,8 @@ so in any case.
 
   weir-apiserver uninstall --kubeconfig ~/.kube/config`
 
-// uninstall is one run of the command.
-type uninstall struct {
+// uninstaller is one run of the command.
+type uninstaller struct {
 	kubeconfig          string
 	finish, leavePaused bool
 	timeout             time.Duration
@@ -51,9 +51,9 @@ type uninstall struct {
 	client              dynamic.Interface
 }
 
-// newUninstall is the command that takes Weir out of a cluster.
+// newUninstall returns the command that removes Weir from a cluster.
 func newUninstall() *cobra.Command {
-	u := &uninstall{timeout: 10 * time.Minute}
+	u := &uninstaller{timeout: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "give every workload back, and take Weir out of the cluster", Long: aboutUninstall, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,15 +70,15 @@ func newUninstall() *cobra.Command {
 	f.BoolVar(&u.leavePaused, "leave-paused", false, "abort releases that are under way and leave their workloads paused")
 	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for workloads to be given back")
 	cmd.MarkFlagsMutuallyExclusive("finish", "leave-paused")
-	return plainHelp(cmd)
+	return withSubcommandHelp(cmd)
 }
 
-func (u *uninstall) run(ctx context.Context) error {
+func (u *uninstaller) run(ctx context.Context) error {
 	config, err := clusterConfig(u.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}
-	config.QPS, config.Burst = -1, 0 // kube-apiserver has limits of its own
+	config.QPS, config.Burst = -1, 0 // kube-apiserver limits requests by priority and fairness
 	if u.client, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
@@ -108,18 +108,19 @@ func (u *uninstall) run(ctx context.Context) error {
 	return nil
 }
 
-// endReleases aborts the releases under way if it may, or refuses to go on.
-func (u *uninstall) endReleases(ctx context.Context) error {
-	all, err := u.rollouts(ctx)
+// endReleases aborts the current releases with --leave-paused. Without --finish and --leave-paused it
+// returns an error if there are any.
+func (u *uninstaller) endReleases(ctx context.Context) error {
+	all, err := u.listRollouts(ctx)
 	if err != nil {
 		return err
 	}
-	live := slices.DeleteFunc(all, func(r unstructured.Unstructured) bool { return !underWay(&r) })
+	live := slices.DeleteFunc(all, func(r unstructured.Unstructured) bool { return !hasCurrentRelease(&r) })
 	if len(live) == 0 || u.finish {
 		return nil
 	}
 	if !u.leavePaused {
-		return fmt.Errorf("releases are under way:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", names(live))
+		return fmt.Errorf("releases are under way:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", joinNames(live))
 	}
 	for i := range live {
 		if err := u.abort(ctx, &live[i]); err != nil {
@@ -129,7 +130,7 @@ func (u *uninstall) endReleases(ctx context.Context) error {
 	return nil
 }
 
-func (u *uninstall) rollouts(ctx context.Context) ([]unstructured.Unstructured, error) {
+func (u *uninstaller) listRollouts(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list, err := u.client.Resource(rolloutResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the Rollouts: %w", err)
@@ -137,8 +138,8 @@ func (u *uninstall) rollouts(ctx context.Context) ([]unstructured.Unstructured, 
 	return list.Items, nil
 }
 
-// underWay reports whether a Rollout has a release in progress that is not aborted.
-func underWay(r *unstructured.Unstructured) bool {
+// hasCurrentRelease reports whether a Rollout has a release in progress that is not aborted.
+func hasCurrentRelease(r *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 	conditions, _, _ := unstructured.NestedSlice(r.Object, "status", "conditions")
 	aborted := slices.ContainsFunc(conditions, func(c any) bool {
@@ -149,20 +150,20 @@ func underWay(r *unstructured.Unstructured) bool {
 	return phase == string(rollouts.PhaseProgressing) && !aborted
 }
 
-func (u *uninstall) abort(ctx context.Context, r *unstructured.Unstructured) error {
+func (u *uninstaller) abort(ctx context.Context, r *unstructured.Unstructured) error {
 	options := &unstructured.Unstructured{Object: map[string]any{"reason": "Weir is being uninstalled"}}
 	options.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("AbortOptions"))
 	options.SetName(r.GetName())
 	_, err := u.client.Resource(rolloutResource).Namespace(r.GetNamespace()).Create(ctx, options, metav1.CreateOptions{}, string(rollouts.VerbAbort))
 	if err != nil {
-		return fmt.Errorf("aborting the release of %s: %w", nameOf(r), err)
+		return fmt.Errorf("aborting the release of %s: %w", namespacedName(r), err)
 	}
 	return nil
 }
 
-// deleteAll deletes all objects of a resource and waits until they are gone, each
-// when the workload or the route that it holds was given back.
-func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionResource) error {
+// deleteAll deletes all objects of a resource and waits until they are gone. The controllers remove the
+// finalizer of an object once its workload or its route is restored.
+func (u *uninstaller) deleteAll(ctx context.Context, resource schema.GroupVersionResource) error {
 	client := u.client.Resource(resource)
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -173,7 +174,7 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 		uid := o.GetUID()
 		err := client.Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s %s: %w", resource.Resource, nameOf(o), err)
+			return fmt.Errorf("deleting %s %s: %w", resource.Resource, namespacedName(o), err)
 		}
 	}
 	left := list.Items
@@ -185,7 +186,7 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 	})
 	if err != nil {
 		return errors.Join(context.DeadlineExceeded,
-			fmt.Errorf("these %s are still there; does weir-controller run?\n  %s", resource.Resource, names(left)))
+			fmt.Errorf("these %s are still there; does weir-controller run?\n  %s", resource.Resource, joinNames(left)))
 	}
 	fmt.Fprintf(u.out, "deleted %d %s\n", len(list.Items), resource.Resource)
 	return nil
@@ -193,8 +194,8 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 
 // verifyNothingIsHeld returns an error while Weir still holds a workload back from its native
 // controller.
-func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
-	held, err := u.held(ctx)
+func (u *uninstaller) verifyNothingIsHeld(ctx context.Context) error {
+	held, err := u.listHeldWorkloads(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,15 +206,15 @@ func (u *uninstall) verifyNothingIsHeld(ctx context.Context) error {
 	return nil
 }
 
-// held names the workloads that are still taken from their native controllers.
-func (u *uninstall) held(ctx context.Context) ([]string, error) {
+// listHeldWorkloads returns the names of the workloads that Weir still holds.
+func (u *uninstaller) listHeldWorkloads(ctx context.Context) ([]string, error) {
 	var held []string
 	for _, row := range workload.Kinds() {
 		kind := row.GVK.Kind
 		resource, _ := meta.UnsafeGuessKindToResource(row.GVK)
 		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
-			continue // not every cluster has every kind
+			continue // the cluster does not serve this kind
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the %s: %w", resource.Resource, err)
@@ -221,14 +222,14 @@ func (u *uninstall) held(ctx context.Context) ([]string, error) {
 		for i := range list.Items {
 			annotations := list.Items[i].GetAnnotations()
 			if annotations[rollouts.AnnotationInProgress] != "" || annotations[rollouts.AnnotationControlInfo] != "" {
-				held = append(held, kind+" "+nameOf(&list.Items[i]))
+				held = append(held, kind+" "+namespacedName(&list.Items[i]))
 			}
 		}
 	}
 	return held, nil
 }
 
-// servingResources are those of the objects that Weir makes to serve requests.
+// servingResources are the kinds of objects that Weir creates to serve requests.
 var servingResources = []schema.GroupVersionResource{
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 	{Version: "v1", Resource: "services"},
@@ -238,7 +239,7 @@ var servingResources = []schema.GroupVersionResource{
 // verifyNothingIsOwned returns an error while an object that serves requests has an owner
 // reference to an object of Weir. Without the API the garbage collector considers that owner
 // deleted, and deletes the object.
-func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
+func (u *uninstaller) verifyNothingIsOwned(ctx context.Context) error {
 	var owned []string
 	for _, resource := range servingResources {
 		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{})
@@ -250,7 +251,7 @@ func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
 				return strings.HasPrefix(ref.APIVersion, rollouts.GroupName+"/")
 			})
 			if ours && list.Items[i].GetDeletionTimestamp() == nil {
-				owned = append(owned, resource.Resource+" "+nameOf(&list.Items[i]))
+				owned = append(owned, resource.Resource+" "+namespacedName(&list.Items[i]))
 			}
 		}
 	}
@@ -261,9 +262,8 @@ func (u *uninstall) verifyNothingIsOwned(ctx context.Context) error {
 		"if they serve no requests, delete them or their owner references, and run this again; Weir still serves", strings.Join(owned, "\n  "))
 }
 
-// deleteAdmission deletes what kube-apiserver asks before a workload changes. Not
-// every cluster serves policies.
-func (u *uninstall) deleteAdmission(ctx context.Context) error {
+// deleteAdmission deletes Weir's webhooks and admission policies. A cluster may not serve policies.
+func (u *uninstaller) deleteAdmission(ctx context.Context) error {
 	for _, name := range []string{
 		"mutatingwebhookconfigurations",
 		"mutatingadmissionpolicybindings", "mutatingadmissionpolicies",
@@ -278,7 +278,7 @@ func (u *uninstall) deleteAdmission(ctx context.Context) error {
 			return fmt.Errorf("reading the %s: %w", name, err)
 		}
 		for i := range list.Items {
-			if err := u.delete(ctx, resource, list.Items[i].GetName()); err != nil {
+			if err := u.deleteObject(ctx, resource, list.Items[i].GetName()); err != nil {
 				return err
 			}
 		}
@@ -286,30 +286,29 @@ func (u *uninstall) deleteAdmission(ctx context.Context) error {
 	return nil
 }
 
-// deleteAPIServices is last: until then the API can still be asked what is left. The
-// server is removed later, since kube-apiserver deletes no namespace while an
-// APIService does not answer.
-func (u *uninstall) deleteAPIServices(ctx context.Context) error {
-	again, err := u.rollouts(ctx)
+// deleteAPIServices is the last step, because the steps before it use the API. The user removes the server
+// after that: kube-apiserver cannot delete a namespace while an APIService is unavailable.
+func (u *uninstaller) deleteAPIServices(ctx context.Context) error {
+	again, err := u.listRollouts(ctx)
 	if err != nil {
 		return err
 	}
-	if len(again) > 0 { // GitOps tools create them
-		return errors.New("somebody makes Rollouts again, such as " + nameOf(&again[0]) + "; stop that first, and run this again")
+	if len(again) > 0 { // for example, a GitOps tool created them again
+		return errors.New("somebody makes Rollouts again, such as " + namespacedName(&again[0]) + "; stop that first, and run this again")
 	}
 	ours := []string{weir.SchemeGroupVersion.Version + "." + weir.GroupName}
 	for _, version := range apiVersions {
 		ours = append(ours, version+"."+rollouts.GroupName)
 	}
 	for _, name := range ours {
-		if err := u.delete(ctx, apiServices, name); err != nil {
+		if err := u.deleteObject(ctx, apiServices, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *uninstall) delete(ctx context.Context, resource schema.GroupVersionResource, name string) error {
+func (u *uninstaller) deleteObject(ctx context.Context, resource schema.GroupVersionResource, name string) error {
 	if err := u.client.Resource(resource).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s %s: %w", resource.Resource, name, err)
 	}
@@ -317,13 +316,13 @@ func (u *uninstall) delete(ctx context.Context, resource schema.GroupVersionReso
 	return nil
 }
 
-func nameOf(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+func namespacedName(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-// names has a line for each object.
-func names(objects []unstructured.Unstructured) string {
+// joinNames returns one line for each object.
+func joinNames(objects []unstructured.Unstructured) string {
 	var lines []string
 	for i := range objects {
-		lines = append(lines, nameOf(&objects[i]))
+		lines = append(lines, namespacedName(&objects[i]))
 	}
 	return strings.Join(lines, "\n  ")
 }

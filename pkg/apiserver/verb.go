@@ -28,46 +28,45 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
-// maxPeek is how much of a body is checked. A larger one is left to the generic server.
+// maxPeek is the maximum size of a body that is checked. The generic server checks larger ones.
 const maxPeek = 64 << 10
 
-// checkVerb refuses an unknown verb, and a body that is not the verb's, with a message
-// that says what to send instead: those of the generic server are about its inside.
-// The reader is left at the start of the body.
+// checkVerb refuses an unknown verb, and a body of another kind, with a message that tells the client what
+// to send instead. The messages of the generic server describe its implementation. The reader stays at the
+// start of the body.
 func checkVerb(r *http.Request, body *bufio.Reader) error {
 	info, _ := genericapirequest.RequestInfoFrom(r.Context())
-	kind := rollout.BodyOf(info.Subresource)
+	kind := rollout.BodyKind(info.Subresource)
 	switch {
 	case kind == "" && info.Subresource != "status":
 		return unknownVerb(info)
 	case kind == "":
 		return nil
 	}
-	if decides(r) {
+	if isDecision(r) {
 		if err := checkQuery(info.Subresource, r.URL.Query()); err != nil {
 			return err
 		}
 	}
 	sent, err := body.Peek(maxPeek)
 	if err != io.EOF {
-		return nil // it is larger, or cannot be read
+		return nil // the body is larger than maxPeek, or cannot be read
 	}
-	switch mediaOf(r.Header) {
+	switch mediaType(r.Header) {
 	case runtime.ContentTypeJSON:
 		return checkBody(info.Subresource, kind, sent)
 	case runtime.ContentTypeYAML:
 		if converted, err := yaml.YAMLToJSON(sent); err == nil {
-			return checkExpect(fieldsOf(converted))
+			return checkExpect(decodeFields(converted))
 		}
 	}
-	return nil // the generic server reads it
+	return nil // the generic server decodes other media types
 }
 
-// queryFields are what a verb reads from the query of a request.
+// queryFields are the query parameters that verbs read.
 var queryFields = []string{"dryRun", "fieldManager", "fieldValidation", "pretty", "timeout"}
 
-// checkQuery refuses what a client sends in the query, and means for the body: the verb
-// would be used without it.
+// checkQuery refuses query parameters that belong into the body. The verb would ignore them.
 func checkQuery(verb string, query url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(queryFields, name) {
@@ -78,24 +77,24 @@ func checkQuery(verb string, query url.Values) error {
 	return nil
 }
 
-// strict has the generic server refuse a body with fields that a verb does not have, or
-// that are repeated. Whoever misspells expect would decide without it.
-func strict(u *url.URL) *url.URL {
+// withStrictValidation makes the generic server refuse a body with unknown or repeated fields. A client that misspells
+// expect would otherwise decide without an expectation.
+func withStrictValidation(u *url.URL) *url.URL {
 	query, next := u.Query(), *u
 	query.Set("fieldValidation", metav1.FieldValidationStrict)
 	next.RawQuery = query.Encode()
 	return &next
 }
 
-func fieldsOf(sent []byte) (fields map[string]json.RawMessage) {
+func decodeFields(sent []byte) (fields map[string]json.RawMessage) {
 	if utiljson.Unmarshal(sent, &fields) != nil {
 		return nil
 	}
 	return fields
 }
 
-// checkExpect refuses an expectation that names nothing, or that has an empty field: a
-// script may have meant a variable that was not set.
+// checkExpect refuses an empty expectation, and one with an empty field: a script may have used a variable
+// that was not set.
 func checkExpect(body map[string]json.RawMessage) error {
 	sent, found := body["expect"]
 	if !found {
@@ -104,7 +103,7 @@ func checkExpect(body map[string]json.RawMessage) error {
 	empty := func(v json.RawMessage) bool {
 		return slices.Contains([]string{"null", `""`, "{}"}, string(bytes.TrimSpace(v)))
 	}
-	fields := fieldsOf(sent)
+	fields := decodeFields(sent)
 	if empty(sent) || fields != nil && len(fields) == 0 {
 		return apierrors.NewBadRequest(rollout.EmptyExpect)
 	}
@@ -134,12 +133,12 @@ func unknownVerb(info *genericapirequest.RequestInfo) error {
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Details: &metav1.StatusDetails{Group: rollouts.GroupName, Kind: info.Resource, Name: info.Name},
 		Message: fmt.Sprintf("rollouts.%s %q has no verb %q; there are %s", rollouts.GroupName, info.Name,
-			rollouts.Clean(info.Subresource, rollouts.MaxUser), strings.Join(rollout.Verbs(), ", ")),
+			rollouts.Clean(info.Subresource, rollouts.MaxUser), strings.Join(rollout.VerbNames(), ", ")),
 	}}
 }
 
-// mediaOf is the media type of a body; JSON where a request does not say it.
-func mediaOf(h http.Header) string {
+// mediaType returns the media type of a body; JSON if the request does not specify one.
+func mediaType(h http.Header) string {
 	if h.Get("Content-Type") == "" {
 		return runtime.ContentTypeJSON
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/tree"
 )
 
-// ViewOptions are those of what is read about a Rollout and is not stored.
+// ViewOptions are the settings of the computed endpoints.
 type ViewOptions struct {
-	// MaxOpenTrees is how many Rollouts may be watched with all that belongs to them.
+	// MaxOpenTrees is the maximum number of Rollouts whose trees may be watched at once.
 	MaxOpenTrees int
-	// Cluster is used instead of the cluster's own client when it is set.
+	// Cluster replaces the client of the cluster if it is set.
 	Cluster dynamic.Interface
-	// Clock is what they wait by.
+	// Clock is the clock of the endpoints.
 	Clock clock.WithDelayedExecution
 }
 
@@ -33,8 +33,8 @@ func (o *ViewOptions) addFlags(all *pflag.FlagSet) {
 		"how many Rollouts may be watched with all that belongs to them, by however many viewers; 0 for none")
 }
 
-// views are what the reads are made from.
-func (c *Config) views() (tree.Config, error) {
+// newTreeConfig returns the configuration of the computed endpoints.
+func (c *Config) newTreeConfig() (tree.Config, error) {
 	o := c.options.Views
 	v := tree.Config{Clock: o.Clock, MaxOpen: o.MaxOpenTrees}
 	v.Cluster, v.Authorizer = o.Cluster, c.Generic.Authorization.Authorizer
@@ -42,7 +42,7 @@ func (c *Config) views() (tree.Config, error) {
 		return v, nil
 	}
 	config := restclient.CopyConfig(c.Generic.ClientConfig)
-	config.QPS = -1 // the cluster's own fairness is enough
+	config.QPS = -1 // kube-apiserver limits requests by priority and fairness
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return v, fmt.Errorf("creating a client for views: %w", err)

@@ -22,12 +22,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 )
 
-// webhookDrain is how long answers under way may take once the server stops.
-const webhookDrain = 3 * time.Second
+// webhookDrainTimeout limits how long the webhook may take to answer its last requests after the server was
+// stopped.
+const webhookDrainTimeout = 3 * time.Second
 
-// setWebhook opens the port of workload admission. It has a listener and a mux
-// of its own: kube-apiserver calls it without a name, so it must neither share
-// the authentication nor the fair queues of the API.
+// setWebhook opens the port of workload admission. It has its own listener and mux: kube-apiserver calls it
+// without authentication, and the calls must not wait in the API's fair queues.
 func (c *Config) setWebhook() error {
 	o := c.options
 	listener := o.WebhookListener
@@ -43,7 +43,7 @@ func (c *Config) setWebhook() error {
 	}
 	api := c.Generic.SecureServing
 	c.Webhook = &genericapiserver.SecureServingInfo{
-		Listener: newFairListener(listener), Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
+		Listener: newLimitedListener(listener), Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
 		CipherSuites: api.CipherSuites, CurvePreferences: api.CurvePreferences,
 	}
 	if o.WebhookClientCA != "" {
@@ -56,8 +56,8 @@ func (c *Config) setWebhook() error {
 	return nil
 }
 
-// requireClientCertificate refuses a client without a certificate that the authority
-// has signed. Without an authority it refuses nobody.
+// requireClientCertificate refuses clients without a certificate that the CA has signed. Without a CA it
+// accepts all clients.
 func requireClientCertificate(handler http.Handler, authority dynamiccertificates.CAContentProvider) http.Handler {
 	if authority == nil {
 		return handler
@@ -84,9 +84,8 @@ func verifyClientCertificate(state *tls.ConnectionState, authority dynamiccertif
 	return err
 }
 
-// serveWebhook runs once the API is served. It answers until all requests are
-// drained, so that a restart refuses no update which another replica could not
-// see yet.
+// serveWebhook runs once the API is served. The webhook answers until all requests are drained, so that a
+// restart refuses no update that no other replica could receive yet.
 func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error {
 	index, err := workload.NewIndex(c.rollouts)
 	if err != nil {
@@ -104,13 +103,13 @@ func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error 
 	mux := http.NewServeMux()
 	mux.Handle(workload.Path, requireClientCertificate(handler, c.Webhook.ClientCA))
 	handle := drainConnections(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
-	stopped, _, err := c.Webhook.Serve(handle, webhookDrain, drained)
+	stopped, _, err := c.Webhook.Serve(handle, webhookDrainTimeout, drained)
 	if err != nil {
 		cancel()
 		return fmt.Errorf("serving workload admission: %w", err)
 	}
 	klog.InfoS("Serving workload admission", "address", c.Webhook.Listener.Addr().String())
-	c.ends.Go(func() {
+	c.running.Go(func() {
 		<-stopped
 		klog.InfoS("Stopped serving workload admission")
 	})

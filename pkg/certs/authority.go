@@ -18,24 +18,24 @@ const (
 	keyCross                  = "cross.crt"
 	keyConfirmed              = "confirmed"
 	keySwitched               = "switched"
-	// keyBundle is what is published. Nobody reads it back.
+	// keyBundle is the published bundle, for users. The package never reads it.
 	keyBundle = "ca-bundle.crt"
 )
 
-// authority is what the Secret of the certificate authority says.
+// authority is the content of the Secret of the certificate authorities (CAs).
 type authority struct {
-	// current signs.
+	// current is the CA that signs certificates.
 	current pair
-	// next is published and signs nothing yet.
+	// next is the CA that replaces current. It is published, and signs nothing yet.
 	next pair
-	// old signs no more and is still trusted.
+	// old is the previous CA. It signs nothing, and clients still trust it.
 	old pair
-	// cross is current, signed by the one before. It goes with each certificate, for
-	// clients that read the authorities only when they start, as etcd does.
+	// cross is the current CA's certificate, signed by the previous CA. It is part of each certificate
+	// chain, for clients that read the bundle only when they start, such as etcd.
 	cross pair
-	// confirmed is when next was seen everywhere.
+	// confirmed is the time at which the bundle with next was observed in all places.
 	confirmed time.Time
-	// switched is when current began to sign.
+	// switched is the time at which current began to sign.
 	switched time.Time
 }
 
@@ -50,7 +50,7 @@ func readAuthority(data map[string][]byte) *authority {
 	}
 }
 
-func (a *authority) data() map[string][]byte {
+func (a *authority) toSecretData() map[string][]byte {
 	data := map[string][]byte{
 		keyCurrent: a.current.certPEM, keyCurrentKey: a.current.keyPEM,
 		keyNext: a.next.certPEM, keyNextKey: a.next.keyPEM,
@@ -66,8 +66,8 @@ func (a *authority) data() map[string][]byte {
 	return data
 }
 
-// bundle is everything that is to be trusted. Its order is that of time, so that
-// Switch, which changes nobody's trust, need not be published.
+// bundle returns all certificates to be trusted, ordered by time. So Switch, which does not change the set,
+// does not change the bundle either.
 func (a *authority) bundle() []byte {
 	trusted := []pair{a.current, a.next, a.old}
 	trusted = slices.DeleteFunc(trusted, func(p pair) bool { return p.cert == nil })
@@ -96,103 +96,104 @@ func writeTime(t time.Time) []byte {
 	return []byte(t.UTC().Format(time.RFC3339))
 }
 
-// move is what happens to the authority.
+// move is a step of the replacement of the CA.
 type move string
 
 const (
-	stay     move = ""
-	found    move = "Found"   // make one, since none can sign
-	prepare  move = "Prepare" // make the next one and publish it
-	confirm  move = "Confirm" // note that the next one is known
-	handOver move = "Switch"  // sign with the next one
-	retire   move = "Retire"  // trust the old one no more
+	noMove           move = ""
+	createAuthority  move = "Found"   // create a CA, because none can sign
+	prepareNext      move = "Prepare" // create the next CA and publish it
+	confirmPublished move = "Confirm" // record that the next CA is published everywhere
+	switchToNext     move = "Switch"  // sign with the next CA
+	retireOld        move = "Retire"  // remove the old CA from the bundle
 )
 
-// seen is what was observed around the authority.
-type seen struct {
-	// known reports whether the bundle is published everywhere.
-	known bool
-	// signed reports whether the current authority has signed every certificate.
-	signed bool
-	// asked reports whether a user wants the authority replaced now.
-	asked bool
+// observation is the observed use of the CA.
+type observation struct {
+	// isPublished reports whether the bundle is published everywhere.
+	isPublished bool
+	// allSigned reports whether the current CA has signed every certificate.
+	allSigned bool
+	// isRotationRequested reports whether a user requested a new CA.
+	isRotationRequested bool
 }
 
-// next is the move to make now. If there is none, it is when to look again; the
-// zero time is when something changes.
-func (p *Policy) next(a *authority, s seen, now time.Time) (move, time.Time) {
+// nextMove returns the move to make now, or stay and the time of the next check. A zero time means that only a
+// change requires a check.
+func (p *Policy) nextMove(a *authority, s observation, now time.Time) (move, time.Time) {
 	switch {
-	case !a.current.signs(now) && a.next.signs(now):
-		return handOver, now
-	case !a.current.signs(now):
-		return found, now
+	case !a.current.canSign(now) && a.next.canSign(now):
+		return switchToNext, now
+	case !a.current.canSign(now):
+		return createAuthority, now
 	case a.next.cert != nil:
 		return p.beforeSwitch(a, s, now)
 	case a.old.cert != nil:
 		return p.beforeRetire(a, s, now)
-	case s.asked || !now.Before(a.current.due()):
-		return prepare, now
+	case s.isRotationRequested || !now.Before(a.current.renewalTime()):
+		return prepareNext, now
 	}
-	return stay, a.current.due()
+	return noMove, a.current.renewalTime()
 }
 
-// beforeSwitch leads from Prepare to Switch.
-func (p *Policy) beforeSwitch(a *authority, s seen, now time.Time) (move, time.Time) {
-	since := p.since(a.confirmed, now)
+// beforeSwitch returns the moves from Prepare to Switch.
+func (p *Policy) beforeSwitch(a *authority, s observation, now time.Time) (move, time.Time) {
+	since := p.elapsed(a.confirmed, now)
 	switch {
-	case !a.next.signs(now):
-		return prepare, now
-	case !s.known:
-		return stay, time.Time{}
+	case !a.next.canSign(now):
+		return prepareNext, now
+	case !s.isPublished:
+		return noMove, time.Time{}
 	case since < 0:
-		return confirm, now
+		return confirmPublished, now
 	case since < p.Overlap:
-		return stay, a.confirmed.Add(p.Overlap)
+		return noMove, a.confirmed.Add(p.Overlap)
 	}
-	return handOver, now
+	return switchToNext, now
 }
 
-// beforeRetire leads from Switch to Retire.
-func (p *Policy) beforeRetire(a *authority, s seen, now time.Time) (move, time.Time) {
-	since := p.since(a.switched, now)
+// beforeRetire returns the moves from Switch to Retire.
+func (p *Policy) beforeRetire(a *authority, s observation, now time.Time) (move, time.Time) {
+	since := p.elapsed(a.switched, now)
 	switch {
-	case !s.signed:
-		return stay, time.Time{}
-	case since >= 0 && since < p.Overlap && a.old.valid(now):
-		return stay, a.switched.Add(p.Overlap)
+	case !s.allSigned:
+		return noMove, time.Time{}
+	case since >= 0 && since < p.Overlap && a.old.isValid(now):
+		return noMove, a.switched.Add(p.Overlap)
 	}
-	return retire, now
+	return retireOld, now
 }
 
-// since is how long ago a time was, and negative if there is none. A time further ahead
-// than the overlap counts as none: the clock was set back.
-func (p *Policy) since(then, now time.Time) time.Duration {
+// elapsed returns the time that has passed since then; negative if then is zero. A time that is further in
+// the future than Overlap counts as zero: the clock was set back.
+func (p *Policy) elapsed(then, now time.Time) time.Duration {
 	if then.IsZero() || then.After(now.Add(p.Overlap)) {
 		return -1
 	}
 	return max(0, now.Sub(then))
 }
 
-// carryOut makes the move.
-func (p *Policy) carryOut(a authority, m move, now time.Time) (*authority, error) {
+// applyMove returns the authority after a move.
+func (p *Policy) applyMove(a authority, m move, now time.Time) (*authority, error) {
 	var err error
 	switch m {
-	case found:
+	case createAuthority:
 		old := a.current
 		a = authority{switched: now}
-		if old.valid(now) {
-			// Its key is lost. What it has signed is served for a moment more.
+		if old.isValid(now) {
+			// The key of the old CA is lost. Clients must trust the old CA until the certificates that it
+			// signed are replaced.
 			a.old = old.withoutKey()
 		}
 		a.current, err = newAuthority(now, p.AuthorityLife)
-	case prepare:
+	case prepareNext:
 		a.confirmed = time.Time{}
 		a.next, err = newAuthority(now, p.AuthorityLife)
-	case confirm:
+	case confirmPublished:
 		a.confirmed = now
-	case handOver:
+	case switchToNext:
 		err = a.promote(now)
-	case retire:
+	case retireOld:
 		a.old = pair{}
 	}
 	return &a, err
@@ -202,13 +203,13 @@ func (a *authority) promote(now time.Time) error {
 	old := a.current
 	a.current, a.next, a.old, a.cross = a.next, pair{}, pair{}, pair{}
 	a.switched, a.confirmed = now, time.Time{}
-	if old.valid(now) {
+	if old.isValid(now) {
 		a.old = old.withoutKey()
 	}
-	if !old.signs(now) {
+	if !old.canSign(now) {
 		return nil
 	}
 	var err error
-	a.cross, err = cross(a.current, old)
+	a.cross, err = crossSign(a.current, old)
 	return err
 }

@@ -22,12 +22,12 @@ const (
 	EtcdClientSecret = "weir-etcd-client"
 )
 
-// Certificate is a row of the table of what is issued.
+// Certificate describes a certificate to be issued.
 type Certificate struct {
-	// Secret is where it is: ca.crt has all authorities to be trusted, tls.crt
-	// and tls.key are the certificate with its chain and the key.
+	// Secret is the name of its Secret. ca.crt contains all trusted CAs; tls.crt and tls.key contain the
+	// certificate with its chain, and the key.
 	Secret string
-	// Name is its common name.
+	// Name is the common name.
 	Name      string
 	Usages    []x509.ExtKeyUsage
 	Hosts     []string
@@ -35,59 +35,59 @@ type Certificate struct {
 }
 
 var (
-	server = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	client = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	both   = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	serverUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	clientUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	peerUsages   = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
-	loopback = []net.IP{net.IPv4(127, 0, 0, 1).To4()}
+	loopbackAddresses = []net.IP{net.IPv4(127, 0, 0, 1).To4()}
 )
 
-// Serving is the certificate of a Service.
-func Serving(namespace, service string) Certificate {
+// ServingCertificate returns the certificate of a Service.
+func ServingCertificate(namespace, service string) Certificate {
 	return Certificate{
-		Secret: ServingSecret, Name: service, Usages: server,
-		Hosts: append(hosts(service, namespace), "localhost"), Addresses: loopback,
+		Secret: ServingSecret, Name: service, Usages: serverUsages,
+		Hosts: append(serviceHosts(service, namespace), "localhost"), Addresses: loopbackAddresses,
 	}
 }
 
-// Etcd are the certificates of an etcd whose members are the pods of a
-// StatefulSet, behind a headless Service of that name. A member asks who a peer
-// is by the names of its certificate, and finds the pods under *.
-func Etcd(namespace, service string) []Certificate {
-	names := append(hosts(service, namespace), hosts("*."+service, namespace)...)
+// EtcdCertificates returns the certificates of an etcd whose members are the pods of a StatefulSet behind a headless
+// Service of the same name. A member identifies a peer by the DNS names in its certificate; the wildcard
+// covers the pods.
+func EtcdCertificates(namespace, service string) []Certificate {
+	names := append(serviceHosts(service, namespace), serviceHosts("*."+service, namespace)...)
 	names = append(names, service, "localhost")
 	return []Certificate{
-		{Secret: EtcdServerSecret, Name: service, Usages: both, Hosts: names, Addresses: loopback},
-		{Secret: EtcdPeerSecret, Name: service + "-peer", Usages: both, Hosts: names, Addresses: loopback},
-		{Secret: EtcdClientSecret, Name: service + "-client", Usages: client},
+		{Secret: EtcdServerSecret, Name: service, Usages: peerUsages, Hosts: names, Addresses: loopbackAddresses},
+		{Secret: EtcdPeerSecret, Name: service + "-peer", Usages: peerUsages, Hosts: names, Addresses: loopbackAddresses},
+		{Secret: EtcdClientSecret, Name: service + "-client", Usages: clientUsages},
 	}
 }
 
-func hosts(service, namespace string) []string {
+func serviceHosts(service, namespace string) []string {
 	host := service + "." + namespace + ".svc"
 	return []string{host, host + ".cluster.local"}
 }
 
-// fault is why a certificate has to be issued anew, or empty.
-func (c *Certificate) fault(p pair, a *authority, now time.Time) string {
+// reissueReason returns why a certificate must be issued again; empty if it is valid.
+func (c *Certificate) reissueReason(p pair, a *authority, now time.Time) string {
 	switch {
 	case p.cert == nil:
 		return "there is none"
 	case p.key == nil:
 		return "its key is not there"
-	case !p.valid(now):
+	case !p.isValid(now):
 		return "it is not valid now"
 	case p.cert.CheckSignatureFrom(a.current.cert) != nil:
 		return "another authority has signed it"
-	case !c.describes(p.cert):
+	case !c.matches(p.cert):
 		return "it is for something else"
-	case !now.Before(p.due()):
+	case !now.Before(p.renewalTime()):
 		return "it is due"
 	}
 	return ""
 }
 
-func (c *Certificate) describes(cert *x509.Certificate) bool {
+func (c *Certificate) matches(cert *x509.Certificate) bool {
 	return cert.Subject.CommonName == c.Name &&
 		slices.Equal(cert.ExtKeyUsage, c.Usages) &&
 		slices.Equal(cert.DNSNames, c.Hosts) &&
@@ -98,10 +98,10 @@ func readCertificate(data map[string][]byte) pair {
 	return readPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 }
 
-// certificateData is what the Secret of a certificate should say.
+// certificateData returns the desired data of the Secret of a certificate.
 func certificateData(p pair, a *authority, now time.Time) map[string][]byte {
 	chain := p.certPEM
-	if a.cross.valid(now) {
+	if a.cross.isValid(now) {
 		chain = bytes.Join([][]byte{p.certPEM, a.cross.certPEM}, nil)
 	}
 	return map[string][]byte{

@@ -10,31 +10,31 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// content is the certificate that both ports show, replaced while they serve.
-type content struct {
+// servingContent provides the serving certificate of both ports. It can be replaced while the server is running.
+type servingContent struct {
 	mu        sync.RWMutex
 	cert, key []byte
 	listeners []dynamiccertificates.Listener
 }
 
-var _ dynamiccertificates.CertKeyContentProvider = (*content)(nil)
+var _ dynamiccertificates.CertKeyContentProvider = (*servingContent)(nil)
 
-func (c *content) Name() string { return "self-managed-serving-certificate" }
+func (c *servingContent) Name() string { return "self-managed-serving-certificate" }
 
-func (c *content) CurrentCertKeyContent() (cert, key []byte) {
+func (c *servingContent) CurrentCertKeyContent() (cert, key []byte) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.cert, c.key
 }
 
-func (c *content) AddListener(l dynamiccertificates.Listener) {
+func (c *servingContent) AddListener(l dynamiccertificates.Listener) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, l)
 }
 
-// set replaces the certificate, and reports whether it is another one.
-func (c *content) set(cert, key []byte) bool {
+// set replaces the certificate, and reports whether it has changed.
+func (c *servingContent) set(cert, key []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bytes.Equal(c.cert, cert) && bytes.Equal(c.key, key) {

@@ -34,43 +34,40 @@ import (
 )
 
 const (
-	// resync is how often everything is looked at although nothing has changed: a
-	// clock may have been set.
-	resync = 5 * time.Minute
-	// writeRate and writeBurst keep two machines whose clocks differ by years, or
-	// somebody who insists on another caBundle, from a fight at full speed.
+	// resyncPeriod is how often everything is checked without a change, because a clock may have been adjusted.
+	resyncPeriod = 5 * time.Minute
+	// writeRate and writeBurst limit the writes of a fight: between two machines whose clocks differ by
+	// years, or with another controller that sets a different caBundle.
 	writeRate, writeBurst = 1, 25
-	// RotateAnnotation on the Secret of the authority asks for a new one.
+	// RotateAnnotation on the Secret of the CA requests a new CA.
 	RotateAnnotation = "weir.rollouts.kruise.io/rotate"
 	fieldManager     = "weir-apiserver-certs"
 )
 
-// Manager keeps the certificates of one installation. Each replica runs one.
+// Manager maintains the certificates of one installation. Each replica runs one.
 type Manager struct {
 	Policy Policy
-	// Namespace has the Secrets and the Service.
+	// Namespace is the namespace of the Secrets and of the Service.
 	Namespace, Service string
-	// Client and Dynamic reach kube-apiserver.
+	// Client and Dynamic are clients of kube-apiserver.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 	Clock   clock.PassiveClock
-	// Files says which Secrets are written to a directory as well: the key is the
-	// Secret, the value the directory.
+	// Files maps names of Secrets to directories. The data of these Secrets is also written to files.
 	Files map[string]string
 
-	queue   workqueue.TypedRateLimitingInterface[string]
-	limiter flowcontrol.RateLimiter
-	secrets map[string]cache.SharedIndexInformer
-	targets []cache.SharedIndexInformer
-	serving content
-	ready   chan struct{}
-	first   sync.Once
-	// last is the error of the last pass or watch.
-	last atomic.Pointer[error]
+	queue     workqueue.TypedRateLimitingInterface[string]
+	limiter   flowcontrol.RateLimiter
+	secrets   map[string]cache.SharedIndexInformer
+	targets   []cache.SharedIndexInformer
+	serving   servingContent
+	ready     chan struct{}
+	readyOnce sync.Once
+	// lastError is the error of the last reconciliation or watch.
+	lastError atomic.Pointer[error]
 }
 
-// Start runs the manager until the context ends, and returns when all
-// certificates are there.
+// Start runs the manager until the context ends, and returns when all certificates are available.
 func (m *Manager) Start(ctx context.Context, limit time.Duration) error {
 	m.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	m.limiter = flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst)
@@ -87,17 +84,17 @@ func (m *Manager) Start(ctx context.Context, limit time.Duration) error {
 		return nil
 	case <-wait.Done():
 		err := wait.Err()
-		if last := m.last.Load(); last != nil {
+		if last := m.lastError.Load(); last != nil {
 			err = errors.Join(err, *last)
 		}
 		return fmt.Errorf("waiting for certificates: %w", err)
 	}
 }
 
-// Serving is the certificate to serve with.
+// Serving returns the provider of the serving certificate.
 func (m *Manager) Serving() dynamiccertificates.CertKeyContentProvider { return &m.serving }
 
-// watch looks at single objects by name, since more is not permitted.
+// watch watches each object by its name, because the role permits nothing else.
 func (m *Manager) watch(ctx context.Context) error {
 	named := func(name string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) {
@@ -110,17 +107,17 @@ func (m *Manager) watch(ctx context.Context) error {
 	}
 	m.secrets = map[string]cache.SharedIndexInformer{}
 	for _, name := range names {
-		m.secrets[name] = corev1informers.NewFilteredSecretInformer(m.Client, m.Namespace, resync, cache.Indexers{}, named(name))
+		m.secrets[name] = corev1informers.NewFilteredSecretInformer(m.Client, m.Namespace, resyncPeriod, cache.Indexers{}, named(name))
 	}
 	for _, t := range targets {
-		informer := dynamicinformer.NewFilteredDynamicInformer(m.Dynamic, t.resource, "", resync, cache.Indexers{}, named(t.name))
+		informer := dynamicinformer.NewFilteredDynamicInformer(m.Dynamic, t.resource, "", resyncPeriod, cache.Indexers{}, named(t.name))
 		m.targets = append(m.targets, informer.Informer())
 	}
 	look := func(any) { m.queue.Add("") }
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, o any) { look(o) }, DeleteFunc: look}
 	for _, informer := range slices.Concat(m.targets, slices.Collect(maps.Values(m.secrets))) {
 		_, err := informer.AddEventHandler(handler)
-		if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(m.watchFailed)); err != nil {
+		if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(m.handleWatchError)); err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
 		go informer.RunWithContext(ctx)
@@ -140,11 +137,11 @@ func (m *Manager) run(ctx context.Context) {
 		if stop {
 			return
 		}
-		wake, err := m.pass(ctx)
-		m.last.Store(&err)
+		wake, err := m.reconcile(ctx)
+		m.lastError.Store(&err)
 		switch {
-		case outdated(err):
-			// The watch delivers what is stored.
+		case isStaleWrite(err):
+			// The watch will deliver the stored version.
 			m.queue.AddRateLimited(key)
 		case err != nil:
 			klog.ErrorS(err, "Keeping certificates failed")
@@ -159,22 +156,21 @@ func (m *Manager) run(ctx context.Context) {
 	}
 }
 
-// outdated reports whether a write was refused because another one came first.
-func outdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// isStaleWrite reports whether a write failed because another write came first.
+func isStaleWrite(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// pass looks once, and does what is to be done now. The zero time means that
-// only a change is worth another look.
-func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
-	secrets := map[string]*corev1.Secret{} // they are the cache's
-	state := State{Secrets: map[string]map[string][]byte{}, Published: m.published}
+// reconcile reconciles once and returns the time until the next check; zero if only a change requires one.
+func (m *Manager) reconcile(ctx context.Context) (time.Duration, error) {
+	secrets := map[string]*corev1.Secret{} // owned by the cache: do not change
+	state := State{Secrets: map[string]map[string][]byte{}, Published: m.isPublished}
 	for name, informer := range m.secrets {
-		if secret := only[*corev1.Secret](informer); secret != nil {
+		if secret := getOnlyObject[*corev1.Secret](informer); secret != nil {
 			secrets[name], state.Secrets[name] = secret, secret.Data
-			observe(name, secret.Data)
+			setExpirationMetric(name, secret.Data)
 		}
 	}
 	if a := secrets[AuthoritySecret]; a != nil {
-		_, state.Asked = a.Annotations[RotateAnnotation]
+		_, state.RotationRequested = a.Annotations[RotateAnnotation]
 	}
 	now := m.Clock.Now()
 	plan, err := m.Policy.Plan(state, now)
@@ -182,9 +178,9 @@ func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	for _, w := range plan.Writes {
-		err = errors.Join(err, m.write(ctx, w, secrets[w.Secret], plan.Answered))
+		err = errors.Join(err, m.writeSecret(ctx, w, secrets[w.Secret], plan.FulfilsRotation))
 	}
-	err = errors.Join(err, m.use(secrets))
+	err = errors.Join(err, m.useSecrets(secrets))
 	if len(plan.Bundle) > 0 {
 		err = errors.Join(err, m.publish(ctx, plan.Bundle, secrets[AuthoritySecret]))
 	}
@@ -194,20 +190,21 @@ func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
 	return max(plan.Wake.Sub(now), time.Millisecond), nil
 }
 
-// only is the one object of an informer; nil if there is none, or it was not read yet.
-func only[T any](informer cache.SharedIndexInformer) (object T) {
+// getOnlyObject returns the only object of an informer; nil if the object does not exist or the informer has not
+// synced.
+func getOnlyObject[T any](informer cache.SharedIndexInformer) (object T) {
 	for _, o := range informer.GetStore().List() {
 		object, _ = o.(T)
 	}
 	return object
 }
 
-// write stores at the version that was read, or creates.
-func (m *Manager) write(ctx context.Context, w Write, have *corev1.Secret, answered bool) error {
+// writeSecret updates a Secret at the resourceVersion that was read, or creates the Secret.
+func (m *Manager) writeSecret(ctx context.Context, w Write, have *corev1.Secret, answered bool) error {
 	if err := m.limiter.Wait(ctx); err != nil {
 		return fmt.Errorf("waiting to write: %w", err)
 	}
-	klog.InfoS("Writing a certificate", "secret", klog.KRef(m.Namespace, w.Secret), "reason", w.Why)
+	klog.InfoS("Writing a certificate", "secret", klog.KRef(m.Namespace, w.Secret), "reason", w.Reason)
 	client := m.Client.CoreV1().Secrets(m.Namespace)
 	if have != nil {
 		want := have.DeepCopy()
@@ -216,7 +213,7 @@ func (m *Manager) write(ctx context.Context, w Write, have *corev1.Secret, answe
 			delete(want.Annotations, RotateAnnotation)
 		}
 		_, err := client.Update(ctx, want, metav1.UpdateOptions{FieldManager: fieldManager})
-		return wrap(err, "updating", w.Secret)
+		return wrapError(err, "updating", w.Secret)
 	}
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Secret, Labels: map[string]string{"app.kubernetes.io/part-of": "weir"}},
@@ -226,17 +223,17 @@ func (m *Manager) write(ctx context.Context, w Write, have *corev1.Secret, answe
 		want.Type = corev1.SecretTypeOpaque
 	}
 	_, err := client.Create(ctx, want, metav1.CreateOptions{FieldManager: fieldManager})
-	return wrap(err, "creating", w.Secret)
+	return wrapError(err, "creating", w.Secret)
 }
 
-// use serves, and writes to files, what is stored. A Secret that is missing or
-// damaged changes nothing until it is written again.
-func (m *Manager) use(secrets map[string]*corev1.Secret) error {
+// useSecrets serves the stored certificate and writes the stored files. A missing or damaged Secret changes
+// nothing until it is written again.
+func (m *Manager) useSecrets(secrets map[string]*corev1.Secret) error {
 	complete := true
 	for i := range m.Policy.Certificates {
 		name := m.Policy.Certificates[i].Secret
 		secret := secrets[name]
-		if secret == nil || readCertificate(secret.Data).key == nil || !readCertificate(secret.Data).valid(m.Clock.Now()) {
+		if secret == nil || readCertificate(secret.Data).key == nil || !readCertificate(secret.Data).isValid(m.Clock.Now()) {
 			complete = false
 			continue
 		}
@@ -250,54 +247,53 @@ func (m *Manager) use(secrets map[string]*corev1.Secret) error {
 		}
 	}
 	if complete {
-		m.first.Do(func() { close(m.ready) })
+		m.readyOnce.Do(func() { close(m.ready) })
 	}
 	return nil
 }
 
-// published reports whether all targets have the bundle.
-func (m *Manager) published(bundle []byte) bool {
+// isPublished reports whether all targets have the bundle.
+func (m *Manager) isPublished(bundle []byte) bool {
 	for i, t := range targets {
 		if !m.targets[i].HasSynced() {
 			return false
 		}
-		if object := only[*unstructured.Unstructured](m.targets[i]); object != nil && t.wants(object.Object, m.self(), bundle) != nil {
+		if object := getOnlyObject[*unstructured.Unstructured](m.targets[i]); object != nil && t.patchFor(object.Object, m.ownService(), bundle) != nil {
 			return false
 		}
 	}
 	return true
 }
 
-func (m *Manager) self() service { return service{m.Namespace, m.Service} }
+func (m *Manager) ownService() service { return service{m.Namespace, m.Service} }
 
 // publish writes the bundle to the targets.
 func (m *Manager) publish(ctx context.Context, bundle []byte, from *corev1.Secret) error {
-	if m.published(bundle) {
+	if m.isPublished(bundle) {
 		return nil
 	}
-	// With a cache that lags behind, this would take back what another replica
-	// has published.
+	// A stale cache would revert the bundle that another replica has published.
 	stored, err := m.Client.CoreV1().Secrets(m.Namespace).Get(ctx, AuthoritySecret, metav1.GetOptions{})
 	if err != nil {
-		return wrap(err, "reading", AuthoritySecret)
+		return wrapError(err, "reading", AuthoritySecret)
 	}
 	if stored.ResourceVersion != from.ResourceVersion {
 		return apierrors.NewConflict(corev1.Resource("secrets"), AuthoritySecret, errors.New("it is newer than what was read"))
 	}
 	for i, t := range targets {
-		if object := only[*unstructured.Unstructured](m.targets[i]); object != nil {
-			err = errors.Join(err, m.patch(ctx, t, object, bundle))
+		if object := getOnlyObject[*unstructured.Unstructured](m.targets[i]); object != nil {
+			err = errors.Join(err, m.patchTarget(ctx, t, object, bundle))
 		}
 	}
 	return err
 }
 
-func (m *Manager) patch(ctx context.Context, t target, object *unstructured.Unstructured, bundle []byte) error {
-	wants := t.wants(object.Object, m.self(), bundle)
+func (m *Manager) patchTarget(ctx context.Context, t target, object *unstructured.Unstructured, bundle []byte) error {
+	wants := t.patchFor(object.Object, m.ownService(), bundle)
 	if wants == nil {
 		return nil
 	}
-	wants["metadata"] = map[string]any{"resourceVersion": object.GetResourceVersion()} // refused if it has changed
+	wants["metadata"] = map[string]any{"resourceVersion": object.GetResourceVersion()} // a precondition
 	patch, err := json.Marshal(wants)
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
@@ -310,18 +306,18 @@ func (m *Manager) patch(ctx context.Context, t target, object *unstructured.Unst
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return wrap(err, "publishing to", t.name)
+	return wrapError(err, "publishing to", t.name)
 }
 
-func wrap(err error, doing, name string) error {
+func wrapError(err error, doing, name string) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s %s: %w", doing, name, err)
 }
 
-// watchFailed keeps the error, for Start to report.
-func (m *Manager) watchFailed(ctx context.Context, r *cache.Reflector, err error) {
-	m.last.Store(&err)
+// handleWatchError records the error, which Start reports.
+func (m *Manager) handleWatchError(ctx context.Context, r *cache.Reflector, err error) {
+	m.lastError.Store(&err)
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }

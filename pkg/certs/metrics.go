@@ -8,18 +8,18 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-var ends = metrics.NewGaugeVec(&metrics.GaugeOpts{
+var expirationSeconds = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	Namespace: "weir", Subsystem: "certificate", Name: "expiration_timestamp_seconds",
 	Help:           "When the certificate that is stored in a Secret ends, in seconds since 1970.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"secret"})
 
 func init() {
-	legacyregistry.MustRegister(ends)
+	legacyregistry.MustRegister(expirationSeconds)
 }
 
-// observe says when what is stored ends. What cannot be read has ended.
-func observe(secret string, data map[string][]byte) {
+// setExpirationMetric sets the metric for a Secret. A certificate that cannot be read counts as expired.
+func setExpirationMetric(secret string, data map[string][]byte) {
 	p := readCertificate(data)
 	if secret == AuthoritySecret {
 		p = readAuthority(data).current
@@ -28,5 +28,5 @@ func observe(secret string, data map[string][]byte) {
 	if p.cert != nil {
 		end = float64(p.cert.NotAfter.Unix())
 	}
-	ends.WithLabelValues(secret).Set(end)
+	expirationSeconds.WithLabelValues(secret).Set(end)
 }

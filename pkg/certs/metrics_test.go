@@ -10,8 +10,8 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 )
 
-// Of each Secret it is told when the certificate in it ends, and of one with none
-// that it has ended.
+// The metric contains the expiration time of the certificate in each Secret; 0 if the Secret has no
+// certificate.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -20,8 +20,8 @@ func TestEnds(t *testing.T) {
 	for secret, want := range map[string]time.Time{
 		AuthoritySecret: start.Add(s.policy.AuthorityLife), ServingSecret: start.Add(s.policy.Life), "damaged": time.Unix(0, 0),
 	} {
-		observe(secret, s.state.Secrets[secret])
-		got, err := testutil.GetGaugeMetricValue(ends.WithLabelValues(secret))
+		setExpirationMetric(secret, s.state.Secrets[secret])
+		got, err := testutil.GetGaugeMetricValue(expirationSeconds.WithLabelValues(secret))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,21 +18,19 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// backdated is how long before it was made a certificate is valid, since clocks
-// of machines differ.
-const backdated = time.Hour
+// backdate is how long before its creation a certificate becomes valid, because clocks of machines differ.
+const backdate = time.Hour
 
-// pair is a certificate and its key; the zero pair is one that is missing or
-// cannot be read.
+// pair is a certificate and its key. It is zero if the certificate is missing or cannot be read.
 type pair struct {
 	cert *x509.Certificate
-	// key is nil if there is none that fits.
+	// key is nil if it is missing or does not belong to the certificate.
 	key crypto.Signer
 
 	certPEM, keyPEM []byte
 }
 
-// readPair reads the first certificate, and the key if it is the certificate's.
+// readPair decodes the first certificate, and the key if it belongs to the certificate.
 func readPair(certPEM, keyPEM []byte) pair {
 	certs, err := certutil.ParseCertsPEM(certPEM)
 	if err != nil {
@@ -55,55 +53,56 @@ func readPair(certPEM, keyPEM []byte) pair {
 
 func (p pair) withoutKey() pair { return pair{cert: p.cert, certPEM: p.certPEM} }
 
-// valid reports whether the certificate may be shown now.
-func (p pair) valid(now time.Time) bool {
+// isValid reports whether the certificate is within its validity period.
+func (p pair) isValid(now time.Time) bool {
 	return p.cert != nil && !now.Before(p.cert.NotBefore) && now.Before(p.cert.NotAfter)
 }
 
-// signs reports whether it is an authority that can sign now.
-func (p pair) signs(now time.Time) bool {
-	return p.valid(now) && p.key != nil && p.cert.IsCA
+// canSign reports whether the certificate is a CA that can sign now.
+func (p pair) canSign(now time.Time) bool {
+	return p.isValid(now) && p.key != nil && p.cert.IsCA
 }
 
-// due is when two thirds of its life have passed. The last third is a reserve.
-func (p pair) due() time.Time {
-	made := p.cert.NotBefore.Add(backdated)
+// renewalTime returns the time at which two thirds of the certificate's life have passed. The last third is a
+// reserve.
+func (p pair) renewalTime() time.Time {
+	made := p.cert.NotBefore.Add(backdate)
 	return made.Add(p.cert.NotAfter.Sub(made) * 2 / 3)
 }
 
-// newAuthority makes a certificate authority, signed by itself.
+// newAuthority creates a self-signed CA.
 func newAuthority(now time.Time, life time.Duration) (pair, error) {
 	key, err := newKey()
 	if err != nil {
 		return pair{}, err
 	}
 	template := &x509.Certificate{
-		// The time is for people, who may see two of them side by side.
+		// The time in the name lets people distinguish two CAs.
 		Subject:   pkix.Name{CommonName: "weir-ca-" + now.UTC().Format("20060102T150405Z")},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(life),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(life),
 	}
-	asAuthority(template)
+	setCAFields(template)
 	return sign(template, pair{cert: template, key: key}, key)
 }
 
-// cross signs the name and the key of the next authority with the current one:
-// who knows only the current one can then check what the next one has signed.
-func cross(next, current pair) (pair, error) {
+// crossSign returns a certificate for the next CA that is signed by the current CA. Clients that trust only the
+// current CA can then verify certificates of the next CA.
+func crossSign(next, current pair) (pair, error) {
 	template := &x509.Certificate{
 		Subject: next.cert.Subject, SubjectKeyId: next.cert.SubjectKeyId,
 		NotBefore: next.cert.NotBefore, NotAfter: current.cert.NotAfter,
 	}
-	asAuthority(template)
+	setCAFields(template)
 	made, err := sign(template, current, next.key)
 	return made.withoutKey(), err
 }
 
-func asAuthority(c *x509.Certificate) {
+func setCAFields(c *x509.Certificate) {
 	c.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	c.IsCA, c.BasicConstraintsValid = true, true
 }
 
-// issue makes a certificate that ends no later than its authority.
+// issue creates a certificate that expires no later than its CA.
 func (a *authority) issue(c Certificate, now time.Time, life time.Duration) (pair, error) {
 	key, err := newKey()
 	if err != nil {
@@ -115,7 +114,7 @@ func (a *authority) issue(c Certificate, now time.Time, life time.Duration) (pai
 	}
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: c.Name},
-		NotBefore: now.Add(-backdated), NotAfter: until,
+		NotBefore: now.Add(-backdate), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: c.Usages,
 		BasicConstraintsValid: true,
 		DNSNames:              c.Hosts, IPAddresses: c.Addresses,
@@ -124,7 +123,7 @@ func (a *authority) issue(c Certificate, now time.Time, life time.Duration) (pai
 }
 
 func newKey() (crypto.Signer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) //nolint:forbidigo // a key is nothing but chance
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) //nolint:forbidigo // a key must be random
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
 	}
@@ -132,8 +131,8 @@ func newKey() (crypto.Signer, error) {
 }
 
 func sign(template *x509.Certificate, parent pair, key crypto.Signer) (pair, error) {
-	// A serial number is chosen at random.
-	der, err := x509.CreateCertificate(rand.Reader, template, parent.cert, key.Public(), parent.key) //nolint:forbidigo // nor can a signature be foreseen
+	// CreateCertificate chooses a random serial number.
+	der, err := x509.CreateCertificate(rand.Reader, template, parent.cert, key.Public(), parent.key) //nolint:forbidigo // a signature needs randomness
 	if err != nil {
 		return pair{}, fmt.Errorf("signing the certificate of %s: %w", template.Subject.CommonName, err)
 	}
@@ -148,7 +147,7 @@ func sign(template *x509.Certificate, parent pair, key crypto.Signer) (pair, err
 	return pair{cert: cert, key: key, certPEM: encodeCert(cert), keyPEM: keyPEM}, nil
 }
 
-// encodeCert drops what else a Secret says around a certificate.
+// encodeCert encodes only the certificate, without other content of a Secret.
 func encodeCert(cert *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: cert.Raw})
 }

@@ -12,97 +12,97 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Policy says which certificates there are and how long they last.
+// Policy lists the certificates and their lifetimes.
 type Policy struct {
 	Certificates []Certificate
-	// AuthorityLife and Life are how long an authority and a certificate last.
-	// Each is replaced when two thirds of it have passed.
+	// AuthorityLife and Life are the lifetimes of CAs and of certificates. They are renewed after two
+	// thirds of that time.
 	AuthorityLife, Life time.Duration
-	// Overlap is how long a new authority is known before it signs, and how long
-	// the old one is trusted once it has signed nothing that is in use.
+	// Overlap is how long a new CA is published before it signs, and how long the old CA stays trusted
+	// after all its certificates were replaced.
 	Overlap time.Duration
 }
 
-// State is what is there.
+// State is the observed state.
 type State struct {
-	// Secrets are the data of the Secrets that exist, by name.
+	// Secrets are the data of the existing Secrets, by name.
 	Secrets map[string]map[string][]byte
-	// Asked reports whether somebody wants a new authority.
-	Asked bool
-	// Published reports whether a bundle is what everybody outside of the Secrets
-	// goes by.
+	// RotationRequested reports whether a user requested a new CA.
+	RotationRequested bool
+	// Published reports whether all targets have the bundle.
 	Published func(bundle []byte) bool
 }
 
-// Write is what a Secret should say.
+// Write is the desired data of a Secret.
 type Write struct {
 	Secret string
 	Data   map[string][]byte
-	// Why is for the log.
-	Why string
+	// Reason is the reason, for the log.
+	Reason string
 }
 
-// Plan is what to do now.
+// Plan is what must be done now.
 type Plan struct {
 	// Writes are independent of each other.
 	Writes []Write
-	// Answered reports whether the first write does what was asked for.
-	Answered bool
-	// Bundle is what to publish; empty if there is nothing yet that is stored.
+	// FulfilsRotation reports whether the first write fulfils the request for a new CA.
+	FulfilsRotation bool
+	// Bundle is the bundle to publish; empty until a CA is stored.
 	Bundle []byte
-	// Wake is when to look again; zero if only a change is worth a look.
+	// Wake is the time of the next check; zero if only a change requires one.
 	Wake time.Time
 }
 
-// Plan decides from what is there. An authority is stored before anything is
-// signed with it or published.
+// Plan returns the writes for the observed state. A CA is stored before it signs or is published.
 func (p *Policy) Plan(s State, now time.Time) (Plan, error) {
 	now = now.Truncate(time.Second)
 	data := s.Secrets[AuthoritySecret]
 	a := readAuthority(data)
-	m, wake := p.next(a, p.look(s, a), now)
-	if m != stay {
-		moved, err := p.carryOut(*a, m, now)
+	m, wake := p.nextMove(a, p.observe(s, a), now)
+	if m != noMove {
+		moved, err := p.applyMove(*a, m, now)
 		if err != nil {
 			return Plan{}, err
 		}
-		return Plan{Writes: []Write{{AuthoritySecret, moved.data(), string(m)}}, Answered: m == prepare || m == found}, nil
+		return Plan{Writes: []Write{{AuthoritySecret, moved.toSecretData(), string(m)}}, FulfilsRotation: m == prepareNext || m == createAuthority}, nil
 	}
-	if !equal(data, a.data()) {
-		return Plan{Writes: []Write{{AuthoritySecret, a.data(), "Repair"}}}, nil
+	if !equalData(data, a.toSecretData()) {
+		return Plan{Writes: []Write{{AuthoritySecret, a.toSecretData(), "Repair"}}}, nil
 	}
 	plan := Plan{Bundle: a.bundle(), Wake: wake}
 	for i := range p.Certificates {
 		c := &p.Certificates[i]
-		w, due, err := p.certificate(c, s.Secrets[c.Secret], a, now)
+		w, due, err := p.planCertificate(c, s.Secrets[c.Secret], a, now)
 		if err != nil {
 			return Plan{}, err
 		}
 		if w != nil {
 			plan.Writes = append(plan.Writes, *w)
 		}
-		plan.Wake = earlier(plan.Wake, due)
+		plan.Wake = earlierTime(plan.Wake, due)
 	}
 	return plan, nil
 }
 
-// look finds out who goes by what the authority is now.
-func (p *Policy) look(s State, a *authority) seen {
+// observe determines whether the bundle is published everywhere, and whether the current CA has signed all
+// certificates.
+func (p *Policy) observe(s State, a *authority) observation {
 	bundle := a.bundle()
-	l := seen{known: s.Published(bundle), signed: true, asked: s.Asked}
+	l := observation{isPublished: s.Published(bundle), allSigned: true, isRotationRequested: s.RotationRequested}
 	for i := range p.Certificates {
 		data := s.Secrets[p.Certificates[i].Secret]
 		cert := readCertificate(data).cert
-		l.known = l.known && bytes.Equal(data[corev1.ServiceAccountRootCAKey], bundle)
-		l.signed = l.signed && a.current.cert != nil && cert != nil && cert.CheckSignatureFrom(a.current.cert) == nil
+		l.isPublished = l.isPublished && bytes.Equal(data[corev1.ServiceAccountRootCAKey], bundle)
+		l.allSigned = l.allSigned && a.current.cert != nil && cert != nil && cert.CheckSignatureFrom(a.current.cert) == nil
 	}
 	return l
 }
 
-// certificate decides about one certificate, and when to look at it again.
-func (p *Policy) certificate(c *Certificate, data map[string][]byte, a *authority, now time.Time) (*Write, time.Time, error) {
+// planCertificate returns the write for one certificate, or nil, and the time at which the certificate must be
+// renewed.
+func (p *Policy) planCertificate(c *Certificate, data map[string][]byte, a *authority, now time.Time) (*Write, time.Time, error) {
 	have := readCertificate(data)
-	why := c.fault(have, a, now)
+	why := c.reissueReason(have, a, now)
 	if why != "" {
 		var err error
 		if have, err = a.issue(*c, now, p.Life); err != nil {
@@ -110,18 +110,18 @@ func (p *Policy) certificate(c *Certificate, data map[string][]byte, a *authorit
 		}
 	}
 	want := certificateData(have, a, now)
-	if equal(data, want) {
-		return nil, have.due(), nil
+	if equalData(data, want) {
+		return nil, have.renewalTime(), nil
 	}
 	if why == "" {
 		why = "what it goes with has changed"
 	}
-	return &Write{c.Secret, want, why}, have.due(), nil
+	return &Write{c.Secret, want, why}, have.renewalTime(), nil
 }
 
-func equal(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
+func equalData(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
-func earlier(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
 	}

@@ -40,7 +40,7 @@ func TestStories(t *testing.T) {
 		"an authority is replaced when somebody asks": {
 			func(s *story) {
 				s.pass(day)
-				s.state.Asked = true
+				s.state.RotationRequested = true
 				s.pass(day)
 			},
 			after(
@@ -58,7 +58,7 @@ func TestStories(t *testing.T) {
 		"nothing is signed with what nobody knows": {
 			func(s *story) {
 				s.pass(day)
-				s.state.Asked, s.deaf = true, true
+				s.state.RotationRequested, s.deaf = true, true
 				s.pass(100 * day)
 				s.say("everybody listens again")
 				s.deaf = false
@@ -130,7 +130,7 @@ func TestStories(t *testing.T) {
 		"other names": {
 			func(s *story) {
 				s.pass(day)
-				s.policy.Certificates[0] = Serving("elsewhere", "weir-apiserver")
+				s.policy.Certificates[0] = ServingCertificate("elsewhere", "weir-apiserver")
 				s.broken, s.deaf = true, true // this caller looks for the old name
 				s.pass(day)
 			},
@@ -189,7 +189,7 @@ func TestStories(t *testing.T) {
 		"the clock is set back between Confirm and Switch": {
 			func(s *story) {
 				s.pass(30 * day)
-				s.state.Asked = true
+				s.state.RotationRequested = true
 				s.pass(time.Minute)
 				s.now = s.now.Add(-10 * time.Minute)
 				s.pass(time.Hour)
@@ -219,11 +219,11 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// For thirty years certificates and authorities follow each other, and at no
-// write can a caller not check what is served.
+// For thirty years, certificates and CAs are replaced in time. After each write, all clients can verify all
+// served certificates.
 func TestThirtyYears(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, Etcd("weir-system", "weir-etcd")...)
+	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)
 	s.pass(30 * 365 * day)
 	count := map[string]int{}
 	for _, line := range s.log {
@@ -239,14 +239,14 @@ func TestThirtyYears(t *testing.T) {
 	}
 }
 
-// etcd reads its authorities when it starts and never again. It can still check
-// what the next one signs, for as long as the one that it knows is valid.
+// etcd reads the CA bundle only when it starts. It can verify certificates of the next CA as long as the CA
+// that it has read is valid.
 func TestReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.pass(day)
 	before := s.published
-	s.state.Asked = true
+	s.state.RotationRequested = true
 	s.pass(day)
 	if bytes.Contains(s.published, before) {
 		t.Fatal("the authority is still the same")
@@ -259,8 +259,8 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// An authority is stored before it signs anything or is published: of two that
-// start at once, only one can store it.
+// A CA is stored before it signs anything or is published. If two replicas start at once, only one can
+// store its CA.
 func TestStoredFirst(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -273,10 +273,10 @@ func TestStoredFirst(t *testing.T) {
 	}
 }
 
-// The table of what is issued.
+// This table lists the issued certificates.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, Etcd("weir-system", "weir-etcd")...)
+	s := newStory(t, EtcdCertificates("weir-system", "weir-etcd")...)
 	s.pass(time.Hour)
 	type row struct {
 		Hosts          []string

@@ -16,21 +16,21 @@ import (
 
 const day = 24 * time.Hour
 
-// start is when each story begins.
+// start is the time at which each story begins.
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// story is one installation: what is stored, what is published, and a clock. It
-// carries plans out as a Manager does, one after the other.
+// story is one installation: the stored Secrets, the published bundle, and a clock. It carries out plans as
+// a Manager does.
 type story struct {
 	t         *testing.T
 	policy    Policy
 	now       time.Time
 	state     State
 	published []byte
-	// deaf: nothing can be published.
+	// deaf means that publishing fails.
 	deaf bool
-	// broken: somebody has broken something on purpose, so that callers may fail
-	// until the next quiet moment.
+	// broken means that the test has damaged something, so that clients may fail until the state has
+	// settled.
 	broken bool
 	log    []string
 }
@@ -39,7 +39,7 @@ func newStory(t *testing.T, rows ...Certificate) *story {
 	s := &story{
 		t: t, now: start,
 		policy: Policy{
-			Certificates:  append([]Certificate{Serving("weir-system", "weir-apiserver")}, rows...),
+			Certificates:  append([]Certificate{ServingCertificate("weir-system", "weir-apiserver")}, rows...),
 			AuthorityLife: 10 * 365 * day, Life: 365 * day, Overlap: 10 * time.Minute,
 		},
 		broken: true, // there is nothing yet
@@ -51,18 +51,18 @@ func newStory(t *testing.T, rows ...Certificate) *story {
 	return s
 }
 
-// say is a line of the transcript.
+// say adds a line to the transcript.
 func (s *story) say(format string, args ...any) {
 	s.log = append(s.log, span(s.now.Sub(start))+": "+fmt.Sprintf(format, args...))
 }
 
-// span is a duration in days.
+// span formats a duration in days.
 func span(d time.Duration) string {
 	days := d / day
 	return fmt.Sprintf("day %d %s", days, d-days*day)
 }
 
-// settle does everything that is to be done at this moment.
+// settle carries out plans until there is nothing more to do at this time.
 func (s *story) settle() time.Time {
 	s.t.Helper()
 	for range 20 {
@@ -71,9 +71,9 @@ func (s *story) settle() time.Time {
 			s.t.Fatal(err)
 		}
 		for _, w := range plan.Writes {
-			s.say("%s: %s", w.Secret, w.Why)
+			s.say("%s: %s", w.Secret, w.Reason)
 			s.state.Secrets[w.Secret] = w.Data
-			s.state.Asked = s.state.Asked && !plan.Answered
+			s.state.RotationRequested = s.state.RotationRequested && !plan.FulfilsRotation
 			s.check()
 		}
 		news := len(plan.Bundle) > 0 && !s.deaf && !bytes.Equal(plan.Bundle, s.published)
@@ -92,7 +92,7 @@ func (s *story) settle() time.Time {
 	return time.Time{}
 }
 
-// pass lets time pass, and everything happen that happens then.
+// pass advances the clock, and carries out the plans that become due.
 func (s *story) pass(d time.Duration) {
 	s.t.Helper()
 	end := s.now.Add(d)
@@ -106,8 +106,8 @@ func (s *story) pass(d time.Duration) {
 	}
 }
 
-// check holds after each single write: who has read what is published can check
-// what is served.
+// check verifies the invariant after each write: a client with the published bundle can verify the served
+// certificates.
 func (s *story) check() {
 	s.t.Helper()
 	if s.broken || s.deaf {
@@ -118,7 +118,7 @@ func (s *story) check() {
 	}
 }
 
-// verify is what a caller does who trusts the bundle.
+// verify verifies a certificate with the published bundle.
 func (s *story) verify(bundle []byte, chain bool) error {
 	served := s.state.Secrets[ServingSecret]
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
@@ -132,7 +132,7 @@ func (s *story) verify(bundle []byte, chain bool) error {
 	return err
 }
 
-// breaks breaks something, after which callers may fail for a moment.
+// breaks damages something. After that, clients may fail for a moment.
 func (s *story) breaks(secret string, change func(data map[string][]byte)) {
 	s.broken = true
 	data := maps.Clone(s.state.Secrets[secret])

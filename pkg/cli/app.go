@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command kubectl weir. It answers: what does a person see of a
-// release, and how do they act on it? It draws what the server has computed. It must not
-// know what a step is, or which verb is possible.
+// Package cli implements the command kubectl weir, which shows releases and acts on them. It draws what the
+// server has computed. It does not depend on the states of a release or on which verbs are possible.
 package cli
 
 import (
@@ -44,7 +43,7 @@ To let bob promote and nothing else:
 
 NAME is a Rollout, or its workload: deployment/web.`
 
-// The exit codes besides 0.
+// These are the exit codes other than 0.
 const (
 	exitFailed  = 1   // usage, permission, no such Rollout
 	exitPerson  = 3   // waits for a person; plan, lint and convert: with errors
@@ -53,30 +52,30 @@ const (
 	exitTimeout = 124 // as of the command timeout
 )
 
-// exit is an error with an exit code of its own. Without a text, all was said.
-type exit struct {
+// exitError is an error with its own exit code. With an empty text, the command has printed everything itself.
+type exitError struct {
 	code int
 	text string
 }
 
-func (e *exit) Error() string { return e.text }
+func (e *exitError) Error() string { return e.text }
 
 // Fail prints an error, and returns the exit code.
 func Fail(streams genericiooptions.IOStreams, err error) int {
 	code := exitFailed
-	if e, ok := errors.AsType[*exit](err); ok {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		code = e.code
 	}
 	if errors.Is(err, context.Canceled) {
 		return 130
 	}
 	if err.Error() != "" {
-		fmt.Fprintln(streams.ErrOut, "error: "+said(err))
+		fmt.Fprintln(streams.ErrOut, "error: "+errorText(err))
 	}
 	return code
 }
 
-// app is what all commands share.
+// app is the state that all commands share.
 type app struct {
 	terminal
 	flags   *genericclioptions.ConfigFlags
@@ -88,12 +87,12 @@ var groups = []*cobra.Group{
 	{ID: "see", Title: "See:"}, {ID: "act", Title: "Act:"}, {ID: "write", Title: "Write plans:"}, {ID: "other", Title: "Other:"},
 }
 
-// silence has libraries log nothing: what they log is an error, too.
-var silence = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
+// silenceLogs disables the log of libraries: they log only errors, which they also return.
+var silenceLogs = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
 
-// NewCommand is the command line. The version is that of the program.
+// NewCommand returns the root command. version is the version of the program.
 func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version string) *cobra.Command {
-	silence()
+	silenceLogs()
 	a := &app{terminal: terminal{IOStreams: streams, clock: c}, version: version}
 	a.flags = genericclioptions.NewConfigFlags(false).WithWrapConfigFn(a.configure)
 	root := &cobra.Command{
@@ -114,21 +113,21 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 		}
 	}
 	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII only; the default where the locale is not UTF-8")
-	add(root, "see", newList(a), newGet(a), newWhy(a), newPlan(a), newHistory(a), newDiff(a))
-	add(root, "act", newVerbs(a)...)
-	add(root, "act", newWait(a), newSet(a), newUndo(a))
-	add(root, "write", newInit(a), newLint(a), newConvert(a))
-	add(root, "other", newDashboard(a), newDoctor(a), newVersion(a))
+	addCommands(root, "see", newList(a), newGet(a), newWhy(a), newPlan(a), newHistory(a), newDiff(a))
+	addCommands(root, "act", newVerbs(a)...)
+	addCommands(root, "act", newWait(a), newSet(a), newUndo(a))
+	addCommands(root, "write", newInit(a), newLint(a), newConvert(a))
+	addCommands(root, "other", newDashboard(a), newDoctor(a), newVersion(a))
 	return root
 }
 
-// rareFlags are those of kubectl that help does not list. They work.
+// rareFlags are flags of kubectl that work but are hidden in the help.
 var rareFlags = []string{
 	"as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key", "cluster",
 	"disable-compression", "insecure-skip-tls-verify", "password", "request-timeout", "server", "tls-server-name", "token", "user", "username",
 }
 
-// configure has the server know the program, and the person its warnings.
+// configure sets the user agent, and prints warnings of the server.
 func (a *app) configure(config *restclient.Config) *restclient.Config {
 	config = restclient.CopyConfig(config)
 	config.UserAgent = "kubectl-weir/" + a.version
@@ -136,20 +135,20 @@ func (a *app) configure(config *restclient.Config) *restclient.Config {
 	return config
 }
 
-// add adds commands to a section of the help.
-func add(root *cobra.Command, group string, commands ...*cobra.Command) {
+// addCommands adds commands to a section of the help.
+func addCommands(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
 		root.AddCommand(c)
 	}
 }
 
-// command makes a command that says how it is used where a word is missing, or is one too
-// many. Names of Rollouts are completed.
-func (a *app) command(use, short string, count cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
+// newCommand returns a command that prints its usage if the number of arguments is wrong. It completes names
+// of Rollouts.
+func (a *app) newCommand(use, short string, count cobra.PositionalArgs, run func(context.Context, []string) error) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, ValidArgsFunction: cobra.NoFileCompletions}
 	if strings.Contains(use, "NAME") {
-		c.ValidArgsFunction = completion[v1beta1.Rollout](a, "", nil)
+		c.ValidArgsFunction = completeNames[v1beta1.Rollout](a, "", nil)
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := count(c, args); err != nil {
@@ -161,10 +160,10 @@ func (a *app) command(use, short string, count cobra.PositionalArgs, run func(co
 	return c
 }
 
-// about makes a command about the Rollout that the first word names.
-func (a *app) about(use, short string, count cobra.PositionalArgs, run func(context.Context, *target, []string) error) *cobra.Command {
-	return a.command(use, short, count, func(ctx context.Context, args []string) error {
-		t, err := a.open(ctx, args[0])
+// newRolloutCommand returns a command about the Rollout that the first argument names.
+func (a *app) newRolloutCommand(use, short string, count cobra.PositionalArgs, run func(context.Context, *target, []string) error) *cobra.Command {
+	return a.newCommand(use, short, count, func(ctx context.Context, args []string) error {
+		t, err := a.openTarget(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -172,10 +171,10 @@ func (a *app) about(use, short string, count cobra.PositionalArgs, run func(cont
 	})
 }
 
-// show draws what the server has sent, or prints it as it is.
-func (a *app) show(o *output, raw []byte, drawing func(draw.Screen) string) error {
-	if !o.drawn() {
-		return o.print(&a.terminal, raw)
+// showOutput draws the response of the server, or prints it in the format of -o.
+func (a *app) showOutput(o *output, raw []byte, drawing func(draw.Screen) string) error {
+	if !o.isDrawing() {
+		return o.printObject(&a.terminal, raw)
 	}
 	s := a.screen()
 	_, err := fmt.Fprint(a.Out, s.Finish(drawing(s)))

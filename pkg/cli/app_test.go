@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The page names each command.
+// The documentation page mentions each command.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/cli.md")
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Names, verbs and releases are completed by what the server says.
+// Names, verbs and releases are completed from responses of the server.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
@@ -47,7 +47,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A command that lacks a word says how it is used.
+// A command with too few arguments prints its usage.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for use, args := range map[string][]string{

@@ -25,8 +25,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// change are the flags of what writes the workload, with the rights of the caller.
-type change struct {
+// changeCommand holds the flags of commands that write the workload with the permissions of the user.
+type changeCommand struct {
 	*app
 	yes, wait bool
 	timeout   time.Duration
@@ -34,8 +34,8 @@ type change struct {
 	to        int64
 }
 
-// edit is a patch of a workload, and what is asked about it.
-type edit struct {
+// workloadEdit is a patch of a workload, with the request for its plan.
+type workloadEdit struct {
 	kind  types.PatchType
 	patch []byte
 	what  string
@@ -43,8 +43,8 @@ type edit struct {
 }
 
 func newSet(a *app) *cobra.Command {
-	c := &change{app: a}
-	image := c.about("image NAME CONTAINER=IMAGE…", "Print the plan, ask, and set images of the workload", cobra.MinimumNArgs(2),
+	c := &changeCommand{app: a}
+	image := c.newRolloutCommand("image NAME CONTAINER=IMAGE…", "Print the plan, ask, and set images of the workload", cobra.MinimumNArgs(2),
 		func(ctx context.Context, t *target, args []string) error {
 			images := map[string]string{}
 			for _, arg := range args {
@@ -57,7 +57,7 @@ func newSet(a *app) *cobra.Command {
 			if err := checkImages(images); err != nil {
 				return err
 			}
-			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*edit, error) { return setImages(workload, images) })
+			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*workloadEdit, error) { return setImages(workload, images) })
 		})
 	c.addFlags(image)
 	set := &cobra.Command{Use: "set", Short: "Set an image of the workload, after its plan"}
@@ -66,17 +66,19 @@ func newSet(a *app) *cobra.Command {
 }
 
 func newUndo(a *app) *cobra.Command {
-	c := &change{app: a}
-	cmd := c.about("undo NAME", "Print the plan, ask, and set the template of an earlier release again", cobra.ExactArgs(1),
+	c := &changeCommand{app: a}
+	cmd := c.newRolloutCommand("undo NAME", "Print the plan, ask, and set the template of an earlier release again", cobra.ExactArgs(1),
 		func(ctx context.Context, t *target, _ []string) error {
-			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*edit, error) { return c.undo(ctx, t, workload) })
+			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*workloadEdit, error) {
+				return c.prepareUndo(ctx, t, workload)
+			})
 		})
 	cmd.Flags().Int64Var(&c.to, "to", 0, "the release; by default the last successful one before the latest")
 	c.addFlags(cmd)
 	return cmd
 }
 
-func (c *change) addFlags(cmd *cobra.Command) {
+func (c *changeCommand) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&c.yes, "yes", "y", false, "ask nothing, whatever the plan says")
 	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or waits for a person")
@@ -84,26 +86,26 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	addDryRun(cmd, &c.dryRun)
 }
 
-// image is how a container runtime reads the name of an image: a registry, a path in lower
-// case, a tag, a digest.
-var image = regexp.MustCompile(`^([\w.-]+(:\d+)?/)?[a-z\d]+([._/-]+[a-z\d]+)*(:\w[\w.-]{0,127})?(@[a-z\d]+:[a-f\d]{32,})?$`)
+// imagePattern matches the name of an image as container runtimes parse it: registry, path in lower case, tag and
+// digest.
+var imagePattern = regexp.MustCompile(`^([\w.-]+(:\d+)?/)?[a-z\d]+([._/-]+[a-z\d]+)*(:\w[\w.-]{0,127})?(@[a-z\d]+:[a-f\d]{32,})?$`)
 
-// checkImages reports the first name that no container runtime takes.
+// checkImages returns an error for the first invalid image.
 func checkImages(images map[string]string) error {
 	for _, container := range slices.Sorted(maps.Keys(images)) {
-		if !image.MatchString(images[container]) {
+		if !imagePattern.MatchString(images[container]) {
 			return fmt.Errorf("%q is no image: write [REGISTRY/]NAME[:TAG][@DIGEST], the name in lower case", images[container])
 		}
 	}
 	return nil
 }
 
-// setImages makes a patch that sets images where the containers still are.
-func setImages(workload *unstructured.Unstructured, images map[string]string) (*edit, error) {
+// setImages returns a patch that sets images. The patch fails if the containers were reordered meanwhile.
+func setImages(workload *unstructured.Unstructured, images map[string]string) (*workloadEdit, error) {
 	var patch []map[string]any
 	var known []string
 	for _, list := range []string{"containers", "initContainers"} {
-		containers, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", list) // none is none
+		containers, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", list) // the list may be missing
 		for i := range containers {
 			container, _ := containers[i].(map[string]any)
 			name, _ := container["name"].(string)
@@ -121,25 +123,25 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 		}
 	}
 	data, err := json.Marshal(patch)
-	return &edit{types.JSONPatchType, data, "image set", v1beta1.PlanSpec{Images: images}}, err
+	return &workloadEdit{types.JSONPatchType, data, "image set", v1beta1.PlanSpec{Images: images}}, err
 }
 
-// undo makes a patch that sets the template of an earlier release.
-func (c *change) undo(ctx context.Context, t *target, workload *unstructured.Unstructured) (*edit, error) {
+// prepareUndo returns a patch that sets the template of an earlier release.
+func (c *changeCommand) prepareUndo(ctx context.Context, t *target, workload *unstructured.Unstructured) (*workloadEdit, error) {
 	number := c.to
 	if number == 0 {
 		history, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 		if err != nil {
 			return nil, err
 		}
-		past := history.it.Releases[min(1, len(history.it.Releases)):]
+		past := history.value.Releases[min(1, len(history.value.Releases)):]
 		at := slices.IndexFunc(past, func(r v1beta1.PastRelease) bool { return r.Outcome == v1beta1.ReleaseSucceeded })
 		if at < 0 {
 			return nil, errors.New("no earlier release that has succeeded is on record: name one by --to")
 		}
 		number = past[at].Number
 	}
-	patch, err := t.restore(ctx, number)
+	patch, err := t.readRestorePatch(ctx, number)
 	if err != nil {
 		return nil, err
 	}
@@ -147,17 +149,17 @@ func (c *change) undo(ctx context.Context, t *target, workload *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	e := &edit{kind: types.MergePatchType, patch: patch, what: fmt.Sprintf("template of release %d set", number)}
+	e := &workloadEdit{kind: types.MergePatchType, patch: patch, what: fmt.Sprintf("template of release %d set", number)}
 	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, patch)
 	return e, err
 }
 
-// run reads the workload, shows the plan of its change, and writes it.
-func (c *change) run(ctx context.Context, t *target, prepare func(*unstructured.Unstructured) (*edit, error)) error {
+// run reads the workload, shows the plan of the change, and patches the workload.
+func (c *changeCommand) run(ctx context.Context, t *target, prepare func(*unstructured.Unstructured) (*workloadEdit, error)) error {
 	if err := checkDryRun(c.dryRun); err != nil {
 		return err
 	}
-	info, workload, err := c.workload(ctx, t)
+	info, workload, err := c.readWorkload(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (c *change) run(ctx context.Context, t *target, prepare func(*unstructured.
 	if err != nil {
 		return err
 	}
-	if err := c.agree(ctx, t, e); err != nil {
+	if err := c.confirmPlan(ctx, t, e); err != nil {
 		return err
 	}
 	dry := c.dryRun == "server"
@@ -180,19 +182,19 @@ func (c *change) run(ctx context.Context, t *target, prepare func(*unstructured.
 	if !c.wait || dry {
 		return nil
 	}
-	w := &waiting{app: c.app, conditions: []string{"healthy", "paused"}, timeout: c.timeout}
+	w := &waitCommand{app: c.app, conditions: []string{"healthy", "paused"}, timeout: c.timeout}
 	return w.wait(ctx, t)
 }
 
-// workload reads the one that a Rollout names.
-func (a *app) workload(ctx context.Context, t *target) (*resource.Info, *unstructured.Unstructured, error) {
+// readWorkload reads the workload of a Rollout.
+func (a *app) readWorkload(ctx context.Context, t *target) (*resource.Info, *unstructured.Unstructured, error) {
 	r, err := read[v1beta1.Rollout](ctx, t, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	ref := r.it.Spec.WorkloadRef
+	ref := r.value.Spec.WorkloadRef
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	infos, err := a.objects(t.namespace, fmt.Sprintf("%s.%s.%s/%s", kind.Kind, kind.Version, kind.Group, ref.Name))
+	infos, err := a.readObjects(t.namespace, fmt.Sprintf("%s.%s.%s/%s", kind.Kind, kind.Version, kind.Group, ref.Name))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,28 +202,29 @@ func (a *app) workload(ctx context.Context, t *target) (*resource.Info, *unstruc
 	return infos[0], workload, nil
 }
 
-// objects reads objects of a namespace: KIND/NAME, or all of a KIND.
-func (a *app) objects(namespace, which string) ([]*resource.Info, error) {
+// readObjects reads objects of a namespace: KIND/NAME, or all of a KIND.
+func (a *app) readObjects(namespace, which string) ([]*resource.Info, error) {
 	return resource.NewBuilder(a.flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		ResourceTypeOrNameArgs(true, which).Flatten().Do().Infos()
 }
 
-// agree draws the plan. A person is asked; a script goes on unless the plan has errors.
-func (c *change) agree(ctx context.Context, t *target, e *edit) error {
-	plan, err := t.forecast(ctx, e.plan)
+// confirmPlan draws the plan and asks the user to confirm. Without a terminal, it returns an error only if the
+// plan has errors.
+func (c *changeCommand) confirmPlan(ctx context.Context, t *target, e *workloadEdit) error {
+	plan, err := t.requestPlan(ctx, e.plan)
 	if err != nil {
-		c.note("What happens is not known: %s", err)
+		c.printNote("What happens is not known: %s", err)
 	} else {
 		s := c.screen()
-		fmt.Fprint(c.ErrOut, s.Finish(s.Plan(&plan.it)))
+		fmt.Fprint(c.ErrOut, s.Finish(s.Plan(&plan.value)))
 	}
 	switch {
 	case c.yes:
 		return nil
-	case c.asks() && !c.confirm("Go on?"):
-		return errNothing
-	case !c.asks() && draw.HasErrors(&plan.it):
-		return &exit{exitPerson, "nothing was changed: the plan has errors; --yes goes on all the same"}
+	case c.canAsk() && !c.confirm("Go on?"):
+		return errNothingChanged
+	case !c.canAsk() && draw.HasErrors(&plan.value):
+		return &exitError{exitPerson, "nothing was changed: the plan has errors; --yes goes on all the same"}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func parsed(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// An image is set where its container is, or nowhere.
+// An image is set only where the container still is.
 func TestSetImages(t *testing.T) {
 	t.Parallel()
 	workload := &unstructured.Unstructured{Object: parsed(t, deployment)}
@@ -49,7 +49,7 @@ func TestSetImages(t *testing.T) {
 	}
 }
 
-// Names of images as container runtimes take them.
+// These names are valid or invalid for container runtimes.
 func TestCheckImages(t *testing.T) {
 	t.Parallel()
 	digest := "@sha256:" + strings.Repeat("ab", 32)

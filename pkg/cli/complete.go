@@ -13,12 +13,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// mostCompleted bounds what a completion reads.
-const mostCompleted = "500"
+// maxCompleted limits the number of Rollouts that a completion reads.
+const maxCompleted = "500"
 
-// completion completes the name of a Rollout, then words that the server knows of it, if
-// any are wanted.
-func completion[T any](a *app, sub string, words func(*T) []string) cobra.CompletionFunc {
+// completeNames completes the name of a Rollout. If words is not nil, it then completes the words for a
+// subresource of that Rollout.
+func completeNames[T any](a *app, sub string, words func(*T) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && words == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -32,9 +32,9 @@ func completion[T any](a *app, sub string, words func(*T) []string) cobra.Comple
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			return words(&got.it), cobra.ShellCompDirectiveNoFileComp
+			return words(&got.value), cobra.ShellCompDirectiveNoFileComp
 		}
-		found, err := s.list(cmd.Context(), "limit", mostCompleted)
+		found, err := s.listRollouts(cmd.Context(), "limit", maxCompleted)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -46,8 +46,8 @@ func completion[T any](a *app, sub string, words func(*T) []string) cobra.Comple
 	}
 }
 
-// verbsOf are the verbs that are possible.
-func verbsOf(w *v1beta1.RolloutWhy) []string {
+// listVerbs returns the possible and permitted verbs.
+func listVerbs(w *v1beta1.RolloutWhy) []string {
 	var possible []string
 	for _, action := range w.Actions {
 		if action.Possible && action.Allowed {
@@ -57,8 +57,8 @@ func verbsOf(w *v1beta1.RolloutWhy) []string {
 	return slices.Compact(possible)
 }
 
-// stepsOf are the numbers of steps.
-func stepsOf(p *v1beta1.RolloutPlan) []string {
+// listSteps returns the numbers of the steps.
+func listSteps(p *v1beta1.RolloutPlan) []string {
 	var numbers []string
 	for i := range p.Status.Steps {
 		if step := &p.Status.Steps[i]; step.Step > 0 {
@@ -68,8 +68,8 @@ func stepsOf(p *v1beta1.RolloutPlan) []string {
 	return numbers
 }
 
-// releasesOf are the numbers of releases.
-func releasesOf(h *v1beta1.RolloutReleases) []string {
+// listReleases returns the numbers of the releases.
+func listReleases(h *v1beta1.RolloutReleases) []string {
 	var numbers []string
 	for i := range h.Releases {
 		r := &h.Releases[i]

@@ -20,8 +20,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Each context has an address and a secret of its own, which leads to its cluster and to no
-// other one.
+// Each context has its own address and secret, which lead only to its cluster.
 func TestDashboards(t *testing.T) {
 	t.Parallel()
 	config := clientcmdapi.NewConfig()

@@ -20,10 +20,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-var errNothing = errors.New("nothing was changed")
+var errNothingChanged = errors.New("nothing was changed")
 
-// run decides about each Rollout; one that fails does not stop the others.
-func (d *decision) run(ctx context.Context, args []string) error {
+// run sends the verb for each Rollout. A failure does not stop the others.
+func (d *verbCommand) run(ctx context.Context, args []string) error {
 	if err := checkDryRun(d.dryRun); err != nil {
 		return err
 	}
@@ -44,47 +44,48 @@ func (d *decision) run(ctx context.Context, args []string) error {
 	return errors.Join(failed...)
 }
 
-// decide looks, says what happens, and sends the verb.
-func (d *decision) decide(ctx context.Context, t *target) error {
-	why, err := d.why(ctx, t)
+// decide reads what the verb would do, tells the user, and sends the verb.
+func (d *verbCommand) decide(ctx context.Context, t *target) error {
+	why, err := d.readActions(ctx, t)
 	if err != nil {
 		return err
 	}
-	action, err := choose(why, d.verb, d.full)
+	action, err := findAction(why, d.verb, d.full)
 	if err != nil {
 		return err
 	}
 	if text := strings.TrimSuffix(action.Title+": "+draw.Effect(action), ": "); text != "" {
-		d.note("%s: %s", t.name, text)
+		d.printNote("%s: %s", t.name, text)
 	}
-	if err := d.supply(action); err != nil {
+	if err := d.askMissingFields(action); err != nil {
 		return err
 	}
-	if d.on && !d.yes && !d.agree(ctx, t, action) {
-		return errNothing
+	if d.continuesRelease && !d.yes && !d.confirmFindings(ctx, t, action) {
+		return errNothingChanged
 	}
-	raw, err := d.send(ctx, t, action)
+	raw, err := d.sendVerb(ctx, t, action)
 	if err != nil {
 		return err
 	}
-	return d.show(d.output, raw, func(draw.Screen) string {
+	return d.showOutput(d.output, raw, func(draw.Screen) string {
 		if d.dryRun == "server" {
-			return fmt.Sprintf("%s: %s accepted (server dry run)\n", fullName(t.name), d.verb)
+			return fmt.Sprintf("%s: %s accepted (server dry run)\n", resourceName(t.name), d.verb)
 		}
-		return fmt.Sprintf("%s: %s accepted\n", fullName(t.name), d.verb)
+		return fmt.Sprintf("%s: %s accepted\n", resourceName(t.name), d.verb)
 	})
 }
 
-// fullName names a Rollout as kubectl does.
-func fullName(name string) string { return "rollout." + v1beta1.GroupName + "/" + name }
+// resourceName returns the name of a Rollout in the format of kubectl.
+func resourceName(name string) string { return "rollout." + v1beta1.GroupName + "/" + name }
 
-// why asks what is possible. A user that may not know, and an older server, leave it open.
-func (d *decision) why(ctx context.Context, t *target) (*v1beta1.RolloutWhy, error) {
+// readActions reads the possible actions. If the user may not read them, or the server is older, it returns an
+// action that is assumed to be possible.
+func (d *verbCommand) readActions(ctx context.Context, t *target) (*v1beta1.RolloutWhy, error) {
 	why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
-	if !unserved(err) && !apierrors.IsForbidden(err) {
-		return &why.it, err
+	if !isUnserved(err) && !apierrors.IsForbidden(err) {
+		return &why.value, err
 	}
-	d.note("What happens is not known: %s", err)
+	d.printNote("What happens is not known: %s", err)
 	open := v1beta1.Action{Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + t.namespace + "/rollouts/" + t.name + "/" + d.verb}
 	if d.full {
 		open.Body = runtime.RawExtension{Raw: []byte(`{"full":true}`)}
@@ -92,8 +93,8 @@ func (d *decision) why(ctx context.Context, t *target) (*v1beta1.RolloutWhy, err
 	return &v1beta1.RolloutWhy{Actions: []v1beta1.Action{open}}, nil
 }
 
-// choose finds the action of a verb, if it is possible and allowed.
-func choose(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Action, error) {
+// findAction returns the action of a verb, or an error if the action is not possible or not permitted.
+func findAction(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Action, error) {
 	var known []string
 	for i := range why.Actions {
 		a := &why.Actions[i]
@@ -111,8 +112,8 @@ func choose(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Action, e
 	return nil, fmt.Errorf("the server has no verb %s; it has %s", verb, strings.Join(slices.Compact(known), ", "))
 }
 
-// supply has the person add what the body needs.
-func (d *decision) supply(a *v1beta1.Action) error {
+// askMissingFields asks the user for fields that the body needs.
+func (d *verbCommand) askMissingFields(a *v1beta1.Action) error {
 	needs := func(field string, given bool) bool { return slices.Contains(a.Needs, field) && !given }
 	switch {
 	case needs("override", d.override):
@@ -123,27 +124,26 @@ func (d *decision) supply(a *v1beta1.Action) error {
 	if !needs("reason", d.reason != "") && (!d.override || d.reason != "") {
 		return nil
 	}
-	if d.yes || !d.asks() {
+	if d.yes || !d.canAsk() {
 		return errors.New("say why, by --reason")
 	}
-	d.reason = d.ask("Why? ")
+	d.reason = d.askLine("Why? ")
 	return nil
 }
 
-// agree says which errors the plan has, and reports whether a person wants the verb all the
-// same. The plan is a courtesy: without one, the verb is sent.
-func (d *decision) agree(ctx context.Context, t *target, a *v1beta1.Action) bool {
-	plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full, Override: d.override}})
-	if err != nil || !draw.HasErrors(&plan.it) {
+// confirmFindings shows the errors of the plan and asks the user to confirm. Without a plan, it does not ask.
+func (d *verbCommand) confirmFindings(ctx context.Context, t *target, a *v1beta1.Action) bool {
+	plan, err := t.requestPlan(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full, Override: d.override}})
+	if err != nil || !draw.HasErrors(&plan.value) {
 		return true
 	}
 	s := d.screen()
-	fmt.Fprint(d.ErrOut, s.Finish(s.Findings(&plan.it)))
-	return !d.asks() || d.confirm(a.Title+" all the same?")
+	fmt.Fprint(d.ErrOut, s.Finish(s.Findings(&plan.value)))
+	return !d.canAsk() || d.confirm(a.Title+" all the same?")
 }
 
-// body is what the server has prepared, with what the person adds.
-func (d *decision) body(a *v1beta1.Action) ([]byte, error) {
+// newBody returns the body that the server has prepared, with the fields of the user.
+func (d *verbCommand) newBody(a *v1beta1.Action) ([]byte, error) {
 	body := map[string]any{}
 	if len(a.Body.Raw) > 0 {
 		if err := json.Unmarshal(a.Body.Raw, &body); err != nil {
@@ -166,12 +166,13 @@ func (d *decision) body(a *v1beta1.Action) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// attempts is how often a request is sent whose answer was lost.
-const attempts = 5
+// maxAttempts is how often a request is sent if its response is lost.
+const maxAttempts = 5
 
-// send sends a verb, and again where no answer came: the requestID has it count once.
-func (d *decision) send(ctx context.Context, t *target, a *v1beta1.Action) ([]byte, error) {
-	body, err := d.body(a)
+// sendVerb sends a verb. It repeats the request if the response is lost; the requestID makes the server apply
+// the verb only once.
+func (d *verbCommand) sendVerb(ctx context.Context, t *target, a *v1beta1.Action) ([]byte, error) {
+	body, err := d.newBody(a)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +182,10 @@ func (d *decision) send(ctx context.Context, t *target, a *v1beta1.Action) ([]by
 			r = r.Param("dryRun", "All")
 		}
 		raw, err := send(ctx, r)
-		if err == nil || !isLost(err) || try == attempts || ctx.Err() != nil {
+		if err == nil || !isLost(err) || try == maxAttempts || ctx.Err() != nil {
 			return raw, err
 		}
-		d.note("%s; asking again", said(err))
+		d.printNote("%s; asking again", errorText(err))
 		d.sleep(ctx, time.Duration(try)*time.Second)
 	}
 }

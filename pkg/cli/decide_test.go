@@ -23,18 +23,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// recording serves recorded answers, and keeps what is sent.
+// recording is a server that replays recorded responses and records requests.
 type recording struct {
 	*httptest.Server
 	mu sync.Mutex
-	// lose is how many answers to POSTs are lost.
+	// lose is the number of responses to POST requests that are lost.
 	lose int
 	sent []map[string]any
-	// paths that were asked for.
+	// paths are the requested paths.
 	paths []string
-	// summary is in each answer, with how many were asked for.
+	// summary is the summary in each response, with the number of the request.
 	summary string
-	// old serves verbs, and says nothing of a Rollout.
+	// old means that the server serves verbs, but not why.
 	old bool
 }
 
@@ -116,8 +116,8 @@ func (r *recording) run(t *testing.T, args ...string) (out string, code int) {
 	return stderr.String() + stdout.String(), code
 }
 
-// A verb is sent with what the server has prepared, and counts once however often it is
-// sent.
+// A verb is sent with the body that the server has prepared. It counts once even if the request is
+// repeated.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t)
@@ -141,7 +141,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What is not possible, or not allowed, is said and not sent.
+// A verb that is not possible or not permitted is not sent; the error explains why.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A wait has a line for each change, and time is none.
+// wait prints a line for each change, but none if only time has passed.
 func TestWaitSays(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t)
@@ -202,7 +202,7 @@ func TestWaitSays(t *testing.T) {
 	}
 }
 
-// An error is what the server has said.
+// An error contains the message of the server.
 func TestServerSays(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t)
@@ -232,8 +232,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Whole templates go to the program that the user has chosen, the older one first, and
-// change no terminal.
+// Whole templates are compared by the program that the user has chosen, the older one first. Control
+// characters do not reach the terminal.
 func TestExternalDiff(t *testing.T) {
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "cat")
 	r := newRecording(t)
@@ -251,8 +251,8 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
-// A verb that overrides the checks needs two permissions. The refusal names the one that is missing, or
-// both if the server is of an earlier version, which does not say it.
+// A verb that overrides the checks needs two permissions. The error names the missing one. Servers of
+// earlier versions do not report it; then the error names both.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	override := []string{"reason", "override"}
@@ -267,35 +267,35 @@ func TestForbidden(t *testing.T) {
 	} {
 		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs, Missing: test.missing}}}
 		why.Namespace = "shop"
-		if _, err := choose(why, "promote", false); err == nil || err.Error() != test.want {
+		if _, err := findAction(why, "promote", false); err == nil || err.Error() != test.want {
 			t.Errorf("needs %v: got %v, want %s", test.needs, err, test.want)
 		}
 	}
 }
 
-// An override has a reason, whatever the action itself needs.
+// An override requires a reason, even if the action itself does not.
 func TestOverrideNeedsReason(t *testing.T) {
 	t.Parallel()
-	d := &decision{app: &app{}, override: true, step: 3, yes: true}
-	if err := d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
+	d := &verbCommand{app: &app{}, override: true, step: 3, yes: true}
+	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
 		t.Errorf("it says %v", err)
 	}
-	if d.reason = "known"; d.supply(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
+	if d.reason = "known"; d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
 		t.Error("a reason is not enough")
 	}
 }
 
-// A dialog asks for the reason of an override where a jump goes past checks, and nowhere else.
+// A dialog requires the reason of an override only if the jump goes past checks.
 func TestDialogOfJump(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[string]bool{"": false, "2": false, "3": true, "4": true} {
 		d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}, OverrideFrom: 3})
 		d.enterText(step)
-		if d.has("override") != want || d.has("reason") != want {
-			t.Errorf("to step %q: an override %t, a reason %t", step, d.has("override"), d.has("reason"))
+		if d.needsField("override") != want || d.needsField("reason") != want {
+			t.Errorf("to step %q: an override %t, a reason %t", step, d.needsField("override"), d.needsField("reason"))
 		}
 	}
-	if d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); d.has("override") {
+	if d := newDialog(v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); d.needsField("override") {
 		t.Error("a jump past no check needs an override")
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// dialog asks before a verb is sent, and for what it needs.
+// dialog asks for confirmation before a verb is sent, and for the fields of its body.
 type dialog struct {
 	action v1beta1.Action
-	// fields that a person adds, what is in them, and the one that is typed into.
+	// fields are the names of the fields that the user enters, values their contents, and at the index of
+	// the current field.
 	fields []string
 	values map[string]string
 	at     int
@@ -27,7 +28,7 @@ type dialog struct {
 func newDialog(a v1beta1.Action) *dialog {
 	d := &dialog{action: a, values: map[string]string{}}
 	for _, need := range a.Needs {
-		if need != "override" && need != "reason" { // an override is confirmed, a reason comes last
+		if need != "override" && need != "reason" { // an override is only confirmed, and the reason comes last
 			d.fields = append(d.fields, need)
 		}
 	}
@@ -35,34 +36,34 @@ func newDialog(a v1beta1.Action) *dialog {
 	return d
 }
 
-// isAbout reports whether an action is the one that the dialog was opened for.
+// isAbout reports whether the dialog was opened for the action.
 func (d *dialog) isAbout(a v1beta1.Action) bool {
 	return a.Verb == d.action.Verb && bytes.Equal(a.Body.Raw, d.action.Body.Raw)
 }
 
-// has reports whether the action needs a field. A jump past checks needs an override and its reason.
-func (d *dialog) has(need string) bool {
-	step, err := strconv.Atoi(d.value("step"))
+// needsField reports whether the action needs a field. A jump past checks needs an override and a reason.
+func (d *dialog) needsField(need string) bool {
+	step, err := strconv.Atoi(d.fieldValue("step"))
 	past := err == nil && d.action.OverrideFrom > 0 && step >= int(d.action.OverrideFrom)
 	return slices.Contains(d.action.Needs, need) || past && (need == "override" || need == "reason")
 }
 
-func (d *dialog) value(field string) string { return strings.TrimSpace(d.values[field]) }
+func (d *dialog) fieldValue(field string) string { return strings.TrimSpace(d.values[field]) }
 
-// enterText adds text to the field.
+// enterText adds text to the current field.
 func (d *dialog) enterText(text string) { d.values[d.fields[d.at]] += draw.Plain(text) }
 
-// erase takes away the last character.
-func (d *dialog) erase() {
+// eraseCharacter removes the last character of the current field.
+func (d *dialog) eraseCharacter() {
 	text := d.values[d.fields[d.at]]
 	_, size := utf8.DecodeLastRuneInString(text)
 	d.values[d.fields[d.at]] = text[:len(text)-size]
 }
 
-// next goes to the next field, and reports whether all are done.
-func (d *dialog) next() bool {
+// nextField moves to the next field, and reports whether all fields are complete.
+func (d *dialog) nextField() bool {
 	field, last := d.fields[d.at], d.at == len(d.fields)-1
-	if d.value(field) == "" && d.has(field) {
+	if d.fieldValue(field) == "" && d.needsField(field) {
 		return false
 	}
 	if !last {
@@ -71,14 +72,14 @@ func (d *dialog) next() bool {
 	return last
 }
 
-// draw has what happens, what the plan doubts, and what is asked for.
-func (d *dialog) draw(s draw.Screen) string {
+// drawDialog draws the effect of the action, the findings of its plan, and the fields.
+func (d *dialog) drawDialog(s draw.Screen) string {
 	var b strings.Builder
 	b.WriteString(s.Paint(draw.Bold, s.Wrap(d.action.Title+"?", "  ")) + "\n")
 	if text := draw.Effect(&d.action); text != "" {
 		b.WriteString("  " + s.Wrap(text, "  ") + "\n")
 	}
-	if d.has("override") {
+	if d.needsField("override") {
 		b.WriteString("  " + s.Paint(draw.Red, s.Wrap("This overrides the checks.", "  ")) + "\n")
 	}
 	if d.doubts != nil {
@@ -88,7 +89,7 @@ func (d *dialog) draw(s draw.Screen) string {
 		b.WriteString("  " + field + ": " + d.values[field] + "\n")
 	}
 	field, optional := d.fields[d.at], ""
-	if !d.has(field) {
+	if !d.needsField(field) {
 		optional = " (optional)"
 	}
 	b.WriteString("  " + field + optional + ": " + d.values[field] + "_\n")

@@ -20,16 +20,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// difference are the flags of diff.
-type difference struct {
+// diffCommand holds the flags of diff.
+type diffCommand struct {
 	*app
 	full bool
 }
 
 func newDiff(a *app) *cobra.Command {
-	d := &difference{app: a}
-	cmd := a.about("diff NAME [RELEASE [RELEASE]]", "Say what a release has changed, or how two differ", cobra.RangeArgs(1, 3), d.run)
-	cmd.ValidArgsFunction = completion(a, "history", releasesOf)
+	d := &diffCommand{app: a}
+	cmd := a.newRolloutCommand("diff NAME [RELEASE [RELEASE]]", "Say what a release has changed, or how two differ", cobra.RangeArgs(1, 3), d.run)
+	cmd.ValidArgsFunction = completeNames(a, "history", listReleases)
 	cmd.Long = `Say what the latest release has changed in the template, or the one that is named, or
 how two releases differ. Two that do not follow each other, and with --full whole
 templates, are compared by the program that KUBECTL_EXTERNAL_DIFF names, or else diff.`
@@ -37,40 +37,40 @@ templates, are compared by the program that KUBECTL_EXTERNAL_DIFF names, or else
 	return cmd
 }
 
-func (d *difference) run(ctx context.Context, t *target, releases []string) error {
+func (d *diffCommand) run(ctx context.Context, t *target, releases []string) error {
 	history, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 	if err != nil {
 		return err
 	}
-	all := history.it.Releases
+	all := history.value.Releases
 	if len(all) == 0 {
 		return fmt.Errorf("no release of %s is on record", t.name)
 	}
 	newest := &all[0]
 	if len(releases) > 0 {
-		newest, err = pick(all, releases[len(releases)-1])
+		newest, err = findRelease(all, releases[len(releases)-1])
 	}
 	if err != nil {
 		return err
 	}
-	before := replaced(all, newest)
+	before := findReplaced(all, newest)
 	oldest := before
 	if len(releases) == 2 {
-		oldest, err = pick(all, releases[0])
+		oldest, err = findRelease(all, releases[0])
 	}
 	switch {
 	case err != nil:
 		return err
 	case oldest == before && !d.full:
-		return d.show(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
+		return d.showOutput(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
 	case oldest == nil:
 		return fmt.Errorf("the release before %d is not on record: name two", newest.Number)
 	}
-	return d.compare(ctx, t, oldest, newest)
+	return d.compareTemplates(ctx, t, oldest, newest)
 }
 
-// pick is the release of a number.
-func pick(all []v1beta1.PastRelease, given string) (*v1beta1.PastRelease, error) {
+// findRelease returns the release with a number.
+func findRelease(all []v1beta1.PastRelease, given string) (*v1beta1.PastRelease, error) {
 	for i := range all {
 		if given == strconv.FormatInt(all[i].Number, 10) {
 			return &all[i], nil
@@ -79,8 +79,8 @@ func pick(all []v1beta1.PastRelease, given string) (*v1beta1.PastRelease, error)
 	return nil, fmt.Errorf("release %s is not on record", given)
 }
 
-// replaced is the release whose version another one replaces; nil if it is not on record.
-func replaced(all []v1beta1.PastRelease, r *v1beta1.PastRelease) *v1beta1.PastRelease {
+// findReplaced returns the release whose version r replaced; nil if it is not on record.
+func findReplaced(all []v1beta1.PastRelease, r *v1beta1.PastRelease) *v1beta1.PastRelease {
 	for i := range all {
 		if all[i].Number < r.Number && all[i].Revision == r.Stable {
 			return &all[i]
@@ -89,13 +89,13 @@ func replaced(all []v1beta1.PastRelease, r *v1beta1.PastRelease) *v1beta1.PastRe
 	return nil
 }
 
-// restore is the patch that sets the template of a release again. It is not cleaned: it is
-// written, not drawn.
-func (t *target) restore(ctx context.Context, number int64) ([]byte, error) {
+// readRestorePatch returns the patch that sets the template of a release again. Control characters stay in it,
+// because it is written and not drawn.
+func (t *target) readRestorePatch(ctx context.Context, number int64) ([]byte, error) {
 	r := t.rest.Get().Namespace(t.namespace).Resource("rollouts").Name(t.name).SubResource("history").Param("release", strconv.FormatInt(number, 10))
 	var past v1beta1.RolloutReleases
 	if err := r.Do(ctx).Into(&past); err != nil {
-		return nil, explain(err, "history")
+		return nil, explainError(err, "history")
 	}
 	for i := range past.Releases {
 		if r := &past.Releases[i]; r.Number == number && len(r.Restore.Raw) > 0 {
@@ -105,16 +105,16 @@ func (t *target) restore(ctx context.Context, number int64) ([]byte, error) {
 	return nil, fmt.Errorf("the template of release %d is not on record any more, or you may not get the workload that it is of", number)
 }
 
-// compare has a program compare the templates of two releases, as kubectl diff does.
-func (d *difference) compare(ctx context.Context, t *target, releases ...*v1beta1.PastRelease) error {
+// compareTemplates runs an external program that compares the templates of two releases, as kubectl diff does.
+func (d *diffCommand) compareTemplates(ctx context.Context, t *target, releases ...*v1beta1.PastRelease) error {
 	dir, err := os.MkdirTemp("", "kubectl-weir-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // of copies
+	defer func() { _ = os.RemoveAll(dir) }() // the directory contains only copies
 	command := strings.Fields(cmp.Or(os.Getenv("KUBECTL_EXTERNAL_DIFF"), "diff -u -N"))
 	for _, r := range releases {
-		patch, err := t.restore(ctx, r.Number)
+		patch, err := t.readRestorePatch(ctx, r.Number)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (d *difference) compare(ctx context.Context, t *target, releases ...*v1beta
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = d.Out, d.ErrOut
-	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 { // 1: they differ
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 { // 1 means that the files differ
 		return fmt.Errorf("running %s: %w", command[0], err)
 	}
 	return nil

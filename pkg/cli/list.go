@@ -24,27 +24,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// listing are the flags of list, and what is known while it is drawn.
-type listing struct {
+// listCommand holds the flags of list, and the state of its output.
+type listCommand struct {
 	*app
 	*output
 	server                  *server
 	everywhere, mine, watch bool
 	selector                string
-	// may has the namespaces that were asked about.
-	may map[string]bool
-	// out remembers how wide columns were.
+	// mayPromoteIn caches by namespace whether the user may promote.
+	mayPromoteIn map[string]bool
+	// out keeps the widths of the columns between tables.
 	out interface {
 		io.Writer
 		Flush() error
 	}
-	// columns are those of the first table; later events of a watch have none.
+	// columns are those of the first table; later events of a watch contain none.
 	columns []metav1.TableColumnDefinition
 }
 
 func newList(a *app) *cobra.Command {
-	l := &listing{app: a, may: map[string]bool{}}
-	cmd := a.command("list", "List Rollouts, and what they wait for", cobra.NoArgs, func(ctx context.Context, _ []string) error { return l.run(ctx) })
+	l := &listCommand{app: a, mayPromoteIn: map[string]bool{}}
+	cmd := a.newCommand("list", "List Rollouts, and what they wait for", cobra.NoArgs, func(ctx context.Context, _ []string) error { return l.run(ctx) })
 	cmd.Aliases = []string{"ls"}
 	l.output = addOutput(cmd, "wide")
 	f := cmd.Flags()
@@ -55,7 +55,7 @@ func newList(a *app) *cobra.Command {
 	return cmd
 }
 
-func (l *listing) run(ctx context.Context) error {
+func (l *listCommand) run(ctx context.Context) error {
 	_, err := labels.Parse(l.selector)
 	if err != nil {
 		return fmt.Errorf("--selector %q: %w", l.selector, err)
@@ -66,35 +66,35 @@ func (l *listing) run(ctx context.Context) error {
 	if l.everywhere {
 		l.server.namespace = ""
 	}
-	if !l.drawn() {
+	if !l.isDrawing() {
 		raw, err := send(ctx, l.request())
 		if err != nil {
-			return explain(err, "")
+			return explainError(err, "")
 		}
-		return l.print(&l.terminal, raw)
+		return l.printObject(&l.terminal, raw)
 	}
 	l.out = printers.GetNewTabWriter(l.Out)
 	var table metav1.Table
-	if err := l.asTable().Do(ctx).Into(&table); err != nil {
-		return explain(err, "")
+	if err := l.tableRequest().Do(ctx).Into(&table); err != nil {
+		return explainError(err, "")
 	}
-	if err := l.show(ctx, &table); err != nil {
+	if err := l.printTable(ctx, &table); err != nil {
 		return err
 	}
 	if !l.watch {
 		return nil
 	}
-	r := l.asTable().Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
-	err = follow(ctx, r, func(_ watch.EventType, object runtime.Object) error {
+	r := l.tableRequest().Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
+	err = followWatch(ctx, r, func(_ watch.EventType, object runtime.Object) error {
 		if change, ok := object.(*metav1.Table); ok {
-			return l.show(ctx, change)
+			return l.printTable(ctx, change)
 		}
 		return nil
 	})
-	return explain(err, "")
+	return explainError(err, "")
 }
 
-func (l *listing) request() *restclient.Request {
+func (l *listCommand) request() *restclient.Request {
 	s := l.server
 	r := s.rest.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource("rollouts").Param("labelSelector", l.selector)
 	if l.mine {
@@ -103,23 +103,23 @@ func (l *listing) request() *restclient.Request {
 	return r
 }
 
-func (l *listing) asTable() *restclient.Request {
+func (l *listCommand) tableRequest() *restclient.Request {
 	return l.request().Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 }
 
-// show writes rows of the server's table, all columns, below titles the first time.
-func (l *listing) show(ctx context.Context, table *metav1.Table) error {
+// printTable prints the rows of the server's table with all columns, and the titles once.
+func (l *listCommand) printTable(ctx context.Context, table *metav1.Table) error {
 	first := l.columns == nil
 	if first {
 		l.columns = table.ColumnDefinitions
 	}
 	table.ColumnDefinitions = l.columns
 	var err error
-	if table.Rows, err = l.wanted(ctx, table.Rows); err != nil {
+	if table.Rows, err = l.selectRows(ctx, table.Rows); err != nil {
 		return err
 	}
 	if first && len(table.Rows) == 0 && !l.watch {
-		l.note("No Rollouts found.")
+		l.printNote("No Rollouts found.")
 	}
 	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
 	if err := p.PrintObj(table, l.out); err != nil {
@@ -128,8 +128,8 @@ func (l *listing) show(ctx context.Context, table *metav1.Table) error {
 	return l.out.Flush()
 }
 
-// wanted are the rows that were asked for, as the printer takes them.
-func (l *listing) wanted(ctx context.Context, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+// selectRows returns the selected rows in the form that the printer needs.
+func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([]metav1.TableRow, error) {
 	var wanted []metav1.TableRow
 	for _, row := range rows {
 		meta := &metav1.PartialObjectMetadata{}
@@ -139,23 +139,23 @@ func (l *listing) wanted(ctx context.Context, rows []metav1.TableRow) ([]metav1.
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
-		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
+		row.Cells, _ = draw.Clean(row.Cells).([]any)
 		row.Object.Object = meta
 		wanted = append(wanted, row)
 	}
 	return wanted, nil
 }
 
-// waitsForApproval reports what the column of waits says; true where there is none.
-func (l *listing) waitsForApproval(row metav1.TableRow) bool {
+// waitsForApproval reports whether the column WAITING-FOR mentions an approval; true without that column.
+func (l *listCommand) waitsForApproval(row metav1.TableRow) bool {
 	at := slices.IndexFunc(l.columns, func(c metav1.TableColumnDefinition) bool { return strings.EqualFold(c.Name, "WAITING-FOR") })
 	return at < 0 || at >= len(row.Cells) || strings.Contains(strings.ToLower(fmt.Sprint(row.Cells[at])), "approval")
 }
 
-// mayPromote asks, once for each namespace. Where no answer comes, the server has the last
-// word.
-func (l *listing) mayPromote(ctx context.Context, namespace string) bool {
-	if may, known := l.may[namespace]; known {
+// mayPromote asks the server once per namespace. After an error it returns true, because the server checks
+// the permission again.
+func (l *listCommand) mayPromote(ctx context.Context, namespace string) bool {
+	if may, known := l.mayPromoteIn[namespace]; known {
 		return may
 	}
 	review, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -168,6 +168,6 @@ func (l *listing) mayPromote(ctx context.Context, namespace string) bool {
 	}
 	r := l.server.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(review)
 	got, err := fetch[authorizationv1.SelfSubjectAccessReview](ctx, r, "")
-	l.may[namespace] = err != nil || got.it.Status.Allowed
-	return l.may[namespace]
+	l.mayPromoteIn[namespace] = err != nil || got.value.Status.Allowed
+	return l.mayPromoteIn[namespace]
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// table is a row of Rollouts as the server prints them.
+// table returns a row of the server's table of Rollouts.
 func table(namespace, name, waits string, columns bool) string {
 	titles := "null"
 	if columns {
@@ -24,8 +24,8 @@ func table(namespace, name, waits string, columns bool) string {
 		`"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%[2]s,"namespace":%[4]q}}}]}`, titles, quoted, waits, namespace)
 }
 
-// A list goes on with a line for each change, and has only what the user may approve, if
-// that is asked.
+// A watched list prints a line for each change. With --mine, it contains only Rollouts that the user may
+// approve.
 func TestListWatch(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

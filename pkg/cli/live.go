@@ -20,95 +20,97 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// What happens to the live view, besides keys and sizes.
+// These are the messages of the live view, other than those of the terminal.
 type (
-	treeCame  struct{ tree *v1beta1.RolloutTree }
-	moreCame  struct{ picture *draw.Picture }
-	wasLost   struct{ err error }
-	timeCame  time.Time
-	doubtCame struct{ plan *v1beta1.RolloutPlan }
-	wasSent   struct {
+	treeMessage    struct{ tree *v1beta1.RolloutTree }
+	pictureMessage struct{ picture *draw.Picture }
+	lostMessage    struct{ err error }
+	tickMessage    time.Time
+	doubtsMessage  struct{ plan *v1beta1.RolloutPlan }
+	sentMessage    struct {
 		verb string
 		err  error
 	}
 )
 
-// live is the live view. Update and View have no effects: these are commands.
-type live struct {
+// liveView is the model of the live view. Update and View have no side effects; commands have.
+type liveView struct {
 	effects
 	screen draw.Screen
 	height int
-	// top is the first line that is drawn.
+	// top is the index of the first visible line.
 	top     int
 	picture draw.Picture
-	// said is the last thing that happened, and lost is why there is no answer.
-	said, lost string
-	// help reports whether all keys are drawn.
+	// status describes the last event, and lost why the server does not answer.
+	status, lostReason string
+	// help reports whether all keys are shown.
 	help   bool
 	dialog *dialog
 }
 
-// effects are what the view asks of the server.
+// effects are the commands that send requests to the server.
 type effects struct {
 	more  func(*v1beta1.RolloutTree) tea.Cmd
 	send  func(v1beta1.Action, *dialog) tea.Cmd
 	doubt func(v1beta1.Action) tea.Cmd
 }
 
-// verbKeys are those of the verbs; others get numbers.
+// verbKeys are the keys of the verbs; other verbs have numbers.
 var verbKeys = map[string]string{
 	"promote": "p", "promote --full": "f", "abort": "a", "rollback": "b", "retry": "r", "pause": "z", "resume": "u", "jump": "j",
 }
 
-// keyOf is the key of an action, by its place among those that are possible.
-func keyOf(a *v1beta1.Action, at int) string {
-	return cmp.Or(verbKeys[draw.NameOf(a)], strconv.Itoa(at+1))
+// keyForAction returns the key of an action with the given index among the possible actions.
+func keyForAction(a *v1beta1.Action, at int) string {
+	return cmp.Or(verbKeys[draw.ActionName(a)], strconv.Itoa(at+1))
 }
 
-// possible are the actions that have a key.
-func (m *live) possible() []v1beta1.Action {
+// possibleActions returns the actions that have a key.
+func (m *liveView) possibleActions() []v1beta1.Action {
 	if m.picture.Tree == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(m.picture.Tree.Why.Actions), func(a v1beta1.Action) bool { return !a.Possible || !a.Allowed })
 }
 
-func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return timeCame(t) }) }
+func tick() tea.Cmd {
+	return tea.Tick(time.Second, func(t time.Time) tea.Msg { return tickMessage(t) })
+}
 
 // Init implements tea.Model.
-func (m *live) Init() tea.Cmd { return tick() }
+func (m *liveView) Init() tea.Cmd { return tick() }
 
 // Update implements tea.Model.
-func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+func (m *liveView) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch v := message.(type) {
 	case tea.WindowSizeMsg:
 		m.screen.Width, m.height = v.Width, v.Height
-	case timeCame:
+	case tickMessage:
 		m.screen.Now = time.Time(v).In(m.screen.Now.Location())
 		return m, tick()
 	case tea.KeyPressMsg:
-		return m, m.press(v)
-	case treeCame:
-		return m, m.took(v.tree)
+		return m, m.handleKey(v)
+	case treeMessage:
+		return m, m.handleTree(v.tree)
 	default:
-		m.hear(message)
+		m.handleResponse(message)
 	}
 	return m, nil
 }
 
-// hear takes what the server has answered, and what is pasted.
-func (m *live) hear(message tea.Msg) {
+// handleResponse processes responses of the server, and pasted text.
+func (m *liveView) handleResponse(message tea.Msg) {
 	switch v := message.(type) {
-	case moreCame:
+	case pictureMessage:
 		m.picture.Plan, m.picture.Release = v.picture.Plan, v.picture.Release
-	case wasLost:
-		m.lost = said(v.err)
-	case wasSent:
-		m.said = v.verb + " accepted"
+	case lostMessage:
+		m.lostReason = errorText(v.err)
+	case sentMessage:
+		m.status = v.verb + " accepted"
 		if v.err != nil {
-			m.said = v.verb + ": " + said(v.err)
+			m.status = v.verb + ": " + errorText(v.err)
 		}
-	case doubtCame:
+	case doubtsMessage:
 		if m.dialog != nil && draw.HasErrors(v.plan) {
 			m.dialog.doubts = v.plan
 		}
@@ -119,24 +121,24 @@ func (m *live) hear(message tea.Msg) {
 	}
 }
 
-// took takes a new state. A dialog about what is no longer so is closed.
-func (m *live) took(t *v1beta1.RolloutTree) tea.Cmd {
-	m.picture.Tree, m.lost = t, ""
+// handleTree processes a new state. It closes the dialog if its action is no longer possible.
+func (m *liveView) handleTree(t *v1beta1.RolloutTree) tea.Cmd {
+	m.picture.Tree, m.lostReason = t, ""
 	m.picture.Sample()
-	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possible(), d.isAbout) {
-		m.dialog, m.said = nil, "the release has moved on meanwhile: "+t.Why.Summary
+	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possibleActions(), d.isAbout) {
+		m.dialog, m.status = nil, "the release has moved on meanwhile: "+t.Why.Summary
 	}
 	return m.more(t)
 }
 
-func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
+func (m *liveView) handleKey(k tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case k.String() == "ctrl+c":
 		return tea.Quit
 	case k.String() == "ctrl+z":
 		return tea.Suspend
 	case m.dialog != nil:
-		return m.answer(k)
+		return m.handleDialogKey(k)
 	}
 	switch k.String() {
 	case "q":
@@ -148,35 +150,35 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 	default:
 		page := m.height - 2
 		m.top += map[string]int{"up": -1, "down": 1, "pgup": -page, "pgdown": page, "home": -m.top}[k.String()]
-		return m.open(k.String())
+		return m.openDialog(k.String())
 	}
 	return nil
 }
 
-// open opens the dialog of the action that has a key.
-func (m *live) open(pressed string) tea.Cmd {
-	for at, a := range m.possible() {
-		if keyOf(&a, at) == pressed {
-			m.dialog, m.said = newDialog(a), ""
+// openDialog opens the dialog of the action with the pressed key.
+func (m *liveView) openDialog(pressed string) tea.Cmd {
+	for at, a := range m.possibleActions() {
+		if keyForAction(&a, at) == pressed {
+			m.dialog, m.status = newDialog(a), ""
 			return m.doubt(a)
 		}
 	}
 	return nil
 }
 
-// answer takes a key of the dialog.
-func (m *live) answer(k tea.KeyPressMsg) tea.Cmd {
+// handleDialogKey processes a key in the dialog.
+func (m *liveView) handleDialogKey(k tea.KeyPressMsg) tea.Cmd {
 	d := m.dialog
 	switch k.String() {
 	case "esc":
-		m.dialog, m.said = nil, "nothing was changed"
+		m.dialog, m.status = nil, "nothing was changed"
 	case "backspace":
-		d.erase()
+		d.eraseCharacter()
 	case "enter":
-		if !d.next() {
+		if !d.nextField() {
 			return nil
 		}
-		m.dialog, m.said = nil, d.action.Verb+" is sent"
+		m.dialog, m.status = nil, d.action.Verb+" is sent"
 		return m.send(d.action, d)
 	default:
 		d.enterText(k.Text)
@@ -185,28 +187,28 @@ func (m *live) answer(k tea.KeyPressMsg) tea.Cmd {
 }
 
 // View implements tea.Model.
-func (m *live) View() tea.View {
-	v := tea.NewView(m.draw())
+func (m *liveView) View() tea.View {
+	v := tea.NewView(m.drawView())
 	v.AltScreen = true
 	return v
 }
 
-// draw has the release above, and the dialog or the keys at the bottom.
-func (m *live) draw() string {
+// drawView draws the release, and below it the dialog or the keys.
+func (m *liveView) drawView() string {
 	above := "…"
 	if m.picture.Tree != nil {
 		above = m.screen.Finish(m.picture.Draw(m.screen))
 	}
-	below := m.keys()
+	below := m.describeKeys()
 	if m.dialog != nil {
-		below = m.dialog.draw(m.screen)
+		below = m.dialog.drawDialog(m.screen)
 	}
-	for _, text := range []string{m.said, m.lost} {
+	for _, text := range []string{m.status, m.lostReason} {
 		if text != "" {
 			below = m.screen.Wrap(text, "  ") + "\n" + below
 		}
 	}
-	if m.lost != "" {
+	if m.lostReason != "" {
 		below = m.screen.Paint(draw.Red, "trying again: ") + below
 	}
 	below = m.screen.Finish(below)
@@ -220,15 +222,15 @@ func (m *live) draw() string {
 	return strings.Join(lines, "\n") + "\n" + below
 }
 
-// keys are those that do something now.
-func (m *live) keys() string {
+// describeKeys describes the keys that have an effect now.
+func (m *liveView) describeKeys() string {
 	var parts []string
-	for at, a := range m.possible() {
-		name := draw.NameOf(&a)
+	for at, a := range m.possibleActions() {
+		name := draw.ActionName(&a)
 		if m.help {
 			name += ": " + draw.Effect(&a) + "\n"
 		}
-		parts = append(parts, m.screen.Paint(draw.Bold, keyOf(&a, at))+" "+name)
+		parts = append(parts, m.screen.Paint(draw.Bold, keyForAction(&a, at))+" "+name)
 	}
 	parts = append(parts, m.screen.Paint(draw.Bold, "t")+" pods", m.screen.Paint(draw.Bold, "?")+" all keys", m.screen.Paint(draw.Bold, "q")+" quit")
 	if m.help {
@@ -237,18 +239,18 @@ func (m *live) keys() string {
 	return m.screen.Wrap(strings.ReplaceAll(strings.Join(parts, "  "), "\n  ", "\n"), "")
 }
 
-// watch runs the live view, or prints lines where there is no terminal.
-func (a *app) watch(ctx context.Context, t *target, wide bool) error {
-	if !a.asks() || os.Getenv("TERM") == "dumb" {
-		return a.lines(ctx, t)
+// watchLive runs the live view. Without a terminal it prints a line for each change.
+func (a *app) watchLive(ctx context.Context, t *target, wide bool) error {
+	if !a.canAsk() || os.Getenv("TERM") == "dumb" {
+		return a.printChanges(ctx, t)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	m := &live{effects: a.effects(ctx, t), screen: a.screen(), picture: draw.Picture{Wide: wide}}
+	m := &liveView{effects: a.newEffects(ctx, t), screen: a.screen(), picture: draw.Picture{Wide: wide}}
 	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- a.trees(ctx, t, func(tree *v1beta1.RolloutTree) { program.Send(treeCame{tree}) }, func(err error) { program.Send(wasLost{err}) })
+		ended <- a.followTree(ctx, t, func(tree *v1beta1.RolloutTree) { program.Send(treeMessage{tree}) }, func(err error) { program.Send(lostMessage{err}) })
 		program.Quit()
 	}()
 	_, err := program.Run()
@@ -262,8 +264,9 @@ func (a *app) watch(ctx context.Context, t *target, wide bool) error {
 	return err
 }
 
-// effects ask the server. What is asked beside the tree is asked once for each state.
-func (a *app) effects(ctx context.Context, t *target) effects {
+// newEffects returns the commands that send requests to the server. Plan and history are requested once for
+// each state.
+func (a *app) newEffects(ctx context.Context, t *target) effects {
 	seen := ""
 	return effects{
 		more: func(tree *v1beta1.RolloutTree) tea.Cmd {
@@ -274,32 +277,32 @@ func (a *app) effects(ctx context.Context, t *target) effects {
 			seen = key
 			return func() tea.Msg {
 				p := &draw.Picture{Tree: tree}
-				complete(ctx, t, p)
-				return moreCame{p}
+				completePicture(ctx, t, p)
+				return pictureMessage{p}
 			}
 		},
 		doubt: func(action v1beta1.Action) tea.Cmd {
 			return func() tea.Msg {
-				plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: action.Verb, Full: draw.IsFull(&action)}})
+				plan, err := t.requestPlan(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: action.Verb, Full: draw.IsFull(&action)}})
 				if err != nil {
-					return nil // the plan is a courtesy
+					return nil // the dialog works without the plan
 				}
-				return doubtCame{&plan.it}
+				return doubtsMessage{&plan.value}
 			}
 		},
 		send: func(action v1beta1.Action, d *dialog) tea.Cmd {
 			quiet := *a
 			quiet.ErrOut = io.Discard
-			decide := &decision{app: &quiet, reason: d.value("reason"), override: d.has("override")}
-			step := d.value("step")
+			decide := &verbCommand{app: &quiet, reason: d.fieldValue("reason"), override: d.needsField("override")}
+			step := d.fieldValue("step")
 			return func() tea.Msg {
 				if step != "" {
 					if err := decide.parseStep(step); err != nil {
-						return wasSent{action.Verb, err}
+						return sentMessage{action.Verb, err}
 					}
 				}
-				_, err := decide.send(ctx, t, &action)
-				return wasSent{action.Verb, err}
+				_, err := decide.sendVerb(ctx, t, &action)
+				return sentMessage{action.Verb, err}
 			}
 		},
 	}

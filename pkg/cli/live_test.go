@@ -21,10 +21,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// now is when the screens are drawn.
+// now is the time at which the screens are drawn.
 var now = time.Date(2026, 1, 5, 10, 21, 0, 0, time.UTC)
 
-// recorded reads an answer of the server, as commands do.
+// recorded decodes a recorded response as the commands do.
 func recorded[T any](t *testing.T, name string) *T {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("draw/testdata", name+".yaml"))
@@ -39,32 +39,32 @@ func recorded[T any](t *testing.T, name string) *T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &got.it
+	return &got.value
 }
 
-// viewing is a live view without a server.
+// viewing returns a live view without a server.
 type viewing struct {
-	*live
+	*liveView
 	sent []string
 }
 
 func newViewing(t *testing.T, width, height int) *viewing {
 	t.Helper()
-	v := &viewing{live: &live{screen: draw.Screen{Now: now}}}
+	v := &viewing{liveView: &liveView{screen: draw.Screen{Now: now}}}
 	v.more = func(*v1beta1.RolloutTree) tea.Cmd { return nil }
 	v.doubt = func(v1beta1.Action) tea.Cmd { return nil }
 	v.send = func(a v1beta1.Action, d *dialog) tea.Cmd {
-		v.sent = append(v.sent, a.Verb+" "+d.value("reason")+d.value("step"))
+		v.sent = append(v.sent, a.Verb+" "+d.fieldValue("reason")+d.fieldValue("step"))
 		return nil
 	}
 	history := recorded[v1beta1.RolloutReleases](t, "history")
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
-	v.Update(moreCame{&draw.Picture{Plan: recorded[v1beta1.RolloutPlan](t, "plan"), Release: &history.Releases[0]}})
+	v.Update(treeMessage{recorded[v1beta1.RolloutTree](t, "tree")})
+	v.Update(pictureMessage{&draw.Picture{Plan: recorded[v1beta1.RolloutPlan](t, "plan"), Release: &history.Releases[0]}})
 	return v
 }
 
-// press types keys: names of one, or text.
+// press sends keys: names of keys, or text.
 func (v *viewing) press(keys ...string) (quit bool) {
 	for _, k := range keys {
 		message := tea.KeyPressMsg{Text: k}
@@ -80,14 +80,14 @@ func (v *viewing) press(keys ...string) (quit bool) {
 	return quit
 }
 
-// The view fits into the terminal, whatever its size, with and without a dialog.
+// The view fits into the terminal at every size, with and without a dialog.
 func TestLiveSizes(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{30, 12}, {40, 20}, {80, 24}, {160, 50}} {
 		for name, keys := range map[string][]string{"live": nil, "live-dialog": {"p", "error rate is fine"}, "live-help": {"?"}, "live-scrolled": {"pgdown", "down"}} {
 			v := newViewing(t, size[0], size[1])
 			v.press(keys...)
-			got := v.draw()
+			got := v.drawView()
 			if lines := strings.Count(got, "\n") + 1; lines > size[1] && name != "live-help" && size[1] > 12 {
 				t.Errorf("%s at %v has %d lines", name, size, lines)
 			}
@@ -101,8 +101,8 @@ func TestLiveSizes(t *testing.T) {
 	}
 }
 
-// A key acts after a confirmation, only where the server says that it may, and only while
-// what was on the screen holds.
+// A key has an effect only after a confirmation, only if the server permits the action, and only while the
+// action on the screen is still possible.
 func TestLiveActs(t *testing.T) {
 	t.Parallel()
 	v := newViewing(t, 80, 24)
@@ -117,24 +117,24 @@ func TestLiveActs(t *testing.T) {
 	moved := recorded[v1beta1.RolloutTree](t, "tree")
 	moved.Why.Actions[0].Body.Raw = []byte(`{"expect":{"step":3}}`)
 	moved.Why.Summary = "Step 3 of 3 of v8 waits for its pods."
-	v.Update(treeCame{moved})
-	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.draw(), "the release has moved on meanwhile: Step 3") {
-		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.draw())
+	v.Update(treeMessage{moved})
+	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.drawView(), "the release has moved on meanwhile: Step 3") {
+		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.drawView())
 	}
-	v.Update(wasSent{"promote", errors.New("conflict")})
-	v.Update(wasLost{errors.New("connection refused")})
+	v.Update(sentMessage{"promote", errors.New("conflict")})
+	v.Update(lostMessage{errors.New("connection refused")})
 	for _, want := range []string{"promote: conflict", "trying again: ", "connection refused"} {
-		if !strings.Contains(v.draw(), want) {
-			t.Errorf("the view lacks %q:\n%s", want, v.draw())
+		if !strings.Contains(v.drawView(), want) {
+			t.Errorf("the view lacks %q:\n%s", want, v.drawView())
 		}
 	}
-	v.Update(treeCame{moved})
-	if strings.Contains(v.draw(), "connection refused") {
+	v.Update(treeMessage{moved})
+	if strings.Contains(v.drawView(), "connection refused") {
 		t.Error("the connection is back, and the view does not say so")
 	}
-	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
-	if v.Update(timeCame(now.Add(time.Minute))); !strings.Contains(v.draw(), "waits for an approval, since 15m.") {
-		t.Errorf("the time on the screen stands still:\n%s", v.draw())
+	v.Update(treeMessage{recorded[v1beta1.RolloutTree](t, "tree")})
+	if v.Update(tickMessage(now.Add(time.Minute))); !strings.Contains(v.drawView(), "waits for an approval, since 15m.") {
+		t.Errorf("the time on the screen stands still:\n%s", v.drawView())
 	}
 	if v.press("esc") || v.press("?", "esc") {
 		t.Error("esc, which closes a dialog, quits where there is none")
@@ -144,7 +144,7 @@ func TestLiveActs(t *testing.T) {
 	}
 }
 
-// What a verb needs is asked for before it is sent.
+// The dialog asks for the fields that a verb needs before the verb is sent.
 func TestLiveNeeds(t *testing.T) {
 	t.Parallel()
 	v := newViewing(t, 80, 24)
@@ -153,15 +153,15 @@ func TestLiveNeeds(t *testing.T) {
 		{Verb: "jump", Title: "Jump", Possible: true, Allowed: true, Needs: []string{"step"}},
 		{Verb: "dance", Title: "Dance", Possible: true, Allowed: true, Needs: []string{"reason", "override"}},
 	}
-	v.Update(treeCame{tree})
+	v.Update(treeMessage{tree})
 	v.press("j", "enter", "2", "enter", "enter")
 	v.press("2", "enter", "because", "enter")
 	if len(v.sent) != 2 || v.sent[0] != "jump 2" || v.sent[1] != "dance because" {
 		t.Errorf("sent %q", v.sent)
 	}
 	v.press("2")
-	v.Update(doubtCame{recorded[v1beta1.RolloutPlan](t, "plan")})
-	if text := v.draw(); !strings.Contains(text, "overrides the checks") || !strings.Contains(text, "ERROR") {
+	v.Update(doubtsMessage{recorded[v1beta1.RolloutPlan](t, "plan")})
+	if text := v.drawView(); !strings.Contains(text, "overrides the checks") || !strings.Contains(text, "ERROR") {
 		t.Errorf("the dialog is\n%s", text)
 	}
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/lint"
 )
 
-// manifests are the flag -f.
-type manifests struct {
+// manifestFlag is the flag -f.
+type manifestFlag struct {
 	files []string
 }
 
-func (m *manifests) addFlag(cmd *cobra.Command) *cobra.Command {
+func (m *manifestFlag) addFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringSliceVarP(&m.files, "filename", "f", nil, "files, directories or URLs of manifests; - is the standard input")
 	return cmd
 }
 
-// read reads the files, of which there must be some.
-func (m *manifests) read() ([]*unstructured.Unstructured, error) {
+// readAll reads the manifests, and returns an error if there are no files.
+func (m *manifestFlag) readAll() ([]*unstructured.Unstructured, error) {
 	if len(m.files) == 0 {
 		return nil, errors.New("name manifests by -f")
 	}
@@ -43,10 +43,10 @@ func (m *manifests) read() ([]*unstructured.Unstructured, error) {
 func readFiles(names []string) ([]*unstructured.Unstructured, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().ContinueOnError().
 		FilenameParam(false, &resource.FilenameOptions{Filenames: names}).Flatten().Do().Infos()
-	return objectsOf(infos), err
+	return toObjects(infos), err
 }
 
-func objectsOf(infos []*resource.Info) []*unstructured.Unstructured {
+func toObjects(infos []*resource.Info) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, info := range infos {
 		if o, ok := info.Object.(*unstructured.Unstructured); ok {
@@ -56,16 +56,16 @@ func objectsOf(infos []*resource.Info) []*unstructured.Unstructured {
 	return objects
 }
 
-// isWorkload reports whether an object has a template of pods.
+// isWorkload reports whether an object has a pod template.
 func isWorkload(o *unstructured.Unstructured) bool {
 	_, found, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
 	return found && err == nil
 }
 
 func newLint(a *app) *cobra.Command {
-	var m manifests
-	cmd := a.command("lint -f FILE", "Validate manifests without a cluster, by the rules of the server", cobra.NoArgs, func(context.Context, []string) error {
-		objects, err := m.read()
+	var m manifestFlag
+	cmd := a.newCommand("lint -f FILE", "Validate manifests without a cluster, by the rules of the server", cobra.NoArgs, func(context.Context, []string) error {
+		objects, err := m.readAll()
 		if err != nil {
 			return err
 		}
@@ -84,9 +84,9 @@ func newLint(a *app) *cobra.Command {
 				fmt.Fprintln(a.Out, draw.Plain("WARN   "+name+": "+w))
 			}
 		}
-		a.note("%s of Weir looked at, of %d.", draw.Count(looked, "object"), len(objects))
+		a.printNote("%s of Weir looked at, of %d.", draw.Count(looked, "object"), len(objects))
 		if bad {
-			return &exit{code: exitPerson}
+			return &exitError{code: exitPerson}
 		}
 		return nil
 	})
@@ -95,19 +95,19 @@ func newLint(a *app) *cobra.Command {
 }
 
 func newConvert(a *app) *cobra.Command {
-	var m manifests
-	cmd := a.command("convert -f FILE", "Write manifests of Argo Rollouts and Flagger for Weir", cobra.NoArgs, func(context.Context, []string) error {
-		objects, err := m.read()
+	var m manifestFlag
+	cmd := a.newCommand("convert -f FILE", "Write manifests of Argo Rollouts and Flagger for Weir", cobra.NoArgs, func(context.Context, []string) error {
+		objects, err := m.readAll()
 		if err != nil {
 			return err
 		}
-		results := convert.All(objects)
+		results := convert.ConvertAll(objects)
 		if len(results) == 0 {
 			return errors.New("no manifest of Argo Rollouts or Flagger was found")
 		}
-		noted, err := a.render(results)
+		noted, err := a.renderManifests(results)
 		if err == nil && noted {
-			return &exit{code: exitPerson}
+			return &exitError{code: exitPerson}
 		}
 		return err
 	})
@@ -117,8 +117,8 @@ standard error, and the exit code is 3.`
 	return m.addFlag(cmd)
 }
 
-// render writes manifests, and reports whether there was anything to note.
-func (a *app) render(results []convert.Result) (noted bool, err error) {
+// renderManifests writes manifests, and reports whether there are notes.
+func (a *app) renderManifests(results []convert.Result) (noted bool, err error) {
 	text, err := convert.Render(results)
 	if err != nil {
 		return false, err
@@ -129,20 +129,20 @@ func (a *app) render(results []convert.Result) (noted bool, err error) {
 	for _, r := range results {
 		for _, n := range r.Notes {
 			noted = true
-			a.note("%s: not converted: %s", r.From, n.Text)
+			a.printNote("%s: not converted: %s", r.From, n.Text)
 		}
 	}
 	return noted, nil
 }
 
 func newInit(a *app) *cobra.Command {
-	var m manifests
+	var m manifestFlag
 	var steps []string
-	cmd := a.command("init KIND/NAME | -f FILE", "Write a Rollout for a workload, with the Services and routes that are found", cobra.MaximumNArgs(1),
+	cmd := a.newCommand("init KIND/NAME | -f FILE", "Write a Rollout for a workload, with the Services and routes that are found", cobra.MaximumNArgs(1),
 		func(_ context.Context, args []string) error {
-			read := m.read
+			read := m.readAll
 			if len(args) == 1 {
-				read = func() ([]*unstructured.Unstructured, error) { return a.around(args[0]) }
+				read = func() ([]*unstructured.Unstructured, error) { return a.readSurroundings(args[0]) }
 			}
 			there, err := read()
 			if err != nil {
@@ -152,7 +152,7 @@ func newInit(a *app) *cobra.Command {
 			if at < 0 {
 				return errors.New("no workload with a template of pods was found")
 			}
-			_, err = a.render([]convert.Result{convert.Propose(there[at], steps, there)})
+			_, err = a.renderManifests([]convert.Result{convert.ProposeRollout(there[at], steps, there)})
 			return err
 		})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -161,12 +161,12 @@ func newInit(a *app) *cobra.Command {
 	return m.addFlag(cmd)
 }
 
-// routers are looked at for what leads to a workload, beside Services.
-var routers = []string{"services", "ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io", "virtualservices.networking.istio.io"}
+// routerKinds are the kinds that init reads, apart from the workload: Services and routers.
+var routerKinds = []string{"services", "ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io", "virtualservices.networking.istio.io"}
 
-// around reads a workload of the cluster, and what may lead to it. A kind that the cluster
-// does not have leads nowhere; one that may not be read is said.
-func (a *app) around(arg string) ([]*unstructured.Unstructured, error) {
+// readSurroundings reads a workload of the cluster, and the Services and routers of its namespace. It ignores kinds
+// that the cluster does not serve, and prints an error for kinds that cannot be read.
+func (a *app) readSurroundings(arg string) ([]*unstructured.Unstructured, error) {
 	if !strings.Contains(arg, "/") {
 		return nil, fmt.Errorf("%q must be KIND/NAME, such as deployment/web", arg)
 	}
@@ -174,7 +174,7 @@ func (a *app) around(arg string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.objects(namespace, arg)
+	all, err := a.readObjects(namespace, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -182,15 +182,15 @@ func (a *app) around(arg string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range routers {
+	for _, kind := range routerKinds {
 		if _, err := mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion("")); meta.IsNoMatchError(err) {
 			continue
 		}
-		found, err := a.objects(namespace, kind)
+		found, err := a.readObjects(namespace, kind)
 		if err != nil {
-			a.note("Not looked at: %s", err)
+			a.printNote("Not looked at: %s", err)
 		}
 		all = append(all, found...)
 	}
-	return objectsOf(all), nil
+	return toObjects(all), nil
 }

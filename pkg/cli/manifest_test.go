@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Manifests are read from the standard input, as kubectl does.
+// Manifests can be read from the standard input, as with kubectl.
 func TestStandardInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rollout.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: web}\n"), 0o600); err != nil {

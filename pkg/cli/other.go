@@ -18,11 +18,11 @@ import (
 func newDoctor(a *app) *cobra.Command {
 	var output string
 	var names []string
-	cmd := a.command("doctor", "Say what is wrong with an installation, and what fixes it", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	cmd := a.newCommand("doctor", "Say what is wrong with an installation, and what fixes it", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		if output != "text" && output != "json" {
 			return fmt.Errorf("--output %q must be text or json", output)
 		}
-		checks, err := doctor.Chosen(names)
+		checks, err := doctor.SelectChecks(names)
 		if err != nil {
 			return err
 		}
@@ -37,8 +37,8 @@ func newDoctor(a *app) *cobra.Command {
 		if err := doctor.Write(a.Out, output, results); err != nil {
 			return err
 		}
-		if !doctor.Well(results) {
-			return &exit{code: exitFailed}
+		if !doctor.IsHealthy(results) {
+			return &exitError{code: exitFailed}
 		}
 		return nil
 	})
@@ -50,7 +50,7 @@ func newDoctor(a *app) *cobra.Command {
 
 func newDashboard(a *app) *cobra.Command {
 	var contexts []string
-	cmd := a.command("dashboard", "Serve the dashboard on this machine, to you alone", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	cmd := a.newCommand("dashboard", "Serve the dashboard on this machine, to you alone", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		if len(contexts) == 0 {
 			contexts = []string{*a.flags.Context}
 		}
@@ -70,14 +70,14 @@ func newDashboard(a *app) *cobra.Command {
 			}
 			configs = append(configs, config)
 		}
-		return a.dashboards(ctx, contexts, configs)
+		return a.serveDashboards(ctx, contexts, configs)
 	})
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "serve these contexts of the kubeconfig, each at an address of its own")
 	return cmd
 }
 
-// dashboards serves the dashboards of contexts until the first one ends.
-func (a *app) dashboards(ctx context.Context, contexts []string, configs []*restclient.Config) error {
+// serveDashboards serves the dashboards of several contexts until the first one fails.
+func (a *app) serveDashboards(ctx context.Context, contexts []string, configs []*restclient.Config) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ready, ended := make(chan string), make(chan error, len(contexts))
@@ -97,7 +97,7 @@ func (a *app) dashboards(ctx context.Context, contexts []string, configs []*rest
 }
 
 func newVersion(a *app) *cobra.Command {
-	return a.command("version", "Print the version of this program", cobra.NoArgs, func(context.Context, []string) error {
+	return a.newCommand("version", "Print the version of this program", cobra.NoArgs, func(context.Context, []string) error {
 		fmt.Fprintf(a.Out, "kubectl-weir %s\n", a.version)
 		return nil
 	})

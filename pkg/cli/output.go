@@ -13,13 +13,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// output is the flag -o: a drawing for a person, or the object that the server has sent.
+// output is the flag -o: a drawing for people, or the object that the server has sent.
 type output struct {
 	*genericclioptions.PrintFlags
 	drawings []string
 }
 
-// addOutput adds the flag. The drawings are formats besides the empty one.
+// addOutput adds the flag. drawings are the formats for people, apart from the default.
 func addOutput(cmd *cobra.Command, drawings ...string) *output {
 	o := &output{genericclioptions.NewPrintFlags(""), append(drawings, "")}
 	o.AddFlags(cmd)
@@ -27,8 +27,8 @@ func addOutput(cmd *cobra.Command, drawings ...string) *output {
 		cmd.Flags().Lookup(rare).Hidden = true
 	}
 	cmd.Flags().Lookup("output").Usage = strings.Join(append(drawings, "json, yaml, name or jsonpath=…"), ", ")
-	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // before anything is done
-		if !o.drawn() {
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // reports an invalid format before the command has an effect
+		if !o.isDrawing() {
 			_, err = o.ToPrinter()
 		}
 		return err
@@ -36,21 +36,21 @@ func addOutput(cmd *cobra.Command, drawings ...string) *output {
 	return o
 }
 
-// drawn reports whether the answer is for a person.
-func (o *output) drawn() bool {
+// isDrawing reports whether the output is a drawing for people.
+func (o *output) isDrawing() bool {
 	return o == nil || slices.Contains(o.drawings, *o.OutputFormat)
 }
 
 func (o *output) isWide() bool { return *o.OutputFormat == "wide" }
 
-// print writes an object, or a list, as the server has sent it.
-func (o *output) print(t *terminal, raw []byte) error {
+// printObject prints an object, or a list, as the server has sent it.
+func (o *output) printObject(t *terminal, raw []byte) error {
 	object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
 	if err != nil {
 		return err
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok && *o.OutputFormat == "name" {
-		u.SetKind("Rollout") // that an answer is about
+		u.SetKind("Rollout") // every response is about a Rollout
 	}
 	p, err := o.ToPrinter()
 	if err != nil {

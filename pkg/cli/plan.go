@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// question are the flags of plan.
-type question struct {
+// planCommand holds the flags of plan.
+type planCommand struct {
 	*app
 	*output
 	images   map[string]string
@@ -28,8 +28,8 @@ type question struct {
 }
 
 func newPlan(a *app) *cobra.Command {
-	q := &question{app: a}
-	cmd := a.command("plan NAME", "Say what a release will do, or would", cobra.MaximumNArgs(1), q.run)
+	q := &planCommand{app: a}
+	cmd := a.newCommand("plan NAME", "Say what a release will do, or would", cobra.MaximumNArgs(1), q.run)
 	cmd.Long = `Say what the release under way, or the next one, will do step by step, computed by
 the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 
@@ -39,37 +39,37 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 	q.output = addOutput(cmd)
 	f := cmd.Flags()
 	f.StringToStringVar(&q.images, "image", nil, "another image: CONTAINER=IMAGE")
-	f.Int32Var(&q.replicas, "replicas", unset, "another number of pods")
+	f.Int32Var(&q.replicas, "replicas", unsetReplicas, "another number of pods")
 	f.StringSliceVarP(&q.files, "filename", "f", nil, "manifest of the workload, of the Rollout, or of both")
 	f.StringVar(&q.after.Verb, "after", "", "what would this verb do now?")
 	f.Int32Var(&q.after.Step, "step", 0, "of the verb jump")
 	f.BoolVar(&q.after.Full, "full", false, "of the verb promote")
 	f.BoolVar(&q.after.Override, "override", false, "of the verbs promote, jump and retry")
-	f.Lookup("replicas").DefValue = "0" // which help leaves out
+	f.Lookup("replicas").DefValue = "0" // the help shows no default of 0
 	return cmd
 }
 
-// unset is a number of pods that nobody has asked for.
-const unset = math.MinInt32
+// unsetReplicas is the default of --replicas.
+const unsetReplicas = math.MinInt32
 
-// spec is what is asked, and names of Rollouts in the manifests.
-func (q *question) spec() (v1beta1.PlanSpec, []string, error) {
+// newPlanSpec returns the spec of the request, and the names of Rollouts in the manifests.
+func (q *planCommand) newPlanSpec() (v1beta1.PlanSpec, []string, error) {
 	spec := v1beta1.PlanSpec{Images: q.images}
 	if err := checkImages(q.images); err != nil {
 		return spec, nil, err
 	}
-	if q.replicas != unset {
+	if q.replicas != unsetReplicas {
 		spec.Replicas = &q.replicas
 	}
 	if q.after.Verb != "" {
 		spec.After = &q.after
 	}
-	named, err := q.manifests(&spec)
+	named, err := q.addManifests(&spec)
 	return spec, named, err
 }
 
-func (q *question) run(ctx context.Context, args []string) error {
-	spec, named, err := q.spec()
+func (q *planCommand) run(ctx context.Context, args []string) error {
+	spec, named, err := q.newPlanSpec()
 	if err != nil {
 		return err
 	}
@@ -77,28 +77,28 @@ func (q *question) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("name a Rollout")
 	}
-	t, err := q.open(ctx, args[0])
+	t, err := q.openTarget(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	var plan answer[v1beta1.RolloutPlan]
+	var plan response[v1beta1.RolloutPlan]
 	if equality.Semantic.DeepEqual(spec, v1beta1.PlanSpec{}) {
 		plan, err = read[v1beta1.RolloutPlan](ctx, t, "plan")
 	} else {
-		plan, err = t.forecast(ctx, spec)
+		plan, err = t.requestPlan(ctx, spec)
 	}
 	if err != nil {
 		return err
 	}
-	err = q.show(q.output, plan.raw, func(s draw.Screen) string { return s.Plan(&plan.it) + "Nothing was changed.\n" })
-	if err == nil && draw.HasErrors(&plan.it) {
-		return &exit{code: exitPerson}
+	err = q.showOutput(q.output, plan.raw, func(s draw.Screen) string { return s.Plan(&plan.value) + "Nothing was changed.\n" })
+	if err == nil && draw.HasErrors(&plan.value) {
+		return &exitError{code: exitPerson}
 	}
 	return err
 }
 
-// manifests puts files into the question, and returns the names of Rollouts in them.
-func (q *question) manifests(spec *v1beta1.PlanSpec) ([]string, error) {
+// addManifests adds the content of files to the request, and returns the names of Rollouts in them.
+func (q *planCommand) addManifests(spec *v1beta1.PlanSpec) ([]string, error) {
 	if len(q.files) == 0 {
 		return nil, nil
 	}

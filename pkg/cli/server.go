@@ -25,10 +25,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// apiPath is that of the version of the API.
+// apiPath is the URL path of the API version.
 const apiPath = "/apis/rollouts.kruise.io/v1beta1/"
 
-// server is the API, in one namespace.
+// server is a client of the API for one namespace.
 type server struct {
 	rest      *restclient.RESTClient
 	namespace string
@@ -60,8 +60,8 @@ func (a *app) connect() (*server, error) {
 	return &server{client, namespace}, err
 }
 
-// open connects, and finds the Rollout that an argument names.
-func (a *app) open(ctx context.Context, arg string) (*target, error) {
+// openTarget connects, and finds the Rollout that an argument names.
+func (a *app) openTarget(ctx context.Context, arg string) (*target, error) {
 	s, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -69,26 +69,26 @@ func (a *app) open(ctx context.Context, arg string) (*target, error) {
 	return s.find(ctx, arg)
 }
 
-// answer is what the server has sent: as it is, and for a drawing.
-type answer[T any] struct {
-	raw []byte
-	it  T
+// response is a response of the server: unchanged, and decoded without control characters for drawings.
+type response[T any] struct {
+	raw   []byte
+	value T
 }
 
-func decode[T any](raw []byte) (a answer[T], err error) {
+func decode[T any](raw []byte) (a response[T], err error) {
 	a.raw = raw
 	var value any
 	if err = json.Unmarshal(raw, &value); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
-	harmless, err := json.Marshal(draw.Cleaned(value))
+	harmless, err := json.Marshal(draw.Clean(value))
 	if err != nil {
 		return a, err
 	}
-	return a, json.Unmarshal(harmless, &a.it)
+	return a, json.Unmarshal(harmless, &a.value)
 }
 
-// send sends a request. An error has what the server has said.
+// send sends a request and returns the response. An error contains the server's message.
 func send(ctx context.Context, r *restclient.Request) ([]byte, error) {
 	result := r.Do(ctx)
 	if err := result.Error(); err != nil {
@@ -97,17 +97,17 @@ func send(ctx context.Context, r *restclient.Request) ([]byte, error) {
 	return result.Raw()
 }
 
-// fetch sends a request about a subresource, and reads the answer.
-func fetch[T any](ctx context.Context, r *restclient.Request, sub string) (answer[T], error) {
+// fetch sends a request about a subresource and decodes the response.
+func fetch[T any](ctx context.Context, r *restclient.Request, sub string) (response[T], error) {
 	raw, err := send(ctx, r)
 	if err != nil {
-		return answer[T]{}, explain(err, sub)
+		return response[T]{}, explainError(err, sub)
 	}
 	return decode[T](raw)
 }
 
-// read reads a Rollout, or with sub what the server says of it.
-func read[T any](ctx context.Context, t *target, sub string) (answer[T], error) {
+// read reads a Rollout, or one of its subresources.
+func read[T any](ctx context.Context, t *target, sub string) (response[T], error) {
 	r := t.rest.Get().Namespace(t.namespace).Resource("rollouts").Name(t.name)
 	if sub != "" {
 		r = r.SubResource(sub)
@@ -115,29 +115,29 @@ func read[T any](ctx context.Context, t *target, sub string) (answer[T], error) 
 	return fetch[T](ctx, r, sub)
 }
 
-// forecast asks what a change would do.
-func (t *target) forecast(ctx context.Context, spec v1beta1.PlanSpec) (answer[v1beta1.RolloutPlan], error) {
+// requestPlan requests the plan of a change.
+func (t *target) requestPlan(ctx context.Context, spec v1beta1.PlanSpec) (response[v1beta1.RolloutPlan], error) {
 	body := &v1beta1.RolloutPlan{Spec: spec}
 	body.APIVersion, body.Kind = v1beta1.SchemeGroupVersion.String(), "RolloutPlan"
 	r := t.rest.Post().Namespace(t.namespace).Resource("rollouts").Name(t.name).SubResource("plan").Body(body)
 	return fetch[v1beta1.RolloutPlan](ctx, r, "plan")
 }
 
-// explain says what an older server lacks, and leaves other errors.
-func explain(err error, sub string) error {
-	if !unserved(err) {
+// explainError replaces an error about a missing path by one about an older server.
+func explainError(err error, sub string) error {
+	if !isUnserved(err) {
 		return err
 	}
 	return fmt.Errorf("the cluster does not serve rollouts/%s: Weir is not installed, or older than this plugin; try kubectl weir doctor: %w", sub, err)
 }
 
-// said is the text of an error. Where no server has answered, it says which one.
-func said(err error) string {
+// errorText returns the text of an error. If no server has answered, the text contains the address.
+func errorText(err error) string {
 	lost, isLost := errors.AsType[*url.Error](err)
 	if !isLost {
 		return draw.Plain(err.Error())
 	}
-	address, _ := url.Parse(lost.URL) // of a request that was sent
+	address, _ := url.Parse(lost.URL) // always valid: a request was sent to it
 	cause := lost.Err
 	if op, ok := errors.AsType[*net.OpError](cause); ok {
 		cause = op.Err
@@ -148,24 +148,24 @@ func said(err error) string {
 	return draw.Plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
 }
 
-// unserved reports whether the path, and not the Rollout, is not there.
-func unserved(err error) bool {
+// isUnserved reports whether the server does not serve the path, although the Rollout may exist.
+func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// isLost reports whether the request may have been carried out, or may be sent again.
+// isLost reports whether the request may be repeated: its result is unknown, or the server is overloaded.
 func isLost(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= 500 || status.Status().Code == 429
 }
 
-// list reads the Rollouts that parameters select.
-func (s *server) list(ctx context.Context, parameter, value string) ([]v1beta1.Rollout, error) {
+// listRollouts reads the Rollouts that a parameter selects.
+func (s *server) listRollouts(ctx context.Context, parameter, value string) ([]v1beta1.Rollout, error) {
 	list, err := fetch[v1beta1.RolloutList](ctx, s.rest.Get().Namespace(s.namespace).Resource("rollouts").Param(parameter, value), "")
-	return list.it.Items, err
+	return list.value.Items, err
 }
 
-// shortKinds are the short names of workloads.
+// shortKinds maps short names of workloads to their kinds.
 var shortKinds = map[string]string{"deploy": "deployment", "sts": "statefulset", "ds": "daemonset", "clone": "cloneset", "ro": "rollout"}
 
 // find finds the Rollout that an argument names: NAME, rollout/NAME or deployment/NAME.
@@ -179,7 +179,7 @@ func (s *server) find(ctx context.Context, arg string) (*target, error) {
 	if kind == "rollout" || name == "" {
 		return &target{s, name}, nil
 	}
-	found, err := s.list(ctx, "fieldSelector", fields.OneTermEqualSelector("spec.workloadRef.name", name).String())
+	found, err := s.listRollouts(ctx, "fieldSelector", fields.OneTermEqualSelector("spec.workloadRef.name", name).String())
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *server) findAll(ctx context.Context, args []string, selector string) ([
 	if selector == "" {
 		return all, nil
 	}
-	found, err := s.list(ctx, "labelSelector", selector)
+	found, err := s.listRollouts(ctx, "labelSelector", selector)
 	for i := range found {
 		all = append(all, &target{s, found[i].Name})
 	}

@@ -17,15 +17,15 @@ func newWhy(a *app) *cobra.Command {
 	return newShow(a, "why", "Say what a Rollout waits for, since when, and what you can do", draw.Screen.Why)
 }
 
-// newShow is a command that draws, or prints, what the server says of a Rollout.
+// newShow returns a command that draws or prints a subresource of a Rollout.
 func newShow[T any](a *app, sub, short string, drawing func(draw.Screen, *T) string) *cobra.Command {
 	var o *output
-	cmd := a.about(sub+" NAME", short, cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
+	cmd := a.newRolloutCommand(sub+" NAME", short, cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
 		got, err := read[T](ctx, t, sub)
 		if err != nil {
 			return err
 		}
-		return a.show(o, got.raw, func(s draw.Screen) string { return drawing(s, &got.it) })
+		return a.showOutput(o, got.raw, func(s draw.Screen) string { return drawing(s, &got.value) })
 	})
 	o = addOutput(cmd)
 	return cmd
@@ -38,37 +38,37 @@ func newHistory(a *app) *cobra.Command {
 func newGet(a *app) *cobra.Command {
 	var o *output
 	var watch bool
-	cmd := a.about("get NAME", "Draw a release: its steps, its shares and its objects", cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
-		if watch && o.drawn() {
-			return a.watch(ctx, t, o.isWide())
+	cmd := a.newRolloutCommand("get NAME", "Draw a release: its steps, its shares and its objects", cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
+		if watch && o.isDrawing() {
+			return a.watchLive(ctx, t, o.isWide())
 		}
 		tree, err := read[v1beta1.RolloutTree](ctx, t, "tree")
 		if err != nil {
 			return err
 		}
-		p := &draw.Picture{Tree: &tree.it, Wide: o.isWide()}
-		if o.drawn() {
-			complete(ctx, t, p)
+		p := &draw.Picture{Tree: &tree.value, Wide: o.isWide()}
+		if o.isDrawing() {
+			completePicture(ctx, t, p)
 		}
-		return a.show(o, tree.raw, p.Draw)
+		return a.showOutput(o, tree.raw, p.Draw)
 	})
 	o = addOutput(cmd, "wide")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "draw it live, with keys to act; without a terminal, a line for each change")
 	return cmd
 }
 
-// complete reads what the tree lacks. A reader without these rights gets less.
-func complete(ctx context.Context, t *target, p *draw.Picture) {
+// completePicture reads the plan and the history of a tree. Without the permissions, they stay empty.
+func completePicture(ctx context.Context, t *target, p *draw.Picture) {
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		if plan, err := read[v1beta1.RolloutPlan](ctx, t, "plan"); err == nil {
-			p.Plan = &plan.it
+			p.Plan = &plan.value
 		}
 	})
 	wait.Go(func() {
 		past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
-		if err == nil && p.Tree.Why.Release != nil && len(past.it.Releases) > 0 {
-			p.Release = &past.it.Releases[0]
+		if err == nil && p.Tree.Why.Release != nil && len(past.value.Releases) > 0 {
+			p.Release = &past.value.Releases[0]
 		}
 	})
 	wait.Wait()

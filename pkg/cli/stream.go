@@ -18,15 +18,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// errGone is that the Rollout was deleted.
+// errGone is the error after the Rollout was deleted.
 var errGone = errors.New("the Rollout was deleted")
 
-// retryEvery is how long a connection that has ended waits, and askEvery is how often a
-// server is asked that has no room for a watch.
-const retryEvery, askEvery = 2 * time.Second, 5 * time.Second
+// retryInterval is the pause before a new connection. pollTreeInterval is the interval of reads if the server cannot
+// accept another watch.
+const retryInterval, pollTreeInterval = 2 * time.Second, 5 * time.Second
 
-// follow takes what a watch sends, until it ends.
-func follow(ctx context.Context, r *restclient.Request, take func(watch.EventType, runtime.Object) error) error {
+// followWatch calls take for each event of a watch until the watch ends.
+func followWatch(ctx context.Context, r *restclient.Request, take func(watch.EventType, runtime.Object) error) error {
 	w, err := r.Watch(ctx)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func follow(ctx context.Context, r *restclient.Request, take func(watch.EventTyp
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		if ctx.Err() != nil {
-			break // what is read then is no event
+			break // events that are read after the end are incomplete
 		}
 		if event.Type == watch.Error {
 			return apierrors.FromObject(event.Object)
@@ -46,19 +46,19 @@ func follow(ctx context.Context, r *restclient.Request, take func(watch.EventTyp
 	return ctx.Err()
 }
 
-// trees sends each state of a Rollout, until the caller ends it or the Rollout is gone. A
-// watch that ends begins again; what is lost meanwhile is in the first answer. Where no
-// answer came at all, the error is returned.
-func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTree), lost func(error)) error {
+// followTree calls took for each state of a Rollout, until the context ends or the Rollout is deleted. It
+// restarts a watch that ends. The first event of a new watch contains all changes meanwhile. If the server
+// has never answered, trees returns the error.
+func (a *app) followTree(ctx context.Context, t *target, took func(*v1beta1.RolloutTree), lost func(error)) error {
 	seen := false
 	see := func(tree *v1beta1.RolloutTree) {
 		seen = true
 		took(tree)
 	}
 	for ctx.Err() == nil {
-		err, wait := t.watchTree(ctx, see), retryEvery
+		err, wait := t.watchTree(ctx, see), retryInterval
 		if cannotWatch(err) {
-			err, wait = t.askTree(ctx, see), askEvery
+			err, wait = t.pollTree(ctx, see), pollTreeInterval
 		}
 		switch {
 		case seen && apierrors.IsNotFound(err):
@@ -73,23 +73,23 @@ func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTr
 	return ctx.Err()
 }
 
-// cannotWatch reports whether there is no watch: not for this user, not now, or not at all.
+// cannotWatch reports whether the user may not watch, or the server cannot accept a watch.
 func cannotWatch(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || unserved(err)
+	return apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || isUnserved(err)
 }
 
-func (t *target) askTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
+func (t *target) pollTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
 	tree, err := read[v1beta1.RolloutTree](ctx, t, "tree")
 	if err == nil {
-		took(&tree.it)
+		took(&tree.value)
 	}
 	return err
 }
 
-// watchTree follows one watch.
+// watchTree calls took for each event of one watch.
 func (t *target) watchTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
 	r := t.rest.Get().AbsPath(apiPath + "watch/namespaces/" + t.namespace + "/rollouts/" + t.name + "/tree")
-	return follow(ctx, r, func(kind watch.EventType, object runtime.Object) error {
+	return followWatch(ctx, r, func(kind watch.EventType, object runtime.Object) error {
 		if kind == watch.Deleted {
 			return errGone
 		}
@@ -99,41 +99,41 @@ func (t *target) watchTree(ctx context.Context, took func(*v1beta1.RolloutTree))
 		}
 		tree, err := decode[v1beta1.RolloutTree](raw)
 		if err == nil {
-			took(&tree.it)
+			took(&tree.value)
 		}
 		return err
 	})
 }
 
-// lines prints a line for each change, where there is no terminal.
-func (a *app) lines(ctx context.Context, t *target) error {
+// printChanges prints a line for each change, for outputs that are not terminals.
+func (a *app) printChanges(ctx context.Context, t *target) error {
 	var last, lastLost string
 	known := int64(-1)
-	return a.trees(ctx, t, func(tree *v1beta1.RolloutTree) {
-		key := keyOfWait(&tree.Why)
+	return a.followTree(ctx, t, func(tree *v1beta1.RolloutTree) {
+		key := waitKey(&tree.Why)
 		if key == last {
 			return
 		}
 		last, lastLost = key, ""
 		if past, err := read[v1beta1.RolloutReleases](ctx, t, "history"); err == nil {
-			known = a.decisions(t.name, past.it.Releases, known)
+			known = a.printDecisions(t.name, past.value.Releases, known)
 		}
-		a.line(a.clock.Now(), t.name, tree.Why.Summary)
+		a.printLine(a.clock.Now(), t.name, tree.Why.Summary)
 	}, func(err error) {
-		if text := said(err); text != lastLost && ctx.Err() == nil {
+		if text := errorText(err); text != lastLost && ctx.Err() == nil {
 			lastLost = text
-			a.note("%s %s %s", a.clock.Now().Format(time.TimeOnly), t.name, text)
+			a.printNote("%s %s %s", a.clock.Now().Format(time.TimeOnly), t.name, text)
 		}
 	})
 }
 
-func (a *app) line(at time.Time, name, text string) {
+func (a *app) printLine(at time.Time, name, text string) {
 	fmt.Fprintf(a.Out, "%s %s %s\n", at.In(a.clock.Now().Location()).Format(time.TimeOnly), name, text)
 }
 
-// decisions prints those of the latest release that are newer than a known one, and
-// returns the newest. At first none is known, and none is printed.
-func (a *app) decisions(name string, releases []v1beta1.PastRelease, known int64) int64 {
+// printDecisions prints the decisions of the latest release after the known one, and returns the ID of the
+// latest. If known is negative, it prints none.
+func (a *app) printDecisions(name string, releases []v1beta1.PastRelease, known int64) int64 {
 	latest := max(known, 0)
 	if len(releases) == 0 {
 		return latest
@@ -144,7 +144,7 @@ func (a *app) decisions(name string, releases []v1beta1.PastRelease, known int64
 			if d.Reason != "" {
 				text += ": " + d.Reason
 			}
-			a.line(d.Time.Time, name, text)
+			a.printLine(d.Time.Time, name, text)
 		}
 		latest = max(latest, d.ID)
 	}

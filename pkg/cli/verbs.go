@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verbs are the commands, each with the flags besides --reason. What they do, and whether
-// they are possible, the server says.
+// verbs are the commands for verbs, with their flags other than --reason. The server decides what a verb
+// does and whether it is possible.
 var verbs = []struct {
 	name, alias, short   string
 	full, override, step bool
-	// on reports whether the release goes on, so that the plan is asked first.
+	// on reports whether the verb continues the release, so that the command first shows the errors of the
+	// plan.
 	on bool
 }{
 	{name: "promote", alias: "approve", short: "Approve the step that waits", full: true, override: true, on: true},
@@ -28,28 +29,28 @@ var verbs = []struct {
 	{name: "jump", short: "Go on at step N", override: true, step: true, on: true},
 }
 
-// decision are the flags of a verb.
-type decision struct {
+// verbCommand holds the flags of a verb.
+type verbCommand struct {
 	*app
 	*output
-	verb, reason, selector, dryRun string
-	full, override, yes, on        bool
-	step                           int32
+	verb, reason, selector, dryRun        string
+	full, override, yes, continuesRelease bool
+	step                                  int32
 }
 
 func newVerbs(a *app) []*cobra.Command {
 	all := make([]*cobra.Command, 0, len(verbs)+1)
 	for _, v := range verbs {
-		d := &decision{app: a, verb: v.name, on: v.on}
-		cmd := a.command(v.name+" NAME… | -l SELECTOR", v.short, cobra.ArbitraryArgs, d.run)
+		d := &verbCommand{app: a, verb: v.name, continuesRelease: v.on}
+		cmd := a.newCommand(v.name+" NAME… | -l SELECTOR", v.short, cobra.ArbitraryArgs, d.run)
 		if v.step {
-			cmd = a.command(v.name+" NAME STEP", v.short, cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+			cmd = a.newCommand(v.name+" NAME STEP", v.short, cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 				if err := d.parseStep(args[1]); err != nil {
 					return err
 				}
 				return d.run(ctx, args[:1])
 			})
-			cmd.ValidArgsFunction = completion(a, "plan", stepsOf)
+			cmd.ValidArgsFunction = completeNames(a, "plan", listSteps)
 		}
 		if v.alias != "" {
 			cmd.Aliases = []string{v.alias}
@@ -60,20 +61,20 @@ func newVerbs(a *app) []*cobra.Command {
 	return append(all, newDo(a))
 }
 
-// newDo is for verbs that this program does not know.
+// newDo returns the command for verbs that this program does not know.
 func newDo(a *app) *cobra.Command {
-	d := &decision{app: a, on: true}
-	cmd := a.command("do NAME VERB", "Use any verb that the server has", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+	d := &verbCommand{app: a, continuesRelease: true}
+	cmd := a.newCommand("do NAME VERB", "Use any verb that the server has", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		d.verb = args[1]
 		return d.run(ctx, args[:1])
 	})
-	cmd.ValidArgsFunction = completion(a, "why", verbsOf)
+	cmd.ValidArgsFunction = completeNames(a, "why", listVerbs)
 	d.addFlags(cmd, true, true)
 	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for a verb that asks for one")
 	return cmd
 }
 
-func (d *decision) addFlags(cmd *cobra.Command, full, override bool) {
+func (d *verbCommand) addFlags(cmd *cobra.Command, full, override bool) {
 	d.output = addOutput(cmd)
 	f := cmd.Flags()
 	f.StringVar(&d.reason, "reason", "", "why; it is kept with the decision")
@@ -99,7 +100,7 @@ func checkDryRun(flag string) error {
 	return nil
 }
 
-func (d *decision) parseStep(text string) error {
+func (d *verbCommand) parseStep(text string) error {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {
 		return fmt.Errorf("step %q must be a number from 1", text)

@@ -11,8 +11,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-// An older server says nothing of a Rollout. What it can do works, and what it lacks is said
-// in one line.
+// With an older server, supported commands work, and others print an error of one line.
 func TestOlderServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -33,7 +32,7 @@ func TestOlderServer(t *testing.T) {
 	}
 }
 
-// What a newer server says is shown by its text, at any width.
+// Unknown values of a newer server are shown as text, at every width.
 func TestNewerServer(t *testing.T) {
 	t.Parallel()
 	why := &v1beta1.RolloutWhy{
@@ -48,10 +47,10 @@ func TestNewerServer(t *testing.T) {
 	p := &draw.Picture{Plan: plan, Tree: &v1beta1.RolloutTree{Why: *why, Nodes: []v1beta1.Node{
 		{ID: "r", Kind: "Rollout", Name: "web"}, {ID: "m", Parent: "r", Kind: "Moon", Name: "full", Role: "moon", Health: "Waxing"},
 	}}}
-	view := &live{screen: draw.Screen{Now: now}, picture: *p}
+	view := &liveView{screen: draw.Screen{Now: now}, picture: *p}
 	for _, width := range []int{0, 30, 80} {
 		s := draw.Screen{Width: width, Now: now}
-		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.draw()), " ")
+		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.drawView()), " ")
 		for _, want := range []string{"the moon", "it rains", "what helps: wait", "dance", "the rain ends", "Frozen", "NOTICE", "tide", "· 1", "encore", "moon/full", "1 dance"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("at width %d it is not said: %s\n%s", width, want, text)
@@ -60,7 +59,7 @@ func TestNewerServer(t *testing.T) {
 	}
 }
 
-// A cluster that does not answer is one line.
+// The error about a cluster that does not answer has one line.
 func TestUnreached(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

@@ -33,8 +33,8 @@ Of several conditions the first one counts:
 Exit codes: 0 reached; 1 usage, permission, no such Rollout; 3 a person has to act
 (--no-people); 4 aborted, cancelled or superseded; 5 stalled; 124 timeout.`
 
-// waiting are the flags of wait.
-type waiting struct {
+// waitCommand holds the flags of wait.
+type waitCommand struct {
 	*app
 	conditions []string
 	timeout    time.Duration
@@ -42,8 +42,8 @@ type waiting struct {
 }
 
 func newWait(a *app) *cobra.Command {
-	w := &waiting{app: a}
-	cmd := a.about("wait NAME", "Wait for a release, with an exit code for scripts", cobra.ExactArgs(1), w.run)
+	w := &waitCommand{app: a}
+	cmd := a.newRolloutCommand("wait NAME", "Wait for a release, with an exit code for scripts", cobra.ExactArgs(1), w.run)
 	cmd.Aliases, cmd.Long = []string{"status"}, aboutWait
 	f := cmd.Flags()
 	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, paused, step=N or aborted; the first one counts")
@@ -52,8 +52,8 @@ func newWait(a *app) *cobra.Command {
 	return cmd
 }
 
-// checkFor reads --for.
-func checkFor(conditions []string) error {
+// validateConditions validates --for.
+func validateConditions(conditions []string) error {
 	for _, c := range conditions {
 		step, isStep := strings.CutPrefix(c, "step=")
 		if n, err := strconv.Atoi(step); isStep && err == nil && n > 0 {
@@ -66,87 +66,87 @@ func checkFor(conditions []string) error {
 	return nil
 }
 
-// pollEvery is how often the server is asked.
-const pollEvery = time.Second
+// pollInterval is the interval between two reads.
+const pollInterval = time.Second
 
-func (w *waiting) run(ctx context.Context, t *target, _ []string) error {
-	if err := checkFor(w.conditions); err != nil {
+func (w *waitCommand) run(ctx context.Context, t *target, _ []string) error {
+	if err := validateConditions(w.conditions); err != nil {
 		return err
 	}
 	return w.wait(ctx, t)
 }
 
-// wait looks until the release has come to an end that counts.
-func (w *waiting) wait(ctx context.Context, t *target) error {
+// wait polls until one of the conditions holds or cannot hold any more.
+func (w *waitCommand) wait(ctx context.Context, t *target) error {
 	began, known := w.clock.Now(), ""
-	bound := &binding{conditions: w.conditions, noPeople: w.noPeople}
+	bound := &waitedRelease{conditions: w.conditions, noPeople: w.noPeople}
 	for ctx.Err() == nil {
-		seen, err := look(ctx, t, bound)
+		seen, err := pollOnce(ctx, t, bound)
 		if err != nil && !isLost(err) {
 			return err
 		}
 		if err != nil {
-			seen = sight{why: v1beta1.RolloutWhy{Summary: said(err)}}
-		} else if end := bound.judge(&seen); end != nil {
-			return w.end(t, end)
+			seen = poll{why: v1beta1.RolloutWhy{Summary: errorText(err)}}
+		} else if end := bound.decideEnd(&seen); end != nil {
+			return w.finish(t, end)
 		}
-		if key := keyOfWait(&seen.why); key != known {
+		if key := waitKey(&seen.why); key != known {
 			known = key
 			fmt.Fprintf(w.Out, "%s %s\n", w.clock.Now().Format(time.TimeOnly), seen.why.Summary)
 		}
 		if w.clock.Since(began) >= w.timeout {
-			return &exit{exitTimeout, fmt.Sprintf("not %s after %s: %s", strings.Join(w.conditions, ", "), w.timeout, seen.why.Summary)}
+			return &exitError{exitTimeout, fmt.Sprintf("not %s after %s: %s", strings.Join(w.conditions, ", "), w.timeout, seen.why.Summary)}
 		}
-		w.sleep(ctx, pollEvery)
+		w.sleep(ctx, pollInterval)
 	}
 	return ctx.Err()
 }
 
-func (w *waiting) end(t *target, end *exit) error {
-	if end.code != 0 {
-		return end
+func (w *waitCommand) finish(t *target, finish *exitError) error {
+	if finish.code != 0 {
+		return finish
 	}
-	fmt.Fprintf(w.Out, "%s: %s\n", fullName(t.name), end.text)
+	fmt.Fprintf(w.Out, "%s: %s\n", resourceName(t.name), finish.text)
 	return nil
 }
 
-// keyOfWait is the same as long as nothing but time passes.
-func keyOfWait(w *v1beta1.RolloutWhy) string {
+// waitKey returns a key that changes with every change that should be printed.
+func waitKey(w *v1beta1.RolloutWhy) string {
 	if w.State == "" {
-		return w.Summary // of a server that did not answer
+		return w.Summary // the server did not answer
 	}
 	return fmt.Sprint(w.State, w.WaitingFor.For, w.WaitingFor.What, w.Release)
 }
 
-// sight is what one look has shown.
-type sight struct {
+// poll is the result of one poll.
+type poll struct {
 	why v1beta1.RolloutWhy
-	// rollout is read for conditions about steps.
+	// rollout is set only for conditions about steps.
 	rollout v1beta1.Rollout
-	// ended is the release that was waited for, where it is no longer under way.
+	// ended is the record of the release that was waited for, if the release is over.
 	ended *v1beta1.PastRelease
 }
 
-// look asks what is needed for the next judgement.
-func look(ctx context.Context, t *target, b *binding) (seen sight, err error) {
+// pollOnce reads the data for the next decision.
+func pollOnce(ctx context.Context, t *target, b *waitedRelease) (seen poll, err error) {
 	why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
 	if err != nil {
 		return seen, err
 	}
-	seen.why = why.it
+	seen.why = why.value
 	if slices.ContainsFunc(b.conditions, isStep) {
 		rollout, err := read[v1beta1.Rollout](ctx, t, "")
 		if err != nil {
 			return seen, err
 		}
-		seen.rollout = rollout.it
+		seen.rollout = rollout.value
 	}
 	if !b.isOver(&seen.why) {
 		return seen, nil
 	}
 	past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
-	for i := range past.it.Releases {
-		if r := &past.it.Releases[i]; same(b.release, &r.ReleaseRef) {
+	for i := range past.value.Releases {
+		if r := &past.value.Releases[i]; isSameRelease(b.release, &r.ReleaseRef) {
 			seen.ended = r
 		}
 	}
@@ -155,25 +155,25 @@ func look(ctx context.Context, t *target, b *binding) (seen sight, err error) {
 
 func isStep(condition string) bool { return strings.HasPrefix(condition, "step=") }
 
-func same(a, b *v1beta1.ReleaseRef) bool {
+func isSameRelease(a, b *v1beta1.ReleaseRef) bool {
 	return a != nil && b != nil && a.Number == b.Number && a.Revision == b.Revision
 }
 
-// binding is the release that is waited for, from the first one that was seen.
-type binding struct {
+// waitedRelease identifies the release that is waited for: the first one that was seen.
+type waitedRelease struct {
 	conditions []string
 	noPeople   bool
 	uid        types.UID
 	release    *v1beta1.ReleaseRef
 }
 
-// isOver reports whether the release that is waited for is no longer under way.
-func (b *binding) isOver(w *v1beta1.RolloutWhy) bool {
-	return b.release != nil && !same(b.release, w.Release)
+// isOver reports whether the release that is waited for has ended or was replaced.
+func (b *waitedRelease) isOver(w *v1beta1.RolloutWhy) bool {
+	return b.release != nil && !isSameRelease(b.release, w.Release)
 }
 
-// judge says how the wait ends; nil if it goes on.
-func (b *binding) judge(seen *sight) *exit {
+// decideEnd returns how the wait ends; nil if it continues.
+func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 	w := &seen.why
 	unseen := w.Workload.Seen < w.Workload.Generation
 	b.uid = cmp.Or(b.uid, w.UID)
@@ -182,54 +182,54 @@ func (b *binding) judge(seen *sight) *exit {
 	}
 	switch {
 	case b.uid != w.UID:
-		return &exit{exitAborted, "another Rollout has its name now"}
+		return &exitError{exitAborted, "another Rollout has its name now"}
 	case b.release == nil && unseen:
 		return nil
 	case b.isOver(w):
-		return b.ended(seen.ended)
+		return b.decideAfterEnd(seen.ended)
 	}
 	for _, c := range b.conditions {
-		if reached(c, seen) {
-			return &exit{0, c + ": " + w.Summary}
+		if isReached(c, seen) {
+			return &exitError{0, c + ": " + w.Summary}
 		}
 	}
-	return b.hopeless(w)
+	return b.findHopeless(w)
 }
 
-// hopeless says why no condition will hold; nil if one may.
-func (b *binding) hopeless(w *v1beta1.RolloutWhy) *exit {
+// findHopeless returns an error if no condition can hold any more; nil otherwise.
+func (b *waitedRelease) findHopeless(w *v1beta1.RolloutWhy) *exitError {
 	switch {
 	case w.State == "Stalled":
-		return &exit{exitStalled, w.Summary}
+		return &exitError{exitStalled, w.Summary}
 	case b.release == nil:
 		return nil
 	case w.State == "Aborted", w.State == "Aborting" && !slices.Contains(b.conditions, "aborted"):
-		return &exit{exitAborted, w.Summary}
+		return &exitError{exitAborted, w.Summary}
 	case b.noPeople && needsPerson(w):
-		return &exit{exitPerson, w.Summary}
+		return &exitError{exitPerson, w.Summary}
 	}
 	return nil
 }
 
-// ended judges a release that is over.
-func (b *binding) ended(r *v1beta1.PastRelease) *exit {
+// decideAfterEnd returns how the wait ends after the release is over.
+func (b *waitedRelease) decideAfterEnd(r *v1beta1.PastRelease) *exitError {
 	if r == nil {
-		return &exit{exitFailed, fmt.Sprintf("release %d is over, and its outcome is not on record", b.release.Number)}
+		return &exitError{exitFailed, fmt.Sprintf("release %d is over, and its outcome is not on record", b.release.Number)}
 	}
 	text := fmt.Sprintf("release %d: %s", r.Number, r.Outcome)
 	for _, c := range b.conditions {
 		if r.Outcome == v1beta1.ReleaseSucceeded && (c == "healthy" || isStep(c)) || r.Outcome == v1beta1.ReleaseAborted && c == "aborted" {
-			return &exit{0, c + ": " + text}
+			return &exitError{0, c + ": " + text}
 		}
 	}
 	if r.Outcome == "" {
-		return nil // its record is written in a moment
+		return nil // the record is not complete yet
 	}
-	return &exit{exitAborted, text}
+	return &exitError{exitAborted, text}
 }
 
-// reached reports whether a condition holds.
-func reached(condition string, seen *sight) bool {
+// isReached reports whether a condition holds.
+func isReached(condition string, seen *poll) bool {
 	w := &seen.why
 	switch {
 	case condition == "healthy":
@@ -243,19 +243,19 @@ func reached(condition string, seen *sight) bool {
 	case condition == "paused":
 		return w.State == "Paused" || w.State == "Waiting" && needsPerson(w)
 	}
-	n, _ := strconv.ParseInt(strings.TrimPrefix(condition, "step="), 10, 32) // checkFor has
+	n, _ := strconv.ParseInt(strings.TrimPrefix(condition, "step="), 10, 32) // checkFor has validated the number
 	return hasStep(&seen.rollout.Status, int32(n))
 }
 
 // hasStep reports whether a step has its pods and its traffic, or is over.
 func hasStep(s *v1beta1.RolloutStatus, n int32) bool {
-	return s.CurrentStepIndex > n || s.CurrentStepIndex == n && slices.Contains(inPlace, s.CurrentStepState)
+	return s.CurrentStepIndex > n || s.CurrentStepIndex == n && slices.Contains(statesInPlace, s.CurrentStepState)
 }
 
-// inPlace are the states in which a step has its pods and its traffic.
-var inPlace = []v1beta1.StepState{v1beta1.StepMetricsAnalysis, v1beta1.StepPaused, v1beta1.StepReady, v1beta1.StepCompleted}
+// statesInPlace are the states in which a step has its pods and its traffic.
+var statesInPlace = []v1beta1.StepState{v1beta1.StepMetricsAnalysis, v1beta1.StepPaused, v1beta1.StepReady, v1beta1.StepCompleted}
 
-// needsPerson reports whether nothing but a person makes the release go on.
+// needsPerson reports whether only a person can make the release continue.
 func needsPerson(w *v1beta1.RolloutWhy) bool {
 	return w.State == "Paused" || strings.EqualFold(w.WaitingFor.For, "approval") || strings.EqualFold(w.WaitingFor.For, "decision")
 }

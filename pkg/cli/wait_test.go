@@ -9,21 +9,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The looks of a wait, and how it ends.
+// These are sequences of polls, and how the wait ends.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	release := func(number int64, revision string) *v1beta1.ReleaseRef {
 		return &v1beta1.ReleaseRef{Number: number, Revision: revision}
 	}
-	look := func(state, waits string, r *v1beta1.ReleaseRef) sight {
-		return sight{why: v1beta1.RolloutWhy{State: state, WaitingFor: v1beta1.WaitingFor{For: waits}, Release: r}}
+	look := func(state, waits string, r *v1beta1.ReleaseRef) poll {
+		return poll{why: v1beta1.RolloutWhy{State: state, WaitingFor: v1beta1.WaitingFor{For: waits}, Release: r}}
 	}
-	ended := func(outcome v1beta1.ReleaseOutcome, now *v1beta1.ReleaseRef) sight {
+	ended := func(outcome v1beta1.ReleaseOutcome, now *v1beta1.ReleaseRef) poll {
 		s := look("AtRest", "", now)
 		s.ended = &v1beta1.PastRelease{ReleaseRef: *release(7, "v8"), Outcome: outcome}
 		return s
 	}
-	at := func(step int32, state v1beta1.StepState) sight {
+	at := func(step int32, state v1beta1.StepState) poll {
 		s := look("Moving", "pods", release(7, "v8"))
 		s.rollout.Status.CurrentStepIndex, s.rollout.Status.CurrentStepState = step, state
 		return s
@@ -37,42 +37,42 @@ func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		conditions []string
 		noPeople   bool
-		looks      []sight
+		looks      []poll
 		want       int
 	}{
-		"nothing is released":            {[]string{"healthy"}, false, []sight{look("AtRest", "", nil)}, 0},
-		"a new Rollout":                  {[]string{"healthy"}, false, []sight{look("AtRest", "workload", nil)}, on},
-		"only an abort is waited for":    {[]string{"aborted"}, false, []sight{look("AtRest", "", nil)}, on},
-		"a change that is not seen":      {[]string{"healthy"}, false, []sight{unseen}, on},
-		"a release":                      {[]string{"healthy"}, false, []sight{moving}, on},
-		"it succeeds":                    {[]string{"healthy"}, false, []sight{moving, ended("succeeded", nil)}, 0},
-		"it succeeds, and another goes":  {[]string{"healthy"}, false, []sight{moving, ended("succeeded", release(8, "v9"))}, 0},
-		"its record comes later":         {[]string{"healthy"}, false, []sight{moving, ended("", nil)}, on},
-		"it has no record":               {[]string{"healthy"}, false, []sight{moving, look("AtRest", "", nil)}, exitFailed},
-		"it is cancelled":                {[]string{"healthy"}, false, []sight{moving, ended("cancelled", nil)}, exitAborted},
-		"it is superseded":               {[]string{"healthy"}, false, []sight{moving, ended("superseded", release(8, "v9"))}, exitAborted},
-		"it is aborting":                 {[]string{"healthy"}, false, []sight{moving, look("Aborting", "pods", release(7, "v8"))}, exitAborted},
-		"it is aborted":                  {[]string{"healthy"}, false, []sight{look("Aborted", "decision", release(7, "v8"))}, exitAborted},
-		"an abort is waited for":         {[]string{"aborted"}, false, []sight{look("Aborting", "pods", release(7, "v8"))}, on},
-		"an abort comes":                 {[]string{"aborted"}, false, []sight{look("Aborted", "decision", release(7, "v8"))}, 0},
-		"it was aborted and is over":     {[]string{"aborted"}, false, []sight{moving, ended("aborted", nil)}, 0},
-		"it is stalled":                  {[]string{"healthy"}, false, []sight{look("Stalled", "pods", release(7, "v8"))}, exitStalled},
-		"it waits for an approval":       {[]string{"healthy"}, false, []sight{look("Waiting", "approval", release(7, "v8"))}, on},
-		"nobody will approve":            {[]string{"healthy"}, true, []sight{look("Waiting", "approval", release(7, "v8"))}, exitPerson},
-		"time passes by itself":          {[]string{"healthy"}, true, []sight{look("Waiting", "time", release(7, "v8"))}, on},
-		"a pause is as good":             {[]string{"healthy", "paused"}, true, []sight{look("Waiting", "approval", release(7, "v8"))}, 0},
-		"a pause by the verb":            {[]string{"paused"}, false, []sight{look("Paused", "decision", release(7, "v8"))}, 0},
-		"pods of the step":               {[]string{"step=2"}, false, []sight{at(2, v1beta1.StepUpgrade)}, on},
-		"the step is in place":           {[]string{"step=2"}, false, []sight{at(2, v1beta1.StepPaused)}, 0},
-		"the step is over":               {[]string{"step=2"}, false, []sight{at(3, v1beta1.StepUpgrade)}, 0},
-		"another Rollout of this name":   {[]string{"healthy"}, false, []sight{withUID(moving), other}, exitAborted},
-		"an older step, then it is over": {[]string{"step=2"}, false, []sight{at(1, v1beta1.StepPaused), ended("succeeded", nil)}, 0},
+		"nothing is released":            {[]string{"healthy"}, false, []poll{look("AtRest", "", nil)}, 0},
+		"a new Rollout":                  {[]string{"healthy"}, false, []poll{look("AtRest", "workload", nil)}, on},
+		"only an abort is waited for":    {[]string{"aborted"}, false, []poll{look("AtRest", "", nil)}, on},
+		"a change that is not seen":      {[]string{"healthy"}, false, []poll{unseen}, on},
+		"a release":                      {[]string{"healthy"}, false, []poll{moving}, on},
+		"it succeeds":                    {[]string{"healthy"}, false, []poll{moving, ended("succeeded", nil)}, 0},
+		"it succeeds, and another goes":  {[]string{"healthy"}, false, []poll{moving, ended("succeeded", release(8, "v9"))}, 0},
+		"its record comes later":         {[]string{"healthy"}, false, []poll{moving, ended("", nil)}, on},
+		"it has no record":               {[]string{"healthy"}, false, []poll{moving, look("AtRest", "", nil)}, exitFailed},
+		"it is cancelled":                {[]string{"healthy"}, false, []poll{moving, ended("cancelled", nil)}, exitAborted},
+		"it is superseded":               {[]string{"healthy"}, false, []poll{moving, ended("superseded", release(8, "v9"))}, exitAborted},
+		"it is aborting":                 {[]string{"healthy"}, false, []poll{moving, look("Aborting", "pods", release(7, "v8"))}, exitAborted},
+		"it is aborted":                  {[]string{"healthy"}, false, []poll{look("Aborted", "decision", release(7, "v8"))}, exitAborted},
+		"an abort is waited for":         {[]string{"aborted"}, false, []poll{look("Aborting", "pods", release(7, "v8"))}, on},
+		"an abort comes":                 {[]string{"aborted"}, false, []poll{look("Aborted", "decision", release(7, "v8"))}, 0},
+		"it was aborted and is over":     {[]string{"aborted"}, false, []poll{moving, ended("aborted", nil)}, 0},
+		"it is stalled":                  {[]string{"healthy"}, false, []poll{look("Stalled", "pods", release(7, "v8"))}, exitStalled},
+		"it waits for an approval":       {[]string{"healthy"}, false, []poll{look("Waiting", "approval", release(7, "v8"))}, on},
+		"nobody will approve":            {[]string{"healthy"}, true, []poll{look("Waiting", "approval", release(7, "v8"))}, exitPerson},
+		"time passes by itself":          {[]string{"healthy"}, true, []poll{look("Waiting", "time", release(7, "v8"))}, on},
+		"a pause is as good":             {[]string{"healthy", "paused"}, true, []poll{look("Waiting", "approval", release(7, "v8"))}, 0},
+		"a pause by the verb":            {[]string{"paused"}, false, []poll{look("Paused", "decision", release(7, "v8"))}, 0},
+		"pods of the step":               {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepUpgrade)}, on},
+		"the step is in place":           {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepPaused)}, 0},
+		"the step is over":               {[]string{"step=2"}, false, []poll{at(3, v1beta1.StepUpgrade)}, 0},
+		"another Rollout of this name":   {[]string{"healthy"}, false, []poll{withUID(moving), other}, exitAborted},
+		"an older step, then it is over": {[]string{"step=2"}, false, []poll{at(1, v1beta1.StepPaused), ended("succeeded", nil)}, 0},
 	} {
-		b := &binding{conditions: c.conditions, noPeople: c.noPeople}
+		b := &waitedRelease{conditions: c.conditions, noPeople: c.noPeople}
 		got := on
 		for i := range c.looks {
 			if got = on; got == on {
-				if end := b.judge(&c.looks[i]); end != nil {
+				if end := b.decideEnd(&c.looks[i]); end != nil {
 					got = end.code
 				}
 			}
@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func withUID(s sight) sight {
+func withUID(s poll) poll {
 	s.why.UID = "one"
 	return s
 }
@@ -93,7 +93,7 @@ func TestCheckFor(t *testing.T) {
 	for condition, ok := range map[string]bool{
 		"healthy": true, "paused": true, "aborted": true, "step=1": true, "step=0": false, "step=": false, "step": false, "done": false,
 	} {
-		if err := checkFor([]string{condition}); (err == nil) != ok {
+		if err := validateConditions([]string{condition}); (err == nil) != ok {
 			t.Errorf("--for=%s: %v", condition, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// checkName is that of the check that a metric of a template becomes.
+// checkName returns the name of the check for a metric of a template.
 func checkName(template, metric string, at int) string {
 	if at == 0 {
 		return template
@@ -26,7 +26,8 @@ func checkName(template, metric string, at int) string {
 	return template + "-" + strings.ToLower(metric)
 }
 
-// argName is the name of an argument: letters, digits and _, and none that Weir gives.
+// argName converts the name of an argument. Weir allows only letters, digits and _, and reserves some
+// names.
 func argName(name string) string {
 	name = strings.ReplaceAll(name, "-", "_")
 	if slices.Contains(weir.OfRelease, name) {
@@ -35,64 +36,64 @@ func argName(name string) string {
 	return name
 }
 
-var argument = regexp.MustCompile(`\{\{ *args\.([A-Za-z0-9_-]+) *\}\}`)
+var argumentPattern = regexp.MustCompile(`\{\{ *args\.([A-Za-z0-9_-]+) *\}\}`)
 
-// condition of a metric: a comparison of its only value with a number.
-var condition = regexp.MustCompile(`^ *(?:result(?:\[0\])?|default\(result(?:\[0\])?, *[0-9.]+\)) *(>=|<=|>|<) *([0-9.]+) *$`)
+// conditionPattern matches a comparison of the metric's only value with a number.
+var conditionPattern = regexp.MustCompile(`^ *(?:result(?:\[0\])?|default\(result(?:\[0\])?, *[0-9.]+\)) *(>=|<=|>|<) *([0-9.]+) *$`)
 
-// analysisTemplate converts each metric of a template of Argo to a Check.
-func analysisTemplate(s *source, _ *templates) []any {
-	m, spec := meta(s), child(s.object, "spec")
+// convertAnalysisTemplate converts each metric of a template of Argo to a Check.
+func convertAnalysisTemplate(s *manifestSource, _ *templates) []any {
+	m, spec := takeMetadata(s), getChild(s.object, "spec")
 	var args []weir.CheckArg
 	var made []any
-	for i, metric := range objects(spec, "metrics") {
-		name, query := text(metric, "name"), text(metric, "provider", "prometheus", "query")
+	for i, metric := range takeObjects(spec, "metrics") {
+		name, query := takeText(metric, "name"), takeText(metric, "provider", "prometheus", "query")
 		if query == "" {
-			s.left(0, "spec.metrics["+name+"]", metric)
+			s.noteRemaining(0, "spec.metrics["+name+"]", metric)
 			continue
 		}
 		if made == nil {
-			args = argsOf(s, spec)
+			args = convertArgs(s, spec)
 		}
 		c := weir.CheckSpec{Args: args, Query: &v1beta1.QueryCheck{}}
-		c.Query.PromQL = strings.TrimSpace(argument.ReplaceAllStringFunc(query, func(found string) string {
-			return "$" + argName(argument.FindStringSubmatch(found)[1])
+		c.Query.PromQL = strings.TrimSpace(argumentPattern.ReplaceAllStringFunc(query, func(found string) string {
+			return "$" + argName(argumentPattern.FindStringSubmatch(found)[1])
 		}))
-		s.compare(c.Query, metric)
-		if failures, ok := number(metric, "failureLimit"); ok {
+		s.convertConditions(c.Query, metric)
+		if failures, ok := takeNumber(metric, "failureLimit"); ok {
 			c.FailAfter = new(int32(failures + 1))
-			s.note(0, "spec.metrics[%s].failureLimit counts all failures, and failAfter those in a row", name)
+			s.addNote(0, "spec.metrics[%s].failureLimit counts all failures, and failAfter those in a row", name)
 		}
-		if address := text(metric, "provider", "prometheus", "address"); address != "" {
-			s.note(0, "spec.metrics[%s].provider.prometheus.address: %s: name it in a MetricSource", name, address)
+		if address := takeText(metric, "provider", "prometheus", "address"); address != "" {
+			s.addNote(0, "spec.metrics[%s].provider.prometheus.address: %s: name it in a MetricSource", name, address)
 		}
-		s.left(0, "spec.metrics["+name+"]", metric)
+		s.noteRemaining(0, "spec.metrics["+name+"]", metric)
 		of := *m.DeepCopy()
 		of.Name = checkName(m.Name, name, i)
-		made = append(made, checkOf(of, m.Namespace == "" && s.cluster, c))
+		made = append(made, newCheck(of, m.Namespace == "" && s.cluster, c))
 	}
 	return made
 }
 
-// argsOf takes the arguments of a template.
-func argsOf(s *source, spec map[string]any) []weir.CheckArg {
+// convertArgs converts the arguments of a template.
+func convertArgs(s *manifestSource, spec map[string]any) []weir.CheckArg {
 	var args []weir.CheckArg
-	for _, arg := range objects(spec, "args") {
-		a := weir.CheckArg{Name: argName(text(arg, "name"))}
-		if value, ok := take[string](arg, "value"); ok {
+	for _, arg := range takeObjects(spec, "args") {
+		a := weir.CheckArg{Name: argName(takeText(arg, "name"))}
+		if value, ok := takeField[string](arg, "value"); ok {
 			a.Default = &value
 		}
-		s.left(0, "spec.args["+a.Name+"]", arg)
+		s.noteRemaining(0, "spec.args["+a.Name+"]", arg)
 		args = append(args, a)
 	}
 	return args
 }
 
-// compare takes a condition as bounds of the number.
-func (s *source) compare(q *v1beta1.QueryCheck, metric map[string]any) {
+// convertConditions converts the conditions of a metric to bounds of the check.
+func (s *manifestSource) convertConditions(q *v1beta1.QueryCheck, metric map[string]any) {
 	for _, field := range []string{"successCondition", "failureCondition"} {
 		text, _ := metric[field].(string)
-		found := condition.FindStringSubmatch(text)
+		found := conditionPattern.FindStringSubmatch(text)
 		if found == nil {
 			continue
 		}
@@ -104,98 +105,98 @@ func (s *source) compare(q *v1beta1.QueryCheck, metric map[string]any) {
 			q.Max = &found[2]
 		}
 		if exact := strings.HasSuffix(found[1], "=") == (field == "successCondition"); !exact {
-			s.note(0, "%s: %s: the bound itself counts as good here", field, text)
+			s.addNote(0, "%s: %s: the bound itself counts as good here", field, text)
 		}
 	}
 }
 
-// variables of Flagger's queries, and what Weir has for them.
-var variables = map[string]string{"namespace": "$namespace", "target": "$workload", "service": "$service", "interval": "$window"}
+// flaggerVariables maps the variables of Flagger's queries to those of Weir.
+var flaggerVariables = map[string]string{"namespace": "$namespace", "target": "$workload", "service": "$service", "interval": "$window"}
 
-var variable = regexp.MustCompile(`\{\{ *([a-z]+) *\}\}`)
+var variablePattern = regexp.MustCompile(`\{\{ *([a-z]+) *\}\}`)
 
-// flaggerQuery has the variables of Weir.
-func flaggerQuery(query string) string {
-	return strings.TrimSpace(variable.ReplaceAllStringFunc(query, func(found string) string {
-		return cmp.Or(variables[variable.FindStringSubmatch(found)[1]], found)
+// convertFlaggerQuery replaces the variables in a query of Flagger.
+func convertFlaggerQuery(query string) string {
+	return strings.TrimSpace(variablePattern.ReplaceAllStringFunc(query, func(found string) string {
+		return cmp.Or(flaggerVariables[variablePattern.FindStringSubmatch(found)[1]], found)
 	}))
 }
 
-// metricTemplate is in the checks of Canaries that use it. A note says what is not.
-func metricTemplate(s *source, all *templates) []any {
-	name, spec := meta(s).Name, child(s.object, "spec")
-	if rest := variable.FindString(flaggerQuery(text(spec, "query"))); rest != "" {
-		s.note(0, "spec.query: %s", rest)
+// convertMetricTemplate adds notes only: the checks of the Canaries that use the template contain its query.
+func convertMetricTemplate(s *manifestSource, all *templates) []any {
+	name, spec := takeMetadata(s).Name, getChild(s.object, "spec")
+	if rest := variablePattern.FindString(convertFlaggerQuery(takeText(spec, "query"))); rest != "" {
+		s.addNote(0, "spec.query: %s", rest)
 	}
 	if !all.used[name] {
-		s.note(0, "spec.query: no Canary among the manifests uses it: convert it together with those that do")
+		s.addNote(0, "spec.query: no Canary among the manifests uses it: convert it together with those that do")
 	}
-	if kind := text(spec, "provider", "type"); kind != "prometheus" {
-		s.note(0, "spec.provider.type: %s", kind)
+	if kind := takeText(spec, "provider", "type"); kind != "prometheus" {
+		s.addNote(0, "spec.provider.type: %s", kind)
 	}
-	if address := text(spec, "provider", "address"); address != "" {
-		s.note(0, "spec.provider.address: %s: name it in a MetricSource", address)
+	if address := takeText(spec, "provider", "address"); address != "" {
+		s.addNote(0, "spec.provider.address: %s: name it in a MetricSource", address)
 	}
 	return nil
 }
 
-// flaggerMetric converts a metric of a Canary.
-func flaggerMetric(s *source, metric map[string]any, all *templates, of *v1beta1.Analysis) (v1beta1.Check, bool) {
-	name := text(metric, "name")
-	least, most := bound(metric, "thresholdRange", "min"), bound(metric, "thresholdRange", "max")
-	if older := bound(metric, "threshold"); name == "request-success-rate" {
+// convertFlaggerMetric converts a metric of a Canary. It reports whether that was possible.
+func convertFlaggerMetric(s *manifestSource, metric map[string]any, all *templates, of *v1beta1.Analysis) (v1beta1.Check, bool) {
+	name := takeText(metric, "name")
+	least, most := takeBound(metric, "thresholdRange", "min"), takeBound(metric, "thresholdRange", "max")
+	if older := takeBound(metric, "threshold"); name == "request-success-rate" {
 		least = cmp.Or(least, older)
 	} else {
 		most = cmp.Or(most, older)
 	}
-	s.flaggerWindow(metric, name, of)
-	query := cmp.Or(s.flaggerTemplate(metric, all), flaggerQuery(text(metric, "query")))
-	s.left(0, "spec.analysis.metrics["+name+"]", metric)
+	s.setFlaggerInterval(metric, name, of)
+	query := cmp.Or(s.flaggerTemplateQuery(metric, all), convertFlaggerQuery(takeText(metric, "query")))
+	s.noteRemaining(0, "spec.analysis.metrics["+name+"]", metric)
 	milliseconds, err := strconv.ParseInt(most, 10, 32)
 	switch {
 	case query != "" && (least != "" || most != ""):
-		q := &v1beta1.QueryCheck{PromQL: query, Min: given(least), Max: given(most)}
+		q := &v1beta1.QueryCheck{PromQL: query, Min: optionalString(least), Max: optionalString(most)}
 		return v1beta1.Check{Name: name, Query: q}, true
 	case name == "request-success-rate" && least != "":
 		return v1beta1.Check{SuccessRate: new(least + "%")}, true
 	case name == "request-duration" && err == nil:
 		return v1beta1.Check{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: int32(milliseconds)}}, true
 	}
-	s.note(0, "spec.analysis.metrics: %s, min %q, max %q", name, least, most)
+	s.addNote(0, "spec.analysis.metrics: %s, min %q, max %q", name, least, most)
 	return v1beta1.Check{}, false
 }
 
-// flaggerWindow has the window of the first metric for all checks.
-func (s *source) flaggerWindow(metric map[string]any, name string, of *v1beta1.Analysis) {
-	window, ok := seconds(text(metric, "interval"))
+// setFlaggerInterval sets the interval of the analysis to that of the first metric.
+func (s *manifestSource) setFlaggerInterval(metric map[string]any, name string, of *v1beta1.Analysis) {
+	window, ok := parseSeconds(takeText(metric, "interval"))
 	switch {
 	case !ok:
 	case of.EverySeconds == nil:
 		of.EverySeconds = new(int32(window))
 	case *of.EverySeconds != int32(window):
-		s.note(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
+		s.addNote(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
 	}
 }
 
-// flaggerTemplate is the query of the template that a metric names, if it names one.
-func (s *source) flaggerTemplate(metric map[string]any, all *templates) string {
-	name := text(metric, "templateRef", "name")
-	text(metric, "templateRef", "namespace") // the query itself is in the check
+// flaggerTemplateQuery returns the query of the template that a metric references; empty if it references none.
+func (s *manifestSource) flaggerTemplateQuery(metric map[string]any, all *templates) string {
+	name := takeText(metric, "templateRef", "name")
+	takeText(metric, "templateRef", "namespace") // the check contains the query, not a reference
 	if name != "" && all.queries[name] == "" {
-		s.note(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it, too", name)
+		s.addNote(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it, too", name)
 	}
 	return all.queries[name]
 }
 
-func given(value string) *string {
+func optionalString(value string) *string {
 	if value == "" {
 		return nil
 	}
 	return &value
 }
 
-func bound(metric map[string]any, path ...string) string {
-	if value, ok := take[any](metric, path...); ok && value != nil {
+func takeBound(metric map[string]any, path ...string) string {
+	if value, ok := takeField[any](metric, path...); ok && value != nil {
 		return fmt.Sprint(value)
 	}
 	return ""

@@ -41,8 +41,8 @@ func manifests(t *testing.T, data []byte) []*unstructured.Unstructured {
 	return all
 }
 
-// Manifests as people have them, and what they become. What comes out is valid, or a comment
-// says what is not.
+// These are realistic manifests and their conversions. The result is valid, or comments describe what is
+// invalid.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.in.yaml")
@@ -54,7 +54,7 @@ func TestAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Render(All(manifests(t, data)))
+		got, err := Render(ConvertAll(manifests(t, data)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// Whatever field a source has, it is converted, or there is a note of it.
+// Each field of a source is converted, or a note mentions it.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.in.yaml")
@@ -90,7 +90,7 @@ func TestNothingIsLost(t *testing.T) {
 				changed := manifests(t, data)
 				strange := fmt.Sprintf("strange%d", n)
 				in(changed[i].Object, path)[strange] = "kept"
-				got, err := Render(All(changed))
+				got, err := Render(ConvertAll(changed))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// places are the objects of a manifest, also those in lists.
+// places returns the objects of a manifest, including those in lists.
 func places(path string, value any) []string {
 	var all []string
 	switch v := value.(type) {
@@ -119,7 +119,7 @@ func places(path string, value any) []string {
 	return all
 }
 
-// in is the object at a place.
+// in returns the object at a place.
 func in(object map[string]any, path string) map[string]any {
 	var at any = object
 	for key := range strings.SplitSeq(path, "\n") {
@@ -151,7 +151,7 @@ func FuzzAll(f *testing.F) {
 		if err != nil || json.Unmarshal(raw, &u.Object) != nil || u.Object == nil {
 			return
 		}
-		if _, err := Render(All([]*unstructured.Unstructured{u})); err != nil {
+		if _, err := Render(ConvertAll([]*unstructured.Unstructured{u})); err != nil {
 			t.Error(err)
 		}
 	})

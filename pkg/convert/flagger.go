@@ -10,25 +10,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// flaggerCanary converts a Canary of Flagger.
-func flaggerCanary(s *source, all *templates) []any {
-	m, spec := meta(s), child(s.object, "spec")
-	r := rolloutOf(m, workloadOf(child(spec, "targetRef")))
-	analysis := child(spec, "analysis")
+// convertFlaggerCanary converts a Canary of Flagger to a Rollout.
+func convertFlaggerCanary(s *manifestSource, all *templates) []any {
+	m, spec := takeMetadata(s), getChild(s.object, "spec")
+	r := newRollout(m, takeWorkloadRef(getChild(spec, "targetRef")))
+	analysis := getChild(spec, "analysis")
 	if analysis == nil {
-		analysis = child(spec, "canaryAnalysis") // as older ones have it
+		analysis = getChild(spec, "canaryAnalysis") // the field of earlier versions of Flagger
 	}
 	release := v1beta1.Release{}
-	flaggerRouting(s, spec, r.Spec.WorkloadRef.Name, &release)
-	green := flaggerSteps(s, analysis, &release)
+	convertFlaggerRouting(s, spec, r.Spec.WorkloadRef.Name, &release)
+	green := convertFlaggerSteps(s, analysis, &release)
 	if green && r.Spec.WorkloadRef.Kind == "DaemonSet" {
-		s.note(0, "spec.analysis.iterations: a DaemonSet has no second set of pods: every pod is replaced in step 1")
+		s.addNote(0, "spec.analysis.iterations: a DaemonSet has no second set of pods: every pod is replaced in step 1")
 		green = false
 	}
-	if deadline, ok := number(spec, "progressDeadlineSeconds"); ok {
+	if deadline, ok := takeNumber(spec, "progressDeadlineSeconds"); ok {
 		release.ProgressDeadlineSeconds = new(int32(deadline))
 	}
-	flaggerAnalysis(s, analysis, all, &release)
+	convertFlaggerAnalysis(s, analysis, all, &release)
 	if green {
 		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: release}
 	} else {
@@ -37,79 +37,79 @@ func flaggerCanary(s *source, all *templates) []any {
 	return []any{r}
 }
 
-// flaggerSteps makes steps of weights, and reports whether the release is blue-green.
-func flaggerSteps(s *source, analysis map[string]any, release *v1beta1.Release) bool {
-	every, ok := seconds(analysis["interval"])
+// convertFlaggerSteps sets the steps of the release, and reports whether the release is blue-green.
+func convertFlaggerSteps(s *manifestSource, analysis map[string]any, release *v1beta1.Release) bool {
+	every, ok := parseSeconds(analysis["interval"])
 	delete(analysis, "interval")
 	if !ok {
 		every = 60
 	}
 	routed := len(release.TrafficRoutings) > 0
-	iterations, _ := number(analysis, "iterations")
-	if matches := objects(analysis, "match"); len(matches) > 0 {
-		step := v1beta1.Step{Replicas: share(50), Pause: pause(every * max(iterations, 1))}
+	iterations, _ := takeNumber(analysis, "iterations")
+	if matches := takeObjects(analysis, "match"); len(matches) > 0 {
+		step := v1beta1.Step{Replicas: percentage(50), Pause: pauseFor(every * max(iterations, 1))}
 		for _, m := range matches {
-			step.Matches = append(step.Matches, flaggerMatch(s, m))
+			step.Matches = append(step.Matches, convertFlaggerMatch(s, m))
 		}
-		release.Steps = finish(s, []v1beta1.Step{step})
+		release.Steps = completeSteps(s, []v1beta1.Step{step})
 		return false
 	}
 	if iterations > 0 {
-		release.Steps = []v1beta1.Step{{Replicas: share(100), Pause: pause(every * iterations)}, {Replicas: share(100), Pause: pause(0)}}
+		release.Steps = []v1beta1.Step{{Replicas: percentage(100), Pause: pauseFor(every * iterations)}, {Replicas: percentage(100), Pause: pauseFor(0)}}
 		return true
 	}
-	for _, weight := range flaggerWeights(analysis) {
-		step := v1beta1.Step{Replicas: share(weight), Pause: pause(every)}
+	for _, weight := range convertFlaggerWeights(analysis) {
+		step := v1beta1.Step{Replicas: percentage(weight), Pause: pauseFor(every)}
 		if routed {
 			step.Traffic = new(strconv.FormatInt(weight, 10) + "%")
 		}
 		release.Steps = append(release.Steps, step)
 	}
-	release.Steps = finish(s, release.Steps)
+	release.Steps = completeSteps(s, release.Steps)
 	return false
 }
 
-// mostWeights bounds the steps; Weir has 50 at most.
-const mostWeights = 48
+// maxWeights limits the steps. Weir permits 50 steps.
+const maxWeights = 48
 
-// flaggerWeights are those of the steps.
-func flaggerWeights(analysis map[string]any) []int64 {
+// convertFlaggerWeights returns the weights of the steps.
+func convertFlaggerWeights(analysis map[string]any) []int64 {
 	var weights []int64
-	list, _ := take[[]any](analysis, "stepWeights")
+	list, _ := takeField[[]any](analysis, "stepWeights")
 	for _, item := range list {
-		if n, ok := seconds(item); ok {
+		if n, ok := parseSeconds(item); ok {
 			weights = append(weights, n)
 		}
 	}
-	most, bounded := number(analysis, "maxWeight")
-	step, ok := number(analysis, "stepWeight")
+	most, bounded := takeNumber(analysis, "maxWeight")
+	step, ok := takeNumber(analysis, "stepWeight")
 	if !bounded {
 		most = 100
 	}
-	for n := step; ok && n > 0 && n <= most && len(weights) < mostWeights; n += step {
+	for n := step; ok && n > 0 && n <= most && len(weights) < maxWeights; n += step {
 		weights = append(weights, n)
 	}
 	return weights
 }
 
-// flaggerMatch converts a match of headers.
-func flaggerMatch(s *source, match map[string]any) v1beta1.RouteMatch {
+// convertFlaggerMatch converts a match of headers.
+func convertFlaggerMatch(s *manifestSource, match map[string]any) v1beta1.RouteMatch {
 	var m v1beta1.RouteMatch
-	headers := child(match, "headers")
+	headers := getChild(match, "headers")
 	for _, name := range sortedKeys(headers) {
-		m.Headers = append(m.Headers, valueMatch(name, child(headers, name)))
+		m.Headers = append(m.Headers, convertValueMatch(name, getChild(headers, name)))
 	}
-	s.left(1, "spec.analysis.match", match)
+	s.noteRemaining(1, "spec.analysis.match", match)
 	return m
 }
 
-// flaggerAnalysis converts metrics, and what asks a person.
-func flaggerAnalysis(s *source, analysis map[string]any, all *templates, release *v1beta1.Release) {
+// convertFlaggerAnalysis converts the metrics and the webhooks of the analysis.
+func convertFlaggerAnalysis(s *manifestSource, analysis map[string]any, all *templates, release *v1beta1.Release) {
 	var made v1beta1.Analysis
-	threshold, limited := number(analysis, "threshold")
+	threshold, limited := takeNumber(analysis, "threshold")
 	counted := false
-	for _, metric := range objects(analysis, "metrics") {
-		c, ok := flaggerMetric(s, metric, all, &made)
+	for _, metric := range takeObjects(analysis, "metrics") {
+		c, ok := convertFlaggerMetric(s, metric, all, &made)
 		if !ok {
 			continue
 		}
@@ -119,25 +119,25 @@ func flaggerAnalysis(s *source, analysis map[string]any, all *templates, release
 		made.Checks = append(made.Checks, c)
 	}
 	if limited && !counted {
-		s.note(0, "spec.analysis.threshold: %d: no check here counts failures", threshold)
+		s.addNote(0, "spec.analysis.threshold: %d: no check here counts failures", threshold)
 	}
 	if len(made.Checks) > 0 {
 		release.Analysis = &made
 	}
-	for _, hook := range objects(analysis, "webhooks") {
-		flaggerHook(s, hook, release.Steps)
+	for _, hook := range takeObjects(analysis, "webhooks") {
+		convertFlaggerHook(s, hook, release.Steps)
 	}
 }
 
-// flaggerHook has a step wait for a person where Flagger asks a server for a confirmation.
-func flaggerHook(s *source, hook map[string]any, steps []v1beta1.Step) {
-	name, kind, address := text(hook, "name"), cmp.Or(text(hook, "type"), "rollout"), text(hook, "url")
+// convertFlaggerHook makes a step wait for an approval if the webhook asks for a confirmation.
+func convertFlaggerHook(s *manifestSource, hook map[string]any, steps []v1beta1.Step) {
+	name, kind, address := takeText(hook, "name"), cmp.Or(takeText(hook, "type"), "rollout"), takeText(hook, "url")
 	step := map[string]int{"confirm-rollout": 1, "confirm-promotion": len(steps) - 1}[kind]
 	if step > 0 && step <= len(steps) {
 		steps[step-1].Pause = &v1beta1.Pause{}
-		s.note(step, "webhook %s (%s): %s: the step waits for an approval instead", name, kind, address)
+		s.addNote(step, "webhook %s (%s): %s: the step waits for an approval instead", name, kind, address)
 	} else {
-		s.note(0, "webhook %s (%s): %s", name, kind, address)
+		s.addNote(0, "webhook %s (%s): %s", name, kind, address)
 	}
-	s.left(step, "webhook "+name, hook)
+	s.noteRemaining(step, "webhook "+name, hook)
 }

@@ -14,33 +14,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Propose writes a Rollout for a workload, with the Service that selects its pods and what
-// routes to that, of the objects that are there.
-func Propose(workload *unstructured.Unstructured, shares []string, there []*unstructured.Unstructured) Result {
-	r := rolloutOf(metav1.ObjectMeta{Name: workload.GetName(), Namespace: workload.GetNamespace()},
+// ProposeRollout returns a Rollout for a workload. It finds the Service that selects the workload's pods, and the
+// routes to that Service, among the given objects.
+func ProposeRollout(workload *unstructured.Unstructured, shares []string, there []*unstructured.Unstructured) Result {
+	r := newRollout(metav1.ObjectMeta{Name: workload.GetName(), Namespace: workload.GetNamespace()},
 		v1beta1.ObjectRef{APIVersion: workload.GetAPIVersion(), Kind: workload.GetKind(), Name: workload.GetName()})
-	s := &source{}
-	to := &routes{source: s}
-	to.ref.Service = s.serviceOf(workload, there)
+	s := &manifestSource{}
+	to := &trafficRoutes{manifestSource: s}
+	to.ref.Service = s.findService(workload, there)
 	for _, o := range there {
-		if to.ref.Service != "" && routesTo(o.Object, to.ref.Service) {
-			to.add(o)
+		if to.ref.Service != "" && hasBackend(o.Object, to.ref.Service) {
+			to.addRouter(o)
 		}
 	}
 	canary := &v1beta1.CanaryStrategy{}
-	canary.Steps = stepsOf(shares, to.found())
-	if to.found() {
-		to.into(&canary.Release)
+	canary.Steps = newSteps(shares, to.hasRouters())
+	if to.hasRouters() {
+		to.setRouting(&canary.Release)
 	} else {
-		s.note(0, "traffic: no Service with an Ingress, HTTPRoute or VirtualService was found; requests follow the pods")
+		s.addNote(0, "traffic: no Service with an Ingress, HTTPRoute or VirtualService was found; requests follow the pods")
 	}
 	r.Spec.Strategy.Canary = canary
-	s.refused(r)
+	s.noteLintErrors(r)
 	return Result{Object: r, Notes: s.notes, From: strings.ToLower(workload.GetKind()) + "/" + workload.GetName()}
 }
 
-// stepsOf has the same share of pods and of requests; the last step replaces every pod.
-func stepsOf(shares []string, routed bool) []v1beta1.Step {
+// newSteps returns steps with the same share of pods and of requests. The last step replaces all pods.
+func newSteps(shares []string, routed bool) []v1beta1.Step {
 	var steps []v1beta1.Step
 	for i, n := range shares {
 		step := v1beta1.Step{Replicas: new(intstr.Parse(n))}
@@ -52,10 +52,10 @@ func stepsOf(shares []string, routed bool) []v1beta1.Step {
 	return steps
 }
 
-// serviceOf is the first Service that selects the pods of a workload.
-func (s *source) serviceOf(workload *unstructured.Unstructured, there []*unstructured.Unstructured) string {
+// findService returns the name of the first Service that selects the pods of a workload.
+func (s *manifestSource) findService(workload *unstructured.Unstructured, there []*unstructured.Unstructured) string {
 	name := ""
-	pods, _, _ := unstructured.NestedStringMap(workload.Object, "spec", "template", "metadata", "labels") // none is none
+	pods, _, _ := unstructured.NestedStringMap(workload.Object, "spec", "template", "metadata", "labels") // without labels, no Service selects the pods
 	for _, o := range there {
 		selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector")
 		switch selects := labels.SelectorFromSet(selector).Matches(labels.Set(pods)); {
@@ -63,45 +63,45 @@ func (s *source) serviceOf(workload *unstructured.Unstructured, there []*unstruc
 		case name == "":
 			name = o.GetName()
 		default:
-			s.note(0, "Service %s selects the pods, too", o.GetName())
+			s.addNote(0, "Service %s selects the pods, too", o.GetName())
 		}
 	}
 	return name
 }
 
-// classes are the classes of Ingresses, and what Weir calls them.
-var classes = map[string]string{"nginx": "nginx", "alb": "aws-alb", "mse": "mse", "higress": "higress"}
+// ingressClasses maps classes of Ingresses to the names that Weir uses.
+var ingressClasses = map[string]string{"nginx": "nginx", "alb": "aws-alb", "mse": "mse", "higress": "higress"}
 
-// add names a router.
-func (r *routes) add(o *unstructured.Unstructured) {
+// addRouter adds a router to the Rollout.
+func (r *trafficRoutes) addRouter(o *unstructured.Unstructured) {
 	switch o.GetKind() {
 	case "Ingress":
-		class := text(o.DeepCopy().Object, "spec", "ingressClassName")
-		known := classes[class]
+		class := takeText(o.DeepCopy().Object, "spec", "ingressClassName")
+		known := ingressClasses[class]
 		if known == "" {
 			known = "nginx"
-			r.note(0, "Ingress %s has the class %q: set classType", o.GetName(), class)
+			r.addNote(0, "Ingress %s has the class %q: set classType", o.GetName(), class)
 		}
-		r.ingress(known, o.GetName())
+		r.addIngress(known, o.GetName())
 	case "HTTPRoute":
-		r.httpRoute(o.GetName())
+		r.addHTTPRoute(o.GetName())
 	default:
-		r.custom(o.GetAPIVersion(), o.GetKind(), o.GetName())
+		r.addCustomRouter(o.GetAPIVersion(), o.GetKind(), o.GetName())
 	}
 }
 
-// routesTo reports whether a router has a Service among its backends.
-func routesTo(value any, service string) bool {
+// hasBackend reports whether a router has the Service among its backends.
+func hasBackend(value any, service string) bool {
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
-			if routesTo(item, service) {
+			if hasBackend(item, service) {
 				return true
 			}
 		}
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			if isBackend(key, v[key], service) || routesTo(v[key], service) {
+			if isBackend(key, v[key], service) || hasBackend(v[key], service) {
 				return true
 			}
 		}
@@ -109,7 +109,7 @@ func routesTo(value any, service string) bool {
 	return false
 }
 
-// isBackend reports whether a field names the Service as its router spells it.
+// isBackend reports whether a field refers to the Service in the syntax of its router.
 func isBackend(key string, value any, service string) bool {
 	switch v := value.(type) {
 	case map[string]any:

@@ -12,7 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Render writes manifests, with what was not converted as comments at its place.
+// Render writes manifests. Comments at the related steps describe what was not converted.
 func Render(results []Result) ([]byte, error) {
 	var b bytes.Buffer
 	for _, r := range results {
@@ -20,10 +20,10 @@ func Render(results []Result) ([]byte, error) {
 			b.WriteString("---\n")
 		}
 		if r.Object == nil {
-			b.WriteString(comment("from "+r.From, r.Notes) + "\n")
+			b.WriteString(formatComment("from "+r.From, r.Notes) + "\n")
 			continue
 		}
-		node, err := nodeOf(r)
+		node, err := toYAMLNode(r)
 		if err != nil {
 			return nil, err
 		}
@@ -36,8 +36,8 @@ func Render(results []Result) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// comment has a line for each note.
-func comment(title string, notes []Note) string {
+// formatComment returns a comment with one line for each note.
+func formatComment(title string, notes []Note) string {
 	var lines []string
 	if title != "" {
 		lines = append(lines, "# "+title)
@@ -48,8 +48,8 @@ func comment(title string, notes []Note) string {
 	return strings.Join(lines, "\n")
 }
 
-// nodeOf is a manifest with its comments, without a status.
-func nodeOf(r Result) (*yaml.Node, error) {
+// toYAMLNode returns a manifest with comments and without the status.
+func toYAMLNode(r Result) (*yaml.Node, error) {
 	text, err := sigsyaml.Marshal(r.Object)
 	if err != nil {
 		return nil, err
@@ -64,15 +64,15 @@ func nodeOf(r Result) (*yaml.Node, error) {
 			root.Content = slices.Delete(root.Content, i, i+2)
 		}
 	}
-	place(root, r)
+	placeNotes(root, r)
 	return root, nil
 }
 
-// place puts each note at its step, or above all.
-func place(root *yaml.Node, r Result) {
-	steps := find(root, "spec", "strategy", "canary", "steps")
+// placeNotes adds each note as a comment to its step, or to the whole manifest.
+func placeNotes(root *yaml.Node, r Result) {
+	steps := findNode(root, "spec", "strategy", "canary", "steps")
 	if steps == nil {
-		steps = find(root, "spec", "strategy", "blueGreen", "steps")
+		steps = findNode(root, "spec", "strategy", "blueGreen", "steps")
 	}
 	var whole []Note
 	byStep := map[int][]Note{}
@@ -84,13 +84,13 @@ func place(root *yaml.Node, r Result) {
 		}
 	}
 	for step, notes := range byStep {
-		steps.Content[step-1].HeadComment = comment("", notes)
+		steps.Content[step-1].HeadComment = formatComment("", notes)
 	}
-	root.HeadComment = comment("from "+r.From, whole)
+	root.HeadComment = formatComment("from "+r.From, whole)
 }
 
-// find is the node of a field; nil if it is not there.
-func find(node *yaml.Node, path ...string) *yaml.Node {
+// findNode returns the node of a field; nil if it does not exist.
+func findNode(node *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		var next *yaml.Node
 		for i := 0; i+1 < len(node.Content); i += 2 {

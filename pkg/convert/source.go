@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert answers how a release that another controller drives is written for
-// Weir. It is pure: manifests in, manifests and remarks out. Each field that is read is
-// taken out of the source; what is left at the end has no counterpart and is a remark, so
-// that nothing is lost unsaid.
+// Package convert converts releases of Argo Rollouts and Flagger to manifests for Weir. It is pure:
+// manifests in, manifests and notes out. Each field that is read is removed from the source. Fields that
+// remain at the end have no counterpart in Weir and become notes, so that nothing is lost silently.
 package convert
 
 import (
@@ -15,27 +14,27 @@ import (
 	"strings"
 )
 
-// source is a manifest of which fields are taken out.
-type source struct {
+// manifestSource is a manifest whose fields are removed while they are converted.
+type manifestSource struct {
 	object map[string]any
-	// cluster reports whether it has no namespace.
+	// cluster reports whether the object is cluster-scoped.
 	cluster bool
 	notes   []Note
 }
 
-// Note is something that has no counterpart, with its place in the source.
+// Note describes something that has no counterpart in Weir.
 type Note struct {
-	// Step of the result that it belongs to, from 1; 0 for all of it.
+	// Step is the related step of the result, from 1; 0 for the whole manifest.
 	Step int
 	Text string
 }
 
-func (s *source) note(step int, format string, args ...any) {
+func (s *manifestSource) addNote(step int, format string, args ...any) {
 	s.notes = append(s.notes, Note{step, fmt.Sprintf(format, args...)})
 }
 
-// take returns a field, and takes it out.
-func take[T any](from map[string]any, path ...string) (value T, found bool) {
+// takeField removes a field and returns its value.
+func takeField[T any](from map[string]any, path ...string) (value T, found bool) {
 	for _, key := range path[:len(path)-1] {
 		from, _ = from[key].(map[string]any)
 	}
@@ -47,26 +46,26 @@ func take[T any](from map[string]any, path ...string) (value T, found bool) {
 	return value, found
 }
 
-// text returns a field of text, and takes it out.
-func text(from map[string]any, path ...string) string {
-	value, _ := take[string](from, path...)
+// takeText removes a string field and returns its value.
+func takeText(from map[string]any, path ...string) string {
+	value, _ := takeField[string](from, path...)
 	return value
 }
 
-// number returns a field that is a number, and takes it out.
-func number(from map[string]any, path ...string) (int64, bool) {
-	if n, ok := take[int64](from, path...); ok {
+// takeNumber removes a number field and returns its value.
+func takeNumber(from map[string]any, path ...string) (int64, bool) {
+	if n, ok := takeField[int64](from, path...); ok {
 		return n, true
 	}
-	f, ok := take[float64](from, path...)
+	f, ok := takeField[float64](from, path...)
 	return int64(f), ok
 }
 
-// names takes a name, or several: texts, or objects with one. What else an object has is
-// left.
-func (s *source) names(where string, from map[string]any, path ...string) []string {
+// takeNames removes a field with one name or several and returns the names. Each name is a string, or an object
+// with a field "name". Other fields of such objects remain.
+func (s *manifestSource) takeNames(where string, from map[string]any, path ...string) []string {
 	for _, key := range path[:len(path)-1] {
-		from = child(from, key)
+		from = getChild(from, key)
 	}
 	last := path[len(path)-1]
 	switch v := from[last].(type) {
@@ -74,23 +73,23 @@ func (s *source) names(where string, from map[string]any, path ...string) []stri
 		delete(from, last)
 		return []string{v}
 	case map[string]any:
-		return []string{text(v, "name")}
+		return []string{takeText(v, "name")}
 	case []any:
 		delete(from, last)
 		var all []string
 		for _, item := range v {
 			item := map[string]any{last: item}
-			all = append(all, s.names(where, item, last)...)
-			s.left(0, where+"."+strings.Join(path[:len(path)-1], "."), item)
+			all = append(all, s.takeNames(where, item, last)...)
+			s.noteRemaining(0, where+"."+strings.Join(path[:len(path)-1], "."), item)
 		}
 		return all
 	}
 	return nil
 }
 
-// objects returns a list of objects, and takes it out.
-func objects(from map[string]any, path ...string) []map[string]any {
-	items, _ := take[[]any](from, path...)
+// takeObjects removes a list of objects and returns it.
+func takeObjects(from map[string]any, path ...string) []map[string]any {
+	items, _ := takeField[[]any](from, path...)
 	var all []map[string]any
 	for _, item := range items {
 		if object, ok := item.(map[string]any); ok {
@@ -100,20 +99,20 @@ func objects(from map[string]any, path ...string) []map[string]any {
 	return all
 }
 
-// child is an object that stays where it is; what is not taken from it is left.
-func child(from map[string]any, path ...string) map[string]any {
+// getChild returns a nested object without removing it.
+func getChild(from map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		from, _ = from[key].(map[string]any)
 	}
 	return from
 }
 
-// left writes each field that was not taken as a note.
-func (s *source) left(step int, path string, value any) {
+// noteRemaining adds a note for each remaining field.
+func (s *manifestSource) noteRemaining(step int, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			s.left(step, strings.TrimPrefix(path+"."+key, "."), v[key])
+			s.noteRemaining(step, strings.TrimPrefix(path+"."+key, "."), v[key])
 		}
 	default:
 		data, err := json.Marshal(v)
@@ -121,14 +120,14 @@ func (s *source) left(step int, path string, value any) {
 			data = []byte(fmt.Sprint(v))
 		}
 		short := []rune(string(data))
-		if len(short) > mostText {
-			short = append(short[:mostText], '…')
+		if len(short) > maxValueLength {
+			short = append(short[:maxValueLength], '…')
 		}
-		s.note(step, "%s: %s", path, string(short))
+		s.addNote(step, "%s: %s", path, string(short))
 	}
 }
 
-// mostText is how much of a field a note has.
-const mostText = 100
+// maxValueLength limits the number of characters of a value in a note.
+const maxValueLength = 100
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -17,19 +17,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// mostStatus is the maximum number of bytes read of kube-apiserver's refusal.
-const mostStatus = 64 << 10
+// maxStatusBytes limits the bytes that are read of an error response of kube-apiserver.
+const maxStatusBytes = 64 << 10
 
-// probe is the name of a user and a group that CheckConstrained impersonates to test its own
-// rights. Neither needs to exist.
-const probe = "weir-dashboard-probe"
+// probeName is the name of a user and a group that CheckConstrained impersonates to test its own permissions.
+// Neither needs to exist.
+const probeName = "weir-dashboard-probe"
 
-// CheckConstrained reports an error unless the account of the configuration may act as
-// users for Rollouts, and for nothing else. A cluster before 1.36 knows no such right. An
-// account that may impersonate for everything, or any group, is too powerful for a program
-// that faces browsers.
+// CheckConstrained returns an error unless the account of the configuration may impersonate users only for
+// Rollouts. Clusters before 1.36 do not support such a permission. An account that may impersonate for all
+// requests, or may impersonate any group, is too powerful for a program that serves browsers.
 func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) error {
-	may, err := impersonates(ctx, cluster, prefix, version+"/rollouts?limit=1")
+	may, err := canImpersonate(ctx, cluster, prefix, apiPath+"/rollouts?limit=1")
 	if err != nil {
 		return err
 	}
@@ -37,14 +36,14 @@ func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) 
 		return errors.New("this account may not act as others for Rollouts: apply artifacts/dashboard-impersonate, " +
 			"on Kubernetes 1.36 or newer, where impersonation can be constrained; or use --auth=bearer or --auth=token")
 	}
-	more, err := impersonates(ctx, cluster, prefix, "/api/v1/namespaces?limit=1")
+	more, err := canImpersonate(ctx, cluster, prefix, "/api/v1/namespaces?limit=1")
 	if err != nil {
 		return err
 	}
 	if more {
 		return errors.New(`this account may act as others for everything: take the verb "impersonate" from its roles`)
 	}
-	anyGroup, err := impersonates(ctx, cluster, prefix, version+"/rollouts?limit=1", prefix+probe)
+	anyGroup, err := canImpersonate(ctx, cluster, prefix, apiPath+"/rollouts?limit=1", prefix+probeName)
 	if err != nil {
 		return err
 	}
@@ -54,9 +53,9 @@ func CheckConstrained(ctx context.Context, cluster *rest.Config, prefix string) 
 	return nil
 }
 
-// impersonates reports whether a request was answered to the user that it impersonates,
-// with the groups, whatever that user may do.
-func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string, groups ...string) (bool, error) {
+// canImpersonate reports whether kube-apiserver accepted the impersonation of the user and the groups,
+// regardless of what that user may do.
+func canImpersonate(ctx context.Context, cluster *rest.Config, prefix, path string, groups ...string) (bool, error) {
 	client, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return false, fmt.Errorf("preparing to ask the cluster: %w", err)
@@ -69,7 +68,7 @@ func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string
 	if err != nil {
 		return false, err
 	}
-	r.Header.Set(transport.ImpersonateUserHeader, prefix+probe)
+	r.Header.Set(transport.ImpersonateUserHeader, prefix+probeName)
 	r.Header[transport.ImpersonateGroupHeader] = groups
 	answer, err := client.Do(r)
 	if err != nil {
@@ -81,14 +80,14 @@ func impersonates(ctx context.Context, cluster *rest.Config, prefix, path string
 	case http.StatusOK:
 		return true, nil
 	case http.StatusForbidden:
-		body, err := io.ReadAll(io.LimitReader(answer.Body, mostStatus))
+		body, err := io.ReadAll(io.LimitReader(answer.Body, maxStatusBytes))
 		if err == nil {
 			err = json.Unmarshal(body, &status)
 		}
 		if err != nil {
 			return false, fmt.Errorf("reading the answer of the cluster: %w", err)
 		}
-		return strings.Contains(status.Message, fmt.Sprintf("User %q cannot", prefix+probe)), nil
+		return strings.Contains(status.Message, fmt.Sprintf("User %q cannot", prefix+probeName)), nil
 	default:
 		return false, fmt.Errorf("the cluster answers %s to %s", answer.Status, path)
 	}

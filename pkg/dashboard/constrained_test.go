@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A dashboard that acts as others starts where the cluster limits that to Rollouts.
+// A dashboard with impersonation starts only if the cluster limits its impersonation to Rollouts.
 func TestCheckConstrained(t *testing.T) {
 	t.Parallel()
 	const (
@@ -38,7 +38,7 @@ func TestCheckConstrained(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				message := tc.namespaces
-				if strings.HasPrefix(r.URL.Path, version) {
+				if strings.HasPrefix(r.URL.Path, apiPath) {
 					message = tc.rollouts
 				}
 				if r.Header.Get("Impersonate-Group") == "sso:weir-dashboard-probe" {

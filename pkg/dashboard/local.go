@@ -13,16 +13,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServeLocal serves the dashboard to the user of this machine who has the address, until the
-// context ends: on the loopback interface, at a port that is free, as the user of the
-// configuration. ready is told the address.
+// ServeLocal serves the dashboard on the loopback interface, at a free port, until the context ends. It
+// admits only requests with the secret in the address, as the user of the cluster configuration. It calls
+// ready with the address.
 func ServeLocal(ctx context.Context, cluster *rest.Config, ready func(address string)) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	secret := Secret{Value: rand.Text(), Host: listener.Addr().String()} //nolint:forbidigo // no other program of the machine may guess it
-	handler, err := Proxy(cluster, secret)
+	secret := Secret{Value: rand.Text(), Host: listener.Addr().String()} //nolint:forbidigo // other programs on the machine must not guess the secret
+	handler, err := NewProxy(cluster, secret)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

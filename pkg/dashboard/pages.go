@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dashboard answers: what does a browser get, and what may it ask for?
+// Package dashboard serves the dashboard, and forwards the requests of its pages to a cluster.
 //
-// The pages are made of web/src by hack/web.sh. They are the same for everyone: what a
-// user sees is asked for by the browser, as that user.
+// hack/web.sh builds the pages from web/src. The pages are the same for all users. The browser requests the
+// data as its user.
 package dashboard
 
 import (
@@ -24,33 +24,33 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets the pages load and ask for nothing but what is beside them.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+// contentSecurityPolicy permits the pages to load and to request only resources of the same origin.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// headers are those of every answer.
-var headers = map[string]string{
-	"Content-Security-Policy": policy,
+// responseHeaders are the headers of every response.
+var responseHeaders = map[string]string{
+	"Content-Security-Policy": contentSecurityPolicy,
 	"X-Content-Type-Options":  "nosniff",
 	"X-Frame-Options":         "DENY",
 	"Referrer-Policy":         "no-referrer",
 	"Cache-Control":           "no-cache, private",
 }
 
-var media = map[string]string{
+var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".svg":  "image/svg+xml",
 }
 
-// page is a file, as it is and compressed.
+// page is a file, uncompressed and compressed.
 type page struct {
-	media, tag    string
-	plain, zipped []byte
+	media, tag               string
+	uncompressed, compressed []byte
 }
 
-var read = sync.OnceValues(func() (map[string]page, error) {
+var readPages = sync.OnceValues(func() (map[string]page, error) {
 	pages := map[string]page{}
 	entries, err := fs.ReadDir(assets, "assets")
 	if err != nil {
@@ -61,20 +61,20 @@ var read = sync.OnceValues(func() (map[string]page, error) {
 		if err != nil {
 			return nil, err
 		}
-		zipped, err := zip(content)
+		zipped, err := compress(content)
 		if err != nil {
 			return nil, err
 		}
 		sum := sha256.Sum256(content)
 		pages[entry.Name()] = page{
-			media: media[path.Ext(entry.Name())], tag: hex.EncodeToString(sum[:12]), plain: content, zipped: zipped,
+			media: mediaTypes[path.Ext(entry.Name())], tag: hex.EncodeToString(sum[:12]), uncompressed: content, compressed: zipped,
 		}
 	}
 	pages[""] = pages["index.html"]
 	return pages, nil
 })
 
-func zip(content []byte) ([]byte, error) {
+func compress(content []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
@@ -89,13 +89,13 @@ func zip(content []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Pages serves the files below a path that ends with a slash.
+// Pages serves the files below a path. The path must end with a slash.
 func Pages(root string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range headers {
+		for name, value := range responseHeaders {
 			w.Header().Set(name, value)
 		}
-		pages, err := read()
+		pages, err := readPages()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -104,25 +104,25 @@ func Pages(root string) http.Handler {
 		found, ok := pages[name]
 		switch {
 		case !below || !ok:
-			// The aggregator makes an error of a redirect.
+			// The response must not be a redirect: the aggregator answers a redirect with an error.
 			http.Error(w, "there is no such page; the dashboard is at "+root, http.StatusNotFound)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "pages are only read", http.StatusMethodNotAllowed)
 		default:
-			found.serve(w, r)
+			found.servePage(w, r)
 		}
 	})
 }
 
-func (p page) serve(w http.ResponseWriter, r *http.Request) {
-	content, tag := p.plain, p.tag
-	// The aggregator rewrites HTML, and reads it uncompressed.
+func (p page) servePage(w http.ResponseWriter, r *http.Request) {
+	content, tag := p.uncompressed, p.tag
+	// The aggregator rewrites HTML, and can read it only uncompressed.
 	if !strings.HasPrefix(p.media, "text/html") {
 		w.Header().Set("Vary", "Accept-Encoding")
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
-			content, tag = p.zipped, p.tag+"-gzip"
+			content, tag = p.compressed, p.tag+"-gzip"
 		}
 	}
 	w.Header().Set("Content-Type", p.media)

@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 			if diff := cmp.Diff([]any{tc.code, tc.media, tc.encoding}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			for name, value := range headers {
+			for name, value := range responseHeaders {
 				if h.Get(name) != value {
 					t.Errorf("%s is %q, want %q", name, h.Get(name), value)
 				}
@@ -63,7 +63,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A browser that has a page asks whether it has changed, in either encoding.
+// A browser can ask whether a cached page has changed, in either encoding.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -83,25 +83,25 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A slow network gets all of it in a second or two.
+// The pages are small enough for a slow network.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	const most = 150 << 10
-	pages, err := read()
+	pages, err := readPages()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := 0
 	for _, p := range pages {
-		sum += len(p.zipped)
+		sum += len(p.compressed)
 	}
 	if t.Logf("%d bytes compressed", sum); sum > most {
 		t.Errorf("the pages have %d bytes compressed, want %d at most", sum, most)
 	}
 }
 
-// What the policy forbids would fail in a browser only; and what needs no policy to be
-// wrong is not there either. The page has relative links alone.
+// The page contains nothing that the Content-Security-Policy forbids, because that would fail only in a
+// browser. It contains only relative links.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	page, err := assets.ReadFile("assets/index.html")

@@ -18,63 +18,64 @@ import (
 )
 
 const (
-	version = "/apis/rollouts.kruise.io/v1beta1"
-	// Root is the path of the pages, as weir-apiserver has it: they ask for all else
-	// relative to it.
-	Root = version + "/ui/"
-	// agent is what decisions say of where a button was pressed.
-	agent = "weir-dashboard"
-	// mostBody is how large a request may be.
-	mostBody = 1 << 20
+	apiPath = "/apis/rollouts.kruise.io/v1beta1"
+	// Root is the path of the pages, which is the same in weir-apiserver. The pages use URLs relative to
+	// it.
+	Root = apiPath + "/ui/"
+	// userAgent is the user agent that decisions record.
+	userAgent = "weir-dashboard"
+	// maxBodyBytes limits the size of a request body.
+	maxBodyBytes = 1 << 20
 )
 
-// passed are the requests that go on to the cluster, by method: what the pages ask for, and
-// nothing else, whatever the identity may do. Verbs are the server's to know.
-var passed = map[string]*regexp.Regexp{
-	http.MethodGet: regexp.MustCompile(`^` + version + `(/namespaces/[a-z0-9.-]+)?/rollouts$` +
-		`|^` + version + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+(/[a-z]+)?$` +
-		`|^` + version + `/watch/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/tree$` +
+// forwardedRequests are the requests that the proxy forwards, by method. Others are refused even if the user may send
+// them. The server decides which verbs exist.
+var forwardedRequests = map[string]*regexp.Regexp{
+	http.MethodGet: regexp.MustCompile(`^` + apiPath + `(/namespaces/[a-z0-9.-]+)?/rollouts$` +
+		`|^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+(/[a-z]+)?$` +
+		`|^` + apiPath + `/watch/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/tree$` +
 		`|^/api/v1/namespaces/[a-z0-9.-]+/pods/[a-z0-9.-]+/log$`),
-	http.MethodPost: regexp.MustCompile(`^` + version + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/[a-z]+$`),
+	http.MethodPost: regexp.MustCompile(`^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/[a-z]+$`),
 }
 
-// sent are the headers of a request that go on.
-var sent = []string{"Accept", "Accept-Encoding", "Content-Type", "Content-Length"}
+// forwardedRequestHeaders are the request headers that the proxy forwards.
+var forwardedRequestHeaders = []string{"Accept", "Accept-Encoding", "Content-Type", "Content-Length"}
 
-// returned are those of an answer that come back.
-var returned = []string{"Content-Type", "Content-Length", "Content-Encoding", "Retry-After", "Warning", "Date"}
+// forwardedResponseHeaders are the response headers that the proxy forwards.
+var forwardedResponseHeaders = []string{"Content-Type", "Content-Length", "Content-Encoding", "Retry-After", "Warning", "Date"}
 
-// Identity says as whom a request goes on.
+// Identity determines the user of a forwarded request.
 type Identity interface {
-	// Identify sets the headers of what is sent. Its error is what the browser is told.
+	// Identify sets the headers that authenticate the forwarded request. Its error is the response for the
+	// browser.
 	Identify(from *http.Request, to http.Header) error
 }
 
-// refusal is an answer to a browser.
-type refusal struct {
+// errorResponse is an error response for a browser.
+type errorResponse struct {
 	code    int
 	message string
-	// asks is what the browser is asked for.
-	asks string
+	// challenge is the value of the header WWW-Authenticate.
+	challenge string
 }
 
-func (r refusal) Error() string { return r.message }
+func (r errorResponse) Error() string { return r.message }
 
-func refuse(w http.ResponseWriter, err error) {
-	r := refusal{code: http.StatusBadGateway, message: err.Error()}
+func writeError(w http.ResponseWriter, err error) {
+	r := errorResponse{code: http.StatusBadGateway, message: err.Error()}
 	errors.As(err, &r)
-	if r.asks != "" {
-		w.Header().Set("WWW-Authenticate", r.asks)
+	if r.challenge != "" {
+		w.Header().Set("WWW-Authenticate", r.challenge)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.code)
 	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(r.code), Message: r.message} //nolint:gosec // a code of HTTP
 	status.Kind, status.APIVersion = "Status", "v1"
-	_ = json.NewEncoder(w).Encode(status) // the connection is the browser's
+	_ = json.NewEncoder(w).Encode(status) // an error means that the browser closed the connection
 }
 
-// Proxy serves the pages, and passes on what they ask for to a cluster.
-func Proxy(cluster *rest.Config, who Identity) (http.Handler, error) {
+// NewProxy serves the pages, and forwards their requests to a cluster.
+func NewProxy(cluster *rest.Config, who Identity) (http.Handler, error) {
 	transport, err := rest.TransportFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to ask the cluster: %w", err)
@@ -86,37 +87,37 @@ func Proxy(cluster *rest.Config, who Identity) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle(Root, Pages(Root))
 	mux.Handle("GET /{$}", http.RedirectHandler("."+Root, http.StatusFound))
-	mux.Handle("/", passOn(target, transport, who))
+	mux.Handle("/", newForwarder(target, transport, who))
 	if s, ok := who.(*Sessions); ok {
 		mux.Handle("POST "+Root+"session", s.signIn(target, transport))
 		mux.Handle("DELETE "+Root+"session", s.signOut())
 	}
-	// The host is not rewritten before it comes here, so it can be compared.
+	// The protection can compare the host, because nothing in front of this handler has rewritten it.
 	return http.NewCrossOriginProtection().Handler(withHeaders(mux)), nil
 }
 
 func withHeaders(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range headers {
+		for name, value := range responseHeaders {
 			w.Header().Set(name, value)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		inner.ServeHTTP(w, r)
 	})
 }
 
-func passOn(target *url.URL, transport http.RoundTripper, who Identity) http.Handler {
+func newForwarder(target *url.URL, transport http.RoundTripper, who Identity) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport:     transport,
-		FlushInterval: -1, // a watch is read as it comes
+		FlushInterval: -1, // a watch must be flushed after each event
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = ""
-			r.Out.Header = r.Out.Context().Value(identified{}).(http.Header)
+			r.Out.Header = r.Out.Context().Value(forwardedHeadersKey{}).(http.Header)
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			kept := http.Header{}
-			for _, name := range returned {
+			for _, name := range forwardedResponseHeaders {
 				if values := answer.Header.Values(name); len(values) > 0 {
 					kept[name] = values
 				}
@@ -125,25 +126,25 @@ func passOn(target *url.URL, transport http.RoundTripper, who Identity) http.Han
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			refuse(w, refusal{code: http.StatusBadGateway, message: "the cluster does not answer: " + err.Error()})
+			writeError(w, errorResponse{code: http.StatusBadGateway, message: "the cluster does not answer: " + err.Error()})
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		allowed := passed[r.Method]
+		allowed := forwardedRequests[r.Method]
 		if allowed == nil || r.URL.RawPath != "" || !allowed.MatchString(r.URL.Path) {
-			refuse(w, refusal{code: http.StatusForbidden, message: "the dashboard passes on what its pages ask for, and not " + r.Method + " " + r.URL.Path})
+			writeError(w, errorResponse{code: http.StatusForbidden, message: "the dashboard passes on what its pages ask for, and not " + r.Method + " " + r.URL.Path})
 			return
 		}
-		to := http.Header{"User-Agent": {agent}}
-		for _, name := range sent {
+		to := http.Header{"User-Agent": {userAgent}}
+		for _, name := range forwardedRequestHeaders {
 			if values := r.Header.Values(name); len(values) > 0 {
 				to[name] = slices.Clone(values)
 			}
 		}
 		if err := who.Identify(r, to); err != nil {
-			refuse(w, err)
+			writeError(w, err)
 			return
 		}
-		proxy.ServeHTTP(w, r.WithContext(withIdentified(r.Context(), to)))
+		proxy.ServeHTTP(w, r.WithContext(withForwardedHeaders(r.Context(), to)))
 	})
 }

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	rollout = version + "/namespaces/shop/rollouts/web"
+	rollout = apiPath + "/namespaces/shop/rollouts/web"
 	now     = "2026-01-02T10:00:00Z"
 )
 
-// cluster answers what it was asked, and as whom.
+// cluster returns a server that records its requests and their users.
 func cluster(t *testing.T) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func cluster(t *testing.T) *rest.Config {
 
 func proxied(t *testing.T, who Identity, config *rest.Config, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
-	handler, err := Proxy(config, who)
+	handler, err := NewProxy(config, who)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +69,15 @@ func request(method, path string, header ...string) *http.Request {
 	return r
 }
 
-// Nothing passes but what the pages ask for, whatever the user may do.
+// Only the requests of the pages are forwarded, even if the user may send others.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	for request, passes := range map[string]bool{
-		"GET " + version + "/rollouts?limit=500":               true,
-		"GET " + version + "/namespaces/shop/rollouts?watch=1": true,
+		"GET " + apiPath + "/rollouts?limit=500":               true,
+		"GET " + apiPath + "/namespaces/shop/rollouts?watch=1": true,
 		"GET " + rollout:          true,
 		"GET " + rollout + "/why": true,
-		"GET " + version + "/watch/namespaces/shop/rollouts/web/tree":      true,
+		"GET " + apiPath + "/watch/namespaces/shop/rollouts/web/tree":      true,
 		"GET /api/v1/namespaces/shop/pods/web-1/log?tailLines=100":         true,
 		"POST " + rollout + "/promote":                                     true,
 		"POST " + rollout + "/a":                                           true,
@@ -89,8 +89,8 @@ func TestPassed(t *testing.T) {
 		"GET /api/v1/namespaces/shop/pods/web-1":                           false,
 		"GET /api/v1/namespaces/shop/pods/web-1/exec":                      false,
 		"GET /apis/rollouts.kruise.io/v1alpha1/rollouts":                   false,
-		"GET " + version + "/namespaces/shop/rollouts/../../../../secrets": false,
-		"GET " + version + "/namespaces/shop%2Frollouts/web":               false,
+		"GET " + apiPath + "/namespaces/shop/rollouts/../../../../secrets": false,
+		"GET " + apiPath + "/namespaces/shop%2Frollouts/web":               false,
 		"GET " + rollout + "/why/more":                                     false,
 		"GET /metrics":                                                     false,
 	} {
@@ -115,15 +115,14 @@ func TestPassed(t *testing.T) {
 					t.Errorf("%s came back", name)
 				}
 			}
-			if w.Header().Get("Content-Security-Policy") != policy {
+			if w.Header().Get("Content-Security-Policy") != contentSecurityPolicy {
 				t.Error("no policy came back")
 			}
 		})
 	}
 }
 
-// What a request says of its user is believed from those alone that may say it, and is all
-// that the cluster is told.
+// Only trusted requests determine the user, and the cluster gets no other headers about users.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	secret := Secret{Value: "s3cret", Host: "127.0.0.1:4321"}
@@ -180,8 +179,8 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// A token is given once, and used for eight hours. The cookie that keeps it tells nothing,
-// and no other one is taken for it.
+// A user enters a token once, and the session lasts eight hours. The cookie does not reveal the token, and
+// no other cookie is accepted.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	at, err := time.Parse(time.RFC3339, now)
@@ -206,7 +205,7 @@ func TestSessions(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(`{"token":"` + token + `"}`))
 		return proxied(t, s, config, r).Result()
 	}
-	for token, code := range map[string]int{"": 400, "unknown": 403, "a b": 400, strings.Repeat("a", mostToken+1): 400} {
+	for token, code := range map[string]int{"": 400, "unknown": 403, "a b": 400, strings.Repeat("a", maxTokenBytes+1): 400} {
 		if got := sign(token); got.StatusCode != code || len(got.Cookies()) > 0 {
 			t.Errorf("answer %d to the token %.10q, want %d", got.StatusCode, token, code)
 		}
@@ -216,7 +215,7 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("cookies are %v", given)
 	}
 	use := func(s *Sessions, value string) int {
-		w := proxied(t, s, config, request("GET", rollout, "Cookie", cookie+"="+value))
+		w := proxied(t, s, config, request("GET", rollout, "Cookie", cookieName+"="+value))
 		if w.Code == http.StatusOK && !strings.HasSuffix(w.Body.String(), " Authorization=Bearer t User-Agent=weir-dashboard") {
 			t.Errorf("the cluster was asked %q", w.Body)
 		}
@@ -227,9 +226,9 @@ func TestSessions(t *testing.T) {
 	}
 	value := given[0].Value
 	got := []int{use(s, value), use(sessions("another key 6789"), value), use(s, value[:len(value)-2]), use(s, "")}
-	clock.SetTime(at.Add(lasts - time.Second))
+	clock.SetTime(at.Add(sessionDuration - time.Second))
 	got = append(got, use(s, value))
-	clock.SetTime(at.Add(lasts))
+	clock.SetTime(at.Add(sessionDuration))
 	got = append(got, use(s, value))
 	if diff := cmp.Diff([]int{200, 401, 401, 401, 200, 401}, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -239,8 +238,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// The command prints an address of this machine alone. It works, and nothing does without
-// the secret in it.
+// The command prints an address on this machine. Requests without its secret are refused.
 func TestServeLocal(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -40,10 +40,10 @@ func Serve(ctx context.Context, handler http.Handler, listener net.Listener) err
 	}
 }
 
-// ReloadTLS returns a TLS configuration with the serving certificate of two files. If clients is
-// not empty, it names a file with CAs, and client certificates of these CAs are required. Until
-// the context ends, changed files are reloaded. If certificate and key do not match, because only
-// one has been replaced yet, the previous pair stays in use and both are read again.
+// ReloadTLS returns a TLS configuration with the serving certificate of two files. If clients is not empty,
+// it names a file with CAs, and client certificates of these CAs are required. Until the context ends,
+// changed files are reloaded. If certificate and key do not match, because only one has been replaced yet,
+// the previous pair stays in use and both are read again.
 func ReloadTLS(ctx context.Context, certificate, key, clients string) (*tls.Config, error) {
 	serving, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving", certificate, key)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// TestReloadTLS replaces the certificate of a server in several ways. New connections get the
-// new one, and none fails while certificate and key do not match.
+// TestReloadTLS replaces the certificate of a server in several ways. New connections get the new one, and
+// none fails while certificate and key do not match.
 func TestReloadTLS(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(dir string, cert, key []byte) error{
@@ -100,7 +100,7 @@ func shown(t *testing.T, address, host string) {
 	}
 }
 
-// TestClients wants a certificate of clients, by the authority that the file names.
+// TestClients requires client certificates of the CA in the file.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,8 +151,8 @@ func (p piped) Accept() (net.Conn, error) {
 func (p piped) Close() error   { close(p.closed); return nil }
 func (p piped) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestIdle closes connections that ask for nothing: at once those that never did, and after a
-// while those that do no more.
+// TestIdle checks that idle connections are closed: those without any request at once, and others after the
+// idle timeout.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]time.Duration{"": headerTimeout, "GET / HTTP/1.1\r\nHost: weir\r\n\r\n": idleTimeout} {

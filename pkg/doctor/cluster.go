@@ -15,19 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// oldest is the oldest version of Kubernetes that Weir is made for.
-var oldest = version.MustParseGeneric("1.34.0")
+// oldestVersion is the oldest supported version of Kubernetes.
+var oldestVersion = version.MustParseGeneric("1.34.0")
 
-func cluster(f Facts) (found findings, well string) {
+func checkVersion(f Facts) (found findings, well string) {
 	v, err := version.ParseGeneric(f.Version)
-	if err != nil || v.LessThan(oldest) {
-		found.problem("use a cluster of Kubernetes 1.34 or newer", "kube-apiserver is of version %q", f.Version)
+	if err != nil || v.LessThan(oldestVersion) {
+		found.addProblem("use a cluster of Kubernetes 1.34 or newer", "kube-apiserver is of version %q", f.Version)
 	}
 	return found, "kube-apiserver is of version " + f.Version
 }
 
-// proxyKeys are what kube-apiserver has to say, and the flag that makes it.
-var proxyKeys = []struct{ key, flag string }{
+// frontProxyKeys are the keys that the ConfigMap must have, and the flag of kube-apiserver that sets each of
+// them.
+var frontProxyKeys = []struct{ key, flag string }{
 	{"client-ca-file", "--client-ca-file=FILE"},
 	{"requestheader-client-ca-file", "--requestheader-client-ca-file=FILE"},
 	{"requestheader-username-headers", "--requestheader-username-headers=X-Remote-User"},
@@ -36,38 +37,37 @@ var proxyKeys = []struct{ key, flag string }{
 	{"requestheader-allowed-names", "--requestheader-allowed-names=NAME, the common name of the certificate of --proxy-client-cert-file"},
 }
 
-func frontProxy(f Facts) (found findings, well string) {
+func checkFrontProxy(f Facts) (found findings, well string) {
 	if f.FrontProxy == nil {
-		found.problem("start kube-apiserver with --requestheader-client-ca-file and the flags that go with it; see \"aggregation layer\" in the documentation of Kubernetes",
+		found.addProblem("start kube-apiserver with --requestheader-client-ca-file and the flags that go with it; see \"aggregation layer\" in the documentation of Kubernetes",
 			"the ConfigMap extension-apiserver-authentication of kube-system does not exist")
 		return found, ""
 	}
-	for _, k := range proxyKeys {
+	for _, k := range frontProxyKeys {
 		if f.FrontProxy[k.key] == "" {
-			found.problem("start kube-apiserver with "+k.flag,
+			found.addProblem("start kube-apiserver with "+k.flag,
 				"the ConfigMap extension-apiserver-authentication of kube-system lacks the key %s", k.key)
 		}
 	}
 	raw := f.FrontProxy["requestheader-allowed-names"]
 	names := parseList(raw)
-	if raw != "" && len(names) == 0 && sharedAuthority(f.FrontProxy) {
-		found.problem("start kube-apiserver with --requestheader-allowed-names=NAME, or with an authority of its own for --requestheader-client-ca-file",
+	if raw != "" && len(names) == 0 && hasSharedCA(f.FrontProxy) {
+		found.addProblem("start kube-apiserver with --requestheader-allowed-names=NAME, or with an authority of its own for --requestheader-client-ca-file",
 			"any user with a client certificate can act as any other: requestheader-allowed-names is empty, and users and front proxy have the same authority")
 	}
 	return found, fmt.Sprintf("users are named in %s, by certificates of %s",
 		anyIfEmpty(parseList(f.FrontProxy["requestheader-username-headers"])), anyIfEmpty(names))
 }
 
-// sharedAuthority reports whether an authority of the front proxy signs
-// certificates of users as well.
-func sharedAuthority(proxy map[string]string) bool {
-	users := bundle([]byte(proxy["client-ca-file"]))
-	return slices.ContainsFunc(bundle([]byte(proxy["requestheader-client-ca-file"])), func(c *x509.Certificate) bool {
+// hasSharedCA reports whether a CA of the front proxy also signs client certificates of users.
+func hasSharedCA(proxy map[string]string) bool {
+	users := parseCertificates([]byte(proxy["client-ca-file"]))
+	return slices.ContainsFunc(parseCertificates([]byte(proxy["requestheader-client-ca-file"])), func(c *x509.Certificate) bool {
 		return slices.ContainsFunc(users, c.Equal)
 	})
 }
 
-// parseList returns nothing for what is not a list of strings.
+// parseList returns nil if the text is not a JSON list of strings.
 func parseList(raw string) []string {
 	var names []string
 	if json.Unmarshal([]byte(raw), &names) != nil {
@@ -83,8 +83,8 @@ func anyIfEmpty(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// bundle is the certificates of a PEM file; what is no certificate is left out.
-func bundle(data []byte) []*x509.Certificate {
+// parseCertificates returns the certificates of a PEM file. It ignores blocks that are not certificates.
+func parseCertificates(data []byte) []*x509.Certificate {
 	var certs []*x509.Certificate
 	for {
 		var block *pem.Block
@@ -97,90 +97,90 @@ func bundle(data []byte) []*x509.Certificate {
 	}
 }
 
-func definitions(f Facts) (found findings, well string) {
+func checkDefinitions(f Facts) (found findings, well string) {
 	for _, name := range f.Definitions {
-		found.problem("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
+		found.addProblem("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
 			"the CustomResourceDefinition %s is of a group that Weir serves", name)
 	}
-	for _, name := range sorted(f.APIServices) {
+	for _, name := range sortedKeys(f.APIServices) {
 		if f.APIServices[name].Automanaged {
-			found.problem("kubectl label apiservice "+name+" kube-aggregator.kubernetes.io/automanaged- && kubectl apply -f artifacts/base/apiservice.yaml",
+			found.addProblem("kubectl label apiservice "+name+" kube-aggregator.kubernetes.io/automanaged- && kubectl apply -f artifacts/base/apiservice.yaml",
 				"kube-apiserver itself keeps the APIService %s, as it does for a CustomResourceDefinition", name)
 		}
 	}
 	return found, "no CustomResourceDefinition of a group of Weir is left"
 }
 
-func others(f Facts) (found findings, well string) {
+func checkOtherManagers(f Facts) (found findings, well string) {
 	for _, other := range f.Others {
-		found.problem("remove OpenKruise Rollouts: two controllers write the same objects", "there is still %s", other)
+		found.addProblem("remove OpenKruise Rollouts: two controllers write the same objects", "there is still %s", other)
 	}
 	return found, "no other controller of Rollouts is installed"
 }
 
-// late is how long after its end a lease is called stale, in times of its length.
-const late = 2
+// staleAfterDurations is how many lease durations after its last renewal a lease counts as stale.
+const staleAfterDurations = 2
 
-func leader(f Facts) (found findings, well string) {
-	pods := "kubectl -n " + f.Wanted.Namespace() + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllers() + ", then their logs"
+func checkLeader(f Facts) (found findings, well string) {
+	pods := "kubectl -n " + f.Wanted.Namespace() + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllerDeployment() + ", then their logs"
 	if f.Lease == nil {
-		found.problem(pods, "no controller has ever led: there is no lease")
+		found.addProblem(pods, "no controller has ever led: there is no lease")
 		return found, ""
 	}
 	lease := f.Lease.Spec
 	if lease.HolderIdentity == nil || *lease.HolderIdentity == "" || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
-		found.problem(pods, "no controller leads: the last one gave up its lease; releases wait")
+		found.addProblem(pods, "no controller leads: the last one gave up its lease; releases wait")
 		return found, ""
 	}
 	age := f.Now.Sub(lease.RenewTime.Time).Truncate(time.Second)
-	if age > late*time.Duration(*lease.LeaseDurationSeconds)*time.Second {
-		found.problem(pods, "no controller leads: %s renewed its lease %s ago; releases wait", *lease.HolderIdentity, age)
+	if age > staleAfterDurations*time.Duration(*lease.LeaseDurationSeconds)*time.Second {
+		found.addProblem(pods, "no controller leads: %s renewed its lease %s ago; releases wait", *lease.HolderIdentity, age)
 	}
 	return found, *lease.HolderIdentity + " leads"
 }
 
-// nearlyFull is the part of its limit from which a database needs attention, in percent.
-const nearlyFull = 80
+// nearlyFullPercent is the percentage of its limit at which a database needs attention.
+const nearlyFullPercent = 80
 
-func storage(f Facts) (found findings, well string) {
+func checkStorage(f Facts) (found findings, well string) {
 	if f.ReadError != nil {
-		found.problem("see the checks above; then /readyz?verbose of weir-apiserver, and its etcd", "Rollouts cannot be read: %v", f.ReadError)
+		found.addProblem("see the checks above; then /readyz?verbose of weir-apiserver, and its etcd", "Rollouts cannot be read: %v", f.ReadError)
 	}
 	return found, "Rollouts can be read"
 }
 
-// lost finds what a snapshot has brought back after its namespace had gone:
-// Kubernetes empties a namespace before it deletes it, and never again.
-func lost(f Facts) (found findings, well string) {
-	for _, namespace := range sorted(f.Lost) {
-		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all; or create the namespace again",
+// checkLostNamespaces finds objects in namespaces that do not exist. A restored snapshot can contain such objects.
+// Kubernetes deletes the objects of a namespace only when the namespace is deleted.
+func checkLostNamespaces(f Facts) (found findings, well string) {
+	for _, namespace := range sortedKeys(f.Lost) {
+		found.addProblem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all; or create the namespace again",
 			"objects of Weir are in the namespace %s, which does not exist: %d", namespace, f.Lost[namespace])
 	}
 	return found, "the namespace of every object exists"
 }
 
-func heldWorkloads(f Facts) (found findings, well string) {
-	for _, w := range sorted(f.LostRollouts) {
-		found.problem("create the Rollout again, for instance from git; to release the pending template to all pods, delete it then",
+func checkHeldWorkloads(f Facts) (found findings, well string) {
+	for _, w := range sortedKeys(f.LostRollouts) {
+		found.addProblem("create the Rollout again, for instance from git; to release the pending template to all pods, delete it then",
 			"%s is held, but its %s does not exist: the data of weir-apiserver may be lost or older (docs/data.md)", w, f.LostRollouts[w])
 	}
 	return found, "the Rollout of every held workload exists"
 }
 
-func etcd(f Facts) (found findings, well string) {
+func checkEtcd(f Facts) (found findings, well string) {
 	if len(f.Members) == 0 {
 		return nil, "not looked at; kubectl -n " + f.Wanted.Namespace() + " exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR"
 	}
 	for _, m := range f.Members {
 		if m.Err != nil {
-			found.problem("see the log of that member, its certificates, and the network to it", "%s does not answer: %v", m.Address, m.Err)
+			found.addProblem("see the log of that member, its certificates, and the network to it", "%s does not answer: %v", m.Address, m.Err)
 			continue
 		}
 		for _, alarm := range m.Alarms {
-			found.problem(alarmFix(alarm), "%s has the alarm %s", m.Address, alarm)
+			found.addProblem(alarmFix(alarm), "%s has the alarm %s", m.Address, alarm)
 		}
-		if m.Limit > 0 && m.InUse*100 >= m.Limit*nearlyFull {
-			found.problem("delete what is not needed, such as old RolloutHistories, or raise the limit of etcd",
+		if m.Limit > 0 && m.InUse*100 >= m.Limit*nearlyFullPercent {
+			found.addProblem("delete what is not needed, such as old RolloutHistories, or raise the limit of etcd",
 				"%s uses %s of %s", m.Address, mebibytes(m.InUse), mebibytes(m.Limit))
 		}
 	}

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor answers one question: what is wrong with this installation, and
-// what mends it?
+// Package doctor finds problems of an installation of Weir, and tells the user how to fix them.
 //
-// It is pure: Facts in, Results out. Each check is a row of Checks. What is
-// expected comes from the manifests that the program carries, so that no check
-// has a list of its own. How the facts are observed is pkg/doctor/observe's.
+// It is pure: Facts in, Results out. Each check is an entry of Checks. The expected state comes from the
+// manifests that are embedded in the program, so that no check needs a list of its own. pkg/doctor/observe
+// observes the facts.
 package doctor

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/artifacts"
 )
 
-// well is a cluster on which nothing is wrong.
+// well returns the facts of a cluster without problems.
 func well(t *testing.T) Facts {
 	t.Helper()
 	return wellIn(t, OneProcess)
@@ -52,7 +52,7 @@ func wellIn(t *testing.T, form Form) Facts {
 	}
 	const host = "weir-apiserver.weir-system.svc"
 	served := Served{Host: host, Chain: us.issue(t, host, now.Add(time.Hour))}
-	for _, o := range wanted.Of("APIService") {
+	for _, o := range wanted.OfKinds("APIService") {
 		f.APIServices[o.GetName()] = APIService{Service: "weir-system/weir-apiserver", CABundle: []byte(us.pem), Available: true}
 		f.Served["APIService "+o.GetName()] = served
 	}
@@ -68,7 +68,7 @@ func wellIn(t *testing.T, form Form) Facts {
 		}
 		f.Webhooks[c.Name] = c
 	}
-	for _, o := range wanted.Of(policyKinds...) {
+	for _, o := range wanted.OfKinds(policyKinds...) {
 		f.Policies[o.GetKind()+" "+o.GetName()] = o.DeepCopy()
 	}
 	return f
@@ -77,7 +77,7 @@ func wellIn(t *testing.T, form Form) Facts {
 func TestNothingIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, form := range []Form{OneProcess, Apart} {
-		results := Judge(Checks, wellIn(t, form))
+		results := RunChecks(Checks, wellIn(t, form))
 		for _, r := range results {
 			if r.Status != OK || r.What == "" {
 				t.Errorf("%s: %s: %s: %s (%s)", form, r.Check, r.Status, r.What, r.Fix)
@@ -89,7 +89,7 @@ func TestNothingIsWrong(t *testing.T) {
 	}
 }
 
-// In one process one account has all rights; apart, each has its own.
+// In one process, one account has all permissions; with separate Deployments, each account has its own.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	for account, want := range map[string]map[string]bool{
@@ -119,8 +119,7 @@ const (
 	webhook = "workloads.weir.rollouts.kruise.io"
 )
 
-// Each mistake is found by its check, which names it and says what mends it, and
-// by no other.
+// Each problem is found by its check and by no other. The finding names the problem and its fix.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -321,7 +320,7 @@ func TestMistakes(t *testing.T) {
 			tt.mistake(t, &f)
 			found := map[string]bool{}
 			var said bytes.Buffer
-			results := Judge(Checks, f)
+			results := RunChecks(Checks, f)
 			WriteText(&said, results)
 			for _, r := range results {
 				found[r.Check] = found[r.Check] || r.Status != OK
@@ -339,19 +338,19 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// From outside of the cluster no Service is reached. Where kube-apiserver has
-// connected with the same bundle, that is enough.
+// From outside of the cluster, Services cannot be reached. It is sufficient that kube-apiserver has
+// connected with the same bundle.
 func TestOutsideOfTheCluster(t *testing.T) {
 	t.Parallel()
 	f := well(t)
 	for place, s := range f.Served {
 		f.Served[place] = Served{Host: s.Host, Err: errors.New("i/o timeout")}
 	}
-	if results := Judge(Checks, f); !Well(results) {
+	if results := RunChecks(Checks, f); !IsHealthy(results) {
 		t.Errorf("found %v", results)
 	}
 	hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = []byte(newAuthority(t, "other").pem) })(t, &f)
-	for _, r := range Judge(Checks, f) {
+	for _, r := range RunChecks(Checks, f) {
 		if (r.Check == "certificates") != (r.Status == Unknown) {
 			t.Errorf("%s: %s: %s", r.Check, r.Status, r.What)
 		}
@@ -374,7 +373,7 @@ func hook(how func(*admissionv1.MutatingWebhook)) func(*testing.T, *Facts) {
 	}
 }
 
-// The fixes of doctor name the namespace in which Weir is installed.
+// Fixes contain the namespace in which Weir is installed.
 func TestFixesNameTheNamespace(t *testing.T) {
 	f := well(t)
 	var err error
@@ -387,9 +386,9 @@ func TestFixesNameTheNamespace(t *testing.T) {
 		f.APIServices[name] = s
 	}
 	named := 0
-	for _, r := range Judge(Checks, f) {
+	for _, r := range RunChecks(Checks, f) {
 		text := r.What + " " + r.Fix
-		if strings.Contains(text, "-n "+DefaultNamespace) || strings.Contains(text, "-n "+ours) {
+		if strings.Contains(text, "-n "+DefaultNamespace) || strings.Contains(text, "-n "+namespacePlaceholder) {
 			t.Errorf("%s: %s", r.Check, text)
 		}
 		if strings.Contains(text, "kubectl -n releases ") {

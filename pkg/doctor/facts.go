@@ -12,43 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Facts are what was observed of a cluster and of the Weir in it.
+// Facts are the observed state of a cluster and of Weir in it.
 type Facts struct {
-	// Unread says why a part could not be observed. What a part consists of says
-	// nothing then.
+	// Unread are the parts that could not be observed, with the reason. The fields of such a part are
+	// meaningless.
 	Unread map[Part]error
-	// Wanted is what the installation consists of.
+	// Wanted are the objects of the installation.
 	Wanted Installation
 
-	// Version and Now are those of the cluster.
+	// Version and Now are the version and the time of the cluster.
 	Version string
 	Now     time.Time
-	// FrontProxy is the ConfigMap in which kube-apiserver says how it shows
-	// itself to API servers behind it; nil if there is none.
+	// FrontProxy is the ConfigMap in which kube-apiserver publishes how it authenticates to aggregated API
+	// servers; nil if there is none.
 	FrontProxy map[string]string
-	// APIServices are those of our groups, by name.
+	// APIServices are the APIServices of Weir's groups, by name.
 	APIServices map[string]APIService
-	// Access is what the service accounts were asked for.
+	// Access are the permissions of the service accounts.
 	Access []Access
-	// Webhooks are the configurations of the installation that exist, by name.
+	// Webhooks are the existing webhook configurations of the installation, by name.
 	Webhooks map[string]admissionv1.MutatingWebhookConfiguration
-	// Served are the certificates that were seen, by place.
+	// Served are the observed serving certificates, by the object whose caBundle verifies them.
 	Served map[string]Served
-	// PoliciesServed reports whether the cluster knows the policies of Policies.
+	// PoliciesServed reports whether the cluster serves MutatingAdmissionPolicies.
 	PoliciesServed bool
-	// Policies are the policies of the installation, and their bindings, that
-	// exist, by kind and name.
+	// Policies are the existing policies and bindings of the installation, by kind and name.
 	Policies map[string]*unstructured.Unstructured
-	// Lease is the one that the leading controller holds; nil if there is none.
+	// Lease is the leader election lease of the controllers; nil if there is none.
 	Lease *coordinationv1.Lease
-	// Definitions are the names of CustomResourceDefinitions of our group.
+	// Definitions are the names of CustomResourceDefinitions of Weir's groups.
 	Definitions []string
-	// Others are Deployments, as namespace/name, and webhook configurations of
-	// the OpenKruise Rollouts that is still installed.
+	// Others are the Deployments and webhook configurations of an installed OpenKruise Rollouts.
 	Others []string
-	// ReadError is what a read of Rollouts was answered with; nil if it worked.
+	// ReadError is the error of a read of Rollouts; nil if the read succeeded.
 	ReadError error
-	// Lost is how many objects of Weir are in each namespace that does not exist.
+	// Lost is the number of objects of Weir in each namespace that does not exist.
 	Lost map[string]int
 	// Unheld is the number of Rollouts in each namespace where Weir holds no workloads
 	// (rollouts.Unheld).
@@ -56,11 +54,11 @@ type Facts struct {
 	// LostRollouts maps each held workload whose Rollout does not exist to that Rollout, both
 	// as "Kind namespace/name".
 	LostRollouts map[string]string
-	// Members are those of the etcd that was looked at; none if nobody asked to.
+	// Members are the members of the etcd; none if the etcd was not observed.
 	Members []Member
 }
 
-// Part is something that is observed at once.
+// Part is a part of the facts that is observed in one step.
 type Part string
 
 // The parts.
@@ -81,41 +79,40 @@ const (
 	PartEtcd         Part = "etcd"
 )
 
-// APIService is what matters of one.
+// APIService contains the relevant fields of an APIService.
 type APIService struct {
-	// Service is namespace/name of the Service; empty if kube-apiserver serves
-	// the version itself.
+	// Service is the namespace/name of the Service; empty if kube-apiserver serves the version itself.
 	Service string
 	Port    int32
-	// Automanaged reports whether kube-apiserver writes the object for a CRD.
+	// Automanaged reports whether kube-apiserver manages the object for a CRD.
 	Automanaged bool
-	// SkipsVerification reports whether any certificate will do.
+	// SkipsVerification reports whether kube-apiserver does not verify the certificate.
 	SkipsVerification bool
 	CABundle          []byte
 	Available         bool
-	// Reason and Message say why it is not available.
+	// Reason and Message explain why the APIService is not available.
 	Reason, Message string
 }
 
-// Access is the answer to whether a service account may do something.
+// Access reports whether a service account has a permission.
 type Access struct {
 	Grant   string
 	Account string
-	// Action is the verb and the resource, in words.
+	// Action is the verb and the resource, as text.
 	Action  string
 	Allowed bool
 }
 
-// Served is what was shown on a connection.
+// Served is the serving certificate of an endpoint.
 type Served struct {
-	// Host is the name that the certificate must be for.
+	// Host is the host name for which the certificate must be valid.
 	Host  string
 	Chain []*x509.Certificate
-	// Err says why nothing was seen.
+	// Err is the error if no certificate could be read.
 	Err error
 }
 
-// Member is one of an etcd.
+// Member is a member of an etcd.
 type Member struct {
 	Address            string
 	Err                error

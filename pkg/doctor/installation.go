@@ -23,13 +23,14 @@ import (
 // DefaultNamespace is where the manifests install Weir. The chart may use another namespace.
 const DefaultNamespace = "weir-system"
 
-// again is what restores any object of the installation.
-const again = "apply the installation again, as docs/install.md says"
+// applyAgain is the fix that restores any object of the installation.
+const applyAgain = "apply the installation again, as docs/install.md says"
 
-// Installation is what the manifests contain.
+// Installation contains the objects of the manifests.
 type Installation []*unstructured.Unstructured
 
-// Form is where the controllers run. It is the directory with what only that form has.
+// Form determines where the controllers run. Its value is the directory with the additional manifests of
+// the form.
 type Form string
 
 // The forms.
@@ -38,25 +39,25 @@ const (
 	Apart      Form = "apart"
 )
 
-// FormOf is the form in which weir-apiserver runs as an account.
+// FormOf returns the form in which weir-apiserver runs with the service account.
 func FormOf(account string) Form {
-	if account == server {
+	if account == serverName {
 		return Apart
 	}
 	return OneProcess
 }
 
-// server and controller are the names of Deployments, and of their accounts.
-const server, controller = "weir-apiserver", "weir-controller"
+// serverName and controller are names of Deployments, and of their service accounts.
+const serverName, controllerName = "weir-apiserver", "weir-controller"
 
-// manifests are the directories with what every installation has, and with what
-// some clusters cannot have.
-var manifests = []string{"base", "policies"}
+// manifestDirs are the directories of all forms: the objects that every cluster needs, and those that some
+// clusters do not serve.
+var manifestDirs = []string{"base", "policies"}
 
-// ReadInstallation reads the manifests of a form, for an installation in a namespace.
+// ReadInstallation reads the manifests of a form, and sets the namespace of the installation.
 func ReadInstallation(files fs.FS, form Form, namespace string) (Installation, error) {
 	var all Installation
-	for _, dir := range append(slices.Clone(manifests), string(form)) {
+	for _, dir := range append(slices.Clone(manifestDirs), string(form)) {
 		names, err := fs.Glob(files, dir+"/*.yaml")
 		if err != nil {
 			return nil, fmt.Errorf("looking for manifests: %w", err)
@@ -65,7 +66,7 @@ func ReadInstallation(files fs.FS, form Form, namespace string) (Installation, e
 			if path.Base(name) == "kustomization.yaml" {
 				continue
 			}
-			objects, err := read(files, name, namespace)
+			objects, err := readManifest(files, name, namespace)
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", name, err)
 			}
@@ -75,12 +76,12 @@ func ReadInstallation(files fs.FS, form Form, namespace string) (Installation, e
 	return all, nil
 }
 
-func read(files fs.FS, name, namespace string) (Installation, error) {
+func readManifest(files fs.FS, name, namespace string) (Installation, error) {
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, err
 	}
-	data = bytes.ReplaceAll(data, []byte(DefaultNamespace), []byte(namespace)) // as the chart does
+	data = bytes.ReplaceAll(data, []byte(DefaultNamespace), []byte(namespace)) // as the chart sets it
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var objects Installation
 	for {
@@ -98,9 +99,9 @@ func read(files fs.FS, name, namespace string) (Installation, error) {
 	}
 }
 
-// Namespace is where the installation is.
+// Namespace returns the namespace of the installation.
 func (i Installation) Namespace() string {
-	for _, o := range i.Of("APIService") {
+	for _, o := range i.OfKinds("APIService") {
 		if namespace, _, _ := unstructured.NestedString(o.Object, "spec", "service", "namespace"); namespace != "" {
 			return namespace
 		}
@@ -108,8 +109,8 @@ func (i Installation) Namespace() string {
 	return DefaultNamespace
 }
 
-// Of are the objects of the kinds.
-func (i Installation) Of(kinds ...string) Installation {
+// OfKinds returns the objects of the given kinds.
+func (i Installation) OfKinds(kinds ...string) Installation {
 	var found Installation
 	for _, o := range i {
 		if slices.Contains(kinds, o.GetKind()) {
@@ -124,44 +125,44 @@ const guardPrefix = "weir-guard-"
 
 // Guards returns the policies that limit what Weir's accounts may write, with their bindings.
 func (i Installation) Guards() Installation {
-	return slices.DeleteFunc(i.Of(policyKinds...), func(o *unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), guardPrefix) })
+	return slices.DeleteFunc(i.OfKinds(policyKinds...), func(o *unstructured.Unstructured) bool { return !strings.HasPrefix(o.GetName(), guardPrefix) })
 }
 
 // HoldingPolicies returns the policies and bindings of the given kinds, without Guards. These
 // policies hold workloads.
 func (i Installation) HoldingPolicies(kinds ...string) Installation {
-	return slices.DeleteFunc(i.Of(kinds...), func(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetName(), guardPrefix) })
+	return slices.DeleteFunc(i.OfKinds(kinds...), func(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetName(), guardPrefix) })
 }
 
-// controllers is the Deployment whose process they run in.
-func (i Installation) controllers() string {
-	if slices.ContainsFunc(i.Of("Deployment"), func(o *unstructured.Unstructured) bool { return o.GetName() == controller }) {
-		return controller
+// controllerDeployment returns the name of the Deployment in which the controllers run.
+func (i Installation) controllerDeployment() string {
+	if slices.ContainsFunc(i.OfKinds("Deployment"), func(o *unstructured.Unstructured) bool { return o.GetName() == controllerName }) {
+		return controllerName
 	}
-	return server
+	return serverName
 }
 
-// Grant lets a service account do something.
+// Grant is a role that is granted to a service account.
 type Grant struct {
-	// Binding is the kind and name of what grants.
+	// Binding is the kind and name of the binding.
 	Binding string
 	// Account is the name of a service account in Namespace.
 	Account string
-	// Namespace is where it is granted; empty for everywhere.
+	// Namespace is the namespace in which the role is granted; empty for all namespaces.
 	Namespace string
-	// Role is what is granted. Its rules are unknown if it is not ours.
+	// Role is the granted role. Rules are set only if Ours is true: the role belongs to the installation.
 	Role  rbacv1.RoleRef
 	Rules []rbacv1.PolicyRule
 	Ours  bool
 }
 
-// Grants are what the service accounts of the installation are granted.
+// Grants returns the roles that are granted to the service accounts of the installation.
 func (i Installation) Grants() ([]Grant, error) {
 	var grants []Grant
-	for _, o := range i.Of("ClusterRoleBinding", "RoleBinding") {
-		// A ClusterRoleBinding has the same fields.
+	for _, o := range i.OfKinds("ClusterRoleBinding", "RoleBinding") {
+		// A ClusterRoleBinding has the fields of a RoleBinding, so it can be decoded as one.
 		var binding rbacv1.RoleBinding
-		if err := typed(o, &binding); err != nil {
+		if err := convertTo(o, &binding); err != nil {
 			return nil, err
 		}
 		for _, s := range binding.Subjects {
@@ -170,7 +171,7 @@ func (i Installation) Grants() ([]Grant, error) {
 			}
 			g := Grant{Binding: o.GetKind() + " " + o.GetName(), Account: s.Name, Namespace: o.GetNamespace(), Role: binding.RoleRef}
 			var err error
-			if g.Rules, g.Ours, err = i.rules(binding.RoleRef, o.GetNamespace()); err != nil {
+			if g.Rules, g.Ours, err = i.findRules(binding.RoleRef, o.GetNamespace()); err != nil {
 				return nil, err
 			}
 			grants = append(grants, g)
@@ -179,24 +180,24 @@ func (i Installation) Grants() ([]Grant, error) {
 	return grants, nil
 }
 
-func (i Installation) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-	for _, o := range i.Of(ref.Kind) {
+func (i Installation) findRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
+	for _, o := range i.OfKinds(ref.Kind) {
 		if o.GetName() != ref.Name || ref.Kind == "Role" && o.GetNamespace() != namespace {
 			continue
 		}
 		var role rbacv1.ClusterRole
-		err := typed(o, &role)
+		err := convertTo(o, &role)
 		return role.Rules, true, err
 	}
 	return nil, false, nil
 }
 
-// Webhooks are the configurations of the installation.
+// Webhooks returns the webhook configurations of the installation.
 func (i Installation) Webhooks() ([]admissionv1.MutatingWebhookConfiguration, error) {
 	var all []admissionv1.MutatingWebhookConfiguration
-	for _, o := range i.Of("MutatingWebhookConfiguration") {
+	for _, o := range i.OfKinds("MutatingWebhookConfiguration") {
 		var c admissionv1.MutatingWebhookConfiguration
-		if err := typed(o, &c); err != nil {
+		if err := convertTo(o, &c); err != nil {
 			return nil, err
 		}
 		all = append(all, c)
@@ -204,8 +205,9 @@ func (i Installation) Webhooks() ([]admissionv1.MutatingWebhookConfiguration, er
 	return all, nil
 }
 
-// typed reads an object leniently: a Role is a ClusterRole with a namespace.
-func typed(o *unstructured.Unstructured, into any) error {
+// convertTo converts an object to a typed one. It ignores unknown fields, so that a Role can be decoded as a
+// ClusterRole.
+func convertTo(o *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
 		return fmt.Errorf("reading %s %s: %w", o.GetKind(), o.GetName(), err)
 	}

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// unavailable says what mends an APIService, by its reason and a word of its
-// message. The first row that fits counts. A fix may name the namespace of Weir.
-var unavailable = []struct{ reason, word, fix string }{
-	{"ServiceNotFound", "", again},
-	{"ServicePortError", "", again},
+// unavailableFixes maps the condition of an unavailable APIService to a fix: the reason, and a word of the
+// message. The first match counts. A fix may contain the placeholder of Weir's namespace.
+var unavailableFixes = []struct{ reason, word, fix string }{
+	{"ServiceNotFound", "", applyAgain},
+	{"ServicePortError", "", applyAgain},
 	{"EndpointsNotFound", "", startPods},
 	{"MissingEndpoints", "", startPods},
 	{"", "x509", "see the check certificates; " + restartServer},
@@ -32,98 +32,98 @@ var unavailable = []struct{ reason, word, fix string }{
 }
 
 const (
-	// ours stands for the namespace of Weir in a fix.
-	ours          = "NAMESPACE"
-	startPods     = "kubectl -n " + ours + " get pods -l app.kubernetes.io/name=weir-apiserver, then their logs"
-	restartServer = "kubectl -n " + ours + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
-	openNetwork   = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
+	// namespacePlaceholder is the placeholder of Weir's namespace in a fix.
+	namespacePlaceholder = "NAMESPACE"
+	startPods            = "kubectl -n " + namespacePlaceholder + " get pods -l app.kubernetes.io/name=weir-apiserver, then their logs"
+	restartServer        = "kubectl -n " + namespacePlaceholder + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
+	openNetwork          = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
 )
 
-func apiServices(f Facts) (found findings, well string) {
-	for _, want := range f.Wanted.Of("APIService") {
+func checkAPIServices(f Facts) (found findings, well string) {
+	for _, want := range f.Wanted.OfKinds("APIService") {
 		name := want.GetName()
 		s, ok := f.APIServices[name]
 		switch {
 		case !ok:
-			found.problem(again, "the APIService %s does not exist", name)
+			found.addProblem(applyAgain, "the APIService %s does not exist", name)
 		case s.Service == "":
-			found.problem("see the check other-definitions; else "+again, "the APIService %s does not lead to weir-apiserver", name)
+			found.addProblem("see the check other-definitions; else "+applyAgain, "the APIService %s does not lead to weir-apiserver", name)
 		case !s.Available:
-			found.problem(availableFix(s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s", name, s.Reason, s.Message)
+			found.addProblem(fixUnavailable(s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s", name, s.Reason, s.Message)
 		}
 	}
 	return found, "kube-apiserver reaches weir-apiserver"
 }
 
-func availableFix(s APIService) string {
-	for _, row := range unavailable {
+func fixUnavailable(s APIService) string {
+	for _, row := range unavailableFixes {
 		if (row.reason == "" || row.reason == s.Reason) && strings.Contains(s.Message, row.word) {
 			return row.fix
 		}
 	}
-	return again
+	return applyAgain
 }
 
-// place is something with a caBundle.
-type place struct {
+// bundleUser is an object with a caBundle.
+type bundleUser struct {
 	name   string
 	bundle []byte
-	// verified reports whether kube-apiserver has connected with this bundle.
-	verified bool
-	// skips reports whether nothing is verified.
-	skips bool
+	// isVerified reports whether kube-apiserver has connected successfully with this bundle.
+	isVerified bool
+	// skipsVerification reports whether kube-apiserver does not verify the certificate.
+	skipsVerification bool
 }
 
-func places(f Facts) []place {
-	var all []place
-	for _, want := range f.Wanted.Of("APIService") {
+func listBundleUsers(f Facts) []bundleUser {
+	var all []bundleUser
+	for _, want := range f.Wanted.OfKinds("APIService") {
 		if s, ok := f.APIServices[want.GetName()]; ok && s.Service != "" {
-			all = append(all, place{name: "APIService " + want.GetName(), bundle: s.CABundle, verified: s.Available, skips: s.SkipsVerification})
+			all = append(all, bundleUser{name: "APIService " + want.GetName(), bundle: s.CABundle, isVerified: s.Available, skipsVerification: s.SkipsVerification})
 		}
 	}
-	for _, name := range sorted(f.Webhooks) {
+	for _, name := range sortedKeys(f.Webhooks) {
 		for _, w := range f.Webhooks[name].Webhooks {
-			all = append(all, place{name: "webhook " + w.Name, bundle: w.ClientConfig.CABundle})
+			all = append(all, bundleUser{name: "webhook " + w.Name, bundle: w.ClientConfig.CABundle})
 		}
 	}
 	return all
 }
 
-func certificates(f Facts) (found findings, well string) {
-	all := places(f)
+func checkCertificates(f Facts) (found findings, well string) {
+	all := listBundleUsers(f)
 	for _, p := range all {
-		problems := bundleProblems(p, f.Now)
+		problems := findBundleProblems(p, f.Now)
 		if len(problems) == 0 {
-			problems = servedProblems(p, f, all)
+			problems = findServedProblems(p, f, all)
 		}
 		found = append(found, problems...)
 	}
-	return found, "each caBundle is there and verifies what is served" + until(f)
+	return found, "each caBundle is there and verifies what is served" + expirationText(f)
 }
 
-// bundleProblems looks at a caBundle by itself.
-func bundleProblems(p place, now time.Time) (found findings) {
+// findBundleProblems checks a caBundle without connecting.
+func findBundleProblems(p bundleUser, now time.Time) (found findings) {
 	const fix = restartServer + "; else write its certificate authority there, as docs/install.md says"
-	certs := bundle(p.bundle)
+	certs := parseCertificates(p.bundle)
 	switch {
-	case p.skips:
-		found.problem("set caBundle and take insecureSkipTLSVerify away", "%s verifies nobody: whoever gets in between is obeyed", p.name)
+	case p.skipsVerification:
+		found.addProblem("set caBundle and take insecureSkipTLSVerify away", "%s verifies nobody: whoever gets in between is obeyed", p.name)
 	case len(p.bundle) == 0:
-		found.problem(fix, "%s has no caBundle, so kube-apiserver does not trust weir-apiserver", p.name)
+		found.addProblem(fix, "%s has no caBundle, so kube-apiserver does not trust weir-apiserver", p.name)
 	case len(certs) == 0:
-		found.problem(fix, "the caBundle of %s has no certificate in it", p.name)
+		found.addProblem(fix, "the caBundle of %s has no certificate in it", p.name)
 	case !slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }):
-		found.problem(fix, "the caBundle of %s ended %s", p.name, certs[0].NotAfter.UTC().Format(time.RFC3339))
+		found.addProblem(fix, "the caBundle of %s ended %s", p.name, certs[0].NotAfter.UTC().Format(time.RFC3339))
 	}
 	return found
 }
 
-// servedProblems looks at a caBundle and what is served. Where no connection could
-// be made, that of kube-apiserver counts, for the same bundle.
-func servedProblems(p place, f Facts, all []place) (found findings) {
+// findServedProblems checks whether a caBundle verifies the serving certificate. If this program cannot
+// connect, a successful connection of kube-apiserver with the same bundle is sufficient.
+func findServedProblems(p bundleUser, f Facts, all []bundleUser) (found findings) {
 	s, ok := f.Served[p.name]
 	if !ok || s.Err != nil || len(s.Chain) == 0 {
-		if slices.ContainsFunc(all, func(other place) bool { return other.verified && bytes.Equal(other.bundle, p.bundle) }) {
+		if slices.ContainsFunc(all, func(other bundleUser) bool { return other.isVerified && bytes.Equal(other.bundle, p.bundle) }) {
 			return nil
 		}
 		why := "nobody answered"
@@ -133,15 +133,15 @@ func servedProblems(p place, f Facts, all []place) (found findings) {
 		return findings{{Unknown, "what " + p.name + " is served with was not seen from here: " + why,
 			"run this where the Services of the cluster are reached"}}
 	}
-	options := x509.VerifyOptions{DNSName: s.Host, Roots: pool(bundle(p.bundle)), Intermediates: pool(s.Chain[1:]), CurrentTime: f.Now}
+	options := x509.VerifyOptions{DNSName: s.Host, Roots: newCertPool(parseCertificates(p.bundle)), Intermediates: newCertPool(s.Chain[1:]), CurrentTime: f.Now}
 	if _, err := s.Chain[0].Verify(options); err != nil {
-		found.problem(restartServer+"; else issue the certificate anew, for "+s.Host+", from the authority in caBundle",
+		found.addProblem(restartServer+"; else issue the certificate anew, for "+s.Host+", from the authority in caBundle",
 			"the caBundle of %s does not verify what is served: %v", p.name, err)
 	}
 	return found
 }
 
-func pool(certs []*x509.Certificate) *x509.CertPool {
+func newCertPool(certs []*x509.Certificate) *x509.CertPool {
 	all := x509.NewCertPool()
 	for _, c := range certs {
 		all.AddCert(c)
@@ -149,8 +149,8 @@ func pool(certs []*x509.Certificate) *x509.CertPool {
 	return all
 }
 
-// until says when the first certificate that was seen ends.
-func until(f Facts) string {
+// expirationText returns a text with the earliest expiration of the observed certificates.
+func expirationText(f Facts) string {
 	var ends []time.Time
 	for _, s := range f.Served {
 		if len(s.Chain) > 0 {

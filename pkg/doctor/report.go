@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// Well reports whether nothing was found.
-func Well(results []Result) bool {
+// IsHealthy reports whether there are no problems.
+func IsHealthy(results []Result) bool {
 	return !slices.ContainsFunc(results, func(r Result) bool { return r.Status != OK })
 }
 
@@ -36,7 +36,7 @@ func WriteText(w io.Writer, results []Result) {
 		}
 	}
 	switch {
-	case Well(results):
+	case IsHealthy(results):
 		fmt.Fprintln(w, "\nNothing is wrong.")
 	default:
 		fmt.Fprintf(w, "\n%d found, %d not looked at. Causes come first: begin at the top.\n", count[Problem], count[Unknown])
@@ -50,5 +50,5 @@ func WriteJSON(w io.Writer, results []Result) error {
 	return encoder.Encode(struct {
 		Well    bool     `json:"well"`
 		Results []Result `json:"results"`
-	}{Well(results), results})
+	}{IsHealthy(results), results})
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package object has the writes that a pure adapter asks for: pairs of an object as it
-// was read and as it should be. It must not know how writing works.
+// Package object defines the writes that pure adapters return: pairs of the observed and the desired object. It
+// does not depend on how the writes are carried out.
 package object
 
 import (

@@ -11,15 +11,15 @@ import (
 	"io"
 )
 
-// sector divides the size of every database of etcd.
-const sector = 512
+// sectorSize is the size of a sector. The size of every etcd database is a multiple of it.
+const sectorSize = 512
 
-// checksumWriter copies a snapshot and checks it: a snapshot ends with the
-// checksum of everything before.
+// checksumWriter copies a snapshot and verifies its checksum. The last bytes of a snapshot are the checksum
+// of all bytes before them.
 type checksumWriter struct {
 	out  io.Writer
 	hash hash.Hash
-	// tail has the latest bytes, which may be the checksum.
+	// tail contains the latest bytes, which may be the checksum.
 	tail []byte
 	size int64
 }
@@ -31,7 +31,7 @@ func newChecksumWriter(out io.Writer) *checksumWriter {
 func (s *checksumWriter) Write(p []byte) (int, error) {
 	s.tail = append(s.tail, p...)
 	if over := len(s.tail) - sha256.Size; over > 0 {
-		s.hash.Write(s.tail[:over]) // it never fails
+		s.hash.Write(s.tail[:over]) // a hash never returns an error
 		s.tail = append(s.tail[:0], s.tail[over:]...)
 	}
 	n, err := s.out.Write(p)
@@ -39,15 +39,15 @@ func (s *checksumWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// check verifies the size and the checksum once the snapshot is written.
-func (s *checksumWriter) check() error {
+// verify verifies the size and the checksum after the whole snapshot was written.
+func (s *checksumWriter) verify() error {
 	switch {
 	case s.size == 0:
 		return errors.New("it is empty")
-	case s.size%sector == 0:
+	case s.size%sectorSize == 0:
 		return errors.New("it is no snapshot but perhaps a database copied from a data directory, which has no checksum; " +
 			"make it with `weir-apiserver snapshot`, which also works on a data directory whose server does not run")
-	case s.size%sector != sha256.Size:
+	case s.size%sectorSize != sha256.Size:
 		return errors.New("it is no snapshot, or only a part of one, by its size; use another copy")
 	case !bytes.Equal(s.tail, s.hash.Sum(nil)):
 		return errors.New("it is no snapshot, or a damaged one: its checksum is wrong; use another copy")

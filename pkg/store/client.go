@@ -14,21 +14,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// answerLimit is how long to wait for an etcd that does not answer.
-const answerLimit = 10 * time.Second
+// answerTimeout limits how long to wait for an etcd that does not answer.
+const answerTimeout = 10 * time.Second
 
-// Remote says how to reach an etcd that runs elsewhere.
+// Remote is the address of an etcd in another process, and the files for TLS.
 type Remote struct {
-	// Servers are its members, as URLs.
+	// Servers are the URLs of its members.
 	Servers []string
-	// CAFile, CertFile and KeyFile are for TLS.
+	// CAFile, CertFile and KeyFile configure TLS.
 	CAFile, CertFile, KeyFile string
 }
 
-// client is a client of some of the members.
-func (r Remote) client(servers ...string) (*clientv3.Client, error) {
+// newClient returns a client of the given members.
+func (r Remote) newClient(servers ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{
-		Endpoints: servers, DialTimeout: answerLimit, DialKeepAliveTime: answerLimit, DialKeepAliveTimeout: answerLimit, Logger: zap.NewNop(),
+		Endpoints: servers, DialTimeout: answerTimeout, DialKeepAliveTime: answerTimeout, DialKeepAliveTimeout: answerTimeout, Logger: zap.NewNop(),
 	}
 	if (r.CertFile == "") != (r.KeyFile == "") {
 		return nil, errors.New("--etcd-certfile and --etcd-keyfile go together")

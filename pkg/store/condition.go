@@ -34,7 +34,7 @@ func WithCondition(ctx context.Context, condition func() (Condition, bool)) cont
 // transaction. A successful transaction also raises the revision of the condition's key,
 // without changing its value. So two writes with the same condition never both succeed.
 func OpenConditional(r Remote) (*clientv3.Client, error) {
-	c, err := r.client(r.Servers...)
+	c, err := r.newClient(r.Servers...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +51,11 @@ func (kv conditionalKV) Txn(ctx context.Context) clientv3.Txn {
 	if !ok {
 		return inner
 	}
-	return &conditionalTxn{parts: parts{inner: inner}, condition: ask}
+	return &conditionalTxn{txnParts: txnParts{inner: inner}, condition: ask}
 }
 
 type conditionalTxn struct {
-	parts
+	txnParts
 	condition func() (Condition, bool)
 }
 
@@ -87,25 +87,25 @@ func (t *conditionalTxn) Commit() (*clientv3.TxnResponse, error) {
 	return t.commitIf(c.Key, c.Revision, ErrConditionFailed)
 }
 
-// parts collects the compares and operations of a transaction, to which Commit adds its own.
-type parts struct {
+// txnParts collects the compares and operations of a transaction, to which Commit adds its own.
+type txnParts struct {
 	inner        clientv3.Txn
 	compares     []clientv3.Cmp
 	then, orElse []clientv3.Op
 }
 
-func (p *parts) addIf(compares []clientv3.Cmp) { p.compares = append(p.compares, compares...) }
-func (p *parts) addThen(ops []clientv3.Op)     { p.then = append(p.then, ops...) }
-func (p *parts) addElse(ops []clientv3.Op)     { p.orElse = append(p.orElse, ops...) }
+func (p *txnParts) addIf(compares []clientv3.Cmp) { p.compares = append(p.compares, compares...) }
+func (p *txnParts) addThen(ops []clientv3.Op)     { p.then = append(p.then, ops...) }
+func (p *txnParts) addElse(ops []clientv3.Op)     { p.orElse = append(p.orElse, ops...) }
 
-func (p *parts) commit() (*clientv3.TxnResponse, error) {
+func (p *txnParts) commit() (*clientv3.TxnResponse, error) {
 	return p.inner.If(p.compares...).Then(p.then...).Else(p.orElse...).Commit()
 }
 
 // commitIf commits the transaction if the key was last modified at the revision, and returns
 // the error changed otherwise. The Get of the key is the last operation and is removed from the
 // response, so callers see only the responses to their own operations.
-func (p *parts) commitIf(key string, revision int64, changed error) (*clientv3.TxnResponse, error) {
+func (p *txnParts) commitIf(key string, revision int64, changed error) (*clientv3.TxnResponse, error) {
 	p.addIf([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)})
 	p.addElse([]clientv3.Op{clientv3.OpGet(key)})
 	r, err := p.commit()

@@ -11,8 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Two writes that depend on a key as both have read it: one succeeds, whichever keys they
-// write. The key keeps its value.
+// Of two writes with the same condition, one succeeds, even if they write different keys. The key of the
+// condition keeps its value.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir()})
@@ -45,7 +45,7 @@ func TestCondition(t *testing.T) {
 	fresh := func() (Condition, bool) {
 		return Condition{Key: prefix + "/claim", Revision: now.Kvs[0].ModRevision}, true
 	}
-	// The write fails for its own reason: the answer is that of a write without a condition.
+	// The write fails for its own reason: the response is that of a write without a condition.
 	if r, err := write(prefix+"/a", true, fresh); err != nil || r.Succeeded || len(r.Responses) != 1 || len(r.Responses[0].GetResponseRange().Kvs) != 1 {
 		t.Errorf("a write whose own comparison fails: %v, %v", r, err)
 	}

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lostOnRestart is the reason why a directory loses its content at a restart,
-// empty if it keeps it.
-func lostOnRestart(dir string) (string, error) {
-	memory, err := inMemory(dir)
+// volatileReason returns why a directory loses its content at a restart; empty if it does not.
+func volatileReason(dir string) (string, error) {
+	memory, err := isInMemory(dir)
 	if err != nil || memory {
 		return "in memory", err
 	}
@@ -25,17 +24,17 @@ func lostOnRestart(dir string) (string, error) {
 		return "", err
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if errors.Is(err, fs.ErrNotExist) { // not Linux
+	if errors.Is(err, fs.ErrNotExist) { // the system is not Linux
 		return "", nil
 	}
-	if onEmptyDir(string(mounts), dir) {
+	if isOnEmptyDir(string(mounts), dir) {
 		return "on an emptyDir", err
 	}
 	return "", err
 }
 
-// inMemory reports whether the nearest directory that exists is kept in memory.
-func inMemory(dir string) (bool, error) {
+// isInMemory reports whether the directory, or its nearest existing parent, is on a memory file system.
+func isInMemory(dir string) (bool, error) {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
 	for errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir) {
@@ -45,9 +44,10 @@ func inMemory(dir string) (bool, error) {
 	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC, err
 }
 
-// onEmptyDir reports whether a directory is on a volume that is deleted with its
-// pod. The kubelet mounts a directory of the node, and its path names the plugin.
-func onEmptyDir(mounts, dir string) bool {
+// isOnEmptyDir reports whether a directory is on an emptyDir volume, which is deleted with its pod. The
+// kubelet bind-mounts a directory of the node, and the path of that directory contains the name of the
+// volume plugin.
+func isOnEmptyDir(mounts, dir string) bool {
 	nearest, source := "", ""
 	for line := range strings.Lines(mounts) {
 		fields := strings.Fields(line)

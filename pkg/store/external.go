@@ -32,14 +32,14 @@ type External struct {
 // NewExternal returns an external etcd. The parameter limit is used if etcd does not report its
 // own size limit, as versions before 3.6 do not; 0 means that the limit is unknown.
 func NewExternal(r Remote, limit int64) (*External, error) {
-	c, err := r.client(r.Servers...)
+	c, err := r.newClient(r.Servers...)
 	if err != nil {
 		return nil, err
 	}
 	return &External{client: c, limit: limit}, nil
 }
 
-// Close ends the client.
+// Close closes the client.
 func (e *External) Close() error { return e.client.Close() }
 
 // Usage implements Backend.
@@ -49,7 +49,7 @@ func (e *External) Usage() Usage {
 	return e.usage
 }
 
-// Lag implements Backend: it is the interval between two reads plus the timeout of one.
+// Lag implements Backend. It returns the interval between two reads plus the timeout of one.
 func (e *External) Lag() time.Duration { return 2 * externalInterval }
 
 // Reclaim implements Backend.
@@ -60,16 +60,16 @@ func (e *External) Reclaim(context.Context, func(Usage) bool) bool { return fals
 func (e *External) Follow(ctx context.Context, asked func()) {
 	var once sync.Once
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := e.ask(ctx); err != nil && ctx.Err() == nil {
+		if err := e.readUsage(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Reading the database size of the external etcd failed")
 		}
 		once.Do(asked)
 	}, externalInterval)
 }
 
-// ask stores the largest usage and the smallest limit of all members. A member that does not
+// readUsage stores the largest usage and the smallest limit of all members. A member that does not
 // answer is ignored, because it serves no requests either.
-func (e *External) ask(ctx context.Context) error {
+func (e *External) readUsage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, externalInterval)
 	defer cancel()
 	var used Usage

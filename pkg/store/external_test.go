@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// An etcd elsewhere is asked how much of it is used, and how large it may grow. With that the
-// same share is left as in an embedded one.
+// External reads the size and the limit of the etcd. The shares of an external etcd are those of an
+// embedded one.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)
@@ -25,7 +25,7 @@ func TestExternal(t *testing.T) {
 	if u := e.Usage(); u.Limit != 0 {
 		t.Errorf("before it is asked: %+v", u)
 	}
-	if err := e.ask(t.Context()); err != nil {
+	if err := e.readUsage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if u := e.Usage(); u.Limit != 16*mib || u.InUse <= 0 || u.Size < u.InUse || u.Full {
@@ -46,12 +46,12 @@ func TestExternal(t *testing.T) {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Fatal(err)
 	}
-	if err := e.ask(t.Context()); err != nil || !e.Usage().Full {
+	if err := e.readUsage(t.Context()); err != nil || !e.Usage().Full {
 		t.Errorf("etcd is full, and its usage is %+v: %v", e.Usage(), err)
 	}
 }
 
-// A limit that nobody knows is none: only the shares of namespaces hold.
+// If the limit is unknown, only the limits of namespaces apply.
 func TestUnknownLimit(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, mib)
@@ -67,7 +67,7 @@ func TestUnknownLimit(t *testing.T) {
 	}
 }
 
-// A member that does not answer is an error, and the usage is that of the others.
+// If a member does not answer, Follow logs an error and uses the usage of the other members.
 func TestSilentMember(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
@@ -76,7 +76,7 @@ func TestSilentMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // the store ends as well
-	if err := e.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if err := e.readUsage(t.Context()); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("a member that does not answer: %v", err)
 	}
 	if u := e.Usage(); u.Limit != 16*mib {

@@ -13,27 +13,27 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ErrFenced refuses a write of a process that another one has followed.
+// ErrFenced is the error for a write of a process that is no longer the leader.
 var ErrFenced = errors.New("another process leads by now")
 
-// fenceLimit is how long the fence waits for etcd.
-const fenceLimit = 3 * time.Second
+// fenceTimeout limits how long the fence waits for etcd.
+const fenceTimeout = 3 * time.Second
 
-// Fence lets one process at a time write, the one that raised it last. Each of its writes
-// compares a key of the store in its own transaction.
+// Fence admits writes of one process only: the process that raised the fence last. Each of its writes
+// compares the revision of a key in the same transaction.
 type Fence struct {
-	// Client writes behind the fence.
+	// Client is the etcd client whose writes the fence protects.
 	Client *clientv3.Client
 
 	inner clientv3.KV
 	key   string
-	// raised is the revision at which this process has raised it; 0 if it has not.
+	// raised is the revision at which this process raised the fence; 0 if it has not.
 	raised atomic.Int64
 }
 
-// OpenFence makes a client of an etcd that compares the key.
+// OpenFence returns a fence with a new etcd client. All processes use the same key.
 func OpenFence(r Remote, key string) (*Fence, error) {
-	c, err := r.client(r.Servers...)
+	c, err := r.newClient(r.Servers...)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +42,9 @@ func OpenFence(r Remote, key string) (*Fence, error) {
 	return f, nil
 }
 
-// Seen is the revision at which some process has raised the fence last.
+// Seen returns the revision at which a process raised the fence last; 0 if none has.
 func (f *Fence) Seen(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, fenceLimit)
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
 	r, err := f.inner.Get(ctx, f.key)
 	if err != nil {
@@ -56,9 +56,10 @@ func (f *Fence) Seen(ctx context.Context) (int64, error) {
 	return r.Kvs[0].ModRevision, nil
 }
 
-// Raise keeps all others from writing, unless one has raised the fence since it was seen.
+// Raise excludes all other processes from writing. It fails if another process has raised the fence after
+// the revision seen.
 func (f *Fence) Raise(ctx context.Context, seen int64) error {
-	ctx, cancel := context.WithTimeout(ctx, fenceLimit)
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
 	r, err := f.inner.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(f.key), "=", seen)).Then(clientv3.OpPut(f.key, "")).Commit()
 	if err != nil {
@@ -71,10 +72,10 @@ func (f *Fence) Raise(ctx context.Context, seen int64) error {
 	return nil
 }
 
-// Close ends the client.
+// Close closes the client.
 func (f *Fence) Close() error { return f.Client.Close() }
 
-// fencedKV compares the fence in each transaction. Other writes are not possible.
+// fencedKV compares the fence's key in each transaction. It refuses writes outside of transactions.
 type fencedKV struct {
 	clientv3.KV
 	fence *Fence
@@ -102,11 +103,11 @@ func (kv fencedKV) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse,
 
 // Txn implements clientv3.KV.
 func (kv fencedKV) Txn(ctx context.Context) clientv3.Txn {
-	return &fencedTxn{parts: parts{inner: kv.KV.Txn(ctx)}, fence: kv.fence}
+	return &fencedTxn{txnParts: txnParts{inner: kv.KV.Txn(ctx)}, fence: kv.fence}
 }
 
 type fencedTxn struct {
-	parts
+	txnParts
 	fence *Fence
 }
 

@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Only the one that raised the fence last writes, and one that saw it before another raised
-// it can not raise it.
+// Only the process that raised the fence last can write. A process that read the fence before another
+// process raised it cannot raise it.
 func TestFence(t *testing.T) {
 	s, err := Start(t.Context(), Options{DataDir: t.TempDir(), Ephemeral: true})
 	if err != nil {

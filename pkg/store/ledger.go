@@ -23,55 +23,55 @@ const (
 	// keyOverhead is an estimate of the bytes that etcd needs for a key in addition to the key
 	// and its value.
 	keyOverhead = 256
-	// ledgerPage is the page size of the first read of all keys. A value may have more than
-	// 1 MiB, and a page is in memory as a whole, here and in etcd.
-	ledgerPage = 20
-	// ledgerRetry is how long to wait before reading again after a failure.
-	ledgerRetry = 5 * time.Second
-	// catchUpLimit is how long a write waits until the ledger has counted all earlier writes.
-	catchUpLimit = 5 * time.Second
+	// ledgerPageSize is the page size of the first read of all keys. A value may exceed 1 MiB, and each page is
+	// in memory as a whole, in this process and in etcd.
+	ledgerPageSize = 20
+	// ledgerRetryInterval is how long to wait before reading again after a failure.
+	ledgerRetryInterval = 5 * time.Second
+	// catchUpTimeout is how long a write waits until the ledger has counted all earlier writes.
+	catchUpTimeout = 5 * time.Second
 )
 
-// Place is the account that the bytes of a key are charged to.
-type Place struct{ Namespace, Kind string }
+// Account is the account that the bytes of a key are charged to.
+type Account struct{ Namespace, Kind string }
 
 // Ledger counts the bytes that each namespace stores, by kind. It watches etcd, so it counts the
 // writes of all processes.
 type Ledger struct {
 	client *clientv3.Client
 	prefix string
-	// placeOf returns the Place of a key, given without the prefix. A key for which it returns
+	// accountOf returns the Account of a key, given without the prefix. A key for which it returns
 	// false is not counted.
-	placeOf func(key string) (Place, bool)
+	accountOf func(key string) (Account, bool)
 
-	mu    sync.Mutex
-	sizes map[string]int64
-	sums  map[string]map[string]int64
-	total int64
-	// seen is the etcd revision up to which all writes are counted.
-	seen int64
+	mu          sync.Mutex
+	sizes       map[string]int64
+	sizesByKind map[string]map[string]int64
+	total       int64
+	// countedRevision is the etcd revision up to which all writes are counted.
+	countedRevision int64
 }
 
-// NewLedger counts the keys that begin with the prefix.
-func NewLedger(r Remote, prefix string, placeOf func(key string) (Place, bool)) (*Ledger, error) {
-	c, err := r.client(r.Servers...)
+// NewLedger returns a ledger of the keys that begin with the prefix. Follow starts it.
+func NewLedger(r Remote, prefix string, placeOf func(key string) (Account, bool)) (*Ledger, error) {
+	c, err := r.newClient(r.Servers...)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{client: c, prefix: prefix, placeOf: placeOf}, nil
+	return &Ledger{client: c, prefix: prefix, accountOf: placeOf}, nil
 }
 
-// Close ends the client.
+// Close closes the client.
 func (l *Ledger) Close() error { return l.client.Close() }
 
-// Of returns the bytes that a namespace stores, and their breakdown by kind, such as "rollouts
+// BytesOf returns the bytes that a namespace stores, and their breakdown by kind, such as "rollouts
 // 12.4 MiB".
-func (l *Ledger) Of(namespace string) (total int64, parts string) {
+func (l *Ledger) BytesOf(namespace string) (total int64, parts string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var texts []string
-	for _, kind := range slices.Sorted(maps.Keys(l.sums[namespace])) {
-		n := l.sums[namespace][kind]
+	for _, kind := range slices.Sorted(maps.Keys(l.sizesByKind[namespace])) {
+		n := l.sizesByKind[namespace][kind]
 		total += n
 		texts = append(texts, kind+" "+mebibytes(n))
 	}
@@ -85,17 +85,17 @@ func (l *Ledger) Total() int64 {
 	return l.total
 }
 
-// CatchUp waits until all writes up to the current revision are counted, at most catchUpLimit.
+// CatchUp waits until all writes up to the current revision are counted, at most catchUpTimeout.
 // It reports whether they are.
 func (l *Ledger) CatchUp(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	now, err := l.client.Get(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return false
 	}
 	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
-		if l.seenUpTo() >= now.Header.Revision {
+		if l.currentRevision() >= now.Header.Revision {
 			return true, nil
 		}
 		return false, l.client.RequestProgress(ctx)
@@ -103,10 +103,10 @@ func (l *Ledger) CatchUp(ctx context.Context) bool {
 	return err == nil
 }
 
-func (l *Ledger) seenUpTo() int64 {
+func (l *Ledger) currentRevision() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen
+	return l.countedRevision
 }
 
 // Follow keeps the ledger up to date until the context ends. It reads all keys, calls counted
@@ -114,7 +114,7 @@ func (l *Ledger) seenUpTo() int64 {
 func (l *Ledger) Follow(ctx context.Context, counted func()) {
 	var once sync.Once
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		revision, err := l.read(ctx)
+		revision, err := l.readAll(ctx)
 		if err == nil {
 			once.Do(counted)
 			err = l.watch(ctx, revision+1)
@@ -122,14 +122,14 @@ func (l *Ledger) Follow(ctx context.Context, counted func()) {
 		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Counting the bytes that each namespace stores failed; retrying")
 		}
-	}, ledgerRetry)
+	}, ledgerRetryInterval)
 }
 
-// read replaces all counts with those of one revision, and returns that revision.
-func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
+// readAll replaces all counts with those of one revision, and returns that revision.
+func (l *Ledger) readAll(ctx context.Context) (revision int64, _ error) {
 	sizes, from, end := map[string]int64{}, l.prefix, clientv3.GetPrefixRangeEnd(l.prefix)
 	for {
-		page, err := l.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(ledgerPage), clientv3.WithRev(revision))
+		page, err := l.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(ledgerPageSize), clientv3.WithRev(revision))
 		if err != nil {
 			return 0, fmt.Errorf("reading what is stored: %w", err)
 		}
@@ -137,7 +137,7 @@ func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
 			revision = page.Header.Revision
 		}
 		for _, kv := range page.Kvs {
-			sizes[string(kv.Key)] = costOf(kv)
+			sizes[string(kv.Key)] = storedSize(kv)
 		}
 		if !page.More {
 			break
@@ -146,14 +146,14 @@ func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sizes, l.sums, l.total, l.seen = map[string]int64{}, map[string]map[string]int64{}, 0, revision
+	l.sizes, l.sizesByKind, l.total, l.countedRevision = map[string]int64{}, map[string]map[string]int64{}, 0, revision
 	for key, size := range sizes {
-		l.set(key, size)
+		l.setSize(key, size)
 	}
 	return revision, nil
 }
 
-// watch counts what changes. It returns an error when it must read again.
+// watch counts changes until the watch ends. It always returns an error; then all keys must be read again.
 func (l *Ledger) watch(ctx context.Context, from int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,30 +163,30 @@ func (l *Ledger) watch(ctx context.Context, from int64) error {
 		}
 		l.mu.Lock()
 		for _, e := range r.Events {
-			size := costOf(e.Kv)
+			size := storedSize(e.Kv)
 			if e.Type == mvccpb.Event_DELETE {
 				size = 0
 			}
-			l.set(string(e.Kv.Key), size)
+			l.setSize(string(e.Kv.Key), size)
 		}
-		l.seen = r.Header.Revision
+		l.countedRevision = r.Header.Revision
 		l.mu.Unlock()
 	}
 	return errors.New("watching what is stored: the watch ended")
 }
 
-func costOf(kv *mvccpb.KeyValue) int64 { return int64(keyOverhead + len(kv.Key) + len(kv.Value)) }
+func storedSize(kv *mvccpb.KeyValue) int64 { return int64(keyOverhead + len(kv.Key) + len(kv.Value)) }
 
-// set replaces the size of a key; 0 removes it.
-func (l *Ledger) set(key string, size int64) {
-	place, ok := l.placeOf(strings.TrimPrefix(key, l.prefix))
+// setSize replaces the size of a key; 0 removes it.
+func (l *Ledger) setSize(key string, size int64) {
+	place, ok := l.accountOf(strings.TrimPrefix(key, l.prefix))
 	if !ok {
 		return
 	}
-	kinds := l.sums[place.Namespace]
+	kinds := l.sizesByKind[place.Namespace]
 	if kinds == nil {
 		kinds = map[string]int64{}
-		l.sums[place.Namespace] = kinds
+		l.sizesByKind[place.Namespace] = kinds
 	}
 	kinds[place.Kind] += size - l.sizes[key]
 	l.total += size - l.sizes[key]
@@ -194,7 +194,7 @@ func (l *Ledger) set(key string, size int64) {
 		delete(kinds, place.Kind)
 	}
 	if len(kinds) == 0 {
-		delete(l.sums, place.Namespace)
+		delete(l.sizesByKind, place.Namespace)
 	}
 	if l.sizes[key] = size; size == 0 {
 		delete(l.sizes, key)

@@ -14,55 +14,55 @@ import (
 )
 
 const (
-	// maintenanceInterval is how often the size is checked, which reads two numbers.
+	// maintenanceInterval is how often the size of the database is checked. A check is cheap.
 	maintenanceInterval = 10 * time.Second
-	// worthwhile is how many free bytes are worth a defragmentation.
-	worthwhile = 64 << 20
-	// quick is how many bytes in use are copied without keeping anybody waiting
-	// for long.
-	quick = 256 << 20
+	// minFreedBytes is the minimum number of free bytes that justify a defragmentation.
+	minFreedBytes = 64 << 20
+	// maxQuickCopyBytes is the maximum number of bytes in use that a defragmentation copies so fast that requests need
+	// not wait long.
+	maxQuickCopyBytes = 256 << 20
 )
 
-// Usage is how much of the disk the database takes.
+// Usage describes the size of an etcd database.
 type Usage struct {
-	// Size is that of the file. It never shrinks by itself.
+	// Size is the size of the file. Only a defragmentation shrinks the file.
 	Size int64
-	// InUse is what of it has data.
+	// InUse is the number of bytes in the file that contain data.
 	InUse int64
-	// Limit is how large the file may grow.
+	// Limit is the maximum size of the file.
 	Limit int64
-	// Full is set by etcd when a write would have passed the limit. From then on
-	// nothing but deletions is accepted, until the alarm is cleared.
+	// Full is true after etcd refused a write that would have exceeded the limit. From then on etcd accepts
+	// only deletions, until the alarm is cleared.
 	Full bool
 }
 
-// free is what a defragmentation gives back.
-func (u Usage) free() int64 { return u.Size - u.InUse }
+// freeBytes returns the number of bytes that a defragmentation frees.
+func (u Usage) freeBytes() int64 { return u.Size - u.InUse }
 
-// hasSpace reports whether writes that free space pass after a defragmentation. Room refuses all
-// others before so much is in use.
+// hasSpace reports whether writes that free space succeed after a defragmentation. Room refuses all other
+// writes before this limit is reached.
 func (u Usage) hasSpace() bool { return u.InUse <= u.Limit/32*31 }
 
-// blocked reports whether the file is so near the limit that etcd may refuse the next write,
-// and a defragmentation helps.
-func (u Usage) blocked() bool {
-	return (u.Full || u.Size > u.Limit/32*31) && u.hasSpace() && u.free() >= u.Limit/64
+// isBlocked reports whether the file is so near the limit that etcd may refuse the next write, although a
+// defragmentation would help.
+func (u Usage) isBlocked() bool {
+	return (u.Full || u.Size > u.Limit/32*31) && u.hasSpace() && u.freeBytes() >= u.Limit/64
 }
 
-// fragmented reports whether a defragmentation pays. It copies what is in use, and
-// requests wait meanwhile. So it must be quick and give back half of a file or,
-// where the limit is near, give back a tenth of what may be had, so that it will
-// be long until the next one. Where etcd would refuse writes otherwise, less is enough.
-func (u Usage) fragmented() bool {
+// needsDefragmentation reports whether a defragmentation is justified. A defragmentation copies all bytes in use, and
+// requests wait meanwhile. Therefore it must be fast and free at least half of the file. Near the limit it
+// must free a tenth of the limit, so that the next one is not needed soon. If etcd refuses writes already,
+// a smaller gain is enough.
+func (u Usage) needsDefragmentation() bool {
 	if u.Full {
-		return u.blocked()
+		return u.isBlocked()
 	}
-	half := u.InUse <= quick && u.free() >= worthwhile && u.free() >= u.Size/2
-	near := u.Size >= u.Limit/4*3 && u.free() >= u.Limit/10
+	half := u.InUse <= maxQuickCopyBytes && u.freeBytes() >= minFreedBytes && u.freeBytes() >= u.Size/2
+	near := u.Size >= u.Limit/4*3 && u.freeBytes() >= u.Limit/10
 	return half || near
 }
 
-// Usage reads how much of the disk the database takes.
+// Usage implements Backend.
 func (s *Store) Usage() Usage {
 	server := s.etcd.Server
 	u := Usage{Size: server.Backend().Size(), InUse: server.Backend().SizeInUse(), Limit: server.Cfg.QuotaBackendBytes}
@@ -72,49 +72,49 @@ func (s *Store) Usage() Usage {
 	return u
 }
 
-// Maintain keeps the database small until the store is closed.
+// Maintain runs the maintenance periodically until the store is closed.
 func (s *Store) Maintain(ctx context.Context) {
 	ctx, s.stop = context.WithCancel(ctx)
 	s.maintenance.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := s.Tidy(ctx); err != nil && ctx.Err() == nil {
+			if err := s.RunMaintenance(ctx); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Keeping the embedded etcd small")
 			}
 		}, maintenanceInterval)
 	})
 }
 
-// Lag implements Backend: etcd commits ten times a second, and counts what is committed.
+// Lag implements Backend. etcd commits ten times per second, and its usage counts committed writes.
 func (s *Store) Lag() time.Duration { return time.Second }
 
 // Reclaim implements Backend. It compacts old revisions at once. The periodic compaction (once a
 // minute) is not enough: a client that overwrites large objects could fill the store in
 // between. Watches and paged lists at older revisions then get 410 Gone.
 func (s *Store) Reclaim(ctx context.Context, enough func(Usage) bool) bool {
-	if s.tidying.Acquire(ctx, 1) != nil {
+	if s.maintaining.Acquire(ctx, 1) != nil {
 		return false
 	}
-	defer s.tidying.Release(1)
+	defer s.maintaining.Release(1)
 	if s.etcd.Server.Backend().ForceCommit(); enough(s.Usage()) {
 		return true // a concurrent Reclaim has freed enough
 	}
-	err := s.reclaim(ctx)
+	err := s.freeSpace(ctx)
 	if err != nil && ctx.Err() == nil {
 		klog.ErrorS(err, "Compacting or defragmenting the embedded etcd to free space failed")
 	}
 	return err == nil && ctx.Err() == nil
 }
 
-func (s *Store) reclaim(ctx context.Context) error {
+func (s *Store) freeSpace(ctx context.Context) error {
 	if s.Usage().Full {
-		return s.tidy(ctx)
+		return s.maintain(ctx)
 	}
 	if err := s.compact(ctx); err != nil {
 		return err
 	}
 	s.awaitFreed(ctx)
-	// Pages that are free now are used by the next writes, so that the file need not grow.
-	if u := s.Usage(); u.nearLimit(0) && u.free() >= u.Limit/10 || u.blocked() {
+	// The next writes use the pages that are free now, so that the file need not grow.
+	if u := s.Usage(); u.nearLimit(0) && u.freeBytes() >= u.Limit/10 || u.isBlocked() {
 		return s.defragment(u)
 	}
 	return nil
@@ -129,32 +129,32 @@ func (s *Store) awaitFreed(ctx context.Context) {
 		before := last
 		last = s.Usage().InUse
 		return last == before, nil
-	}) // pages that are not free by then are found free by the next Reclaim
+	}) // the next Reclaim finds pages that become free later
 }
 
-// Tidy does once what is due.
-func (s *Store) Tidy(ctx context.Context) error {
-	if err := s.tidying.Acquire(ctx, 1); err != nil {
+// RunMaintenance compacts and defragments once if that is necessary.
+func (s *Store) RunMaintenance(ctx context.Context) error {
+	if err := s.maintaining.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting for a compaction to end: %w", err)
 	}
-	defer s.tidying.Release(1)
-	return s.tidy(ctx)
+	defer s.maintaining.Release(1)
+	return s.maintain(ctx)
 }
 
-func (s *Store) tidy(ctx context.Context) error {
-	defer func() { s.Usage().observe() }()
+func (s *Store) maintain(ctx context.Context) error {
+	defer func() { s.Usage().setMetrics() }()
 	u := s.Usage()
 	if u.Full {
-		// The API server compacts by a write of its own, which is refused now.
+		// The periodic compaction of the API server writes a key, and etcd refuses that write now.
 		if err := s.compact(ctx); err != nil {
 			return err
 		}
-		if u = s.settled(ctx); !u.hasSpace() {
+		if u = s.usageAfterCompaction(ctx); !u.hasSpace() {
 			return fmt.Errorf("the embedded etcd is full: %d of %d bytes are in use; "+
 				"delete what is not needed, or raise --data-limit", u.InUse, u.Limit)
 		}
 	}
-	if u.fragmented() {
+	if u.needsDefragmentation() {
 		if err := s.defragment(u); err != nil {
 			return err
 		}
@@ -170,8 +170,7 @@ func (s *Store) tidy(ctx context.Context) error {
 	return nil
 }
 
-// compact drops everything but what is stored now. Watches from older versions
-// are told to read again.
+// compact removes all old revisions. Watches at an old revision get 410 Gone, and their clients list again.
 func (s *Store) compact(ctx context.Context) error {
 	kv := s.etcd.Server.KV()
 	if kv.FirstRev() >= kv.Rev() {
@@ -184,11 +183,11 @@ func (s *Store) compact(ctx context.Context) error {
 	return nil
 }
 
-// settled is the usage after a compaction. The pages that it freed count as free
-// when no reader is left who began before it, and something is committed then.
-func (s *Store) settled(ctx context.Context) Usage {
+// usageAfterCompaction returns the usage after a compaction. The freed pages count as free after a commit, when all read
+// transactions that began before the compaction have ended.
+func (s *Store) usageAfterCompaction(ctx context.Context) Usage {
 	backend := s.etcd.Server.Backend()
-	// Should it not come to that, there is no room, or it is seen the next time.
+	// After a timeout there is no space yet. The next maintenance checks again.
 	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Second, true, func(context.Context) (bool, error) {
 		backend.ForceCommit()
 		return s.Usage().hasSpace(), nil

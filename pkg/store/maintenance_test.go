@@ -21,7 +21,7 @@ import (
 
 const mib = 1 << 20
 
-// A defragmentation makes requests wait, so it is done where it gives back much.
+// Requests wait for a defragmentation, so it happens only if it frees much space.
 func TestFragmented(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -43,15 +43,15 @@ func TestFragmented(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.usage.Limit = 2000 * mib
-			if got := tt.usage.fragmented(); got != tt.want {
+			if got := tt.usage.needsDefragmentation(); got != tt.want {
 				t.Errorf("worth a defragmentation: %t, want %t", got, tt.want)
 			}
 		})
 	}
 }
 
-// What is written over and over again is given back, before the limit is
-// reached if there is time, and after it.
+// The space of overwritten objects is freed: before the limit is reached if there is time, and after that
+// otherwise.
 func TestTidy(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
@@ -66,7 +66,7 @@ func TestTidy(t *testing.T) {
 	if u := s.Usage(); !u.Full {
 		t.Errorf("etcd is full, but its usage is %+v", u)
 	}
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.Usage(); u.Full || u.Size > 2*mib {
@@ -74,7 +74,7 @@ func TestTidy(t *testing.T) {
 	}
 	revision := put(t, c, prefix+"/a", "b")
 
-	// Half of it written, and compacted by the API server: near the limit.
+	// Half of the store was written, and the API server has compacted it: the size is near the limit.
 	for range 26 {
 		revision = put(t, c, prefix+"/a", strings.Repeat("a", mib/2))
 	}
@@ -82,7 +82,7 @@ func TestTidy(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := freed(t, s)
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if after := s.Usage(); after.Size > before.Size/2 {
@@ -90,8 +90,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// freed is the usage once a compaction's pages count as free: after a commit without
-// readers who began before it.
+// freed returns the usage once the pages that a compaction freed count as free: after a commit, when all
+// earlier read transactions have ended.
 func freed(t *testing.T, s *Store) (u Usage) {
 	t.Helper()
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
@@ -99,7 +99,7 @@ func freed(t *testing.T, s *Store) (u Usage) {
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		s.etcd.Server.Backend().ForceCommit()
 		u = s.Usage()
-		return u.fragmented(), nil
+		return u.needsDefragmentation(), nil
 	})
 	if err != nil {
 		t.Fatalf("%v: its usage is %+v", err, u)
@@ -107,7 +107,7 @@ func freed(t *testing.T, s *Store) (u Usage) {
 	return u
 }
 
-// A store of which nineteen twentieths are in use accepts the writes again that free space.
+// After a cleanup, a store with nineteen twentieths in use accepts the writes that free space.
 func TestTidyWhereMuchIsInUse(t *testing.T) {
 	t.Parallel()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
@@ -122,7 +122,7 @@ func TestTidyWhereMuchIsInUse(t *testing.T) {
 	if !errors.Is(full, rpctypes.ErrNoSpace) {
 		t.Fatalf("got %v, want %v", full, rpctypes.ErrNoSpace)
 	}
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.RunMaintenance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	u := s.Usage()

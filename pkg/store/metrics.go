@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	size  = gauge("size_bytes", "Size of the database of the embedded etcd on disk.")
-	inUse = gauge("in_use_bytes", "How much of the database of the embedded etcd has data.")
-	limit = gauge("limit_bytes", "How large the database of the embedded etcd may grow.")
-	full  = gauge("full", "1 while the embedded etcd refuses writes because its database is at the limit.")
+	sizeGauge  = newGauge("size_bytes", "Size of the database of the embedded etcd on disk.")
+	inUseGauge = newGauge("in_use_bytes", "How much of the database of the embedded etcd has data.")
+	limitGauge = newGauge("limit_bytes", "How large the database of the embedded etcd may grow.")
+	fullGauge  = newGauge("full", "1 while the embedded etcd refuses writes because its database is at the limit.")
 
 	defragmentations = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: "weir", Subsystem: "storage", Name: "defragmentation_seconds",
@@ -23,21 +23,21 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(size, inUse, limit, full, defragmentations)
+	legacyregistry.MustRegister(sizeGauge, inUseGauge, limitGauge, fullGauge, defragmentations)
 }
 
-func gauge(name, help string) *metrics.Gauge {
+func newGauge(name, help string) *metrics.Gauge {
 	return metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: "weir", Subsystem: "storage", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 	})
 }
 
-func (u Usage) observe() {
-	size.Set(float64(u.Size))
-	inUse.Set(float64(u.InUse))
-	limit.Set(float64(u.Limit))
-	full.Set(0)
+func (u Usage) setMetrics() {
+	sizeGauge.Set(float64(u.Size))
+	inUseGauge.Set(float64(u.InUse))
+	limitGauge.Set(float64(u.Limit))
+	fullGauge.Set(0)
 	if u.Full {
-		full.Set(1)
+		fullGauge.Set(1)
 	}
 }

@@ -85,7 +85,7 @@ func TestReclaimReportsFailure(t *testing.T) {
 	}
 }
 
-// largestPage remembers the largest answer to a read.
+// largestPage records the largest response to a read.
 type largestPage struct {
 	clientv3.KV
 	bytes, pages int
@@ -112,20 +112,20 @@ func TestLedgerReadsSmallPages(t *testing.T) {
 	for i := range keys {
 		put(t, w.client, fmt.Sprintf("%s/rollouthistories/a/%03d", prefix, i), strings.Repeat("x", size))
 	}
-	ledger, err := NewLedger(Remote{Servers: []string{w.store.Endpoint()}}, prefix+"/", w.Ledger.placeOf)
+	ledger, err := NewLedger(Remote{Servers: []string{w.store.Endpoint()}}, prefix+"/", w.Ledger.accountOf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
 	read := &largestPage{KV: ledger.client.KV}
 	ledger.client.KV = read
-	if _, err := ledger.read(t.Context()); err != nil {
+	if _, err := ledger.readAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if most := 22 * size; read.bytes > most {
 		t.Errorf("a page has %d bytes, want at most %d", read.bytes, most)
 	}
-	if n, _ := ledger.Of("a"); n < keys*size || n > keys*(size+1000) {
+	if n, _ := ledger.BytesOf("a"); n < keys*size || n > keys*(size+1000) {
 		t.Errorf("in %d pages the ledger counts %d bytes in %d keys of %d", read.pages, n, keys, size)
 	}
 }

@@ -22,13 +22,14 @@ import (
 	"github.com/weir-rollouts/weir/internal/disk"
 )
 
-// leap is how far revisions go on at least after what was restored. Clients
-// know revisions that are newer than a snapshot; they must all be over, or a
-// client would wait in silence until they come again.
-const leap = 1_000_000_000
+// minRevisionBump is the minimum distance between the last revision of the snapshot and the first revision after a
+// restore. Clients may know revisions that are newer than the snapshot. The new revisions must be larger
+// than those: otherwise a watch from a known revision would get no events until the store reaches that
+// revision.
+const minRevisionBump = 1_000_000_000
 
-// Restore makes a data directory of a snapshot of what is stored under the
-// prefix. It is all there in the end, or not at all.
+// Restore creates a data directory from a snapshot whose keys have the prefix. After a failure, the
+// directory contains no data.
 func Restore(in io.Reader, dir, prefix string, now time.Time) (_ Content, failed error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Content{}, fmt.Errorf("creating --data-dir: %w", err)
@@ -49,12 +50,12 @@ func Restore(in io.Reader, dir, prefix string, now time.Time) (_ Content, failed
 	defer func() { failed = errors.Join(failed, os.RemoveAll(scratch)) }()
 
 	file := filepath.Join(scratch, "snapshot")
-	content, err := receive(in, file, prefix)
+	content, err := copySnapshot(in, file, prefix)
 	if err != nil {
 		return content, err
 	}
-	bump := max(leap, now.UnixMicro()-content.Revision)
-	if err := unpack(file, filepath.Join(scratch, "etcd"), uint64(bump)); err != nil {
+	bump := max(minRevisionBump, now.UnixMicro()-content.Revision)
+	if err := unpackSnapshot(file, filepath.Join(scratch, "etcd"), uint64(bump)); err != nil {
 		return content, err
 	}
 	content.Revision += bump
@@ -64,8 +65,8 @@ func Restore(in io.Reader, dir, prefix string, now time.Time) (_ Content, failed
 	return content, disk.SyncDir(dir)
 }
 
-// receive copies a snapshot and checks that it is whole, and ours.
-func receive(in io.Reader, path, prefix string) (Content, error) {
+// copySnapshot copies a snapshot, and verifies that it is complete and contains only keys with the prefix.
+func copySnapshot(in io.Reader, path, prefix string) (Content, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return Content{}, fmt.Errorf("copying the snapshot: %w", err)
@@ -75,14 +76,14 @@ func receive(in io.Reader, path, prefix string) (Content, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return Content{}, fmt.Errorf("copying the snapshot: %w", err)
 	}
-	if err := sum.check(); err != nil {
+	if err := sum.verify(); err != nil {
 		return Content{}, err
 	}
 	status, err := etcd.NewV3(zap.NewNop()).Status(path)
 	if err != nil {
 		return Content{}, fmt.Errorf("its checksum is right, but it is no database of etcd: %w", err)
 	}
-	objects, foreign, err := count(path, prefix+"/")
+	objects, foreign, err := countKeys(path, prefix+"/")
 	switch {
 	case err != nil:
 	case foreign != "":
@@ -94,11 +95,11 @@ func receive(in io.Reader, path, prefix string) (Content, error) {
 	return Content{Revision: status.Revision, Objects: objects, Bytes: sum.size}, err
 }
 
-// bookkeeping is a key of every API server.
-const bookkeeping = "compact_rev_key"
+// compactRevisionKey is the key that every kube-apiserver writes for its compactions.
+const compactRevisionKey = "compact_rev_key"
 
-// count counts the keys under a prefix, and names one that is not.
-func count(path, prefix string) (n int64, foreign string, _ error) {
+// countKeys counts the keys with the prefix, and returns one key without the prefix if there is one.
+func countKeys(path, prefix string) (n int64, foreign string, _ error) {
 	db, err := bbolt.Open(path, 0o400, &bbolt.Options{ReadOnly: true})
 	if err != nil {
 		return 0, "", fmt.Errorf("opening the snapshot: %w", err)
@@ -121,7 +122,7 @@ func count(path, prefix string) (n int64, foreign string, _ error) {
 	})
 	for key, there := range keys {
 		switch {
-		case !there || key == bookkeeping || key == "": // restoring leaves an empty one
+		case !there || key == compactRevisionKey || key == "": // a restore leaves a key with an empty name
 		case strings.HasPrefix(key, prefix):
 			n++
 		default:
@@ -131,10 +132,10 @@ func count(path, prefix string) (n int64, foreign string, _ error) {
 	return n, foreign, err
 }
 
-// unpack has etcd make a member of a snapshot, whose next revisions are larger
-// than any that a client may know, and whose former ones are compacted.
-func unpack(file, dir string, bump uint64) error {
-	// What is written here is replaced by the address of the day when it starts.
+// unpackSnapshot creates the directory of an etcd member from a snapshot. Its next revision is larger than any that
+// a client may know, and all earlier revisions count as compacted.
+func unpackSnapshot(file, dir string, bump uint64) error {
+	// Each start of the embedded etcd replaces this address.
 	const address = "unix://weir:0"
 	err := etcd.NewV3(zap.NewNop()).Restore(etcd.RestoreConfig{
 		SnapshotPath: file, OutputDataDir: dir,

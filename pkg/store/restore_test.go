@@ -37,7 +37,7 @@ func begin(t *testing.T, o Options) *Store {
 
 func clientOf(t *testing.T, s *Store) *clientv3.Client {
 	t.Helper()
-	c, err := Remote{}.client(s.Endpoint())
+	c, err := Remote{}.newClient(s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func snapshotOf(t *testing.T, dir string) []byte {
 	return out.Bytes()
 }
 
-// A snapshot has what was stored when it was made, whether the server runs or
-// not, and whatever the length of its directory's name.
+// A snapshot contains the objects that were stored when it was made, whether the server runs or not, and
+// even if the name of its directory is long.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	for name, dir := range map[string]string{"short": "data", "long": strings.Repeat("long", 30)} {
@@ -120,9 +120,9 @@ func has(t *testing.T, snapshot []byte, objects int64, want map[string]string) {
 	}
 }
 
-// No client knows a revision as new as that of a restored server, even if the
-// same snapshot was restored before, or the clock is wrong. So whoever watches
-// from a revision it knows is told that it is compacted.
+// No client knows a revision as new as that of a restored server, even if the same snapshot was restored
+// before, or the clock is wrong. So a watch from a known revision gets the error that the revision was
+// compacted.
 func TestRestoreLeaps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -154,13 +154,14 @@ func TestRestoreLeaps(t *testing.T) {
 	}
 }
 
-// What cannot be restored is refused, with what to do, and leaves nothing.
+// A file that is not a valid snapshot is refused. The error tells the user what to do, and the directory
+// stays empty.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := begin(t, Options{DataDir: dir})
 	c := clientOf(t, s)
-	put(t, c, bookkeeping, "1")
+	put(t, c, compactRevisionKey, "1")
 	nothing := snapshotOf(t, dir)
 	put(t, c, prefix+"/a", "1")
 	good := snapshotOf(t, dir)
@@ -209,8 +210,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// A directory without data is not made one, and an etcd that is not there is
-// named.
+// A snapshot of a directory without data creates nothing, and the error of an etcd that does not answer
+// contains its address.
 func TestSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nothing")
@@ -229,7 +230,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// A file is replaced as a whole or not at all.
+// A file is replaced completely or not at all.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")

@@ -73,19 +73,19 @@ func (c Class) namespaceShare(limit int64) int64 {
 
 // Write describes a write that a request is about to do.
 type Write struct {
-	// Namespace of the object; empty for cluster-scoped objects.
+	// Namespace is the namespace of the object; empty for cluster-scoped objects.
 	Namespace string
 	Class     Class
 	// Bytes is the size of the object, and Growth is how much larger it is than before.
 	Bytes, Growth int64
 }
 
-// pageOverhead is what a write takes in the file of etcd besides its bytes. The file has pages of
-// 4 KiB, and a write fills the last of its pages and that of the index only in part.
+// pageOverhead is the space that a write takes in the file of etcd in addition to its bytes. The file has
+// pages of 4 KiB. A write fills its last page and one page of the index only in part.
 const pageOverhead = 8 << 10
 
-// stored is how much of the file of etcd the write takes at most.
-func (w Write) stored() int64 { return w.Bytes + pageOverhead }
+// storedBytes returns the maximum number of bytes that the write takes in the file of etcd.
+func (w Write) storedBytes() int64 { return w.Bytes + pageOverhead }
 
 // Backend is an etcd that reports its usage: a Store (embedded) or an External.
 type Backend interface {
@@ -98,8 +98,8 @@ type Backend interface {
 	Reclaim(ctx context.Context, enough func(Usage) bool) bool
 }
 
-// ledgerLag is how late the ledger may be. It follows a watch of etcd.
-const ledgerLag = catchUpLimit
+// ledgerLag is the maximum delay of the ledger, which follows a watch of etcd.
+const ledgerLag = catchUpTimeout
 
 // reclaimInterval is the minimum time between two calls of Reclaim for a class whose write was
 // refused in spite of the first.
@@ -109,7 +109,7 @@ const reclaimInterval = time.Second
 // reserved for ending releases.
 type Room struct {
 	Backend Backend
-	// Ledger knows how much each namespace stores.
+	// Ledger counts how many bytes each namespace stores.
 	Ledger *Ledger
 	// NamespaceLimit is how many bytes a namespace may store; 0 means no limit.
 	NamespaceLimit int64
@@ -118,35 +118,35 @@ type Room struct {
 	Limit int64
 	Clock clock.PassiveClock
 
-	// reclaims has the calls of Reclaim that are under way for writes that can be refused.
+	// reclaims shares calls of Reclaim between writes that can be refused.
 	reclaims singleflight.Group
-	// reserving is held while a write is judged and counted.
+	// reserving is held while a write is checked and counted.
 	reserving sync.Mutex
 	mu        sync.Mutex
-	// everywhere are the writes that may not be in the usage yet, and namespaces are those that
-	// may not be in the ledger yet, by namespace.
-	everywhere recent
-	// The entry allNamespaces has those of all.
-	namespaces map[string]*recent
-	// since is the number of bytes written since the last Reclaim. Another one can free at
+	// recent are the writes that the usage may not include yet. namespaces are the writes, by
+	// namespace, that the ledger may not include yet.
+	recent recentWrites
+	// The entry allNamespaces has the writes of all namespaces.
+	recentByNamespace map[string]*recentWrites
+	// bytesSinceReclaim is the number of bytes written since the last Reclaim. Another one can free at
 	// most as much.
-	since int64
-	// vain is the time, by class, of the last Reclaim after which the write was still refused.
-	vain [Always]time.Time
+	bytesSinceReclaim int64
+	// lastVainReclaim is the time, by class, of the last Reclaim after which the write was still refused.
+	lastVainReclaim [Always]time.Time
 }
 
-// allNamespaces is no name of a namespace.
+// allNamespaces is a key that is not the name of a namespace.
 const allNamespaces = ""
 
-// FullError refuses a write for which there is no room.
+// FullError is the error for a write for which there is no room.
 type FullError struct {
-	// Namespace that has reached its limit; empty if all namespaces together, or the store, have
-	// reached theirs.
+	// Namespace is the namespace that has reached its limit. It is empty if all namespaces together, or the
+	// store, have reached theirs.
 	Namespace string
 	// Objects is true if all namespaces together have reached their limit.
 	Objects  bool
 	Used, Of int64
-	// Class of the write.
+	// Class is the class of the write.
 	Class Class
 	// Parts lists the bytes of the namespace by kind.
 	Parts string
@@ -169,7 +169,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 // when the write has ended. Admit calls Reclaim before it refuses a write, and before a write
 // would reach the limit of etcd.
 func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
-	if err := r.prepare(ctx, w); err != nil {
+	if err := r.refreshUsage(ctx, w); err != nil {
 		return nil, err
 	}
 	return r.reserve(w)
@@ -177,21 +177,21 @@ func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
 
 // Check returns a FullError if there is no room for such a write now. It does not count the write.
 func (r *Room) Check(ctx context.Context, w Write) error {
-	if err := r.prepare(ctx, w); err != nil {
+	if err := r.refreshUsage(ctx, w); err != nil {
 		return err
 	}
 	r.reserving.Lock()
 	defer r.reserving.Unlock()
-	return r.judge(r.Backend.Usage(), w)
+	return r.checkLimits(r.Backend.Usage(), w)
 }
 
-// prepare brings the usage up to date where the write is near a limit.
-func (r *Room) prepare(ctx context.Context, w Write) error {
-	if err := r.namespaceHasRoom(ctx, w); err != nil {
+// refreshUsage updates the usage and the ledger if the write is near a limit.
+func (r *Room) refreshUsage(ctx context.Context, w Write) error {
+	if err := r.checkNamespaceCaughtUp(ctx, w); err != nil {
 		return err
 	}
 	if w.Class != Always {
-		r.reclaimTogether(ctx, w)
+		r.reclaimShared(ctx, w)
 	} else if !r.hasEnough(r.Backend.Usage(), w) {
 		r.reclaim(ctx, w)
 	}
@@ -199,21 +199,21 @@ func (r *Room) prepare(ctx context.Context, w Write) error {
 }
 
 // hasEnough reports whether the write can be admitted without a Reclaim.
-func (r *Room) hasEnough(u Usage, w Write) bool { return r.lacks(u, w) == nil && !r.isTight(u, w) }
+func (r *Room) hasEnough(u Usage, w Write) bool { return r.checkStore(u, w) == nil && !r.isTight(u, w) }
 
 func (r *Room) reclaim(ctx context.Context, w Write) {
-	before := r.written()
+	before := r.unmeasuredWrites()
 	if r.Backend.Reclaim(ctx, func(u Usage) bool { return r.hasEnough(u, w) }) {
-		r.reclaimed(before)
+		r.recordReclaim(before)
 	}
-	if r.lacks(r.Backend.Usage(), w) != nil { // never for the class Always
-		r.reclaimedInVain(w.Class)
+	if r.checkStore(r.Backend.Usage(), w) != nil { // never true for the class Always
+		r.recordVainReclaim(w.Class)
 	}
 }
 
-// reclaimTogether calls Reclaim for a write that can be refused. Many such writes at once share
+// reclaimShared calls Reclaim for a write that can be refused. Many such writes at once share
 // one call: in a full store, one call for each would keep the store busy with compactions.
-func (r *Room) reclaimTogether(ctx context.Context, w Write) {
+func (r *Room) reclaimShared(ctx context.Context, w Write) {
 	for range 2 { // the first call may have made enough room for a smaller write
 		if r.hasEnough(r.Backend.Usage(), w) || !r.mayReclaim(w.Class) {
 			return
@@ -237,28 +237,28 @@ func (r *Room) reclaimTogether(ctx context.Context, w Write) {
 	}
 }
 
-// reserve judges the write once more and counts it in the same step. Of many writes that come
-// at once, each is judged with those before it.
+// reserve checks the write again and counts it in the same critical section. So concurrent writes cannot
+// exceed a limit together.
 func (r *Room) reserve(w Write) (done func(), _ error) {
 	u := r.Backend.Usage()
 	r.reserving.Lock()
 	defer r.reserving.Unlock()
-	if err := r.judge(u, w); err != nil {
+	if err := r.checkLimits(u, w); err != nil {
 		return nil, err
 	}
-	return r.count(w), nil
+	return r.countWrite(w), nil
 }
 
-func (r *Room) judge(u Usage, w Write) error {
-	if err := r.lacks(u, w); err != nil {
+func (r *Room) checkLimits(u Usage, w Write) error {
+	if err := r.checkStore(u, w); err != nil {
 		return err
 	}
-	return r.inNamespace(w)
+	return r.checkNamespace(w)
 }
 
-// HasMuchRoom reports whether less than half of the store is used. Then writes that are admitted
-// whatever their namespace stores need not be counted.
-func (r *Room) HasMuchRoom() bool {
+// IsHalfEmpty reports whether less than half of the store is used. Then writes that are not limited by
+// their namespace need not be counted.
+func (r *Room) IsHalfEmpty() bool {
 	u := r.Backend.Usage()
 	return u.Limit == 0 || !u.Full && max(u.Size, u.InUse) < u.Limit/2
 }
@@ -268,48 +268,48 @@ func (r *Room) HasMuchRoom() bool {
 func (r *Room) mayReclaim(c Class) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return c == Always || r.Clock.Since(r.vain[c]) >= reclaimInterval
+	return c == Always || r.Clock.Since(r.lastVainReclaim[c]) >= reclaimInterval
 }
 
-// reclaimedInVain records that a write was refused in spite of a Reclaim.
-func (r *Room) reclaimedInVain(c Class) {
+// recordVainReclaim records that a write was refused in spite of a Reclaim.
+func (r *Room) recordVainReclaim(c Class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.Clock.Since(r.vain[c]) >= reclaimInterval {
-		r.vain[c] = r.Clock.Now()
+	if r.Clock.Since(r.lastVainReclaim[c]) >= reclaimInterval {
+		r.lastVainReclaim[c] = r.Clock.Now()
 	}
 }
 
-// namespaceHasRoom judges the share of the namespace and that of all. When more than half of a share
-// is used, it waits until everything is counted that was written before: the ledger follows a watch,
-// which may be late on a busy machine.
-func (r *Room) namespaceHasRoom(ctx context.Context, w Write) error {
-	used, _ := r.Ledger.Of(w.Namespace)
+// checkNamespaceCaughtUp checks the limits of the namespace and of all namespaces. If more than half of a limit
+// is used, it first waits until the ledger includes all earlier writes: the ledger follows a watch, which
+// may be delayed on a busy machine.
+func (r *Room) checkNamespaceCaughtUp(ctx context.Context, w Write) error {
+	used, _ := r.Ledger.BytesOf(w.Namespace)
 	namespace, all := r.shares(w)
-	if (namespace == 0 || used+r.latelyIn(w.Namespace)+w.Growth <= namespace/2) &&
-		(all == 0 || r.Ledger.Total()+r.latelyIn(allNamespaces)+w.Growth <= all/2) {
+	if (namespace == 0 || used+r.recentBytesIn(w.Namespace)+w.Growth <= namespace/2) &&
+		(all == 0 || r.Ledger.Total()+r.recentBytesIn(allNamespaces)+w.Growth <= all/2) {
 		return nil
 	}
 	r.mu.Lock()
-	written, writtenInAll := r.namespace(w.Namespace).unmeasured(), r.namespace(allNamespaces).unmeasured()
+	written, writtenInAll := r.recentIn(w.Namespace).getUnmeasured(), r.recentIn(allNamespaces).getUnmeasured()
 	r.mu.Unlock()
 	if r.Ledger.CatchUp(ctx) {
 		r.mu.Lock()
-		r.namespace(w.Namespace).measured(written)
-		r.namespace(allNamespaces).measured(writtenInAll)
+		r.recentIn(w.Namespace).removeMeasured(written)
+		r.recentIn(allNamespaces).removeMeasured(writtenInAll)
 		r.mu.Unlock()
 	}
-	return r.inNamespace(w)
+	return r.checkNamespace(w)
 }
 
-// inNamespace returns a FullError if the namespace of the write, or all namespaces together, would
+// checkNamespace returns a FullError if the namespace of the write, or all namespaces together, would
 // store more than writes of its class may fill.
-func (r *Room) inNamespace(w Write) error {
+func (r *Room) checkNamespace(w Write) error {
 	namespace, all := r.shares(w)
-	if used, parts := r.Ledger.Of(w.Namespace); namespace != 0 && used+r.latelyIn(w.Namespace)+w.Growth > namespace {
+	if used, parts := r.Ledger.BytesOf(w.Namespace); namespace != 0 && used+r.recentBytesIn(w.Namespace)+w.Growth > namespace {
 		return &FullError{Namespace: w.Namespace, Used: used, Of: namespace, Class: w.Class, Parts: parts}
 	}
-	if used := r.Ledger.Total(); all != 0 && used+r.latelyIn(allNamespaces)+w.Growth > all {
+	if used := r.Ledger.Total(); all != 0 && used+r.recentBytesIn(allNamespaces)+w.Growth > all {
 		return &FullError{Objects: true, Used: used, Of: r.Limit, Class: w.Class}
 	}
 	return nil
@@ -324,17 +324,17 @@ func (r *Room) shares(w Write) (namespace, all int64) {
 	return w.Class.namespaceShare(r.NamespaceLimit), w.Class.objectsShare(r.Limit)
 }
 
-// lacks returns a FullError if the write would exceed the part of the store that its class may
+// checkStore returns a FullError if the write would exceed the part of the store that its class may
 // fill. Old versions of objects count until they are compacted, because they occupy space.
-func (r *Room) lacks(u Usage, w Write) error {
+func (r *Room) checkStore(u Usage, w Write) error {
 	share := w.Class.storeShare(u.Limit)
-	if share == 0 || u.InUse+r.lately()+w.stored() <= share {
+	if share == 0 || u.InUse+r.recentBytes()+w.storedBytes() <= share {
 		return nil
 	}
 	return &FullError{Used: u.InUse, Of: u.Limit, Class: w.Class}
 }
 
-// isTight reports whether Reclaim should run before a write that lacks admits. etcd compares its
+// isTight reports whether Reclaim should run before a write that checkStore admits. etcd compares its
 // limit with the size of its file, even if most of the file is free. A compaction in time lets
 // later writes reuse free pages of the file. Otherwise the file grows and must be
 // defragmented, and all requests wait for a defragmentation.
@@ -342,145 +342,148 @@ func (r *Room) isTight(u Usage, w Write) bool {
 	if u.Limit == 0 {
 		return false
 	}
-	if u.Full || u.Size+w.stored() >= u.Limit {
+	if u.Full || u.Size+w.storedBytes() >= u.Limit {
 		return true
 	}
-	more := r.lately() + w.stored()
-	mayGrow := u.nearLimit(more) && u.free() < 2*more
-	return (mayGrow || u.InUse+more > u.Limit/8*7) && r.sinceReclaim() > u.Limit/64
+	more := r.recentBytes() + w.storedBytes()
+	mayGrow := u.nearLimit(more) && u.freeBytes() < 2*more
+	return (mayGrow || u.InUse+more > u.Limit/8*7) && r.getBytesSinceReclaim() > u.Limit/64
 }
 
-// written is what was written so lately that the usage may not have it.
-func (r *Room) written() unmeasured {
+// unmeasuredWrites returns the writes that the usage may not include yet.
+func (r *Room) unmeasuredWrites() unmeasured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
-	return r.everywhere.unmeasured()
+	r.recent.rotate(r.Clock.Now(), r.Backend.Lag())
+	return r.recent.getUnmeasured()
 }
 
-// reclaimed forgets what was written before room was made: the usage has it.
-func (r *Room) reclaimed(written unmeasured) {
+// recordReclaim records a Reclaim. The usage now includes the given writes.
+func (r *Room) recordReclaim(written unmeasured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.everywhere.turn(r.Clock.Now(), r.Backend.Lag())
-	r.everywhere.measured(written)
-	r.since = 0
+	r.recent.rotate(r.Clock.Now(), r.Backend.Lag())
+	r.recent.removeMeasured(written)
+	r.bytesSinceReclaim = 0
 }
 
-func (r *Room) sinceReclaim() int64 {
+func (r *Room) getBytesSinceReclaim() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.since
+	return r.bytesSinceReclaim
 }
 
 // nearLimit reports whether the file would exceed 15/16 of the limit with so many more bytes.
 func (u Usage) nearLimit(bytes int64) bool { return u.Size+bytes > u.Limit/16*15 }
 
-// count adds a write to writing. done moves it to written.
-func (r *Room) count(w Write) (done func()) {
+// countWrite adds a write to the writes in progress. done moves it to the written ones.
+func (r *Room) countWrite(w Write) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.everywhere.writing += w.stored()
-	r.since += w.stored()
+	r.recent.writing += w.storedBytes()
+	r.bytesSinceReclaim += w.storedBytes()
 	bounded := w.Namespace != "" && w.Growth > 0
 	if bounded {
-		r.namespace(w.Namespace).writing += w.Growth
-		r.namespace(allNamespaces).writing += w.Growth
+		r.recentIn(w.Namespace).writing += w.Growth
+		r.recentIn(allNamespaces).writing += w.Growth
 	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.everywhere.finish(w.stored(), r.Clock.Now(), r.Backend.Lag())
+		r.recent.finishWrite(w.storedBytes(), r.Clock.Now(), r.Backend.Lag())
 		if bounded {
-			r.namespace(w.Namespace).finish(w.Growth, r.Clock.Now(), ledgerLag)
-			r.namespace(allNamespaces).finish(w.Growth, r.Clock.Now(), ledgerLag)
+			r.recentIn(w.Namespace).finishWrite(w.Growth, r.Clock.Now(), ledgerLag)
+			r.recentIn(allNamespaces).finishWrite(w.Growth, r.Clock.Now(), ledgerLag)
 		}
 	}
 }
 
-// recent are bytes of writes that may not be measured yet.
-type recent struct {
-	// writing are the bytes of writes under way.
+// recentWrites counts bytes of writes that may not be measured yet.
+type recentWrites struct {
+	// writing are the bytes of writes in progress.
 	writing int64
-	// written are those of writes that are done, in two generations of at least the lag of
-	// the measurement each. Some count twice, which refuses a write a little early.
-	written, before int64
-	turned          time.Time
+	// written and before are the bytes of completed writes, in two generations. Each generation lasts at
+	// least as long as the lag of the measurement. Some bytes count twice, which refuses a write a little
+	// too early.
+	written, previous int64
+	rotatedAt         time.Time
 	// measurements counts the calls of measured.
 	measurements int
 }
 
-// unmeasured is what a measurement that begins now will have.
+// unmeasured are the completed writes that a measurement which begins now will include.
 type unmeasured struct {
 	bytes        int64
 	measurements int
 }
 
-func (n *recent) unmeasured() unmeasured { return unmeasured{n.written + n.before, n.measurements} }
+func (n *recentWrites) getUnmeasured() unmeasured {
+	return unmeasured{n.written + n.previous, n.measurements}
+}
 
-// turn begins a new generation when the one under way is older than the lag.
-func (n *recent) turn(now time.Time, lag time.Duration) {
-	switch age := now.Sub(n.turned); {
+// rotate begins a new generation when the current one is older than the lag.
+func (n *recentWrites) rotate(now time.Time, lag time.Duration) {
+	switch age := now.Sub(n.rotatedAt); {
 	case age < lag:
 	case age >= 2*lag:
-		n.before, n.written, n.turned = 0, 0, now
+		n.previous, n.written, n.rotatedAt = 0, 0, now
 	default:
-		n.before, n.written, n.turned = n.written, 0, now
+		n.previous, n.written, n.rotatedAt = n.written, 0, now
 	}
 }
 
-func (n *recent) finish(bytes int64, now time.Time, lag time.Duration) {
-	n.turn(now, lag)
+func (n *recentWrites) finishWrite(bytes int64, now time.Time, lag time.Duration) {
+	n.rotate(now, lag)
 	n.writing -= bytes
 	n.written += bytes
 }
 
-// measured forgets what was written before the measurement began. If another measurement has
-// ended since then, that one has forgotten it already, and what was written later stays.
-func (n *recent) measured(u unmeasured) {
+// removeMeasured removes the writes that were completed before the measurement began. If another measurement has
+// ended since then, that one has removed them already, and newer writes stay.
+func (n *recentWrites) removeMeasured(u unmeasured) {
 	if u.measurements != n.measurements {
 		return
 	}
 	n.measurements++
-	older := min(u.bytes, n.before)
-	n.before -= older
+	older := min(u.bytes, n.previous)
+	n.previous -= older
 	n.written -= min(u.bytes-older, n.written)
 }
 
-// namespace returns the recent writes of a namespace. Namespaces without any are forgotten.
-func (r *Room) namespace(name string) *recent {
-	if r.namespaces == nil {
-		r.namespaces = map[string]*recent{}
+// recentIn returns the recent writes of a namespace. It deletes the entries of namespaces without recent
+// writes.
+func (r *Room) recentIn(name string) *recentWrites {
+	if r.recentByNamespace == nil {
+		r.recentByNamespace = map[string]*recentWrites{}
 	}
-	n := r.namespaces[name]
+	n := r.recentByNamespace[name]
 	if n == nil {
-		for other, o := range r.namespaces {
-			if o.turn(r.Clock.Now(), ledgerLag); o.writing+o.written+o.before == 0 {
-				delete(r.namespaces, other)
+		for other, o := range r.recentByNamespace {
+			if o.rotate(r.Clock.Now(), ledgerLag); o.writing+o.written+o.previous == 0 {
+				delete(r.recentByNamespace, other)
 			}
 		}
-		n = &recent{turned: r.Clock.Now()}
-		r.namespaces[name] = n
+		n = &recentWrites{rotatedAt: r.Clock.Now()}
+		r.recentByNamespace[name] = n
 	}
-	n.turn(r.Clock.Now(), ledgerLag)
+	n.rotate(r.Clock.Now(), ledgerLag)
 	return n
 }
 
-// lately is what is being written anywhere, and what was written so lately that the usage may
-// not have it.
-func (r *Room) lately() int64 {
+// recentBytes returns the bytes of all writes that are in progress or that the usage may not include yet.
+func (r *Room) recentBytes() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := &r.everywhere
-	n.turn(r.Clock.Now(), r.Backend.Lag())
-	return n.writing + n.written + n.before
+	n := &r.recent
+	n.rotate(r.Clock.Now(), r.Backend.Lag())
+	return n.writing + n.written + n.previous
 }
 
-// latelyIn is what is being written to a namespace, and what was written so lately that the
-// ledger may not have it.
-func (r *Room) latelyIn(namespace string) int64 {
+// recentBytesIn returns the bytes of writes to a namespace that are in progress or that the ledger may not
+// include yet.
+func (r *Room) recentBytesIn(namespace string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.namespace(namespace)
-	return n.writing + n.written + n.before
+	n := r.recentIn(namespace)
+	return n.writing + n.written + n.previous
 }

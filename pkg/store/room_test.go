@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// tenants are an etcd of 16 MiB and those who write to it through a Room.
+// tenants is an etcd of 16 MiB with a Room, and its writers.
 type tenants struct {
 	*Room
 	t      *testing.T
@@ -30,10 +30,10 @@ type tenants struct {
 func newTenants(t *testing.T, namespaceLimit int64) *tenants {
 	t.Helper()
 	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
-	ledger, err := NewLedger(Remote{Servers: []string{s.Endpoint()}}, prefix+"/", func(key string) (Place, bool) {
+	ledger, err := NewLedger(Remote{Servers: []string{s.Endpoint()}}, prefix+"/", func(key string) (Account, bool) {
 		kind, rest, _ := strings.Cut(key, "/")
 		namespace, _, ok := strings.Cut(rest, "/")
-		return Place{Namespace: namespace, Kind: kind}, ok
+		return Account{Namespace: namespace, Kind: kind}, ok
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func newTenants(t *testing.T, namespaceLimit int64) *tenants {
 	return &tenants{&Room{Backend: s, Ledger: ledger, NamespaceLimit: namespaceLimit, Clock: clock.RealClock{}}, t, s, clientOf(t, s)}
 }
 
-// write stores an object of so many bytes, if there is room.
+// write stores an object of the given size, if there is room.
 func (w *tenants) write(class Class, namespace, name string, bytes, growth int) error {
 	done, err := w.Admit(w.t.Context(), Write{Namespace: namespace, Class: class, Bytes: int64(bytes), Growth: int64(growth)})
 	if err == nil {
@@ -61,7 +61,7 @@ func (w *tenants) write(class Class, namespace, name string, bytes, growth int) 
 	return err
 }
 
-// fill writes new objects until one is refused, and returns how many were stored.
+// fill writes new objects until a write is refused, and returns how many were stored.
 func (w *tenants) fill(class Class, namespace string, bytes int) int {
 	w.t.Helper()
 	for i := range 1000 {
@@ -79,9 +79,9 @@ func (w *tenants) fill(class Class, namespace string, bytes int) int {
 
 const object = 240_000
 
-// What users store leaves a quarter of the store, and records an eighth. What is left is
-// enough to write the largest objects again and again, although etcd counts what was
-// overwritten until it is compacted, and the size of its file, not what is used of it.
+// Growth leaves a quarter of the store free, and records leave an eighth. The rest is enough to overwrite
+// the largest objects repeatedly, although etcd counts overwritten versions until it is compacted, and
+// compares its limit with the size of its file.
 func TestRoomIsKept(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)
@@ -106,7 +106,7 @@ func TestRoomIsKept(t *testing.T) {
 	w.overwrites(20, u)
 }
 
-// However much is stored, objects can become smaller, since no other write takes the last part.
+// Objects can become smaller even in a full store, because no other class of write may use the last part.
 func TestShrinkingHasRoom(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)
@@ -124,7 +124,7 @@ func TestShrinkingHasRoom(t *testing.T) {
 	}
 }
 
-// overwrites writes three objects again and again, as controllers and safety verbs do.
+// overwrites overwrites three objects repeatedly, as controllers and safety verbs do.
 func (w *tenants) overwrites(times int, u Usage) {
 	w.t.Helper()
 	most := int64(0)
@@ -137,8 +137,8 @@ func (w *tenants) overwrites(times int, u Usage) {
 	w.t.Logf("beside %d bytes that users store, the file had up to %d of %d bytes", u.InUse, most, u.Limit)
 }
 
-// Somebody who changes objects as fast as possible, without storing more, does not take the
-// room from others: what was overwritten is compacted when it is in the way.
+// A user who overwrites objects as fast as possible does not use up the space of others: overwritten
+// versions are compacted when the space is needed.
 func TestRoomAfterOverwriting(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)
@@ -154,7 +154,7 @@ func TestRoomAfterOverwriting(t *testing.T) {
 	}
 }
 
-// Many writes at once are counted before etcd has committed them.
+// Concurrent writes are counted before etcd has committed them.
 func TestRoomForManyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 4*mib)
@@ -173,7 +173,7 @@ func TestRoomForManyAtOnce(t *testing.T) {
 	}
 }
 
-// Two writes can both find room before either is counted. reserve judges the later one again.
+// Two writes can both find room before either is counted. reserve checks the later one again.
 func TestReserveJudges(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]Write{
@@ -196,21 +196,21 @@ func TestReserveJudges(t *testing.T) {
 	}
 }
 
-// counts waits until what a namespace stores is as it should be.
+// counts waits until the ledger shows the expected bytes of a namespace.
 func (w *tenants) counts(namespace string, right func(int64) bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		n, _ := w.Ledger.Of(namespace)
+		n, _ := w.Ledger.BytesOf(namespace)
 		return right(n), nil
 	})
 	if err != nil {
-		n, parts := w.Ledger.Of(namespace)
+		n, parts := w.Ledger.BytesOf(namespace)
 		w.t.Errorf("namespace %s stores %d bytes: %s", namespace, n, parts)
 	}
 }
 
-// A namespace has its own bound, and others notice nothing. What it stores is counted whoever
-// writes it, and the refusal says in what it is.
+// A namespace has its own limit, which does not affect others. The ledger counts the writes of all
+// processes, and the error lists the kinds of stored objects.
 func TestNamespaceHasItsShare(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 2*mib)
@@ -246,7 +246,7 @@ func TestNamespaceHasItsShare(t *testing.T) {
 	w.counts("a", func(n int64) bool { return n == 0 })
 }
 
-// All namespaces together have a limit, too, which is about what the server can keep in memory.
+// All namespaces together have a limit too, because the server keeps all objects in memory.
 func TestAllNamespacesHaveALimit(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, 0)

@@ -14,11 +14,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Content is what a snapshot has.
+// Content describes the content of a snapshot.
 type Content struct {
-	// Revision is that of its last write.
+	// Revision is the revision of the last write.
 	Revision int64
-	// Objects are counted.
+	// Objects is the number of objects.
 	Objects int64
 	// Bytes is the size of the file.
 	Bytes int64
@@ -28,20 +28,19 @@ func (c Content) String() string {
 	return fmt.Sprintf("%d objects at revision %d in %d bytes", c.Objects, c.Revision, c.Bytes)
 }
 
-// Snapshot writes all that is stored under the prefix, as it is at one moment,
-// in the format of etcd: its database and a checksum. Everything is in it that
-// was written before.
+// Snapshot writes all keys with the prefix, as they are at one moment, in the format of etcd: a database
+// and a checksum. The snapshot includes all writes that were completed before the call.
 func (r Remote) Snapshot(ctx context.Context, prefix string, out io.Writer) (Content, error) {
 	var errs []error
 	for _, server := range r.Servers {
-		client, err := r.client(server)
+		client, err := r.newClient(server)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		content, err := snapshot(ctx, client, prefix, out)
 		err = errors.Join(err, client.Close())
-		if err == nil || content.Bytes > 0 { // part of it is written
+		if err == nil || content.Bytes > 0 { // the output contains a part of the snapshot, so another member cannot be tried
 			return content, err
 		}
 		errs = append(errs, fmt.Errorf("asking %s: %w", server, err))
@@ -50,8 +49,8 @@ func (r Remote) Snapshot(ctx context.Context, prefix string, out io.Writer) (Con
 }
 
 func snapshot(ctx context.Context, client *clientv3.Client, prefix string, out io.Writer) (Content, error) {
-	// To answer, a member that lags behind catches up first.
-	soon, cancel := context.WithTimeout(ctx, answerLimit)
+	// This read makes a member that lags behind catch up before it answers.
+	soon, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	stored, err := client.Get(soon, prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
@@ -67,16 +66,16 @@ func snapshot(ctx context.Context, client *clientv3.Client, prefix string, out i
 	if err = errors.Join(err, stream.Snapshot.Close()); err != nil {
 		return content, fmt.Errorf("copying: %w", err)
 	}
-	return content, sum.check()
+	return content, sum.verify()
 }
 
-// SnapshotDir makes a snapshot of a data directory, whose server may run.
+// SnapshotDir writes a snapshot of a data directory. The server of the directory may be running.
 func SnapshotDir(ctx context.Context, dir, prefix string, out io.Writer) (_ Content, failed error) {
 	if _, err := os.Stat(filepath.Join(dir, memberDir)); err != nil {
 		return Content{}, fmt.Errorf("there is no data in %s (%w): --data-dir must be the directory of the server, on the server's machine; "+
 			"for an etcd elsewhere give --etcd-servers", dir, err)
 	}
-	server, closed, err := Reach(ctx, dir)
+	server, closed, err := FindOrStart(ctx, dir)
 	if err != nil {
 		return Content{}, err
 	}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store answers one question: where are the objects, and how are they
-// kept safe? It runs the embedded etcd, keeps it small, and makes and restores
-// backups of it, and of an etcd elsewhere. It must not know what the objects are.
+// Package store runs the embedded etcd, which stores the objects, and limits its size. It also makes and
+// restores backups of the embedded etcd and of an external etcd. The package does not depend on the kinds
+// of the objects.
 package store
 
 import (
@@ -27,33 +27,34 @@ import (
 )
 
 const (
-	// startLimit is how long the embedded etcd may take to start.
-	startLimit = time.Minute
-	// memberName is that of the one member.
+	// startTimeout is how long the embedded etcd may take to start.
+	startTimeout = time.Minute
+	// memberName is the name of the only member of the embedded etcd.
 	memberName = "weir"
-	// memberDir is where etcd keeps what it has, in the data directory.
+	// memberDir is the directory of etcd's data within the data directory.
 	memberDir = "member"
 )
 
 var (
 	minLimit = resource.MustParse("64Mi")
-	// maxLimit is what etcd is made for.
+	// maxLimit is the largest database that etcd supports.
 	maxLimit = resource.MustParse("8Gi")
-	// DefaultLimit is how large the database may grow.
+	// DefaultLimit is the default of the maximum size of the database.
 	DefaultLimit = resource.MustParse("2Gi")
 )
 
 // Options are the settings of the embedded etcd.
 type Options struct {
-	// DataDir keeps the data.
+	// DataDir is the directory of the data.
 	DataDir string
-	// Ephemeral accepts that the data may not survive.
+	// Ephemeral accepts a data directory whose content does not survive a restart.
 	Ephemeral bool
-	// Limit is how large the database may grow; 2Gi if 0.
+	// Limit is the maximum size of the database; 0 means DefaultLimit.
 	Limit resource.QuantityValue
 }
 
-// Validate refuses a directory whose content will not survive a restart.
+// Validate returns an error if the limit is out of range, or if the data directory does not survive a
+// restart.
 func (o *Options) Validate() []error {
 	if !o.Limit.IsZero() && (o.Limit.Cmp(minLimit) < 0 || o.Limit.Cmp(maxLimit) > 0) {
 		return []error{fmt.Errorf("--data-limit %s must be between %s and %s", o.Limit.String(), minLimit.String(), maxLimit.String())}
@@ -64,7 +65,7 @@ func (o *Options) Validate() []error {
 	if o.Ephemeral {
 		return nil
 	}
-	why, err := lostOnRestart(o.DataDir)
+	why, err := volatileReason(o.DataDir)
 	if err != nil {
 		return []error{fmt.Errorf("looking at --data-dir: %w", err)}
 	}
@@ -85,9 +86,9 @@ type Store struct {
 	maintenance sync.WaitGroup
 	// stop ends the maintenance.
 	stop context.CancelFunc
-	// tidying serializes compactions and defragmentations. Requests that wait for it can be
+	// maintaining serializes compactions and defragmentations. Requests that wait for it can be
 	// cancelled.
-	tidying *semaphore.Weighted
+	maintaining *semaphore.Weighted
 }
 
 // Start starts the embedded etcd and waits until it answers.
@@ -99,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel), clock: clock.RealClock{}, stop: func() {}, tidying: semaphore.NewWeighted(1)}
+	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel), clock: clock.RealClock{}, stop: func() {}, maintaining: semaphore.NewWeighted(1)}
 	if err := s.start(ctx, o); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting the embedded etcd: %w", err)
@@ -129,8 +130,8 @@ func (s *Store) start(ctx context.Context, o Options) error {
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(startLimit):
-		return fmt.Errorf("it was not ready after %s", startLimit)
+	case <-time.After(startTimeout):
+		return fmt.Errorf("it was not ready after %s", startTimeout)
 	}
 }
 
@@ -149,18 +150,18 @@ func (s *Store) config(o Options) (*embed.Config, error) {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.WatchProgressNotifyInterval = 5 * time.Second
-	// The API server compacts.
+	// The API server compacts, so etcd must not.
 	c.AutoCompactionRetention = "0"
 	c.QuotaBackendBytes = cmp.Or(o.Limit.Value(), DefaultLimit.Value())
 	c.BootstrapDefragThresholdMegabytes = 100
-	// What the log keeps in memory beyond this is for members that lag behind.
+	// More entries of the raft log would only serve members that lag behind, and there is only one member.
 	c.SnapshotCatchUpEntries = 100
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	return c, nil
 }
 
-// lockDir keeps a second process from taking the sockets of the first.
+// lockDir locks the data directory, so that a second process cannot use it.
 func lockDir(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -172,10 +173,10 @@ func lockDir(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// errInUse is the error when another process has the data directory.
+// errInUse is the error if another process uses the data directory.
 var errInUse = errors.New("is in use by another process")
 
-// writeAddress writes to the lock where the sockets are.
+// writeAddress writes the directory of the sockets into the lock file.
 func writeAddress(lock *os.File, sockets string) error {
 	err := lock.Truncate(0)
 	if err == nil {
@@ -187,36 +188,36 @@ func writeAddress(lock *os.File, sockets string) error {
 	return nil
 }
 
-// AddressIn says where the process that has a data directory is reached.
-func AddressIn(dir string) (string, error) {
+// EndpointIn returns the endpoint of the process that uses a data directory.
+func EndpointIn(dir string) (string, error) {
 	sockets, err := os.ReadFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", fmt.Errorf("reading the lock of the data directory: %w", err)
 	}
-	return endpoint(string(sockets)), nil
+	return endpointURL(string(sockets)), nil
 }
 
-// Reach finds the embedded etcd of a data directory: that of the server that runs
-// on it, or one that runs until closed is called.
-func Reach(ctx context.Context, dir string) (endpoint string, closed func(), _ error) {
+// FindOrStart returns the endpoint of the embedded etcd of a data directory. If no server uses the directory,
+// FindOrStart starts an etcd, which runs until closed is called.
+func FindOrStart(ctx context.Context, dir string) (endpoint string, closed func(), _ error) {
 	s, err := Start(ctx, Options{DataDir: dir})
 	switch {
 	case err == nil:
 		return s.Endpoint(), s.Close, nil
 	case errors.Is(err, errInUse):
-		endpoint, err = AddressIn(dir)
+		endpoint, err = EndpointIn(dir)
 		return endpoint, func() {}, err
 	default:
 		return "", nil, err
 	}
 }
 
-func endpoint(sockets string) string {
+func endpointURL(sockets string) string {
 	return "unix://" + filepath.Join(sockets, "client.sock")
 }
 
-// socketDir is the data directory, unless its name is too long: names of
-// sockets have at most 107 bytes.
+// socketDir returns the directory of the sockets: the data directory, unless its name is too long. The path
+// of a unix socket has at most 107 bytes.
 func socketDir(dataDir string) (string, error) {
 	if len(filepath.Join(dataDir, "client.sock")) <= 107 {
 		return dataDir, nil
@@ -232,18 +233,18 @@ func (s *Store) socket(name string) string {
 	return filepath.Join(s.sockets, name+".sock")
 }
 
-// Endpoint is where clients find the store.
-func (s *Store) Endpoint() string { return endpoint(s.sockets) }
+// Endpoint returns the URL of the store for clients.
+func (s *Store) Endpoint() string { return endpointURL(s.sockets) }
 
-// Failed delivers an error if the store stops by itself.
+// Failed returns a channel that receives an error if the store stops unexpectedly.
 func (s *Store) Failed() <-chan error { return s.etcd.Err() }
 
-// Close stops the store once its clients are gone.
+// Close stops the store. All clients must be closed before.
 func (s *Store) Close() {
 	s.stop()
 	s.maintenance.Wait()
 	if s.etcd != nil {
-		// etcd calls it an error that its listeners close.
+		// etcd logs the closing of its listeners as an error.
 		s.log.SetLevel(zap.FatalLevel)
 		s.etcd.Close()
 	}
@@ -252,7 +253,7 @@ func (s *Store) Close() {
 			klog.ErrorS(err, "Leaving a directory of sockets behind")
 		}
 	}
-	// The lock goes with the file.
+	// Closing the file releases the lock.
 	if err := s.lock.Close(); err != nil {
 		klog.ErrorS(err, "Leaving the data directory locked")
 	}

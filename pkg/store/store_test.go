@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Data in memory is refused, unless that is what somebody wants.
+// A data directory in memory is refused without --ephemeral.
 func TestStoreInMemory(t *testing.T) {
 	t.Parallel()
 	const memory = "/dev/shm"
-	if volatile, err := inMemory(memory); err != nil || !volatile {
+	if volatile, err := isInMemory(memory); err != nil || !volatile {
 		t.Fatalf("%s is in memory: %t (%v), want true", memory, volatile, err)
 	}
 	tests := map[string]struct {
@@ -38,7 +38,7 @@ func TestStoreInMemory(t *testing.T) {
 	}
 }
 
-// A volume that goes with its pod is known by where the kubelet keeps it.
+// An emptyDir volume is recognized by the path at which the kubelet stores it.
 func TestOnEmptyDir(t *testing.T) {
 	t.Parallel()
 	const pod = "/var/lib/kubelet/pods/5b1f0a0e/volumes/"
@@ -52,13 +52,13 @@ func TestOnEmptyDir(t *testing.T) {
 		"/var/lib/weir": true, "/var/lib/weir/data": true, "/var/lib/weir/kept": false, "/var/lib/weir/kept/data": false,
 		"/var/lib/weird": false, "/var/lib": false, "/": false,
 	} {
-		if got := onEmptyDir(mounts, dir); got != want {
+		if got := isOnEmptyDir(mounts, dir); got != want {
 			t.Errorf("%s is on an emptyDir: %t, want %t", dir, got, want)
 		}
 	}
 }
 
-// One process at a time has the data, and the next one finds it.
+// Only one process at a time can use a data directory. The next process finds the data.
 func TestStoreIsLocked(t *testing.T) {
 	t.Parallel()
 	o := Options{DataDir: filepath.Join(t.TempDir(), strings.Repeat("long", 30))}

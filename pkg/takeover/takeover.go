@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package takeover answers one question: what must be stored so that Weir goes on
-// where another implementation of this API was? It is pure: objects in, objects
-// and remarks out. It must not know where objects are read from or written to.
+// Package takeover decides which objects must be stored so that Weir continues the releases of another
+// implementation of this API. It is pure: objects in, objects and remarks out. It does not depend on where
+// objects are read and written.
 package takeover
 
 import (
@@ -29,38 +29,38 @@ import (
 // Object is an object of the API.
 type Object = object.Object
 
-// Found is all that there is.
+// Found contains all objects of the other implementation.
 type Found struct {
 	Rollouts         []*rollouts.Rollout
 	BatchReleases    []*rollouts.BatchRelease
 	TrafficRoutings  []*rollouts.TrafficRouting
 	RolloutHistories []*rollouts.RolloutHistory
-	// Deployments and ReplicaSets are those of the namespaces that have Rollouts.
+	// Deployments and ReplicaSets are those in namespaces with Rollouts.
 	Deployments []*appsv1.Deployment
 	ReplicaSets []*appsv1.ReplicaSet
 }
 
-// Remark is something to know about one object.
+// Remark is information for the user about one object.
 type Remark struct {
-	// Of names the object.
-	Of   string
-	Text string
-	// Refused reports whether nothing may be stored because of it.
+	// Object is the kind and the name of the object.
+	Object string
+	Text   string
+	// Refused reports whether the remark prevents the takeover.
 	Refused bool
 }
 
-// Plan is what to store.
+// Plan is the result: what to store, and what to tell the user.
 type Plan struct {
-	// Objects are to be stored as they are, uids and all.
+	// Objects are stored unchanged, including their UIDs.
 	Objects []Object
 	// Owners are the Rollouts that claim their workloads.
 	Owners []*rollouts.Rollout
-	// Live describes the releases that are under way.
+	// Live describes the current releases.
 	Live    []Remark
 	Remarks []Remark
 }
 
-// Refused reports whether nothing may be stored.
+// Refused reports whether a remark prevents the takeover.
 func (p *Plan) Refused() bool {
 	return slices.ContainsFunc(p.Remarks, func(r Remark) bool { return r.Refused })
 }
@@ -72,96 +72,95 @@ func Decide(f Found) *Plan {
 	for _, b := range f.BatchReleases {
 		b = b.DeepCopy()
 		batches[types.NamespacedName{Namespace: b.Namespace, Name: b.Name}] = b
-		p.keep("BatchRelease", b, validation.ValidateBatchRelease(b))
+		p.addObject("BatchRelease", b, validation.ValidateBatchRelease(b))
 	}
 	for _, r := range f.Rollouts {
 		r = r.DeepCopy()
-		p.rollout(r, batches[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}], &f)
+		p.addRollout(r, batches[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}], &f)
 	}
 	for _, t := range f.TrafficRoutings {
-		p.keep("TrafficRouting", t.DeepCopy(), validation.ValidateTrafficRouting(t))
+		p.addObject("TrafficRouting", t.DeepCopy(), validation.ValidateTrafficRouting(t))
 	}
 	for _, h := range f.RolloutHistories {
-		p.keep("RolloutHistory", h.DeepCopy(), validation.ValidateRolloutHistory(h))
+		p.addObject("RolloutHistory", h.DeepCopy(), validation.ValidateRolloutHistory(h))
 	}
 	return p
 }
 
-// keep stores an object, whatever is wrong with it: what is stored already stays
-// valid until somebody changes it.
-func (p *Plan) keep(kind string, o Object, errs field.ErrorList) {
+// addObject stores an object even if it is invalid. It must become valid when a user changes it.
+func (p *Plan) addObject(kind string, o Object, errs field.ErrorList) {
 	for _, err := range errs {
-		p.remark(kind, o, "is kept as it is, but a change of it has to fix this: "+err.Error())
+		p.addRemark(kind, o, "is kept as it is, but a change of it has to fix this: "+err.Error())
 	}
 	o.SetResourceVersion("")
 	p.Objects = append(p.Objects, o)
 }
 
-func (p *Plan) remark(kind string, o Object, text string) {
-	p.Remarks = append(p.Remarks, Remark{Of: describe(kind, o), Text: text})
+func (p *Plan) addRemark(kind string, o Object, text string) {
+	p.Remarks = append(p.Remarks, Remark{Object: describe(kind, o), Text: text})
 }
 
-func (p *Plan) refuse(r *rollouts.Rollout, text string) {
-	p.Remarks = append(p.Remarks, Remark{Of: describe("Rollout", r), Text: text, Refused: true})
+func (p *Plan) addRefusal(r *rollouts.Rollout, text string) {
+	p.Remarks = append(p.Remarks, Remark{Object: describe("Rollout", r), Text: text, Refused: true})
 }
 
-func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) {
-	rehash(r)
-	p.keep("Rollout", r, validation.ValidateRollout(r, validation.Options{AnyWorkloadKind: true}))
+func (p *Plan) addRollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) {
+	setPlanHash(r)
+	p.addObject("Rollout", r, validation.ValidateRollout(r, validation.Options{AnyWorkloadKind: true}))
 	ref := r.Spec.WorkloadRef
 	if ref == nil {
 		return
 	}
-	p.claim(r)
+	p.claimWorkload(r)
 	key, release := r.Spec.Strategy.Active()
 	if release == nil {
 		return
 	}
 	for _, warning := range traffic.Warnings(release, "spec.strategy."+key.Key()) {
-		p.remark("Rollout", r, warning)
+		p.addRemark("Rollout", r, warning)
 	}
 	style := rollouts.StyleFor(&r.Spec.Strategy, ref)
 	row, served := workload.Find(ref.APIVersion, ref.Kind, style)
 	live := r.Status.UnderWay()
-	// Of other kinds nothing is read that tells how far a release is.
+	// Weir can read the progress of a release only from workloads of known kinds.
 	known := served && row.GVK.GroupKind() == deployments
 	switch {
 	case !known && live:
-		p.refuse(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot go on with; finish it first, or roll it back", ref.Kind, style))
+		p.addRefusal(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot go on with; finish it first, or roll it back", ref.Kind, style))
 	case !served:
-		p.remark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: it will say so and do nothing", ref.Kind, style))
+		p.addRemark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: it will say so and do nothing", ref.Kind, style))
 	case known:
 		if same := adoptRevision(r, b, row, f); live {
-			p.live(r, release, same)
+			p.addLiveRelease(r, release, same)
 		}
 	}
 }
 
-func (p *Plan) live(r *rollouts.Rollout, release *rollouts.Release, same bool) {
+func (p *Plan) addLiveRelease(r *rollouts.Rollout, release *rollouts.Release, same bool) {
 	what := string(r.Status.Phase)
 	if progress := r.Status.Active(); progress != nil {
 		what = fmt.Sprintf("%s, step %d of %d, %s", what, progress.CurrentStepIndex, len(release.Steps), progress.State)
 	}
-	p.Live = append(p.Live, Remark{Of: describe("Rollout", r), Text: what})
+	p.Live = append(p.Live, Remark{Object: describe("Rollout", r), Text: what})
 	if !same {
-		p.remark("Rollout", r, "has a release under way of a template that its workload has no longer: Weir will begin with the one it has, at step 1")
+		p.addRemark("Rollout", r, "has a release under way of a template that its workload has no longer: Weir will begin with the one it has, at step 1")
 	}
 }
 
-// claim makes a Rollout the one of its workload.
-func (p *Plan) claim(r *rollouts.Rollout) {
+// claimWorkload records the Rollout as the owner of its workload. It refuses a second owner.
+func (p *Plan) claimWorkload(r *rollouts.Rollout) {
 	for _, first := range p.Owners {
-		if first.Namespace == r.Namespace && claim.Same(first.Spec.WorkloadRef, r.Spec.WorkloadRef) {
-			p.refuse(r, fmt.Sprintf("names the workload that Rollout %s names as well: a workload has one Rollout, so delete one of them", first.Name))
+		if first.Namespace == r.Namespace && claim.SameWorkload(first.Spec.WorkloadRef, r.Spec.WorkloadRef) {
+			p.addRefusal(r, fmt.Sprintf("names the workload that Rollout %s names as well: a workload has one Rollout, so delete one of them", first.Name))
 			return
 		}
 	}
 	p.Owners = append(p.Owners, r)
 }
 
-// rehash sets the hash of the plan that Weir computes. A release under way of that
-// plan stays one.
-func rehash(r *rollouts.Rollout) {
+// setPlanHash replaces the other implementation's hash of the plan by Weir's. A current release of that plan
+// stays current.
+func setPlanHash(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		return
@@ -175,11 +174,11 @@ func rehash(r *rollouts.Rollout) {
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-// adoptRevision stores the name of the revision that Weir computes, if the template of
-// the workload is the one that was released, and returns whether it is: names of
-// revisions differ between implementations, and between versions of one.
+// adoptRevision stores the revision name that Weir computes, and reports whether the template of the
+// workload is the released one. Implementations, and versions of one implementation, compute different
+// names for the same template.
 func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, f *Found) bool {
-	d, owned := f.workload(r, b)
+	d, owned := f.findWorkload(r, b)
 	progress := r.Status.Active()
 	if d == nil || progress == nil {
 		return false
@@ -196,8 +195,8 @@ func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.R
 	return true
 }
 
-// bindWorkload stores what OpenKruise keeps on the workload alone. It is trusted once,
-// here: the administrator who imports vouches for it.
+// bindWorkload stores what OpenKruise records only in annotations of the workload. Weir trusts these
+// annotations only here, because the administrator who imports vouches for them.
 func bindWorkload(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deployment, w planner.Workload) {
 	r.Status.WorkloadUID = d.UID
 	if b == nil || w.Target == nil || b.Status.Phase == rollouts.PhaseCompleted {
@@ -208,9 +207,9 @@ func bindWorkload(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deplo
 		Revision: w.Target.Revision.Name, UpdateTemplate: w.Target.Revision.Template}
 }
 
-// workload is the Deployment of a Rollout, and what belongs to it and to its
-// BatchRelease, which may be nil.
-func (f *Found) workload(r *rollouts.Rollout, b *rollouts.BatchRelease) (d *appsv1.Deployment, owned []object.Object) {
+// findWorkload returns the Deployment of a Rollout, and the objects that the Deployment and the BatchRelease
+// own. b may be nil.
+func (f *Found) findWorkload(r *rollouts.Rollout, b *rollouts.BatchRelease) (d *appsv1.Deployment, owned []object.Object) {
 	owners := map[string]bool{}
 	for _, o := range f.Deployments {
 		switch {
@@ -235,8 +234,8 @@ func describe(kind string, o Object) string {
 	return kind + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
-// String is how a remark is printed.
-func (r Remark) String() string { return strings.TrimSpace(r.Of + ": " + r.Text) }
+// String formats the remark for printing.
+func (r Remark) String() string { return strings.TrimSpace(r.Object + ": " + r.Text) }
 
 // Add adds an object of the API.
 func (f *Found) Add(o runtime.Object) {

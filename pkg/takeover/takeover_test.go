@@ -27,7 +27,7 @@ const (
 	generation    = 7
 )
 
-// release is a Rollout of Deployment web that waits at its first step.
+// release returns a Rollout of Deployment web that waits at its first step.
 func release() *rollouts.Rollout {
 	half := intstr.FromString("50%")
 	return &rollouts.Rollout{
@@ -49,7 +49,7 @@ func release() *rollouts.Rollout {
 	}
 }
 
-// world has one Deployment, whose new template has a set.
+// world returns the objects of one Deployment with a ReplicaSet of its new template.
 func world(r *rollouts.Rollout) takeover.Found {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -84,8 +84,8 @@ func stored[T takeover.Object](p *takeover.Plan) T {
 	panic("it is not stored")
 }
 
-// All of an object stays, but for the names of its plan and its revision, which
-// each implementation computes in its own way.
+// All fields of an object stay, except for the hash of the plan and the revision, which implementations
+// compute differently.
 func TestKept(t *testing.T) {
 	r := release()
 	found := world(r)
@@ -110,8 +110,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// The template is the one that was released if the workload has not changed
-// since it was looked at, or if the pods of the release have it.
+// The template is the released one if the workload has not changed since it was observed, or if the pods of
+// the release have the template.
 func TestRecognised(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*rollouts.Rollout, *takeover.Found)
@@ -143,7 +143,7 @@ func TestRecognised(t *testing.T) {
 	}
 }
 
-// A plan that was edited and not taken up yet is still to be taken up.
+// An edited plan that was not processed yet is processed after the takeover.
 func TestEdited(t *testing.T) {
 	r := release()
 	r.Status.Canary.RolloutHash = "that of the plan before"
@@ -153,7 +153,7 @@ func TestEdited(t *testing.T) {
 	}
 }
 
-// What Weir cannot go on with is refused while it is under way, and told when not.
+// Releases that Weir cannot continue are refused. Without a current release, there is only a remark.
 func TestRemarks(t *testing.T) {
 	clones := func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"}

@@ -92,7 +92,7 @@ var onFile = []string{"partition", "promoted-at-once", "everything"}
 // storedNow is everything that weir-apiserver has in its etcd.
 func storedNow(t *testing.T) map[string][]byte {
 	t.Helper()
-	endpoint, err := store.AddressIn(here.cluster.WeirData())
+	endpoint, err := store.EndpointIn(here.cluster.WeirData())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ import (
 func (a *app) replica(rows []certs.Certificate, dir string) (*certs.Manager, error) {
 	m := &certs.Manager{
 		Policy: certs.Policy{
-			Certificates:  append([]certs.Certificate{certs.Serving(a.namespace, "weir-apiserver")}, rows...),
+			Certificates:  append([]certs.Certificate{certs.ServingCertificate(a.namespace, "weir-apiserver")}, rows...),
 			AuthorityLife: 30 * 24 * time.Hour, Life: 24 * time.Hour, Overlap: time.Second,
 		},
 		Namespace: a.namespace, Service: "weir-apiserver", Clock: clock.RealClock{}, Files: map[string]string{},
@@ -102,7 +102,7 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	t.Parallel()
 	a := space(t)
 	dir := t.TempDir()
-	m, err := a.replica(certs.Etcd(a.namespace, "weir-etcd"), dir)
+	m, err := a.replica(certs.EtcdCertificates(a.namespace, "weir-etcd"), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

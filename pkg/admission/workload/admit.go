@@ -19,18 +19,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// answer is what is said about a request: a patch, or why it is refused.
-type answer struct {
+// decision is the outcome of an admission request: a patch, or the reason for a refusal.
+type decision struct {
 	patch   []byte
 	refusal string
 	verdict verdict
-	// admitted is what becomes of one that is made; nil if that is the object judged.
+	// admitted replaces the object of the request in the patch's computation; nil if judge changed the
+	// object in place.
 	admitted object.Object
 }
 
-// concerns reports whether a request can matter. Of the subresources, scale has
-// nothing of a workload but its size, while status has metadata.
-func (h *Handler) concerns(request *admissionv1.AdmissionRequest) bool {
+// mustJudge reports whether a request can affect a rollout. Among the subresources, "scale" cannot: it
+// changes only the size. "status" can, because a status update may also write metadata.
+func (h *Handler) mustJudge(request *admissionv1.AdmissionRequest) bool {
 	switch {
 	case request.UserInfo.Username == h.Controller:
 		return false
@@ -43,59 +44,60 @@ func (h *Handler) concerns(request *admissionv1.AdmissionRequest) bool {
 
 const statusResource = "status"
 
-// admit says what becomes of a request.
-func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+// admit decides about one admission request.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest) (decision, error) {
 	kind := schema.GroupVersionKind(request.Kind)
-	row, ok := rowOf(kind, nil)
-	if !ok || !h.concerns(request) {
-		return answer{verdict: verdictPassed}, nil
+	row, ok := findRow(kind, nil)
+	if !ok || !h.mustJudge(request) {
+		return decision{verdict: verdictPassed}, nil
 	}
-	undecided := answer{verdict: verdictUndecided}
-	before, after, err := objectsOf(row, request)
+	undecided := decision{verdict: verdictUndecided}
+	before, after, err := decodeObjects(row, request)
 	if err != nil {
 		return undecided, err
 	}
 	if request.Operation == admissionv1.Update {
 		if why := workload.Crowded(before, after); why != "" {
-			return answer{refusal: why, verdict: verdictRefused}, nil
+			return decision{refusal: why, verdict: verdictRefused}, nil
 		}
 	}
-	admitted, said := after.DeepCopyObject().(object.Object), answer{verdict: verdictPassed}
+	admitted, decided := after.DeepCopyObject().(object.Object), decision{verdict: verdictPassed}
 	if request.SubResource == statusResource {
-		// Whoever names it: nobody has to write metadata this way.
+		// Status updates never need to write Weir's metadata, so the stored values win for every user.
 		workload.KeepRecords(before, admitted)
-	} else if said, err = h.judge(ctx, request, before, admitted); err != nil {
+	} else if decided, err = h.judge(ctx, request, before, admitted); err != nil {
 		return undecided, err
 	}
-	if said.admitted != nil {
-		admitted = said.admitted
+	if decided.admitted != nil {
+		admitted = decided.admitted
 	}
-	if said.patch, err = patch(request.Object.Raw, after, admitted); err != nil {
+	if decided.patch, err = patch(request.Object.Raw, after, admitted); err != nil {
 		return undecided, err
 	}
-	return said, nil
+	return decided, nil
 }
 
-// naming finds the Rollouts of a workload.
-func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequest, before, after object.Object) ([]*rollouts.Rollout, error) {
+// findRollouts returns the Rollouts that reference the workload.
+func (h *Handler) findRollouts(ctx context.Context, request *admissionv1.AdmissionRequest, before, after object.Object) ([]*rollouts.Rollout, error) {
 	kind := schema.GroupVersionKind(request.Kind)
 	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: cmp.Or(request.Name, after.GetName())}
-	named, err := h.Rollouts.Naming(request.Namespace, ref)
+	named, err := h.Rollouts.ListCached(request.Namespace, ref)
 	if err != nil {
 		return nil, err
 	}
-	row, _ := rowOf(kind, named)
+	row, _ := findRow(kind, named)
 	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.Changed(before, after) || row.Rolls(before, after)
 	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		return named, nil
 	}
-	// Who has seen the Rollout Healthy may be faster than our watch.
-	return h.Rollouts.Stored(ctx, request.Namespace, ref)
+	// The client may have seen the Rollout become Healthy before our watch did, so read the Rollouts from
+	// etcd.
+	return h.Rollouts.ListLive(ctx, request.Namespace, ref)
 }
 
-// objectsOf are the stored object and the one that is asked for. The first is an empty
-// one where there is none.
-func objectsOf(row workload.Row, request *admissionv1.AdmissionRequest) (before, after object.Object, err error) {
+// decodeObjects returns the stored object and the requested object. For a create, the stored object is
+// empty.
+func decodeObjects(row workload.Row, request *admissionv1.AdmissionRequest) (before, after object.Object, err error) {
 	before = row.New()
 	if request.Operation == admissionv1.Update {
 		if before, err = decode(row, request.OldObject); err != nil {
@@ -106,13 +108,14 @@ func objectsOf(row workload.Row, request *admissionv1.AdmissionRequest) (before,
 	return before, after, err
 }
 
-// factsOf are what is judged.
-func factsOf(row workload.Row, request *admissionv1.AdmissionRequest, named []*rollouts.Rollout, before, update object.Object) planner.Admission {
+// admissionFacts collects the facts that planner.Admit judges.
+func admissionFacts(row workload.Row, request *admissionv1.AdmissionRequest, named []*rollouts.Rollout, before, update object.Object) planner.Admission {
 	facts := planner.Admission{Held: row.Held(before), Rollouts: named}
 	if request.Operation != admissionv1.Update {
 		return facts
 	}
-	// The mark may be gone; the store knows of the release all the same.
+	// A client may have removed the hold annotation. The Rollout's status still shows that a release
+	// controls the workload.
 	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
 		return planner.HoldsWorkload(r) && r.Status.WorkloadUID == before.GetUID()
 	})
@@ -123,36 +126,37 @@ func factsOf(row workload.Row, request *admissionv1.AdmissionRequest, named []*r
 	return facts
 }
 
-// judge changes the update as planner.Admit says. What is made now was no release
-// before.
-func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionRequest, before, update object.Object) (answer, error) {
-	named, err := h.naming(ctx, request, before, update)
+// judge applies the decision of planner.Admit to the update. A created workload cannot be part of a release
+// yet.
+func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionRequest, before, update object.Object) (decision, error) {
+	named, err := h.findRollouts(ctx, request, before, update)
 	if err != nil {
-		return answer{}, err
+		return decision{}, err
 	}
-	row, _ := rowOf(schema.GroupVersionKind(request.Kind), named) // in the style of a Rollout
-	judged := planner.Admit(factsOf(row, request, named, before, update))
+	row, _ := findRow(schema.GroupVersionKind(request.Kind), named)
+	judged := planner.Admit(admissionFacts(row, request, named, before, update))
 	switch {
 	case judged.Refuse != "":
-		return answer{refusal: judged.Refuse, verdict: verdictRefused}, nil
+		return decision{refusal: judged.Refuse, verdict: verdictRefused}, nil
 	case judged.Keep:
 		row.Keep(before, update)
-		return answer{verdict: verdictKept}, nil
+		return decision{verdict: verdictKept}, nil
 	case judged.Hold:
 		row.HoldUpdate(before, update, judged.By)
-		return answer{verdict: verdictHeld}, nil
+		return decision{verdict: verdictHeld}, nil
 	case judged.Records && request.Operation == admissionv1.Create:
 		made := row.Made(update)
 		workload.KeepRecords(before, made)
-		return answer{verdict: verdictPassed, admitted: made}, nil
+		return decision{verdict: verdictPassed, admitted: made}, nil
 	case judged.Records:
 		workload.KeepRecords(before, update)
 	}
-	return answer{verdict: verdictPassed}, nil
+	return decision{verdict: verdictPassed}, nil
 }
 
-// rowOf is the row of the kind, in the style of a Rollout that names it if there is one.
-func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Row, bool) {
+// findRow returns the adapter of the kind. If Rollouts reference the workload, their strategy selects the
+// adapter's style.
+func findRow(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Row, bool) {
 	for _, r := range named {
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		if row, ok := workload.Find(kind.GroupVersion().String(), kind.Kind, style); ok {
@@ -163,7 +167,7 @@ func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Ro
 }
 
 func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
-	if err := bounded(raw.Raw); err != nil {
+	if err := checkSize(raw.Raw); err != nil {
 		return nil, fmt.Errorf("not decoding a %s: %w", row.GVK.Kind, err)
 	}
 	return row.FromJSON(raw.Raw)

@@ -14,21 +14,22 @@ import (
 	"time"
 )
 
-// What a caller may cost who has no name. A workload has some KiB, and a request holds
-// two of them; one that does not fit is refused in words, and the failure policy decides.
+// Limits for requests, because clients of this port are not authenticated. A workload has some KiB, and a
+// review contains it twice. A larger review is refused with an error message, and the failure policy of the
+// webhook decides.
 const (
-	// longestBody bounds what is kept of a body, and longestSent what is sent: etcd keeps
-	// no object of more than 1.5 MiB, of which managed fields may be nearly all.
-	longestBody = 1 << 20
-	longestSent = 4 << 20
-	bodyTimeout = 5 * time.Second
-	// mostInFlight bounds what is read of all requests that are not answered yet, and
-	// mostOfOne what of those from one address.
-	mostInFlight = 32 << 20
-	mostOfOne    = mostInFlight / 4
+	// maxBodyBytes limits a body without managed fields. maxSentBytes limits the body as it was sent: etcd
+	// stores objects of up to 1.5 MiB, and managed fields may be nearly all of one.
+	maxBodyBytes = 1 << 20
+	maxSentBytes = 4 << 20
+	bodyTimeout  = 5 * time.Second
+	// maxInFlightBytes limits the bytes of all unanswered requests, and maxAddressBytes the bytes of those
+	// from one address.
+	maxInFlightBytes = 32 << 20
+	maxAddressBytes  = maxInFlightBytes / 4
 )
 
-// errBusy is the answer while too much is in flight.
+// errBusy is the error for a request while the requests in flight use all memory that they may use.
 var errBusy = errors.New("too many admission reviews are under way; try again")
 
 // inFlight counts the bytes of requests that are not answered yet. One client address may
@@ -37,47 +38,48 @@ var errBusy = errors.New("too many admission reviews are under way; try again")
 // longest is cut off, so that slow clients cannot block kube-apiserver.
 type inFlight struct {
 	sync.Mutex
-	all int64
-	by  map[string]int64
-	// coming are the bodies that are still being read, the oldest first.
-	coming []*body
+	total    int64
+	byClient map[string]int64
+	// reading are the bodies that are still being read, the oldest first.
+	reading []*body
 }
 
-// body is what is read of one request.
+// body is the body of one request while it is read.
 type body struct {
-	from string
-	// head is the beginning of the body, kept until the namespace is found in it. share is the
-	// key in inFlight.by under which the namespace's bytes are counted; empty until then.
-	head   []byte
-	share  string
-	of     io.Reader
-	all    *inFlight
-	n      int64
-	ousted bool   // by another one
-	cut    func() // ends a read that waits
+	address string
+	// head is the beginning of the body, kept until the namespace is found in it. namespaceKey is the key
+	// in inFlight.byClient under which the bytes are counted for the namespace; empty until then.
+	head         []byte
+	namespaceKey string
+	reader       io.Reader
+	limits       *inFlight
+	size         int64
+	evicted      bool   // an older body is evicted when the memory is full
+	interrupt    func() // ends a read that blocks
 }
 
-// read returns a body, and what gives its share back.
-func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (data []byte, done func(), err error) {
+// readBody returns the body of a request. The caller must call done once the request is answered; done
+// releases the bytes that were counted for it.
+func (f *inFlight) readBody(w http.ResponseWriter, r *http.Request, now time.Time) (data []byte, done func(), err error) {
 	control := http.NewResponseController(w)
-	b := &body{from: address(r), of: &withoutManaged{of: http.MaxBytesReader(w, r.Body, longestSent)}, all: f, cut: func() {
-		_ = control.SetReadDeadline(now) // without one, the body ends by itself
+	b := &body{address: clientAddress(r), reader: &managedFieldsFilter{reader: http.MaxBytesReader(w, r.Body, maxSentBytes)}, limits: f, interrupt: func() {
+		_ = control.SetReadDeadline(now) // if deadlines are not supported, the read ends when the client has sent everything
 	}}
-	done = func() { f.leave(b) }
-	// A recorder of a test has no deadline, and a server always has.
+	done = func() { f.release(b) }
+	// httptest.ResponseRecorder supports no deadlines; every http.Server does.
 	if err := control.SetReadDeadline(now.Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, done, fmt.Errorf("limiting the time of a request: %w", err)
 	}
-	f.enter(b)
+	f.startReading(b)
 	data, err = io.ReadAll(b)
-	if f.end(b) {
+	if f.finishReading(b) {
 		return nil, done, errBusy
 	}
 	return data, done, err
 }
 
-// address is that of the other end, without its port.
-func address(r *http.Request) string {
+// clientAddress returns the client's address without the port.
+func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -85,85 +87,86 @@ func address(r *http.Request) string {
 	return host
 }
 
-func (f *inFlight) enter(b *body) {
+func (f *inFlight) startReading(b *body) {
 	f.Lock()
 	defer f.Unlock()
-	f.coming = append(f.coming, b)
+	f.reading = append(f.reading, b)
 }
 
-func (f *inFlight) leave(b *body) {
+func (f *inFlight) release(b *body) {
 	f.Lock()
 	defer f.Unlock()
-	f.count(b, -b.n)
+	f.countBytes(b, -b.size)
 }
 
-// end notes that no more is read of a body, and tells whether it had to give way.
-func (f *inFlight) end(b *body) bool {
+// finishReading removes a body from the list of bodies being read, and reports whether the body was
+// evicted.
+func (f *inFlight) finishReading(b *body) bool {
 	f.Lock()
 	defer f.Unlock()
-	f.coming = slices.DeleteFunc(f.coming, func(o *body) bool { return o == b })
-	return b.ousted
+	f.reading = slices.DeleteFunc(f.reading, func(o *body) bool { return o == b })
+	return b.evicted
 }
 
-func (f *inFlight) count(b *body, n int64) {
-	if f.by == nil {
-		f.by = map[string]int64{}
+func (f *inFlight) countBytes(b *body, n int64) {
+	if f.byClient == nil {
+		f.byClient = map[string]int64{}
 	}
-	b.n, f.all = b.n+n, f.all+n
-	f.add(b.from, n)
-	if b.share != "" {
-		f.add(b.share, n)
-	}
-}
-
-func (f *inFlight) add(key string, n int64) {
-	if f.by[key] += n; f.by[key] == 0 {
-		delete(f.by, key)
+	b.size, f.total = b.size+n, f.total+n
+	f.addBytes(b.address, n)
+	if b.namespaceKey != "" {
+		f.addBytes(b.namespaceKey, n)
 	}
 }
 
-// take counts bytes of a body.
-func (f *inFlight) take(b *body, n int64) error {
+func (f *inFlight) addBytes(key string, n int64) {
+	if f.byClient[key] += n; f.byClient[key] == 0 {
+		delete(f.byClient, key)
+	}
+}
+
+// reserve counts n more bytes of a body. It returns an error if a limit is exceeded.
+func (f *inFlight) reserve(b *body, n int64) error {
 	f.Lock()
 	defer f.Unlock()
-	if b.ousted {
+	if b.evicted {
 		return errBusy
 	}
-	if f.count(b, n); b.n > longestBody {
-		return &http.MaxBytesError{Limit: longestBody}
+	if f.countBytes(b, n); b.size > maxBodyBytes {
+		return &http.MaxBytesError{Limit: maxBodyBytes}
 	}
-	if f.by[b.from] > mostOfOne || f.by[b.share] > mostOfNamespace {
+	if f.byClient[b.address] > maxAddressBytes || f.byClient[b.namespaceKey] > maxNamespaceBytes {
 		return errBusy
 	}
-	for f.all > mostInFlight {
-		i := slices.IndexFunc(f.coming, func(o *body) bool { return o.n > 0 })
-		if i < 0 || f.coming[i] == b {
+	for f.total > maxInFlightBytes {
+		i := slices.IndexFunc(f.reading, func(o *body) bool { return o.size > 0 })
+		if i < 0 || f.reading[i] == b {
 			return errBusy
 		}
-		f.oust(f.coming[i])
+		f.evict(f.reading[i])
 	}
 	return nil
 }
 
-// oust ends a body, and gives its share to others at once.
-func (f *inFlight) oust(b *body) {
-	b.ousted = true
-	f.count(b, -b.n)
-	b.cut()
+// evict ends the read of a body and releases its bytes at once.
+func (f *inFlight) evict(b *body) {
+	b.evicted = true
+	f.countBytes(b, -b.size)
+	b.interrupt()
 }
 
-// Read implements io.Reader. It fails when too much is kept of it, or is in flight.
+// Read implements io.Reader. It fails if the body exceeds a limit.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.of.Read(p)
-	b.notice(p[:n])
-	if refused := b.all.take(b, int64(n)); refused != nil {
+	n, err := b.reader.Read(p)
+	b.findNamespace(p[:n])
+	if refused := b.limits.reserve(b, int64(n)); refused != nil {
 		return n, refused
 	}
 	return n, err
 }
 
-// statusOf is how a body that was not read is answered.
-func statusOf(err error) int {
+// httpStatus returns the HTTP status for a body that could not be read.
+func httpStatus(err error) int {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -6,37 +6,36 @@ package workload
 import "bytes"
 
 const (
-	// mostOfNamespace is the maximum number of bytes in flight of reviews from one address
-	// about one namespace.
-	mostOfNamespace = mostOfOne / 2
-	// longestHead is how many bytes of a review are searched for its namespace. kube-apiserver
-	// sends the namespace after names and kinds, and before the objects.
-	longestHead = 4 << 10
+	// maxNamespaceBytes limits the bytes in flight of reviews from one address about one namespace.
+	maxNamespaceBytes = maxAddressBytes / 2
+	// maxHeadBytes is how many bytes of a review are searched for its namespace. kube-apiserver sends the
+	// namespace after names and kinds, and before the objects.
+	maxHeadBytes = 4 << 10
 )
 
-// notice searches the bytes that have been read for the namespace of the review. If it finds none,
-// only the limit of the address applies. Users cannot forge the namespace: kube-apiserver writes
-// the bytes before it, user names follow it, and object names contain no quotes.
-func (b *body) notice(read []byte) {
-	if b.share != "" || len(b.head) >= longestHead {
+// findNamespace searches the bytes that have been read for the namespace of the review. If it finds none,
+// only the limit of the address applies. Users cannot forge the namespace: kube-apiserver writes the bytes
+// before it, user names follow it, and object names contain no quotes.
+func (b *body) findNamespace(read []byte) {
+	if b.namespaceKey != "" || len(b.head) >= maxHeadBytes {
 		return
 	}
-	b.head = append(b.head, read[:min(len(read), longestHead-len(b.head))]...)
+	b.head = append(b.head, read[:min(len(read), maxHeadBytes-len(b.head))]...)
 	_, after, _ := bytes.Cut(b.head, []byte(`"namespace":"`))
 	namespace, _, found := bytes.Cut(after, []byte(`"`))
 	if !found {
 		return
 	}
-	b.all.assign(b, b.from+"\x00"+string(namespace))
+	b.limits.setNamespace(b, b.address+"\x00"+string(namespace))
 	b.head = nil
 }
 
-// assign sets the share of a body and counts the bytes that were read before.
-func (f *inFlight) assign(b *body, share string) {
+// setNamespace sets the namespace key of a body and counts the bytes that were read before.
+func (f *inFlight) setNamespace(b *body, share string) {
 	f.Lock()
 	defer f.Unlock()
-	b.share = share
-	if b.n > 0 {
-		f.add(share, b.n)
+	b.namespaceKey = share
+	if b.size > 0 {
+		f.addBytes(share, b.size)
 	}
 }

@@ -31,7 +31,7 @@ type sender struct {
 	answers chan int
 }
 
-// send begins a body from an address, of as many bytes.
+// send starts n bodies from an address.
 func (s *sender) send(from string, n int) {
 	s.Helper()
 	body, w := io.Pipe()
@@ -49,7 +49,7 @@ func (s *sender) send(from string, n int) {
 	synctest.Wait() // all of it is counted
 }
 
-// end cuts all bodies off, and returns how they are answered.
+// end closes all bodies, and returns the number of responses by status.
 func (s *sender) end() map[int]int {
 	codes := map[int]int{}
 	for _, w := range s.open {
@@ -58,42 +58,41 @@ func (s *sender) end() map[int]int {
 	for range s.open {
 		codes[<-s.answers]++
 	}
-	if f := &s.h.bodies; f.all != 0 || len(f.by) > 0 || len(f.coming) > 0 {
-		s.Errorf("%d bytes of %d addresses are in flight, and %d bodies coming, though all is answered", f.all, len(f.by), len(f.coming))
+	if f := &s.h.bodies; f.total != 0 || len(f.byClient) > 0 || len(f.reading) > 0 {
+		s.Errorf("%d bytes of %d addresses are in flight, and %d bodies coming, though all is answered", f.total, len(f.byClient), len(f.reading))
 	}
 	return codes
 }
 
-// A body that does not end costs what was sent of it, for a few seconds at most. All
-// of them together cost no more than there is room for, and those of one address no
-// more than its share.
+// A body that does not end occupies memory for the bytes that were sent, for a few seconds at most. All
+// such bodies together, and those of one address, stay within their limits.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
-		for range mostOfOne / longestBody {
-			s.send("10.0.0.1", longestBody)
+		for range maxAddressBytes / maxBodyBytes {
+			s.send("10.0.0.1", maxBodyBytes)
 		}
 		s.send("10.0.0.1", 1)
 		if code := <-s.answers; code != http.StatusServiceUnavailable {
 			t.Errorf("one more is answered with %d, want 503", code)
 		}
 		s.answers <- http.StatusServiceUnavailable
-		if got := s.end(); got[http.StatusBadRequest] != mostOfOne/longestBody {
+		if got := s.end(); got[http.StatusBadRequest] != maxAddressBytes/maxBodyBytes {
 			t.Errorf("answered with %v, want 400 for what was cut off", got)
 		}
 	})
 }
 
-// However many addresses send bodies that do not end, a review of kube-apiserver has
-// room: what came first gives way.
+// If many addresses send bodies that do not end, there is still room for a review of kube-apiserver: the
+// oldest body is evicted.
 func TestSlowBodiesGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
 		const addresses = 16
-		for i := range mostInFlight / longestBody {
-			s.send(fmt.Sprintf("10.0.0.%d", i%addresses), longestBody)
+		for i := range maxInFlightBytes / maxBodyBytes {
+			s.send(fmt.Sprintf("10.0.0.%d", i%addresses), maxBodyBytes)
 		}
 		review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
 		for range 3 {
@@ -103,8 +102,8 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 				t.Errorf("a review of kube-apiserver is answered with %d: %s", w.Code, w.Body)
 			}
 		}
-		if s.h.bodies.all > mostInFlight {
-			t.Errorf("%d bytes are in flight", s.h.bodies.all)
+		if s.h.bodies.total > maxInFlightBytes {
+			t.Errorf("%d bytes are in flight", s.h.bodies.total)
 		}
 		if got := s.end(); got[http.StatusServiceUnavailable] != 1 {
 			t.Errorf("answered with %v, want that one has given way", got)
@@ -112,21 +111,21 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	})
 }
 
-// A body that gives way is not waited for.
+// Evicting a body does not wait for its reader.
 func TestOustedEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := &inFlight{}
 	cut := false
-	slow, fast := &body{from: "a", all: f, cut: func() { cut = true }}, &body{from: "b", all: f}
-	f.enter(slow)
-	f.enter(fast)
-	f.count(slow, mostInFlight)
-	if err := f.take(fast, 1); err != nil || !cut || !f.end(slow) {
+	slow, fast := &body{address: "a", limits: f, interrupt: func() { cut = true }}, &body{address: "b", limits: f}
+	f.startReading(slow)
+	f.startReading(fast)
+	f.countBytes(slow, maxInFlightBytes)
+	if err := f.reserve(fast, 1); err != nil || !cut || !f.finishReading(slow) {
 		t.Errorf("got %v, cut %t, want that the slow one ends", err, cut)
 	}
 }
 
-// The time of a body is limited where there is a connection.
+// The time of a body is limited if the connection supports deadlines.
 func TestBodiesEnd(t *testing.T) {
 	t.Parallel()
 	deadline := &timed{ResponseRecorder: httptest.NewRecorder()}
@@ -136,19 +135,19 @@ func TestBodiesEnd(t *testing.T) {
 	}
 }
 
-// timed keeps how much time is left for a body.
+// timed records the deadline of a body.
 type timed struct {
 	*httptest.ResponseRecorder
 	after time.Duration
 }
 
-// SetReadDeadline is what a connection has.
+// SetReadDeadline implements the interface that http.ResponseController looks for.
 func (d *timed) SetReadDeadline(at time.Time) error {
 	d.after = time.Until(at)
 	return nil
 }
 
-// slow is a store that answers when it is told to, and knows how many wait.
+// slow is a source that answers on demand, and counts its waiting callers.
 type slow struct {
 	shelf
 	release chan struct{}
@@ -164,13 +163,13 @@ func (s *slow) List(ctx context.Context, o *metainternalversion.ListOptions) (ru
 	return s.shelf.List(ctx, o)
 }
 
-// However many ask for what is stored, one read runs at a time. Each is answered by
-// a read that began after it asked.
+// One read runs at a time, even for many callers. Each caller gets the result of a read that began after
+// its call.
 func TestReadsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{release: make(chan struct{})}
-		r := newReads(s)
+		r := newLiveReader(s)
 		answers := make(chan *rollouts.RolloutList, 20)
 		ask := func(namespace string) {
 			go func() {

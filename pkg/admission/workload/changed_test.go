@@ -20,10 +20,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// ruling is what the rules say of an update.
+// ruling is the expected result of the rules for an update.
 type ruling struct {
-	// rolls: it replaces pods. asks: it asks for another release. changed: it asks for one
-	// that can be held.
+	// rolls means that the update replaces pods. asks means that it asks for a new release, and changed
+	// that it asks for one that can be held.
 	rolls, asks, changed bool
 }
 
@@ -31,12 +31,12 @@ var (
 	nothing = ruling{}
 	another = ruling{true, true, true}
 	renamed = ruling{false, true, true}
-	// What follows cannot be held.
+	// The following updates cannot be held.
 	unholdable     = ruling{true, true, false}
 	unholdableName = ruling{false, true, false}
 )
 
-// repeated are the variables of the policies that repeat one of the rules in CEL.
+// repeated are the variables of the policies that implement one of the rules in CEL.
 var repeated = map[string]map[string]func(ruling) bool{
 	"weir-hold":              {"rolls": rolls, "changed": changed},
 	"weir-keep":              {"rolls": rolls, "changed": changed},
@@ -71,7 +71,7 @@ func podLabel(key string) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) { metav1.SetMetaDataLabel(&t.ObjectMeta, key, "y") }
 }
 
-// releases are the cases of the rule "is this another release?".
+// releases are the test cases of the rule "does this update start a new release?".
 func releases() map[string]release {
 	const hash = appsv1.DefaultDeploymentUniqueLabelKey
 	all := map[string]release{}
@@ -122,8 +122,8 @@ func releases() map[string]release {
 	return all
 }
 
-// TestChanged runs the rule in Go, in each policy that repeats it, and in the conditions
-// under which the policies and the webhook are asked at all.
+// TestChanged evaluates the rule in Go, in each policy that repeats it, and in the match conditions of the
+// policies and the webhook.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	all, asked := policies(t), asker(t)

@@ -17,7 +17,7 @@ import (
 
 type cloneEdit func(*workload.CloneSet)
 
-// cloneSet is labelled and rolls as its owner wants.
+// cloneSet returns a labelled CloneSet with its owner's update strategy.
 func cloneSet(edits ...cloneEdit) *workload.CloneSet {
 	c := &workload.CloneSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"},
@@ -90,7 +90,7 @@ func cloneNames(pods ...string) cloneEdit {
 	return func(c *workload.CloneSet) { c.Spec.ScaleStrategy.PodsToDelete = pods }
 }
 
-// cloneBeside is in the middle of a blue-green release.
+// cloneBeside sets the fields of a CloneSet during a blue-green release.
 func cloneBeside(c *workload.CloneSet) {
 	cloneDriven(c)
 	cloneUpTo("0")(c)
@@ -99,10 +99,10 @@ func cloneBeside(c *workload.CloneSet) {
 	cloneOwner(`{"maxUnavailable":0,"maxSurge":1,"minReadySeconds":5}`)(c)
 }
 
-// What is stored after an update of a CloneSet that is released blue-green.
+// These are the stored objects after updates of a CloneSet with a blue-green release.
 func TestAdmitCloneSetBlueGreen(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 		r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}}
 	})}
@@ -126,10 +126,10 @@ func TestAdmitCloneSetBlueGreen(t *testing.T) {
 	}
 }
 
-// What is stored after an update of a CloneSet.
+// These are the stored objects after updates of a CloneSet.
 func TestAdmitCloneSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 	})}
 	tests := map[string]struct {

@@ -23,8 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// asker tells what kube-apiserver asks the webhook about, as the shipped
-// configuration says.
+// asker returns a function that reports whether kube-apiserver calls the webhook for a request, according
+// to the shipped configuration.
 func asker(t *testing.T) func(s sent) bool {
 	t.Helper()
 	data, err := artifacts.Files.ReadFile("base/webhook.yaml")
@@ -68,7 +68,7 @@ func resourceOf(o object.Object) schema.GroupVersionResource {
 	return kindOf(o).GroupVersion().WithResource(strings.ToLower(kindOf(o).Kind) + "s")
 }
 
-// An update leaves kube-apiserver if it matters, and only then.
+// kube-apiserver calls the webhook if and only if the update is relevant.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -128,7 +128,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// longMark marks a Deployment as held by a name that no Rollout can have.
+// longMark marks a Deployment as held by a name that is too long for a Rollout.
 func longMark(d *appsv1.Deployment) {
 	d.Annotations[rollouts.AnnotationInProgress] = `{"rolloutName":"` + strings.Repeat("x", 190<<10) + `"}`
 }
@@ -156,19 +156,19 @@ func set(d *appsv1.Deployment, key, value string) {
 	d.Annotations[key] = value
 }
 
-// What the webhook is not asked about, since a policy has held it, it would leave as it is.
-// If the store knows of a release of which the mark was lost, only the mark differs.
+// If a policy has held an update, kube-apiserver does not call the webhook, and the webhook would not
+// change the update. If the mark was lost and only the store knows of the release, only the mark differs.
 func TestJustHeld(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
 	for name, r := range map[string]*rollouts.Rollout{
-		"at rest": live(),
-		"under way": live(func(r *rollouts.Rollout) {
+		"at rest": liveRollout(),
+		"under way": liveRollout(func(r *rollouts.Rollout) {
 			r.Status.Phase, r.Status.WorkloadUID, r.Status.Canary = rollouts.PhaseProgressing, deployment().UID, &rollouts.Progress{State: rollouts.StepPaused}
 		}),
-		"canary":     live(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
-		"blue-green": live(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} }),
-		"disabled":   live(disabled),
+		"canary":     liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
+		"blue-green": liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} }),
+		"disabled":   liveRollout(disabled),
 	} {
 		s := sent{as: "alice", old: deployment(), update: deployment(held, image("v2"), annotated)}
 		if asked(s) {

@@ -16,7 +16,7 @@ import (
 
 type advancedEdit func(*workload.AdvancedDaemonSet)
 
-// advancedDaemonSet is like a native one; its strategy is as Kruise would default it.
+// advancedDaemonSet returns an OpenKruise DaemonSet with the default strategy of OpenKruise.
 func advancedDaemonSet(edits ...advancedEdit) *workload.AdvancedDaemonSet {
 	n := daemonSet()
 	d := &workload.AdvancedDaemonSet{
@@ -65,7 +65,7 @@ func advancedNowhere(d *workload.AdvancedDaemonSet) { d.Status.DesiredNumberSche
 
 func advancedForgetful(d *workload.AdvancedDaemonSet) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
 
-// advancedRolling is a strategy with nothing but what is ours.
+// advancedRolling sets a strategy that contains only Weir's values.
 func advancedRolling(d *workload.AdvancedDaemonSet) {
 	d.Spec.UpdateStrategy = workload.AdvancedDaemonSetUpdateStrategy{
 		Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &workload.RollingUpdateAdvancedDaemonSet{},
@@ -96,10 +96,10 @@ func advancedOwner(value string) advancedEdit {
 
 func advancedBare(d *workload.AdvancedDaemonSet) { d.Labels, d.Annotations = nil, nil }
 
-// What is stored after an update of a DaemonSet of Kruise.
+// These are the stored objects after updates of an OpenKruise DaemonSet.
 func TestAdmitAdvancedDaemonSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "DaemonSet"
 	})}
 	type edits = []advancedEdit

@@ -17,7 +17,7 @@ import (
 
 type daemonEdit func(*appsv1.DaemonSet)
 
-// daemonSet is labelled, has pods on five nodes, and rolls as its owner wants.
+// daemonSet returns a labelled DaemonSet with pods on five nodes and its owner's update strategy.
 func daemonSet(edits ...daemonEdit) *appsv1.DaemonSet {
 	d := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -78,7 +78,8 @@ func namedAside(d *appsv1.DaemonSet) {
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, rollouts.LabelRolloutID, "again")
 }
 
-// daemonHeld is taken by the Rollout web, and daemonDriven released by us as far as 20%.
+// daemonHeld marks the DaemonSet as held by the Rollout web; daemonDriven sets the fields of a release at
+// 20%.
 func daemonHeld(d *appsv1.DaemonSet) {
 	ofType(appsv1.OnDeleteDaemonSetStrategyType)(d)
 	d.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`}
@@ -95,19 +96,18 @@ func driving(value string) daemonEdit {
 	return func(d *appsv1.DaemonSet) { d.Annotations[rollouts.AnnotationDeploymentStrategy] = value }
 }
 
-// hisOnDelete is what is kept of an owner who deletes pods himself.
+// hisOnDelete sets the record of an owner who uses OnDelete.
 func hisOnDelete(d *appsv1.DaemonSet) {
 	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"type":"OnDelete"}`
 }
 
-// What is stored after an update of a DaemonSet, whichever of the doors it comes
-// through.
+// These are the stored objects after updates of a DaemonSet through each door.
 func TestAdmitDaemonSet(t *testing.T) {
 	t.Parallel()
 	const rolls, onDelete = appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType
 	v2 := daemonImage("v2")
 	one, none := withSurge(intstr.FromString("10%")), withSurge(intstr.FromInt32(0))
-	healthy := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
+	healthy := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
 	tests := map[string]struct {
 		rollouts    named
 		old, update []daemonEdit
@@ -154,7 +154,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 	}
 }
 
-// A template that comes while the stable one is live is the one to release.
+// A new template that is written while the stable one is live starts a release.
 func TestAdmitDaemonSetAborted(t *testing.T) {
 	t.Parallel()
 	aborted := driving(`{"rollingStyle":"Partition","partition":0,"abort":true,"aside":"v2"}`)

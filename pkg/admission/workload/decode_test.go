@@ -22,10 +22,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Kinds of custom resources keep fields that Weir does not know, and the controller of
-// such a kind reads its fields with regard to case. Whatever an update changes in the tree of the
-// pod template is another template, and a key that only resembles another one is no such
-// key.
+// Custom resources keep fields that Weir does not know, and their controllers decode fields
+// case-sensitively. Every change in the pod template is a new template. A key that differs only in case
+// does not count as the key.
 func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	type tree = map[string]any
@@ -48,9 +47,9 @@ func TestDecodesAsKubeAPIServerDoes(t *testing.T) {
 		return s
 	}
 	for name, tt := range map[string]struct {
-		// old and update are the content but for the metadata.
+		// old and update are the contents without the metadata.
 		old, update tree
-		// passes: nothing of the template is another one.
+		// passes means that the template has not changed.
 		passes bool
 	}{
 		"nothing":               {tree{"spec": spec(v1, nil)}, tree{"spec": spec(v1, nil)}, true},
@@ -127,12 +126,12 @@ func customResource(kind rollouts.ObjectRef, content map[string]any) object.Obje
 	return u
 }
 
-// Keys of the review itself and of metadata count as they are spelled, too.
+// Keys of the review itself and of metadata are also case-sensitive.
 func TestFoldedKeysOfReviews(t *testing.T) {
 	t.Parallel()
 	review := string(marshal(t, reviewOf(t, sent{as: "alice", old: cloneSet(), update: cloneSet(cloneImage("v2"))})))
 	ref := &rollouts.ObjectRef{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"}
-	h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}, Controller: weir}
+	h := &Handler{Rollouts: named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}, Controller: weir}
 	for name, tt := range map[string]struct {
 		change func(string) string
 		want   int
@@ -198,7 +197,7 @@ func TestFoldedKeysOfReviews(t *testing.T) {
 	}
 }
 
-// kube-apiserver sends JSON. Nothing else is taken for a review.
+// kube-apiserver sends JSON. The webhook decodes nothing else.
 func TestOtherEncodings(t *testing.T) {
 	t.Parallel()
 	review := reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))})
@@ -222,13 +221,13 @@ func TestOtherEncodings(t *testing.T) {
 	}
 }
 
-// unreachable fails a test that asks it.
+// unreachable fails a test that calls it.
 type unreachable struct{}
 
-func (unreachable) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unreachable) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	panic("asked about what is no review")
 }
 
-func (unreachable) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unreachable) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	panic("asked about what is no review")
 }

@@ -18,7 +18,7 @@ import (
 
 type edit func(*appsv1.Deployment)
 
-// deployment is labelled and rolls as its owner wants.
+// deployment returns a labelled Deployment with its owner's update strategy.
 func deployment(edits ...edit) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -38,13 +38,13 @@ func image(v string) edit {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = v }
 }
 
-// held is taken by the Rollout web.
+// held marks the Deployment as held by the Rollout web.
 func held(d *appsv1.Deployment) {
 	d.Spec.Paused = true
 	d.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`}
 }
 
-// driven is released by us: Recreate, under a BatchRelease.
+// driven sets the fields of a release: Recreate, with a BatchRelease.
 func driven(d *appsv1.Deployment) {
 	held(d)
 	d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
@@ -54,7 +54,7 @@ func driven(d *appsv1.Deployment) {
 	d.Labels[rollouts.LabelControlled] = "true"
 }
 
-// switched is released blue-green: by values that no owner sets.
+// switched sets the fields of a blue-green release, whose values no owner uses.
 func switched(d *appsv1.Deployment) {
 	held(d)
 	d.Spec.Paused = false
@@ -65,7 +65,7 @@ func switched(d *appsv1.Deployment) {
 	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"maxUnavailable":"25%","maxSurge":"25%","minReadySeconds":5,"progressDeadlineSeconds":600}`
 }
 
-// hasty is what an owner has in a manifest, and noted what is kept of it.
+// hasty sets an owner's value in a manifest; noted sets the record of that value.
 func hasty(d *appsv1.Deployment) {
 	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = 0, new(int32(60))
 }
@@ -86,14 +86,14 @@ func due(seconds int32) edit {
 	return func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = &seconds }
 }
 
-// surgingBy is what a patch of one limit makes of a strategy of ours.
+// surgingBy sets the strategy that results if a patch changes one limit of Weir's strategy.
 func surgingBy(n int32) edit {
 	return func(d *appsv1.Deployment) {
 		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(n))}
 	}
 }
 
-// surging is an owner's strategy; given is where it is kept meanwhile.
+// surging sets an owner's strategy; given sets the record of that strategy.
 func surging(surge int, unavailable string) edit {
 	return func(d *appsv1.Deployment) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{
@@ -112,20 +112,20 @@ func given(surge int, unavailable string) edit {
 	}
 }
 
-// remembered is a history limit of 0, kept while there must be a history.
+// remembered sets the record of a history limit of 0 while Weir needs the history.
 func remembered(d *appsv1.Deployment) {
 	d.Spec.RevisionHistoryLimit = new(int32(10))
 	v := d.Annotations[rollouts.AnnotationDeploymentStrategy]
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = strings.TrimSuffix(v, "}") + `,"revisionHistoryLimit":0}`
 }
 
-// noHistory is a history limit of 0, kept before anything is driven.
+// noHistory sets the record of a history limit of 0 before the release begins.
 func noHistory(d *appsv1.Deployment) {
 	d.Spec.RevisionHistoryLimit = new(int32(10))
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"partition":0,"revisionHistoryLimit":0}`
 }
 
-// wants is a note that somebody writes.
+// wants sets a note that a user writes.
 func wants(note string) edit {
 	return func(d *appsv1.Deployment) { set(d, rollouts.AnnotationWantedSpec, note) }
 }
@@ -142,7 +142,7 @@ func hashed(d *appsv1.Deployment) {
 	d.Spec.Template.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "x"}
 }
 
-// markedBy is what clients of OpenKruise write where an id alone is to be released.
+// markedBy sets the annotations that clients of OpenKruise write to release a new rollout ID only.
 func markedBy(value string) edit {
 	return func(d *appsv1.Deployment) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, rollouts.AnnotationInProgress, value)

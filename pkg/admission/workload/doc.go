@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload answers kube-apiserver's question about an update of a
-// workload: may it go as it is, or must it be held? It decodes, asks the kind's
-// row in pkg/workload for facts and planner.Admit for the verdict, and answers
-// with a patch. It must not decide anything itself, and it writes nothing.
+// Package workload serves the admission webhook for workloads. The webhook admits an update unchanged, or
+// holds it for a rollout, or refuses it. The package decodes the objects, collects facts with the kind's
+// adapter in pkg/workload, gets the decision from planner.Admit, and answers with a patch. It decides
+// nothing itself and writes nothing.
 package workload

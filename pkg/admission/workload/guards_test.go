@@ -23,15 +23,15 @@ import (
 	"github.com/weir-rollouts/weir/artifacts"
 )
 
-// theft is a write of weir-controller's account in kube-system.
+// theft is a write by the service account of weir-controller in kube-system.
 type theft struct {
 	kind, resource string // resource is group/version/resource, and the subresource if there is one
 	old, update    string // empty for none
 	allowed        bool
 }
 
-// In the namespaces of the system, the accounts of Weir may only give workloads back: that
-// changes neither a pod template nor a size.
+// In system namespaces, Weir's service accounts may only return workloads to their owners. That changes
+// neither the pod template nor the size.
 func TestGuardOfSystemNamespaces(t *testing.T) {
 	t.Parallel()
 	const (
@@ -112,7 +112,7 @@ func guardOfSystem(t *testing.T) policy {
 	return policy{}
 }
 
-// refused is why the policy refuses the write; empty if it does not.
+// refused returns why the policy refuses the write; empty if it admits the write.
 func (s theft) refused(t *testing.T, p policy) string {
 	t.Helper()
 	part := strings.SplitN(s.resource, "/", 4)
@@ -156,7 +156,7 @@ func (s theft) refused(t *testing.T, p policy) string {
 	return ""
 }
 
-// decoded is the object of a request; nil for no text.
+// decoded returns the object of a request; nil for an empty text.
 func decoded(t *testing.T, kind schema.GroupVersionKind, text string) runtime.Object {
 	t.Helper()
 	if text == "" {

@@ -20,24 +20,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Path is where the webhook is served.
+// Path is the URL path of the webhook.
 const Path = "/admission/v1/workloads"
 
-// Rollouts finds the Rollouts that name a workload.
-type Rollouts interface {
-	// Naming returns an error while it cannot know. It may be behind by what a
-	// watch takes.
-	Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
-	// Stored is not behind, and costs a read.
-	Stored(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
+// RolloutFinder finds the Rollouts that reference a workload.
+type RolloutFinder interface {
+	// ListCached reads from the watch cache, which may be stale by the delay of a watch. It returns an
+	// error until the cache has synced.
+	ListCached(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
+	// ListLive reads from etcd.
+	ListLive(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
 }
 
-// Handler serves the webhook.
+// Handler serves the admission webhook for workloads.
 type Handler struct {
-	Rollouts Rollouts
-	// Controller is the user who may change a held workload.
+	Rollouts RolloutFinder
+	// Controller is the user name of the controller. Its requests are not judged: it may change a held
+	// workload.
 	Controller string
-	// Clock measures how long answers take; nil is that of the machine.
+	// Clock measures the durations of answers; nil means the real clock.
 	Clock clock.PassiveClock
 
 	bodies inFlight
@@ -45,14 +46,14 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP answers an AdmissionReview. Whatever cannot be judged is a 500, so
-// that the failure policy of the webhook configuration decides.
+// ServeHTTP answers an AdmissionReview. It answers 500 if it cannot judge the request, so that the failure
+// policy of the webhook configuration decides.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
-	body, done, err := h.bodies.read(w, r, watch.Now())
+	body, done, err := h.bodies.readBody(w, r, watch.Now())
 	defer done()
 	if err != nil {
-		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB without their managed fields: %v", err), statusOf(err))
+		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB without their managed fields: %v", err), httpStatus(err))
 		return
 	}
 	review, err := decodeReview(r.Method, body)
@@ -61,17 +62,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := watch.Now()
-	said, err := h.admit(r.Context(), review.Request)
-	answers.WithLabelValues(string(said.verdict)).Observe(watch.Since(began).Seconds())
+	decided, err := h.admit(r.Context(), review.Request)
+	admissionDuration.WithLabelValues(string(decided.verdict)).Observe(watch.Since(began).Seconds())
 	klog.V(2).InfoS("Judged an update", "kind", review.Request.Kind.Kind, "workload", klog.KRef(review.Request.Namespace, review.Request.Name),
-		"user", review.Request.UserInfo.Username, "verdict", said.verdict)
+		"user", review.Request.UserInfo.Username, "verdict", decided.verdict)
 	if err != nil {
 		klog.ErrorS(err, "Leaving an update to the failure policy",
 			"workload", klog.KRef(review.Request.Namespace, review.Request.Name))
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if err := write(w, review, said); err != nil {
+	if err := writeReview(w, review, decided); err != nil {
 		klog.ErrorS(err, "Answering an admission review")
 	}
 }
@@ -91,19 +92,19 @@ func decodeReview(method string, body []byte) (*admissionv1.AdmissionReview, err
 	return review, nil
 }
 
-func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, said answer) error {
+func writeReview(w http.ResponseWriter, review *admissionv1.AdmissionReview, decided decision) error {
 	answer := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
 		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
 	}
 	switch {
-	case said.refusal != "":
-		// As a ValidatingAdmissionPolicy answers.
+	case decided.refusal != "":
+		// The same code and reason as a ValidatingAdmissionPolicy.
 		answer.Response.Allowed = false
-		answer.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: said.refusal}
-	case said.patch != nil:
+		answer.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: decided.refusal}
+	case decided.patch != nil:
 		kind := admissionv1.PatchTypeJSONPatch
-		answer.Response.Patch, answer.Response.PatchType = said.patch, &kind
+		answer.Response.Patch, answer.Response.PatchType = decided.patch, &kind
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {

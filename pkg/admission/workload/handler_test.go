@@ -28,38 +28,40 @@ import (
 
 const weir = "system:serviceaccount:weir-system:weir-controller"
 
-// named answers with the Rollouts of a test.
+// named is a RolloutFinder with the Rollouts of a test.
 type named []*rollouts.Rollout
 
-func (n named) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return n, nil }
+func (n named) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return n, nil }
 
-func (n named) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (n named) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	return n, nil
 }
 
-// behind has not seen yet what is stored.
-type behind struct{ named, stored named }
+// staleCache is a RolloutFinder whose cache is older than the store.
+type staleCache struct{ named, stored named }
 
-func (b behind) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return b.named, nil }
+func (b staleCache) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	return b.named, nil
+}
 
-func (b behind) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (b staleCache) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	return b.stored, nil
 }
 
 type unsynced struct{ named }
 
-func (unsynced) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unsynced) ListCached(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	return nil, errors.New("not yet")
 }
 
 type unread struct{ named }
 
-func (unread) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+func (unread) ListLive(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	return nil, errors.New("no etcd")
 }
 
-// live is a Rollout in service.
-func live(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
+// liveRollout returns a Rollout that is in use.
+func liveRollout(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"},
 		Spec: rollouts.RolloutSpec{
@@ -74,12 +76,11 @@ func live(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	return r
 }
 
-// What is stored after an update, by what was stored before: whichever of the
-// doors it comes through.
+// These are the stored objects after updates through each door, by the previously stored object.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	healthy := named{live()}
-	switching := named{live(func(r *rollouts.Rollout) {
+	healthy := named{liveRollout()}
+	switching := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}}
 	})}
 	tests := map[string]struct {
@@ -101,10 +102,10 @@ func TestAdmit(t *testing.T) {
 		"an edit of the rest is not":         {healthy, nil, []edit{resumed, scaled}, "", []edit{scaled}},
 		"a hash label is no new template":    {healthy, nil, []edit{hashed}, "", []edit{hashed}},
 		"no rollout":                         {nil, nil, []edit{image("v2")}, "", []edit{image("v2")}},
-		"a disabled rollout":                 {named{live(disabled)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
-		"a rollout being deleted":            {named{live(deleting)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
-		"a rollout that is not ready":        {named{live(initial)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
-		"the second one is live":             {named{live(disabled), live()}, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
+		"a disabled rollout":                 {named{liveRollout(disabled)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"a rollout being deleted":            {named{liveRollout(deleting)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"a rollout that is not ready":        {named{liveRollout(initial)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"the second one is live":             {named{liveRollout(disabled), liveRollout()}, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
 		"weir-controller does what it wants": {healthy, []edit{driven}, []edit{image("v2")}, weir, []edit{image("v2")}},
 
 		"a held one is not resumed":              {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
@@ -132,7 +133,7 @@ func TestAdmit(t *testing.T) {
 		"blue-green refuses negative waits":      {switching, []edit{switched}, []edit{switched, readyFor(-1)}, "", []edit{switched}},
 		"blue-green refuses no deadline":         {switching, []edit{switched}, []edit{switched, due(0)}, "", []edit{switched}},
 		"the label stays with a rollout":         {healthy, nil, []edit{bare}, "", nil},
-		"the label goes without":                 {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
+		"the label goes without":                 {named{liveRollout(disabled)}, nil, []edit{bare}, "", []edit{bare}},
 	}
 	asked := asker(t)
 	for door, admit := range doors(t) {
@@ -155,27 +156,27 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A strategy written while ours is in force is what the owner gets back.
+// If a user writes a strategy while Weir's strategy is in force, the owner gets the written strategy back.
 func TestAdmitStrategyOfDriven(t *testing.T) {
 	t.Parallel()
-	got := admitted(t, &Handler{Rollouts: named{live()}, Controller: weir}, "alice", deployment(driven), deployment(driven, rolling))
+	got := admitted(t, &Handler{Rollouts: named{liveRollout()}, Controller: weir}, "alice", deployment(driven), deployment(driven, rolling))
 	if got.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !got.Spec.Paused {
 		t.Errorf("strategy %s, paused %t; want Recreate and paused", got.Spec.Strategy.Type, got.Spec.Paused)
 	}
 }
 
-// Who has seen a Rollout Healthy can change its workload before the watch of the
-// webhook has told it so.
+// A client that has seen a Rollout Healthy can change the workload before the webhook's watch has delivered
+// the change.
 func TestHeldThoughTheWatchIsBehind(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		rollouts behind
+		rollouts staleCache
 		want     []edit
 	}{
-		"it is still being prepared":    {behind{named{live(initial)}, named{live()}}, []edit{image("v2"), held}},
-		"it was just created":           {behind{nil, named{live()}}, []edit{image("v2"), held}},
-		"it was just enabled":           {behind{named{live(disabled)}, named{live()}}, []edit{image("v2"), held}},
-		"it is being prepared for sure": {behind{named{live(initial)}, named{live(initial)}}, []edit{image("v2")}},
+		"it is still being prepared":    {staleCache{named{liveRollout(initial)}, named{liveRollout()}}, []edit{image("v2"), held}},
+		"it was just created":           {staleCache{nil, named{liveRollout()}}, []edit{image("v2"), held}},
+		"it was just enabled":           {staleCache{named{liveRollout(disabled)}, named{liveRollout()}}, []edit{image("v2"), held}},
+		"it is being prepared for sure": {staleCache{named{liveRollout(initial)}, named{liveRollout(initial)}}, []edit{image("v2")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,13 +188,13 @@ func TestHeldThoughTheWatchIsBehind(t *testing.T) {
 	}
 }
 
-// What cannot be judged is left to the failure policy, and what is no review is
-// told so.
+// Requests that cannot be judged are left to the failure policy. Requests that are not reviews get an
+// error.
 func TestServeHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
 	tests := map[string]struct {
-		rollouts Rollouts
+		rollouts RolloutFinder
 		method   string
 		body     []byte
 		want     int
@@ -205,7 +206,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 		"no review":   {named{}, http.MethodPost, []byte(`{"kind":"Rollout"}`), http.StatusBadRequest},
 		"no request":  {named{}, http.MethodPost, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
 		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 90_000), http.StatusBadRequest},
-		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusRequestEntityTooLarge},
+		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), maxBodyBytes+1), http.StatusRequestEntityTooLarge},
 		"what is due": {named{}, http.MethodPost, review, http.StatusOK},
 	}
 	for name, tt := range tests {
@@ -220,13 +221,13 @@ func TestServeHTTPRefuses(t *testing.T) {
 	}
 }
 
-// Fields that this binary does not know stay as they are.
+// Fields that this binary does not know stay unchanged.
 func TestUnknownFieldsStay(t *testing.T) {
 	t.Parallel()
 	review := reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))})
 	review.Request.Object.Raw = bytes.Replace(review.Request.Object.Raw, []byte(`"spec":{`), []byte(`"spec":{"fromTheFuture":true,`), 1)
 	sent := review.Request.Object.Raw
-	response := serve(t, &Handler{Rollouts: named{live()}, Controller: weir}, review)
+	response := serve(t, &Handler{Rollouts: named{liveRollout()}, Controller: weir}, review)
 	if got := apply(t, sent, response); !bytes.Contains(got, []byte(`"fromTheFuture":true`)) || !bytes.Contains(got, []byte(`"paused":true`)) {
 		t.Errorf("stored %s", got)
 	}
@@ -238,7 +239,7 @@ func deleting(r *rollouts.Rollout) {
 	r.DeletionTimestamp = &now
 }
 
-// admitted is what kube-apiserver stores.
+// admitted returns the object that kube-apiserver stores.
 func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update T) T {
 	t.Helper()
 	got, refused := answered(t, h, sent{as: as, old: old, update: update})
@@ -248,7 +249,7 @@ func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update 
 	return got.(T)
 }
 
-// answered is what kube-apiserver stores, and why it refuses.
+// answered returns the object that kube-apiserver stores, and the message of a refusal.
 func answered(t *testing.T, h *Handler, s sent) (object.Object, string) {
 	t.Helper()
 	review := reviewOf(t, s)

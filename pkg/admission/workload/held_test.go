@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// A hold is set from a clean object: what came with the template does not count.
+// A hold starts from a clean object: annotations that came with the template do not count.
 func TestHeldClean(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
@@ -24,7 +24,7 @@ func TestHeldClean(t *testing.T) {
 			if !s.native && door != "webhook" {
 				continue
 			}
-			row, _ := rowOf(kindOf(s.plain), s.in(false))
+			row, _ := findRow(kindOf(s.plain), s.in(false))
 			update := copyOf(s.plain)
 			for _, key := range recordKeys {
 				update = edited(update, key, adds)
@@ -41,7 +41,7 @@ func TestHeldClean(t *testing.T) {
 	}
 }
 
-// For kinds whose templates are kept in ControllerRevisions every label counts.
+// For kinds with ControllerRevisions, every label belongs to the template.
 func TestEveryLabelIsATemplate(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
@@ -53,7 +53,7 @@ func TestEveryLabelIsATemplate(t *testing.T) {
 				update := copyOf(s.plain)
 				s.pods(update).Labels = map[string]string{label: "x"}
 				got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
-				row, _ := rowOf(kindOf(got), nil)
+				row, _ := findRow(kindOf(got), nil)
 				if want := kind != "Deployment" || label != appsv1.DefaultDeploymentUniqueLabelKey; row.Held(got) != want {
 					t.Errorf("%s: %s with another %s: held %t, want %t", door, kind, label, row.Held(got), want)
 				}
@@ -62,8 +62,8 @@ func TestEveryLabelIsATemplate(t *testing.T) {
 	}
 }
 
-// Another template of what cannot be held then is refused, in the same words by
-// each door, and as long as a Rollout in service names it.
+// A new template of a workload that cannot be held is refused, with the same message at each door, as long
+// as a Rollout in use references the workload.
 func TestUnfitRefused(t *testing.T) {
 	t.Parallel()
 	v2 := func(o object.Object) object.Object {
@@ -144,8 +144,7 @@ func TestUnfitRefused(t *testing.T) {
 	}
 }
 
-// storing is a workload that somebody has given words of a refusal before a Rollout
-// named it.
+// storing returns a workload in which a user has put the words of a refusal before a Rollout referenced it.
 func storing(o object.Object, words string) object.Object {
 	o = copyOf(o)
 	annotations := map[string]string{rollouts.AnnotationRefused: words}
@@ -154,19 +153,19 @@ func storing(o object.Object, words string) object.Object {
 	return o
 }
 
-// containsAll reports whether a refusal names its reason, the field and the way out.
+// containsAll reports whether a refusal contains its reason, the field and what the user can do.
 func containsAll(text, want string) bool {
 	return want == "" || strings.Contains(text, want) && strings.HasPrefix(text, "spec.template ") && strings.HasSuffix(text, "disable the Rollout web")
 }
 
-// A workload that is held takes another template as well only where that can be held.
+// A workload that is already held also accepts only templates that can be held.
 func TestHeldRefuses(t *testing.T) {
 	t.Parallel()
 	const filled = "change the template first, and set spec.replicas when the release has begun"
 	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
 	none := deployment(held, sized0)
 	pods := statefulSet()
-	row, _ := rowOf(kindOf(pods), nil)
+	row, _ := findRow(kindOf(pods), nil)
 	row.Hold(pods, "web", false)
 	gone := pods.DeepCopy()
 	setImage("v2")(gone)

@@ -19,11 +19,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// shelf is what is stored, and the watch of it.
+// shelf is a source with stored Rollouts and a watch.
 type shelf struct {
 	items []rollouts.Rollout
 	watch *watch.FakeWatcher
-	// asked are the requests for lists.
+	// asked are the options of the list requests.
 	asked []string
 }
 
@@ -36,7 +36,7 @@ func (s *shelf) Watch(context.Context, *metainternalversion.ListOptions) (watch.
 	return s.watch, nil
 }
 
-// wrapped is an object as it comes where several watch.
+// wrapped is an object in the form that several watchers share.
 type wrapped struct{ *rollouts.Rollout }
 
 func (w wrapped) GetObject() runtime.Object { return w.DeepCopy() }
@@ -66,8 +66,8 @@ func namesOf(t *testing.T, found []*rollouts.Rollout, err error) []string {
 	return names
 }
 
-// The Rollouts of a workload are found among others of the namespace, the oldest
-// first, and read as they are now: without a version.
+// The index finds the Rollouts of a workload among others of the namespace, the oldest first. Live reads
+// have no resource version.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	s := &shelf{items: []rollouts.Rollout{
@@ -78,7 +78,7 @@ func TestStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := index.Stored(t.Context(), "ns", web)
+	found, err := index.ListLive(t.Context(), "ns", web)
 	if diff := cmp.Diff([]string{"first", "second"}, namesOf(t, found, err)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
@@ -87,7 +87,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// What is watched is found, whether or not it comes wrapped for many watchers.
+// The index finds watched objects, wrapped or not.
 func TestNaming(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestNaming(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := index.Naming("ns", web); err == nil {
+		if _, err := index.ListCached("ns", web); err == nil {
 			t.Error("it answers before anything is read")
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func TestNaming(t *testing.T) {
 		s.watch.Add(&plain)
 		s.watch.Add(wrapped{&many})
 		synctest.Wait()
-		found, err := index.Naming("ns", web)
+		found, err := index.ListCached("ns", web)
 		if diff := cmp.Diff([]string{"before", "plain", "wrapped"}, namesOf(t, found, err)); diff != "" {
 			t.Errorf("found (-want +got):\n%s", diff)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// The number of annotations and labels of a workload is bounded, whichever door is open.
-// An object with more may shrink, and everything else of it may change.
+// Every door limits the number of annotations and labels of a workload. An object that exceeds the limit
+// may shrink, and its other fields may change.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	const most, revision = 512, "deployment.kubernetes.io/revision"

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The policies find a workload in the index by its key, whatever the length of its name. A key in a ConfigMap
-// has 253 characters at most.
+// The policies find a workload in the index by its key, even if the workload has the longest possible name.
+// A key in a ConfigMap has at most 253 characters.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	called := func(o, update object.Object, name string) (object.Object, object.Object) {
@@ -40,7 +40,7 @@ func TestLongNames(t *testing.T) {
 				for door, admit := range doors(t) {
 					old, update := called(both.old, both.update, name)
 					ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: of, Name: name}
-					all := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}
+					all := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}
 					if door != "policies" && !holds {
 						continue // the webhook is told which Rollouts name the workload
 					}
@@ -54,7 +54,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// No two workloads have one key.
+// No two workloads have the same key.
 func TestIndexKeys(t *testing.T) {
 	t.Parallel()
 	keys := map[string]string{}

@@ -42,9 +42,9 @@ func patch(raw []byte, after, admitted object.Object) ([]byte, error) {
 	return p, nil
 }
 
-// applicable changes a patch of a typed object so that kube-apiserver can apply it to the object that
-// was sent. The typed object has every struct, for example spec.updateStrategy of a StatefulSet of
-// Kruise, and the object that was sent may lack it.
+// applicable changes a patch of a typed object so that kube-apiserver can apply it to the object that was
+// sent. The typed object contains every struct, for example spec.updateStrategy of an OpenKruise
+// StatefulSet, and the object that was sent may lack it.
 func applicable(operations []jsonpatch.Operation, raw []byte) ([]jsonpatch.Operation, error) {
 	var sent any
 	if err := json.Unmarshal(raw, &sent); err != nil {

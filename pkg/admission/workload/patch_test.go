@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// An object of Kruise may lack what its Go type always has, such as spec.updateStrategy:
-// kube-apiserver can apply the patch all the same.
+// An object of OpenKruise may lack structs that its Go type always has, such as spec.updateStrategy.
+// kube-apiserver can still apply the patch.
 func TestPatchOfPartialObjects(t *testing.T) {
 	t.Parallel()
 	template := func(image string) map[string]any {
@@ -58,7 +58,7 @@ func TestPatchOfPartialObjects(t *testing.T) {
 func storedAfter(t *testing.T, kind rollouts.ObjectRef, old, update object.Object) *unstructured.Unstructured {
 	t.Helper()
 	kind.Name = "web"
-	h := &Handler{Rollouts: named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &kind })}, Controller: weir}
+	h := &Handler{Rollouts: named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &kind })}, Controller: weir}
 	review := reviewOf(t, sent{as: "alice", old: old, update: update})
 	response := serve(t, h, review)
 	if !response.Allowed {

@@ -33,7 +33,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// sent is a request to kube-apiserver about a workload; old is nil when it is made.
+// sent is a request to kube-apiserver about a workload; old is nil for a create.
 type sent struct {
 	as, subresource string
 	old, update     object.Object
@@ -46,7 +46,7 @@ func (s sent) operation() admission.Operation {
 	return admission.Update
 }
 
-// attributes are the request as admission sees it.
+// attributes returns the admission attributes of the request.
 func (s sent) attributes() *admission.VersionedAttributes {
 	kind := kindOf(s.update)
 	var old runtime.Object
@@ -65,7 +65,7 @@ func (s sent) attributes() *admission.VersionedAttributes {
 	return a
 }
 
-// selected reports whether an object selector and rules of admission match.
+// selected reports whether an object selector and rules of an admission configuration match.
 func (s sent) selected(selector labels.Selector, rules []admissionregistrationv1.RuleWithOperations) bool {
 	if !selector.Matches(labels.Set(s.update.GetLabels())) && (s.old == nil || !selector.Matches(labels.Set(s.old.GetLabels()))) {
 		return false
@@ -76,17 +76,17 @@ func (s sent) selected(selector labels.Selector, rules []admissionregistrationv1
 	})
 }
 
-// policy is one of the shipped ones, compiled as kube-apiserver does it.
+// policy is a shipped policy, compiled by the code of kube-apiserver.
 type policy struct {
 	name   string
 	params bool
-	// again reports whether it runs once more after a webhook has changed the object.
+	// again reports whether the policy is reinvoked after a webhook has changed the object.
 	again    bool
 	selector labels.Selector
 	rules    []admissionregistrationv1.RuleWithOperations
 	compiler *cel.CompositedCompiler
 	matcher  matchconditions.Matcher
-	// Either of these.
+	// A policy has one of these two.
 	patcher   mutation.Patcher
 	validator validating.Validator
 }
@@ -187,7 +187,7 @@ func refusing(t *testing.T, v *admissionregistrationv1.ValidatingAdmissionPolicy
 	return p
 }
 
-// bound is the index where the policy has parameters.
+// bound returns the index if the policy has parameters.
 func (p policy) bound(index *corev1.ConfigMap) runtime.Object {
 	if !p.params {
 		return nil
@@ -195,7 +195,7 @@ func (p policy) bound(index *corev1.ConfigMap) runtime.Object {
 	return index
 }
 
-// matches evaluates conditions of the policy.
+// matches evaluates the match conditions of the policy.
 func (p policy) matches(t *testing.T, conditions matchconditions.Matcher, index *corev1.ConfigMap, s sent) bool {
 	t.Helper()
 	match := conditions.Match(p.compiler.CreateContext(t.Context()), s.attributes(), p.bound(index), nil)
@@ -205,7 +205,7 @@ func (p policy) matches(t *testing.T, conditions matchconditions.Matcher, index 
 	return match.Matches
 }
 
-// admit is what the policy makes of a request, and why it refuses it.
+// admit returns the object after the policy, and the message of a refusal.
 func (p policy) admit(t *testing.T, index *corev1.ConfigMap, s sent) (object.Object, string) {
 	t.Helper()
 	if !s.selected(p.selector, p.rules) {
@@ -239,7 +239,7 @@ func (p policy) admit(t *testing.T, index *corev1.ConfigMap, s sent) (object.Obj
 	return got.(object.Object), ""
 }
 
-// indexOf is what weir-controller writes for these Rollouts.
+// indexOf returns the index that weir-controller writes for these Rollouts.
 func indexOf(all named) *corev1.ConfigMap {
 	index := &corev1.ConfigMap{Data: map[string]string{}}
 	for _, r := range all {
@@ -251,8 +251,8 @@ func indexOf(all named) *corev1.ConfigMap {
 	return index
 }
 
-// door is one of the ways in which a request is admitted: what is stored then, and
-// why it is refused.
+// door is one of the ways in which a request is admitted. It returns the stored object, and the message of
+// a refusal.
 type door func(t *testing.T, all named, s sent) (object.Object, string)
 
 func doors(t *testing.T) map[string]door {
@@ -298,12 +298,13 @@ func doors(t *testing.T) map[string]door {
 	}
 }
 
-// takenUp is a door, and what Weir makes of its notes.
+// takenUp returns a door that includes the changes by which weir-controller processes the notes of the
+// policies.
 func takenUp(d door) door {
 	return func(t *testing.T, all named, s sent) (object.Object, string) {
 		t.Helper()
 		got, refused := d(t, all, s)
-		if row, _ := rowOf(kindOf(s.update), all); row.Held(got) {
+		if row, _ := findRow(kindOf(s.update), all); row.Held(got) {
 			for _, c := range row.ApplyPendingEdit(got, workload.HoldFromRecords(got)) {
 				return c.Want, refused
 			}
@@ -312,7 +313,7 @@ func takenUp(d door) door {
 	}
 }
 
-// stored is what is stored after an update, and after one that is refused.
+// stored returns the object that is stored after an update. After a refusal that is the old object.
 func (d door) stored(t *testing.T, all named, as string, old, update object.Object) object.Object {
 	t.Helper()
 	got, refused := d(t, all, sent{as: as, old: old, update: update})

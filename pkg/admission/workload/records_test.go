@@ -21,7 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// sample is a workload of a kind; pods gives access to its template.
+// sample is a workload of one kind; pods returns its pod template.
 type sample struct {
 	plain  object.Object
 	native bool
@@ -57,15 +57,15 @@ func advancedStatefulSet() *workload.AdvancedStatefulSet {
 
 func copyOf(o object.Object) object.Object { return o.DeepCopyObject().(object.Object) }
 
-// in is the Rollout of a sample.
+// in returns the Rollout of a sample.
 func (s sample) in(disabled bool) named {
-	return named{live(func(r *rollouts.Rollout) {
+	return named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = kindOf(s.plain).GroupVersion().String(), kindOf(s.plain).Kind
 		r.Spec.Disabled = disabled
 	})}
 }
 
-// written is what somebody makes of the keys of an object.
+// written is a change of the annotations or labels of an object.
 type written func(m map[string]string, key string)
 
 func adds(m map[string]string, key string)    { m[key] = "forged" }
@@ -86,7 +86,7 @@ func edited(o object.Object, key string, w written) object.Object {
 	return o
 }
 
-// recordKeys are those that mean something inside, and such as may do some day.
+// recordKeys are the keys that Weir uses, and keys that Weir may use in the future.
 var recordKeys = []string{
 	rollouts.AnnotationInProgress, rollouts.AnnotationControlInfo, rollouts.AnnotationDeploymentStrategy,
 	rollouts.AnnotationDeploymentExtraStatus, rollouts.AnnotationOriginalStrategy, rollouts.AnnotationWantedSpec,
@@ -94,8 +94,8 @@ var recordKeys = []string{
 	"rollouts.kruise.io/some-day", "batchrelease.rollouts.kruise.io/some-day",
 }
 
-// Nobody but Weir adds, changes or removes a record on a workload that a Rollout in
-// service names, or that is held, whatever else the request does.
+// Only Weir can add, change or remove a record on a workload that is held or that a Rollout in use
+// references.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
@@ -125,7 +125,7 @@ func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way 
 	all := s.in(unnamed)
 	bare := copyOf(s.plain)
 	if held {
-		row, _ := rowOf(kindOf(bare), all)
+		row, _ := findRow(kindOf(bare), all)
 		row.Hold(bare, "web", false)
 	}
 	for name, c := range map[string]struct{ old, update object.Object }{
@@ -183,8 +183,8 @@ func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way 
 	}
 }
 
-// One that is made is stripped of records only where a Rollout in service names it,
-// and the webhook is asked only about one with records.
+// A created workload loses records only if a Rollout in use references it. kube-apiserver calls the webhook
+// only for objects with records.
 func TestRecordsOfNew(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
@@ -215,9 +215,9 @@ func TestRecordsOfNew(t *testing.T) {
 	}
 }
 
-// TestMadeAgain exports a workload in the middle of its release and makes it again
-// while its Rollout is in service. What its owner wrote is there again: by the webhook
-// in the same request. The policies cannot read that, and leave it to weir-controller.
+// TestMadeAgain exports a workload during its release and creates it again while its Rollout is in use. The
+// webhook restores the owner's fields in the same request. The policies cannot read the records, and leave
+// that to weir-controller.
 func TestMadeAgain(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
@@ -235,7 +235,7 @@ func TestMadeAgain(t *testing.T) {
 					d.Spec.RevisionHistoryLimit = new(int32(3))
 				}
 				exported := copyOf(want)
-				row, _ := rowOf(kindOf(exported), all)
+				row, _ := findRow(kindOf(exported), all)
 				row.Hold(exported, "web", false)
 				for _, c := range row.SetTarget(exported, nil, workload.HoldFromRecords(exported), planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Owner: "gone"}},
 					metav1.OwnerReference{Kind: "BatchRelease", Name: "web", UID: "gone"}) {
@@ -258,7 +258,7 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// The webhook is not asked about a status that touches no record.
+// kube-apiserver does not call the webhook for a status update that changes no record.
 func TestStatusStaysInside(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
@@ -272,7 +272,7 @@ func TestStatusStaysInside(t *testing.T) {
 	}
 }
 
-// A workload that is made visible stays so, while one that is not yet may become so.
+// An object that is visible to the selector stays visible; another one may become visible.
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {

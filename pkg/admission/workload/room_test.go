@@ -12,15 +12,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Annotations of others leave room for those of Weir, whichever way they are written
-// and whichever door is open. What is too large already may shrink, and all else of it
-// may change.
+// At every door, annotations of users leave enough space for those of Weir. An object that is too large
+// already may shrink, and its other fields may change.
 func TestAnnotationsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	crowding(t, "metadata.annotations ", 192<<10, object.Object.GetAnnotations, object.Object.SetAnnotations)
 }
 
-// Labels have a bound of their own, so that no write of a workload takes long.
+// Labels have a limit of their own, so that no write of a workload takes long.
 func TestLabelsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	crowding(t, "metadata.labels ", 64<<10, object.Object.GetLabels, object.Object.SetLabels)
@@ -42,7 +41,7 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 	}
 	asked := asker(t)
 	for kind, s := range samples {
-		row, _ := rowOf(kindOf(s.plain), nil)
+		row, _ := findRow(kindOf(s.plain), nil)
 		held := copyOf(s.plain)
 		row.Hold(held, "web", false)
 		for name, c := range map[string]struct {

@@ -10,70 +10,71 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// What a workload may have, of which a few bytes become a kilobyte when they are
-// decoded. Workloads that run have a small part of it.
+// Limits for one workload. Some JSON of a few bytes takes a kilobyte when it is decoded. Real workloads
+// stay far below these limits.
 const (
-	// mostParts bounds containers, volumes, claims, owners and writers of fields.
-	mostParts = 512
-	// mostElements bounds the elements of all its lists, and mostKeys its fields.
-	mostElements, mostKeys = 10_000, 40_000
+	// maxParts limits the sum of containers, volumes, claims, owner references and managed fields.
+	maxParts = 512
+	// maxElements limits the elements of all lists of the workload, and maxKeys the fields.
+	maxElements, maxKeys = 10_000, 40_000
 )
 
-// outline is what is counted of a workload by name. The managed fields of a review of
-// kube-apiserver are left out before (withoutManaged); those of other spellings count.
-type outline struct {
+// workloadParts counts the lists of a workload whose elements are large when decoded. managedFieldsFilter
+// has removed the managed fields of kube-apiserver's reviews; managed fields with a different spelling of
+// the path count here.
+type workloadParts struct {
 	Metadata struct {
-		ManagedFields   count `json:"managedFields"`
-		OwnerReferences count `json:"ownerReferences"`
+		ManagedFields   elementCount `json:"managedFields"`
+		OwnerReferences elementCount `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
 		Template struct {
 			Spec struct {
-				Containers          count `json:"containers"`
-				InitContainers      count `json:"initContainers"`
-				EphemeralContainers count `json:"ephemeralContainers"`
-				Volumes             count `json:"volumes"`
+				Containers          elementCount `json:"containers"`
+				InitContainers      elementCount `json:"initContainers"`
+				EphemeralContainers elementCount `json:"ephemeralContainers"`
+				Volumes             elementCount `json:"volumes"`
 			} `json:"spec"`
 		} `json:"template"`
-		VolumeClaimTemplates count `json:"volumeClaimTemplates"`
+		VolumeClaimTemplates elementCount `json:"volumeClaimTemplates"`
 	} `json:"spec"`
 }
 
-// count counts the elements of lists, without decoding any. Where a key is there
-// twice, both count, since both are decoded.
-type count int
+// elementCount counts the elements of lists without decoding them. If a key occurs twice, the elements of
+// both lists count, because the decoder decodes both.
+type elementCount int
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (c *count) UnmarshalJSON(data []byte) error {
-	*c += count(measure(data, 1).elements)
+func (c *elementCount) UnmarshalJSON(data []byte) error {
+	*c += elementCount(measureJSON(data, 1).elements)
 	return nil
 }
 
-// bounded refuses what would take far more memory than its bytes.
-func bounded(raw []byte) error {
-	if m := measure(raw, 0); m.elements > mostElements || m.keys > mostKeys {
-		return fmt.Errorf("it has %d elements of lists and %d fields, and may have %d and %d", m.elements, m.keys, mostElements, mostKeys)
+// checkSize returns an error if decoding the workload would take far more memory than its JSON.
+func checkSize(raw []byte) error {
+	if m := measureJSON(raw, 0); m.elements > maxElements || m.keys > maxKeys {
+		return fmt.Errorf("it has %d elements of lists and %d fields, and may have %d and %d", m.elements, m.keys, maxElements, maxKeys)
 	}
-	var o outline
+	var o workloadParts
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return errors.New("it is no workload")
 	}
 	pod := o.Spec.Template.Spec
 	parts := o.Metadata.ManagedFields + o.Metadata.OwnerReferences + pod.Containers + pod.InitContainers + pod.EphemeralContainers +
 		pod.Volumes + o.Spec.VolumeClaimTemplates
-	if parts > mostParts {
-		return fmt.Errorf("its containers, volumes, claims, owners and managed fields are %d, and may be %d", parts, mostParts)
+	if parts > maxParts {
+		return fmt.Errorf("its containers, volumes, claims, owners and managed fields are %d, and may be %d", parts, maxParts)
 	}
 	return nil
 }
 
-// measured is how much there is in JSON.
-type measured struct{ elements, keys int }
+// jsonSize counts the list elements and the keys of a JSON value.
+type jsonSize struct{ elements, keys int }
 
-// measure counts without allocating for what it counts; within bounds how deep lists
-// are looked into, where 0 is no bound. The JSON is well formed.
-func measure(data []byte, within int) measured {
-	s := scan{within: within}
+// measureJSON counts list elements and keys without decoding values. maxDepth limits the depth up to which
+// list elements count; 0 means no limit. The JSON must be well formed.
+func measureJSON(data []byte, within int) jsonSize {
+	s := sizeScanner{maxDepth: within}
 	quoted := false
 	for i := 0; i < len(data); i++ {
 		switch b := data[i]; {
@@ -81,45 +82,45 @@ func measure(data []byte, within int) measured {
 			i++
 		case b == '"':
 			quoted = !quoted
-			s.first()
+			s.countElement()
 		case !quoted:
-			s.read(b)
+			s.readByte(b)
 		}
 	}
-	return s.measured
+	return s.jsonSize
 }
 
-// scan is the state of a measurement: which lists and objects are open, and whether
-// the next value is an element that has not been counted.
-type scan struct {
-	measured
-	within int
-	open   []byte
-	empty  bool
+// sizeScanner is the state of measureJSON: the open lists and objects, and whether the next value is a list
+// element that is not counted yet.
+type sizeScanner struct {
+	jsonSize
+	maxDepth      int
+	openBrackets  []byte
+	awaitsElement bool
 }
 
-// read takes a byte that is not in quotes.
-func (s *scan) read(b byte) {
+// readByte processes one byte outside of strings.
+func (s *sizeScanner) readByte(b byte) {
 	switch b {
 	case ' ', '\n', '\t', '\r':
 	case '[', '{':
-		s.first()
-		s.open, s.empty = append(s.open, b), b == '['
+		s.countElement()
+		s.openBrackets, s.awaitsElement = append(s.openBrackets, b), b == '['
 	case ']', '}':
-		s.open, s.empty = s.open[:max(len(s.open)-1, 0)], false
+		s.openBrackets, s.awaitsElement = s.openBrackets[:max(len(s.openBrackets)-1, 0)], false
 	case ',':
-		s.empty = len(s.open) > 0 && s.open[len(s.open)-1] == '['
+		s.awaitsElement = len(s.openBrackets) > 0 && s.openBrackets[len(s.openBrackets)-1] == '['
 	case ':':
 		s.keys++
 	default:
-		s.first()
+		s.countElement()
 	}
 }
 
-// first counts an element at its first byte.
-func (s *scan) first() {
-	if s.empty && (s.within == 0 || len(s.open) <= s.within) {
+// countElement counts a list element at its first byte.
+func (s *sizeScanner) countElement() {
+	if s.awaitsElement && (s.maxDepth == 0 || len(s.openBrackets) <= s.maxDepth) {
 		s.elements++
 	}
-	s.empty = false
+	s.awaitsElement = false
 }

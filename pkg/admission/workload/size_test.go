@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mostAllocated is what a review may allocate, of whatever it is made.
+// mostAllocated is the maximum memory that a review may allocate.
 const mostAllocated = 64 << 20
 
-// A review of a MiB does not become hundreds of them. It is not parallel, since it
-// measures what all of the process allocates.
+// A review of 1 MiB does not take hundreds of MiB. The test does not run in parallel, because it measures
+// the allocations of the whole process.
 func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	fill := func(before, element, after string) string {
-		n := (longestBody - 4096) / len(element)
+		n := (maxBodyBytes - 4096) / len(element)
 		return before + strings.TrimSuffix(strings.Repeat(element, n), ",") + after
 	}
 	pod := func(list, element string) string {
@@ -30,7 +30,7 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	}
 	for name, object := range map[string]string{
 		"containers":          pod("containers", "{},"),
-		"some containers":     `{"spec":{"template":{"spec":{"containers":[{}` + strings.Repeat(",{}", mostParts) + `]}}}}`,
+		"some containers":     `{"spec":{"template":{"spec":{"containers":[{}` + strings.Repeat(",{}", maxParts) + `]}}}}`,
 		"containers of null":  pod("containers", "null,"),
 		"init containers":     pod("initContainers", "{},"),
 		"volumes":             pod("volumes", "{},"),
@@ -65,10 +65,10 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// Lists and fields are counted as they are, whatever the words in them.
+// Lists and fields are counted regardless of the strings in them.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]measured{
+	for text, want := range map[string]jsonSize{
 		`{}`:                             {},
 		`[]`:                             {},
 		`[ ]`:                            {},
@@ -79,11 +79,11 @@ func TestMeasure(t *testing.T) {
 		if !json.Valid([]byte(text)) {
 			t.Fatalf("%s is no JSON", text)
 		}
-		if diff := cmp.Diff(want, measure([]byte(text), 0), cmp.AllowUnexported(measured{})); diff != "" {
+		if diff := cmp.Diff(want, measureJSON([]byte(text), 0), cmp.AllowUnexported(jsonSize{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	if n := measure([]byte(`[[1,2],{"a":[1]},3]`), 1).elements; n != 3 {
+	if n := measureJSON([]byte(`[[1,2],{"a":[1]},3]`), 1).elements; n != 3 {
 		t.Errorf("%d elements of the outer list, want 3", n)
 	}
 }

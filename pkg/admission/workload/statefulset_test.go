@@ -17,7 +17,7 @@ import (
 
 type setEdit func(*appsv1.StatefulSet)
 
-// statefulSet is labelled and rolls as its owner wants.
+// statefulSet returns a labelled StatefulSet with its owner's update strategy.
 func statefulSet(edits ...setEdit) *appsv1.StatefulSet {
 	s := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
@@ -74,7 +74,8 @@ func setMarked(s *appsv1.StatefulSet) {
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, rollouts.AnnotationInProgress, "true")
 }
 
-// setHeld is taken by the Rollout web, and setDriven released by us as far as 4.
+// setHeld marks the StatefulSet as held by the Rollout web; setDriven sets the fields of a release at
+// partition 4.
 func setHeld(s *appsv1.StatefulSet) {
 	upTo(32767)(s)
 	s.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`}
@@ -88,7 +89,7 @@ func setDriven(s *appsv1.StatefulSet) {
 	s.Labels[rollouts.LabelStableRevision] = "web-abc"
 }
 
-// given is what the owner is to get back.
+// ownerWrote sets the record of the value that the owner gets back.
 func ownerWrote(value string) setEdit {
 	return func(s *appsv1.StatefulSet) { s.Annotations[rollouts.AnnotationOriginalStrategy] = value }
 }
@@ -105,11 +106,10 @@ func overtaken(s *appsv1.StatefulSet) {
 	s.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","partition":0,"abort":true}`
 }
 
-// What is stored after an update of a StatefulSet, whichever of the doors it
-// comes through.
+// These are the stored objects after updates of a StatefulSet through each door.
 func TestAdmitStatefulSet(t *testing.T) {
 	t.Parallel()
-	healthy := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "StatefulSet" })}
+	healthy := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "StatefulSet" })}
 	tests := map[string]struct {
 		rollouts    named
 		old, update []setEdit
@@ -156,7 +156,7 @@ func TestAdmitStatefulSet(t *testing.T) {
 	}
 }
 
-// A template that comes while pods go back to stable is the one to release.
+// A new template that is written while pods return to the stable revision starts a release.
 func TestAdmitStatefulSetGoingBack(t *testing.T) {
 	t.Parallel()
 	got := admitted(t, &Handler{Rollouts: named{}, Controller: weir}, "alice",

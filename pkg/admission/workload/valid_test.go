@@ -14,23 +14,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// limitedTo are limits of a DaemonSet, which kube-apiserver does not look at while its
-// type is OnDelete.
+// limitedTo sets limits of a DaemonSet, which kube-apiserver does not validate while the type is OnDelete.
 func limitedTo(unavailable, surge intstr.IntOrString) daemonEdit {
 	return func(d *appsv1.DaemonSet) {
 		d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &unavailable, MaxSurge: &surge}
 	}
 }
 
-// What kube-apiserver would refuse when it is given back is refused when it is written,
-// by its field.
+// An update is refused at once if kube-apiserver would refuse the object when the workload is returned. The
+// message contains the field.
 func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 	t.Parallel()
 	const update = "spec.strategy.rollingUpdate."
 	none, half, percent := intstr.FromInt32(0), intstr.FromString("50%"), intstr.FromString
-	onNodes := named{live(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
-	switching := named{live(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} })}
-	cloneSets := named{live(func(r *rollouts.Rollout) {
+	onNodes := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "DaemonSet" })}
+	switching := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} })}
+	cloneSets := named{liveRollout(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
 	})}
 	const rolls = appsv1.RollingUpdateDaemonSetStrategyType
@@ -39,13 +38,13 @@ func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 		old, update object.Object
 		refused     string
 	}{
-		"nothing":              {named{live()}, deployment(driven), deployment(driven, surging(0, "0%")), update + "maxUnavailable"},
-		"more than all":        {named{live()}, deployment(driven), deployment(driven, surging(1, "200%")), update + "maxUnavailable"},
-		"no number":            {named{live()}, deployment(driven), deployment(driven, surging(1, "x")), update + "maxUnavailable"},
-		"a negative share":     {named{live()}, deployment(driven), deployment(driven, surging(1, "-5%")), update + "maxUnavailable"},
-		"a negative surge":     {named{live()}, deployment(driven), deployment(driven, surgingBy(-1)), update + "maxSurge"},
-		"a surge above all":    {named{live()}, deployment(driven), deployment(driven, surging(1000, "0%")), ""},
-		"stored before":        {named{live()}, deployment(driven, given(0, "0%")), deployment(driven, given(0, "0%"), scaled), ""},
+		"nothing":              {named{liveRollout()}, deployment(driven), deployment(driven, surging(0, "0%")), update + "maxUnavailable"},
+		"more than all":        {named{liveRollout()}, deployment(driven), deployment(driven, surging(1, "200%")), update + "maxUnavailable"},
+		"no number":            {named{liveRollout()}, deployment(driven), deployment(driven, surging(1, "x")), update + "maxUnavailable"},
+		"a negative share":     {named{liveRollout()}, deployment(driven), deployment(driven, surging(1, "-5%")), update + "maxUnavailable"},
+		"a negative surge":     {named{liveRollout()}, deployment(driven), deployment(driven, surgingBy(-1)), update + "maxSurge"},
+		"a surge above all":    {named{liveRollout()}, deployment(driven), deployment(driven, surging(1000, "0%")), ""},
+		"stored before":        {named{liveRollout()}, deployment(driven, given(0, "0%")), deployment(driven, given(0, "0%"), scaled), ""},
 		"blue-green, a wait":   {switching, deployment(switched), deployment(switched, readyFor(100000)), "spec.progressDeadlineSeconds"},
 		"blue-green, -1":       {switching, deployment(switched), deployment(switched, readyFor(-1)), "spec.minReadySeconds"},
 		"blue-green, in time":  {switching, deployment(switched), deployment(switched, readyFor(100000), due(200000)), ""},

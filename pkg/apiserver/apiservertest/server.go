@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservertest answers one question: how does a test talk to a real
-// server? It runs the whole API server with its embedded etcd in the process
-// of the test, without a cluster: who calls is said by a token, and what the
-// caller may do by a function.
+// Package apiservertest runs the whole API server with its embedded etcd in the process of a test, without
+// a cluster. A token identifies the user, and a function decides what the user may do.
 package apiservertest
 
 import (
@@ -27,14 +25,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// startLimit is how long a server may take to become ready.
-const startLimit = 30 * time.Second
+// startTimeout limits how long a server may take to become ready.
+const startTimeout = 30 * time.Second
 
 // Server is a running server.
 type Server struct {
 	// Webhook is the address of workload admission.
 	Webhook string
-	// Store is where it keeps its data. Nobody maintains it.
+	// Store is the embedded etcd. Its periodic maintenance does not run.
 	Store *store.Store
 
 	loopback *restclient.Config
@@ -42,15 +40,14 @@ type Server struct {
 	done     chan error
 }
 
-// Allow reports whether a user may do something. It is not asked about members
-// of system:masters, who may do everything.
+// Allow reports whether a user may make a request. It is not called for members of system:masters, who may
+// do everything.
 type Allow func(a authorizer.Attributes) bool
 
-// Start runs a server that keeps its data in the directory, with the usual
-// options or changed ones. The name of each user is the token as well. The
-// server is ready when Start returns.
+// Start runs a server that stores its data in the directory, with the default options as modified by
+// changes. The token of each user is the user's name. Start returns when the server is ready.
 func Start(dir string, users []user.DefaultInfo, allow Allow, changes ...func(*apiserver.Options)) (*Server, error) {
-	o, err := options()
+	o, err := newOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +61,8 @@ func Start(dir string, users []user.DefaultInfo, allow Allow, changes ...func(*a
 		stop()
 		return nil, err
 	}
-	o.Use(embedded)
-	server, webhook, err := build(o, users, allow)
+	o.UseStore(embedded)
+	server, webhook, err := buildServer(o, users, allow)
 	if err != nil {
 		stop()
 		embedded.Close()
@@ -80,7 +77,7 @@ func Start(dir string, users []user.DefaultInfo, allow Allow, changes ...func(*a
 		embedded.Close()
 		s.done <- err
 	}()
-	if err := s.ready(ctx); err != nil {
+	if err := s.awaitReady(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
@@ -92,7 +89,7 @@ func (s *Server) Stop() error {
 	return <-s.done
 }
 
-// As is how a user reaches the server.
+// As returns the client configuration of a user.
 func (s *Server) As(name string) *restclient.Config {
 	c := restclient.CopyConfig(s.loopback)
 	c.BearerToken = name
@@ -100,7 +97,7 @@ func (s *Server) As(name string) *restclient.Config {
 	return c
 }
 
-func build(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
+func buildServer(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
 	config, err := o.Config()
 	if err != nil {
 		return nil, "", err
@@ -124,8 +121,8 @@ func build(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiser
 	return server, config.Webhook.Listener.Addr().String(), nil
 }
 
-// options are those of a server that has no cluster.
-func options() (*apiserver.Options, error) {
+// newOptions returns the options of a server without a cluster.
+func newOptions() (*apiserver.Options, error) {
 	o := apiserver.NewOptions()
 	r := o.Recommended
 	o.WithoutCluster()
@@ -140,7 +137,7 @@ func options() (*apiserver.Options, error) {
 	return o, nil
 }
 
-func (s *Server) ready(ctx context.Context) error {
+func (s *Server) awaitReady(ctx context.Context) error {
 	config := restclient.CopyConfig(s.loopback)
 	config.NegotiatedSerializer = scheme.Codecs
 	client, err := restclient.UnversionedRESTClientFor(config)
@@ -148,7 +145,7 @@ func (s *Server) ready(ctx context.Context) error {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		last = client.Get().AbsPath("/readyz").Do(ctx).Error()
 		return last == nil, nil
 	})

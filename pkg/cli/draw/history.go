@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// History draws releases, the newest first, each with its decisions.
+// History draws releases with their decisions, the newest first.
 func (s Screen) History(h *v1beta1.RolloutReleases) string {
 	if len(h.Releases) == 0 {
 		return "No release is on record.\n"
@@ -28,12 +28,12 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 		}
 		outcome := cmp.Or(string(r.Outcome), "under way")
 		rows = append(rows, []string{
-			strconv.FormatInt(r.Number, 10), s.Paint(outcomes[outcome], outcome), Versions(&r.ReleaseRef), s.age(r.StartTime), took,
-			some(int32(len(r.Changes)) + r.MoreChanges), "",
+			strconv.FormatInt(r.Number, 10), s.Paint(outcomeColours[outcome], outcome), Versions(&r.ReleaseRef), s.formatAge(r.StartTime), took,
+			numberOrEmpty(int32(len(r.Changes)) + r.MoreChanges), "",
 		})
 	}
-	lines := strings.SplitAfter(s.table([]column{
-		{"RELEASE", always, true}, {"OUTCOME", always, false}, {"VERSIONS", 8, false}, {"AGE", 7, true}, {"TOOK", 5, true},
+	lines := strings.SplitAfter(s.drawTable([]column{
+		{"RELEASE", alwaysShown, true}, {"OUTCOME", alwaysShown, false}, {"VERSIONS", 8, false}, {"AGE", 7, true}, {"TOOK", 5, true},
 		{"CHANGES", 4, true}, {"", 1, false},
 	}, rows), "\n")
 	var b strings.Builder
@@ -42,20 +42,20 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 		b.WriteString(lines[i+1])
 		for j := range h.Releases[i].Decisions {
 			d := &h.Releases[i].Decisions[j]
-			about := s.decision(d)
+			about := s.formatDecision(d)
 			if d.Step > 0 {
 				about += s.Paint(dim, fmt.Sprintf(" (step %d)", d.Step))
 			}
-			b.WriteString("         " + s.Wrap(about+s.overrode(d), "           ") + "\n")
+			b.WriteString("         " + s.Wrap(about+s.formatOverride(d), "           ") + "\n")
 		}
 	}
 	return b.String()
 }
 
-// outcomes have a colour each, beside the word.
-var outcomes = map[string]string{"succeeded": green, "under way": cyan, "aborted": Red}
+// outcomeColours maps outcomes to colours. The name of the outcome is drawn as well.
+var outcomeColours = map[string]string{"succeeded": green, "under way": cyan, "aborted": Red}
 
-// Changes draws what a release has changed.
+// Changes draws the changes of a release.
 func (s Screen) Changes(r *v1beta1.PastRelease) string {
 	if len(r.Changes) == 0 && r.MoreChanges == 0 {
 		return "Nothing in the template differs.\n"

@@ -10,33 +10,34 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// healths have a colour each, beside the word.
-var healths = map[string]string{
+// healthColours maps healths to colours. The name of the health is drawn as well.
+var healthColours = map[string]string{
 	"Healthy": green, "Progressing": cyan, "Waiting": yellow, "Suspended": yellow, "Degraded": Red, "Missing": Red,
 }
 
-// columnsOfNodes: the last one gets lines of its own where there is no room.
-var columnsOfNodes = []column{
-	{"NAME", always, false}, {"REVISION", 3, false}, {"READY", 7, true}, {"TRAFFIC", 6, true}, {"SINCE", 2, true},
-	{"HEALTH", 8, false}, {"NODE", 1, false}, {"RESTARTS", 1, true}, {"WHY", always, false},
+// nodeColumns are the columns of the tree. On a narrow screen, the last column is drawn on lines of its
+// own.
+var nodeColumns = []column{
+	{"NAME", alwaysShown, false}, {"REVISION", 3, false}, {"READY", 7, true}, {"TRAFFIC", 6, true}, {"SINCE", 2, true},
+	{"HEALTH", 8, false}, {"NODE", 1, false}, {"RESTARTS", 1, true}, {"WHY", alwaysShown, false},
 }
 
-// nodes draws the objects of a release as a tree, without the Rollout.
-func (p *Picture) nodes(s Screen) string {
+// drawNodes draws the objects of a release as a tree, without the Rollout itself.
+func (p *Picture) drawNodes(s Screen) string {
 	nodes := p.Tree.Nodes
 	if len(nodes) == 0 {
 		return ""
 	}
 	if !p.Wide {
-		nodes = together(nodes)
+		nodes = mergeEqualPods(nodes)
 	}
 	var rows [][]string
 	var messages strings.Builder
-	for _, b := range walk(nodes) {
+	for _, b := range orderNodes(nodes) {
 		n, name := b.node, s.nodeName(b.node)
-		row := []string{b.lines + name, n.Revision, ready(n), Percent(n.Traffic), s.age(n.Since), s.Paint(healths[n.Health], n.Health), "", "", n.Message}
+		row := []string{b.lines + name, n.Revision, formatReady(n), Percent(n.Traffic), s.formatAge(n.Since), s.Paint(healthColours[n.Health], n.Health), "", "", n.Message}
 		if p.Wide {
-			row[6], row[7] = n.Node, some(n.Restarts)
+			row[6], row[7] = n.Node, numberOrEmpty(n.Restarts)
 		}
 		if s.isNarrow() {
 			row[8] = ""
@@ -46,17 +47,17 @@ func (p *Picture) nodes(s Screen) string {
 		}
 		rows = append(rows, row)
 	}
-	return s.table(columnsOfNodes, rows) + messages.String()
+	return s.drawTable(nodeColumns, rows) + messages.String()
 }
 
-// branch is a node of a tree, and the lines before it.
+// branch is a node of the tree, and the lines that connect it with its parent.
 type branch struct {
 	node  *v1beta1.Node
 	lines string
 }
 
-// walk puts each node below its parent, from the first one on, which is left out.
-func walk(nodes []v1beta1.Node) []branch {
+// orderNodes returns the nodes in the order of the drawing. The first node is the root and is not drawn.
+func orderNodes(nodes []v1beta1.Node) []branch {
 	below := map[string][]*v1beta1.Node{}
 	for i := range nodes {
 		below[nodes[i].Parent] = append(below[nodes[i].Parent], &nodes[i])
@@ -82,28 +83,28 @@ func walk(nodes []v1beta1.Node) []branch {
 	return out
 }
 
-// shortNames are those of kubectl, for screens that are not wide.
+// shortNames are the short names of kubectl, for narrow screens.
 var shortNames = map[string]string{
 	"deployment": "deploy", "replicaset": "rs", "statefulset": "sts", "daemonset": "ds", "pod": "po", "service": "svc",
 	"ingress": "ing", "horizontalpodautoscaler": "hpa", "poddisruptionbudget": "pdb",
 }
 
-// wideKinds is how many columns kinds with their whole name take.
-const wideKinds = 120
+// minWidthFullKinds is the minimum width of a screen with full names of kinds.
+const minWidthFullKinds = 120
 
 func (s Screen) nodeName(n *v1beta1.Node) string {
 	kind := strings.ToLower(n.Kind)
 	if n.Name == "" && n.Pods != nil {
 		return Count(*n.Pods, kind)
 	}
-	if s.Width > 0 && s.Width < wideKinds {
+	if s.Width > 0 && s.Width < minWidthFullKinds {
 		kind = cmp.Or(shortNames[kind], kind)
 	}
 	return kind + "/" + n.Name
 }
 
-// together makes one node of the pods of a parent that are the same.
-func together(nodes []v1beta1.Node) []v1beta1.Node {
+// mergeEqualPods merges equal pods of a parent into one node.
+func mergeEqualPods(nodes []v1beta1.Node) []v1beta1.Node {
 	var out []v1beta1.Node
 	at := map[[3]string]int{}
 	for _, n := range nodes {
@@ -120,11 +121,11 @@ func together(nodes []v1beta1.Node) []v1beta1.Node {
 		if group.Name != "" {
 			*group = v1beta1.Node{
 				ID: group.ID, Parent: group.Parent, Kind: group.Kind, Role: group.Role, Revision: group.Revision, Health: group.Health,
-				Message: group.Message, Since: group.Since, Pods: new(int32(1)), Ready: new(isReady(group)),
+				Message: group.Message, Since: group.Since, Pods: new(int32(1)), Ready: new(countReady(group)),
 			}
 		}
 		*group.Pods++
-		*group.Ready += isReady(&n)
+		*group.Ready += countReady(&n)
 		if group.Since.Before(n.Since) {
 			group.Since = n.Since
 		}
@@ -132,8 +133,8 @@ func together(nodes []v1beta1.Node) []v1beta1.Node {
 	return out
 }
 
-// isReady is 1 for a ready pod. The server says of a pod by its health whether it is.
-func isReady(n *v1beta1.Node) int32 {
+// countReady returns 1 for a ready pod and 0 otherwise. The server reports readiness as the health of a pod.
+func countReady(n *v1beta1.Node) int32 {
 	if n.Ready != nil {
 		return *n.Ready
 	}
@@ -143,8 +144,8 @@ func isReady(n *v1beta1.Node) int32 {
 	return 0
 }
 
-// ready counts the ready pods of a node.
-func ready(n *v1beta1.Node) string {
+// formatReady formats the number of ready pods of a node.
+func formatReady(n *v1beta1.Node) string {
 	all := cmp.Or(n.Desired, n.Pods)
 	switch {
 	case n.Ready == nil && all == nil:

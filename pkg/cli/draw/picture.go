@@ -13,19 +13,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Picture is what a drawing of a release is made of. Plan and release may be missing.
+// Picture is the data of the drawing of a release. Plan and Release may be missing.
 type Picture struct {
 	Tree    *v1beta1.RolloutTree
 	Plan    *v1beta1.RolloutPlan
 	Release *v1beta1.PastRelease
-	// Wide has a line for each pod.
+	// Wide draws one line for each pod.
 	Wide bool
-	// ready are the ready pods of both versions, sample by sample.
+	// ready are the numbers of ready pods of each version, one per sample.
 	ready map[string][]int32
 }
 
-// states have a mark and a colour each, beside the word.
-var states = map[string][2]string{
+// stateStyles maps states to a mark and a colour. The name of the state is drawn as well.
+var stateStyles = map[string][2]string{
 	"AtRest": {"✔", green}, "Moving": {"↻", cyan}, "Waiting": {"‖", yellow}, "Stalled": {"✘", Red}, "Paused": {"‖", yellow},
 	"Aborting": {"↻", Red}, "Aborted": {"✘", Red}, "Ending": {"↻", cyan},
 }
@@ -33,86 +33,86 @@ var states = map[string][2]string{
 // Draw draws a release.
 func (p *Picture) Draw(s Screen) string {
 	w := &p.Tree.Why
-	state := states[w.State]
-	parts := []string{s.Paint(Bold, title(&p.Tree.ObjectMeta)), s.Paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
-	parts = append(parts, named(w.Release)...)
-	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(s.summary(w), "  ") + "\n"
+	state := stateStyles[w.State]
+	parts := []string{s.Paint(Bold, formatTitle(&p.Tree.ObjectMeta)), s.Paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
+	parts = append(parts, formatRelease(w.Release)...)
+	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(s.formatSummary(w), "  ") + "\n"
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"
 	}
 	if w.Release != nil {
-		text += p.timeline(s) + p.shares(s)
+		text += p.drawSteps(s) + p.drawShares(s)
 	}
-	return text + p.nodes(s) + s.hidden(p.Tree.Hidden)
+	return text + p.drawNodes(s) + s.drawHidden(p.Tree.Hidden)
 }
 
-// summary is what the server says, with a time that moves on while it is on the screen.
-func (s Screen) summary(w *v1beta1.RolloutWhy) string {
+// formatSummary returns the server's summary, with the current age of the wait.
+func (s Screen) formatSummary(w *v1beta1.RolloutWhy) string {
 	what, _, timed := strings.Cut(w.Summary, ", since ")
 	if !timed || w.WaitingFor.Since == nil {
 		return w.Summary
 	}
-	return what + ", since " + s.age(w.WaitingFor.Since) + "."
+	return what + ", since " + s.formatAge(w.WaitingFor.Since) + "."
 }
 
-// title is the name of a Rollout above a drawing.
-func title(meta *metav1.ObjectMeta) string { return meta.Name + " · " + meta.Namespace }
+// formatTitle returns the title of a drawing: the name and the namespace of a Rollout.
+func formatTitle(meta *metav1.ObjectMeta) string { return meta.Name + " · " + meta.Namespace }
 
-// timeline draws the steps, with who has decided what.
-func (p *Picture) timeline(s Screen) string {
+// drawSteps draws the steps, with the decisions about each.
+func (p *Picture) drawSteps(s Screen) string {
 	if p.Plan == nil {
 		return ""
 	}
 	var rows [][]string
 	for i := range p.Plan.Status.Steps {
 		step := &p.Plan.Status.Steps[i]
-		rows = append(rows, []string{" " + stepName(step), Percent(step.Traffic), Count(step.Update, "pod"), p.took(step.Step), p.who(s, step)})
+		rows = append(rows, []string{" " + stepName(step), Percent(step.Traffic), Count(step.Update, "pod"), p.formatStepDuration(step.Step), p.formatDecisionOrEnd(s, step)})
 	}
-	return s.table([]column{{keep: always}, {keep: 7, right: true}, {keep: 6, right: true}, {keep: 1, right: true}, {keep: 5}}, rows)
+	return s.drawTable([]column{{keep: alwaysShown}, {keep: 7, right: true}, {keep: 6, right: true}, {keep: 1, right: true}, {keep: 5}}, rows)
 }
 
-// took is how long the pods of a step took the last time.
-func (p *Picture) took(step int32) (took string) {
+// formatStepDuration returns how long the pods of a step took in the current release.
+func (p *Picture) formatStepDuration(step int32) (formatStepDuration string) {
 	if p.Release == nil {
 		return ""
 	}
 	for i := range p.Release.Steps {
 		if r := &p.Release.Steps[i]; r.Step == step && r.EnteredTime != nil && r.UpgradedTime != nil {
-			took = duration.HumanDuration(r.UpgradedTime.Sub(r.EnteredTime.Time))
+			formatStepDuration = duration.HumanDuration(r.UpgradedTime.Sub(r.EnteredTime.Time))
 		}
 	}
-	return took
+	return formatStepDuration
 }
 
-// who says who has decided about a step the last time, or what will end it.
-func (p *Picture) who(s Screen, step *v1beta1.PlannedStep) (who string) {
+// formatDecisionOrEnd returns the latest decision about a step, or what will end the step.
+func (p *Picture) formatDecisionOrEnd(s Screen, step *v1beta1.PlannedStep) (formatDecisionOrEnd string) {
 	switch {
 	case p.Release == nil && step.State != "Done":
-		return then(&step.Then)
+		return formatEnd(&step.Then)
 	case p.Release == nil:
 		return ""
 	case step.State == "Next":
-		who = "then " + then(&step.Then)
+		formatDecisionOrEnd = "then " + formatEnd(&step.Then)
 	}
 	for i := range p.Release.Decisions {
 		if d := &p.Release.Decisions[i]; d.Step == step.Step {
-			who = s.decision(d) + s.overrode(d)
+			formatDecisionOrEnd = s.formatDecision(d) + s.formatOverride(d)
 		}
 	}
-	return who
+	return formatDecisionOrEnd
 }
 
-// decision says who has decided what, and why.
-func (s Screen) decision(d *v1beta1.Decision) string {
-	text := fmt.Sprintf("%s %s %s", s.at(d.Time), d.User, d.Verb)
+// formatDecision describes a decision: time, user, verb and reason.
+func (s Screen) formatDecision(d *v1beta1.Decision) string {
+	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, d.Verb)
 	if d.Reason != "" {
 		text += ": " + d.Reason
 	}
 	return text
 }
 
-// overrode names the checks that a decision overrode, with their results.
-func (s Screen) overrode(d *v1beta1.Decision) string {
+// formatOverride names the checks that a decision overrode, with their results.
+func (s Screen) formatOverride(d *v1beta1.Decision) string {
 	if len(d.Overrode) == 0 {
 		return ""
 	}
@@ -130,8 +130,8 @@ func (s Screen) overrode(d *v1beta1.Decision) string {
 	return s.Paint(Red, "; overrode "+strings.Join(names, ", "))
 }
 
-// shares draws the pods and the traffic of both versions.
-func (p *Picture) shares(s Screen) string {
+// drawShares draws the pods and the traffic of both versions.
+func (p *Picture) drawShares(s Screen) string {
 	var rows [][]string
 	for i := range p.Tree.Nodes {
 		n := &p.Tree.Nodes[i]
@@ -140,16 +140,16 @@ func (p *Picture) shares(s Screen) string {
 		}
 		version := " " + n.Revision
 		if len(n.Images) == 1 {
-			version = " " + short(n.Images[0]) + version
+			version = " " + shortImage(n.Images[0]) + version
 		}
-		rows = append(rows, []string{version, bar(n.Traffic), ready(n) + " ready", Percent(n.Traffic), sparks(p.ready[n.ID])})
+		rows = append(rows, []string{version, formatBar(n.Traffic), formatReady(n) + " ready", Percent(n.Traffic), formatSparkline(p.ready[n.ID])})
 	}
-	return s.table([]column{{keep: always}, {keep: 2}, {keep: 7, right: true}, {keep: 8, right: true}, {keep: 1}}, rows)
+	return s.drawTable([]column{{keep: alwaysShown}, {keep: 2}, {keep: 7, right: true}, {keep: 8, right: true}, {keep: 1}}, rows)
 }
 
 const barWidth = 20
 
-func bar(share *int32) string {
+func formatBar(share *int32) string {
 	if share == nil {
 		return ""
 	}
@@ -157,10 +157,10 @@ func bar(share *int32) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// mostSparks is how many samples are drawn.
-const mostSparks = 20
+// maxSamples is the number of samples that are drawn.
+const maxSamples = 20
 
-// Sample keeps how many pods of each version are ready.
+// Sample records how many pods of each version are ready.
 func (p *Picture) Sample() {
 	if p.ready == nil {
 		p.ready = map[string][]int32{}
@@ -168,13 +168,13 @@ func (p *Picture) Sample() {
 	for _, n := range p.Tree.Nodes {
 		if n.Role == "revision" && n.Ready != nil {
 			samples := append(p.ready[n.ID], *n.Ready)
-			p.ready[n.ID] = samples[max(len(samples)-mostSparks, 0):]
+			p.ready[n.ID] = samples[max(len(samples)-maxSamples, 0):]
 		}
 	}
 }
 
-// sparks draws samples, the latest at the right.
-func sparks(samples []int32) string {
+// formatSparkline draws samples as a line of bars, the latest at the right.
+func formatSparkline(samples []int32) string {
 	most := int32(1)
 	for _, n := range samples {
 		most = max(most, n)
@@ -187,8 +187,8 @@ func sparks(samples []int32) string {
 	return b.String()
 }
 
-// hidden says what the viewer may not see.
-func (s Screen) hidden(kinds []v1beta1.HiddenKind) string {
+// drawHidden describes which objects the user may not see.
+func (s Screen) drawHidden(kinds []v1beta1.HiddenKind) string {
 	var b strings.Builder
 	for _, h := range kinds {
 		text := "hidden: " + h.Kind

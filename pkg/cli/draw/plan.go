@@ -18,19 +18,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// HasErrors reports whether a plan has one.
+// HasErrors reports whether a plan has a finding of the severity Error.
 func HasErrors(p *v1beta1.RolloutPlan) bool {
 	return slices.ContainsFunc(p.Status.Findings, func(f v1beta1.Finding) bool { return f.Severity == "Error" })
 }
 
-// severities have a word and a colour each.
-var severities = map[string][2]string{"Error": {"ERROR", Red}, "Warning": {"WARN", yellow}, "Info": {"INFO", dim}}
+// severityStyles maps severities to a word and a colour.
+var severityStyles = map[string][2]string{"Error": {"ERROR", Red}, "Warning": {"WARN", yellow}, "Info": {"INFO", dim}}
 
-// Findings draws what will go wrong.
+// Findings draws the findings of a plan.
 func (s Screen) Findings(p *v1beta1.RolloutPlan) string {
 	var b strings.Builder
 	for _, f := range p.Status.Findings {
-		look := severities[f.Severity]
+		look := severityStyles[f.Severity]
 		word := cmp.Or(look[0], strings.ToUpper(f.Severity))
 		text := f.Code + ": " + f.Message
 		if f.Object != nil {
@@ -50,25 +50,25 @@ func (s Screen) Findings(p *v1beta1.RolloutPlan) string {
 	return b.String()
 }
 
-// Plan draws what a release will do.
+// Plan draws the steps of a release.
 func (s Screen) Plan(p *v1beta1.RolloutPlan) string {
 	columns := []column{
-		{"STEP", always, true}, {"NEW", 8, true}, {"OLD", 4, true}, {"PODS", 6, true}, {"PEAK", 5, true}, {"READY≥", 3, true},
-		{"TRAFFIC", 7, true}, {"LOAD/NEW", 2, true}, {"THEN", always, false}, {"USUALLY", 1, true},
+		{"STEP", alwaysShown, true}, {"NEW", 8, true}, {"OLD", 4, true}, {"PODS", 6, true}, {"PEAK", 5, true}, {"READY≥", 3, true},
+		{"TRAFFIC", 7, true}, {"LOAD/NEW", 2, true}, {"THEN", alwaysShown, false}, {"USUALLY", 1, true},
 	}
 	rows := make([][]string, 0, len(p.Status.Steps))
 	for i := range p.Status.Steps {
 		step := &p.Status.Steps[i]
 		rows = append(rows, []string{
-			stepName(step), Number(step.Update), Number(step.Stable), moves(step.Waves),
-			Number(step.Peak), Number(step.MinReady), Percent(step.Traffic), step.PerPod, then(&step.Then), took(step.Usual),
+			stepName(step), Number(step.Update), Number(step.Stable), formatWaves(step.Waves),
+			Number(step.Peak), Number(step.MinReady), Percent(step.Traffic), step.PerPod, formatEnd(&step.Then), formatDuration(step.Usual),
 		})
 	}
-	return s.Wrap(s.Paint(Bold, title(&p.ObjectMeta))+summaryOf(p), "  ") + "\n" + s.table(columns, rows) + s.Findings(p)
+	return s.Wrap(s.Paint(Bold, formatTitle(&p.ObjectMeta))+formatPlanSummary(p), "  ") + "\n" + s.drawTable(columns, rows) + s.Findings(p)
 }
 
-// summaryOf says what was asked, and what the release needs at most.
-func summaryOf(p *v1beta1.RolloutPlan) string {
+// formatPlanSummary returns the input of the plan, and the maximum resources of the release.
+func formatPlanSummary(p *v1beta1.RolloutPlan) string {
 	var parts []string
 	for _, container := range slices.Sorted(maps.Keys(p.Spec.Images)) {
 		parts = append(parts, container+"="+p.Spec.Images[container])
@@ -95,30 +95,30 @@ func summaryOf(p *v1beta1.RolloutPlan) string {
 	return "   " + strings.Join(parts, " · ")
 }
 
-// marks of the states of steps.
-var marks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "✔"}
+// stepMarks are the marks of the states of steps.
+var stepMarks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "✔"}
 
-// stepName is the number of a step, or what else it is, behind its mark.
+// stepName returns the mark and the number of a step, or its state if it has no number.
 func stepName(step *v1beta1.PlannedStep) string {
-	mark := cmp.Or(marks[step.State], "·") + " "
+	mark := cmp.Or(stepMarks[step.State], "·") + " "
 	if step.Step == 0 {
 		return mark + strings.ToLower(step.State)
 	}
 	return mark + Number(step.Step)
 }
 
-// Number is a number.
+// Number formats a number.
 func Number(n int32) string { return strconv.Itoa(int(n)) }
 
-// some is a number, or nothing for none.
-func some(n int32) string {
+// numberOrEmpty formats a number; 0 becomes an empty text.
+func numberOrEmpty(n int32) string {
 	if n == 0 {
 		return ""
 	}
 	return Number(n)
 }
 
-// Count is a number of things.
+// Count formats a number with a noun in singular or plural.
 func Count(n int32, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -126,7 +126,7 @@ func Count(n int32, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Percent is a share, or nothing where it is not known.
+// Percent formats a percentage; nil becomes an empty text.
 func Percent(n *int32) string {
 	if n == nil {
 		return ""
@@ -134,25 +134,25 @@ func Percent(n *int32) string {
 	return fmt.Sprintf("%d %%", *n)
 }
 
-// mostWaves is how many changes of sizes are written one by one.
-const mostWaves = 2
+// maxListedWaves is the maximum number of waves that are listed one by one.
+const maxListedWaves = 2
 
-// moves says how many pods start and stop.
-func moves(waves []v1beta1.Wave) string {
+// formatWaves describes how many pods start and stop.
+func formatWaves(waves []v1beta1.Wave) string {
 	var texts []string
 	var sum v1beta1.Wave
 	for _, w := range waves {
 		times := max(w.Times, 1)
 		sum.Start, sum.Stop, sum.Times = sum.Start+times*w.Start, sum.Stop+times*w.Stop, sum.Times+times
-		texts = append(texts, move(w))
+		texts = append(texts, formatWave(w))
 	}
-	if len(waves) > mostWaves || sum.Times > int32(len(waves)) {
-		return fmt.Sprintf("%s in %d waves", move(sum), sum.Times)
+	if len(waves) > maxListedWaves || sum.Times > int32(len(waves)) {
+		return fmt.Sprintf("%s in %d waves", formatWave(sum), sum.Times)
 	}
 	return strings.Join(texts, ", ")
 }
 
-func move(w v1beta1.Wave) string {
+func formatWave(w v1beta1.Wave) string {
 	var parts []string
 	if w.Start > 0 {
 		parts = append(parts, fmt.Sprintf("+%d", w.Start))
@@ -163,8 +163,8 @@ func move(w v1beta1.Wave) string {
 	return strings.Join(parts, " ")
 }
 
-// then says what ends a step.
-func then(t *v1beta1.Then) string {
+// formatEnd describes what ends a step.
+func formatEnd(t *v1beta1.Then) string {
 	switch {
 	case t.Seconds != nil:
 		return duration.HumanDuration(time.Duration(*t.Seconds) * time.Second)
@@ -178,7 +178,7 @@ func then(t *v1beta1.Then) string {
 	return t.For
 }
 
-func took(long *metav1.Duration) string {
+func formatDuration(long *metav1.Duration) string {
 	if long == nil {
 		return ""
 	}

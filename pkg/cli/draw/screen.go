@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package draw answers: what does a person see of a release? It is pure: what the server
-// has said in, texts out. No line is wider than the Screen, a colour repeats a word, and
-// nothing that others write changes the terminal.
+// Package draw formats the responses of the server as text for people. It is pure: responses in, text out.
+// No line is wider than the Screen. Colours repeat information that the text also contains. Texts of other
+// users cannot contain control sequences of the terminal.
 package draw
 
 import (
@@ -17,25 +17,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Screen is what is drawn on. It has no effects: texts in, texts out.
+// Screen describes the output: its width, its characters, its colours and the current time.
 type Screen struct {
-	// Width in columns; 0 is as wide as needed.
+	// Width is the number of columns; 0 means unlimited.
 	Width         int
 	ASCII, Colour bool
 	Now           time.Time
 }
 
-// inASCII has for each sign one of the same width.
-var inASCII = strings.NewReplacer(
+// asciiReplacer maps each non-ASCII sign to an ASCII text of the same width.
+var asciiReplacer = strings.NewReplacer(
 	"✔", "+", "▶", ">", "○", "o", "✘", "x", "↻", "~", "‖", "=", "→", ">", "−", "-", "≥", ">", "×", "x", "·", "-", "…", "~",
 	"├", "|", "─", "-", "└", "`", "│", "|", "░", ".", "▁", "_", "▂", "_", "▃", "-", "▄", "-", "▅", "-", "▆", "=", "▇", "=", "█", "#",
 )
 
-// Finish has no line that is wider than the screen: it ends with an ellipsis.
+// Finish cuts lines that are wider than the screen. Such lines end with an ellipsis.
 func (s Screen) Finish(drawing string) string {
 	tail := "…"
 	if s.ASCII {
-		drawing, tail = inASCII.Replace(drawing), "~"
+		drawing, tail = asciiReplacer.Replace(drawing), "~"
 	}
 	lines := strings.Split(drawing, "\n")
 	for i, line := range lines {
@@ -47,7 +47,7 @@ func (s Screen) Finish(drawing string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Wrap breaks a text into lines, all but the first one indented.
+// Wrap wraps a text into lines. It indents all lines but the first.
 func (s Screen) Wrap(text, indent string) string {
 	if s.Width <= 0 {
 		return text
@@ -55,7 +55,7 @@ func (s Screen) Wrap(text, indent string) string {
 	return strings.ReplaceAll(ansi.Wrap(text, max(s.Width-len(indent), 10), ""), "\n", "\n"+indent)
 }
 
-// The colours, each beside a word that says the same. They are those of the terminal.
+// The colours are those of the terminal's palette. The text contains the same information as the colour.
 const (
 	Bold   = "1"
 	dim    = "2"
@@ -65,7 +65,7 @@ const (
 	cyan   = "36"
 )
 
-// Paint colours a text, where there are colours.
+// Paint adds a colour to a text if the screen has colours.
 func (s Screen) Paint(colour, text string) string {
 	if !s.Colour || colour == "" || text == "" {
 		return text
@@ -73,16 +73,16 @@ func (s Screen) Paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[m"
 }
 
-// age says how long ago a moment was, and nothing where it is not known.
-func (s Screen) age(t *metav1.Time) string {
+// formatAge formats how long ago a time was; empty for nil.
+func (s Screen) formatAge(t *metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return duration.HumanDuration(s.Now.Sub(t.Time))
 }
 
-// at says when a moment was: the time of today, or the date.
-func (s Screen) at(t metav1.Time) string {
+// formatTime formats a time: the time of day if it is today, or else the date.
+func (s Screen) formatTime(t metav1.Time) string {
 	local := t.In(s.Now.Location())
 	if s.Now.Sub(t.Time) < 20*time.Hour {
 		return local.Format("15:04")
@@ -90,7 +90,7 @@ func (s Screen) at(t metav1.Time) string {
 	return local.Format("2006-01-02 15:04")
 }
 
-// Plain leaves out what would change the terminal: others write the texts.
+// Plain removes control characters from a text, because other users write these texts.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -103,18 +103,18 @@ func Plain(text string) string {
 	}, text)
 }
 
-// column of a table. Where there is no room, those with a large keep come first.
+// column is a column of a table. If the screen is too narrow, columns with a larger value of keep are kept.
 type column struct {
 	title string
 	keep  int
 	right bool
 }
 
-// always is of columns that are never left out.
-const always = 9
+// alwaysShown is the value of keep for columns that are never omitted.
+const alwaysShown = 9
 
-// table draws rows below titles, if there are any.
-func (s Screen) table(columns []column, rows [][]string) string {
+// drawTable draws rows below the titles of the columns, if there are titles.
+func (s Screen) drawTable(columns []column, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -122,7 +122,7 @@ func (s Screen) table(columns []column, rows [][]string) string {
 	for i, c := range columns {
 		titles[i] = s.Paint(dim, c.title)
 	}
-	use, wide := s.fitting(columns, rows)
+	use, wide := s.fitColumns(columns, rows)
 	if strings.Join(titles, "") != "" {
 		rows = append([][]string{titles}, rows...)
 	}
@@ -142,8 +142,9 @@ func (s Screen) table(columns []column, rows [][]string) string {
 	return b.String()
 }
 
-// fitting are the columns that have a text, and room, and how wide each of all is.
-func (s Screen) fitting(columns []column, rows [][]string) (use, wide []int) {
+// fitColumns returns the indexes of the columns that are not empty and fit on the screen, and the widths of
+// all columns.
+func (s Screen) fitColumns(columns []column, rows [][]string) (use, wide []int) {
 	var candidates []int
 	for i, c := range columns {
 		most := 0
@@ -158,15 +159,16 @@ func (s Screen) fitting(columns []column, rows [][]string) (use, wide []int) {
 	slices.SortStableFunc(candidates, func(a, b int) int { return columns[b].keep - columns[a].keep })
 	for _, i := range candidates {
 		with := slices.Sorted(slices.Values(append(slices.Clone(use), i)))
-		if columns[i].keep == always || s.Width <= 0 || total(with, wide) <= s.Width {
+		if columns[i].keep == alwaysShown || s.Width <= 0 || minTableWidth(with, wide) <= s.Width {
 			use = with
 		}
 	}
 	return use, wide
 }
 
-// total is the width of a table. A last column of text may be cut to a third.
-func total(use, wide []int) int {
+// minTableWidth returns the minimum width of a table. The last column counts with a third of its width, but at
+// least 16, because its text may be cut.
+func minTableWidth(use, wide []int) int {
 	sum := 0
 	for _, i := range use {
 		sum += wide[i] + 2
@@ -175,18 +177,18 @@ func total(use, wide []int) int {
 	return sum - 2 - max(0, last-max(last/3, 16))
 }
 
-// Cleaned has no text that changes the terminal.
-func Cleaned(value any) any {
+// Clean removes control characters from all strings in a decoded JSON value.
+func Clean(value any) any {
 	switch v := value.(type) {
 	case string:
 		return Plain(v)
 	case []any:
 		for i := range v {
-			v[i] = Cleaned(v[i])
+			v[i] = Clean(v[i])
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = Cleaned(v[k])
+			v[k] = Clean(v[k])
 		}
 	}
 	return value

@@ -20,10 +20,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// now is when the screens are drawn.
+// now is the time at which the screens are drawn.
 var now = time.Date(2026, 1, 5, 10, 21, 0, 0, time.UTC)
 
-// recorded reads an answer of the server, as commands do.
+// recorded decodes a recorded response as the commands do.
 func recorded[T any](t *testing.T, name string) *T {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
@@ -38,7 +38,7 @@ func recorded[T any](t *testing.T, name string) *T {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		t.Fatal(err)
 	}
-	harmless, err := json.Marshal(Cleaned(value))
+	harmless, err := json.Marshal(Clean(value))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func recorded[T any](t *testing.T, name string) *T {
 	return &got
 }
 
-// drawings of the same release.
+// drawings are the drawings of the same release.
 func drawings(t *testing.T) map[string]func(Screen) string {
 	t.Helper()
 	why, plan := recorded[v1beta1.RolloutWhy](t, "why"), recorded[v1beta1.RolloutPlan](t, "plan")
@@ -70,7 +70,7 @@ func drawings(t *testing.T) map[string]func(Screen) string {
 	}
 }
 
-// A screen is the same for each width, and no line is wider.
+// A drawing is stable at each width, and no line is too wide.
 func TestWidths(t *testing.T) {
 	t.Parallel()
 	for name, draw := range drawings(t) {
@@ -87,8 +87,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// Colours add nothing: without them the text is the same. Nothing that others write
-// changes the terminal.
+// Colours add no information: the text without them is the same. Texts of other users cannot contain
+// control sequences.
 func TestColours(t *testing.T) {
 	t.Parallel()
 	for name, draw := range drawings(t) {

@@ -20,7 +20,7 @@ func (s Screen) Why(w *v1beta1.RolloutWhy) string {
 	if w.Contact != "" {
 		b.WriteString("  ask: " + w.Contact + "\n")
 	}
-	if line := s.release(w); line != "" {
+	if line := s.drawRelease(w); line != "" {
 		b.WriteString("  " + s.Wrap(line, "  ") + "\n")
 	}
 	for _, c := range w.Causes {
@@ -32,22 +32,22 @@ func (s Screen) Why(w *v1beta1.RolloutWhy) string {
 			b.WriteString("    " + s.Wrap("what helps: "+c.Advice, "    ") + "\n")
 		}
 	}
-	return b.String() + s.actions(w)
+	return b.String() + s.drawActions(w)
 }
 
-// release says which one is under way, and what the clocks say.
-func (s Screen) release(w *v1beta1.RolloutWhy) string {
-	parts := named(w.Release)
+// drawRelease describes the current release and its deadlines.
+func (s Screen) drawRelease(w *v1beta1.RolloutWhy) string {
+	parts := formatRelease(w.Release)
 	f := w.WaitingFor
 	if f.Since != nil {
-		parts = append(parts, "since "+s.at(*f.Since))
+		parts = append(parts, "since "+s.formatTime(*f.Since))
 	}
 	if f.Until != nil {
-		parts = append(parts, "goes on at "+s.at(*f.Until))
+		parts = append(parts, "goes on at "+s.formatTime(*f.Until))
 	}
 	switch {
 	case f.Deadline != nil:
-		parts = append(parts, "deadline at "+s.at(*f.Deadline))
+		parts = append(parts, "deadline at "+s.formatTime(*f.Deadline))
 	case w.Release != nil:
 		parts = append(parts, "no deadline runs")
 	}
@@ -57,8 +57,8 @@ func (s Screen) release(w *v1beta1.RolloutWhy) string {
 	return strings.Join(parts, " · ")
 }
 
-// named is the number of a release, if it has one, and what it changes.
-func named(r *v1beta1.ReleaseRef) []string {
+// formatRelease returns the number of a release, if it has one, and its versions.
+func formatRelease(r *v1beta1.ReleaseRef) []string {
 	switch {
 	case r == nil:
 		return nil
@@ -68,31 +68,31 @@ func named(r *v1beta1.ReleaseRef) []string {
 	return []string{Versions(r)}
 }
 
-// actions draws what can be done, then what cannot.
-func (s Screen) actions(w *v1beta1.RolloutWhy) string {
+// drawActions draws the possible actions, then the others.
+func (s Screen) drawActions(w *v1beta1.RolloutWhy) string {
 	var can, not [][]string
 	for i := range w.Actions {
 		a := &w.Actions[i]
 		switch {
 		case !a.Possible:
-			not = append(not, []string{NameOf(a), a.Reason})
+			not = append(not, []string{ActionName(a), a.Reason})
 		case !a.Allowed:
-			not = append(not, []string{NameOf(a), Forbidden(a, w.Namespace)})
+			not = append(not, []string{ActionName(a), Forbidden(a, w.Namespace)})
 		default:
-			can = append(can, []string{s.Paint(green, NameOf(a)), Effect(a), command(w.Name, a)})
+			can = append(can, []string{s.Paint(green, ActionName(a)), Effect(a), formatCommand(w.Name, a)})
 		}
 	}
-	return s.below("you can:", []column{{keep: always}, {keep: always}, {keep: 1}}, can) +
-		s.below("not:", []column{{keep: always}, {keep: always}}, not)
+	return s.drawSection("you can:", []column{{keep: alwaysShown}, {keep: alwaysShown}, {keep: 1}}, can) +
+		s.drawSection("not:", []column{{keep: alwaysShown}, {keep: alwaysShown}}, not)
 }
 
-// narrow is where texts get lines of their own.
-const narrow = 70
+// maxNarrowWidth is the maximum width of a narrow screen, on which long texts get lines of their own.
+const maxNarrowWidth = 70
 
-func (s Screen) isNarrow() bool { return s.Width > 0 && s.Width < narrow }
+func (s Screen) isNarrow() bool { return s.Width > 0 && s.Width < maxNarrowWidth }
 
-// below draws a table beside a word, or nothing where it has no rows.
-func (s Screen) below(word string, columns []column, rows [][]string) string {
+// drawSection draws a table next to a word; nothing if there are no rows.
+func (s Screen) drawSection(word string, columns []column, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -105,14 +105,14 @@ func (s Screen) below(word string, columns []column, rows [][]string) string {
 		return b.String()
 	}
 	s.Width = max(s.Width-11, 0)
-	for line := range strings.Lines(s.table(columns, rows)) {
+	for line := range strings.Lines(s.drawTable(columns, rows)) {
 		fmt.Fprintf(&b, "  %-9s%s", word, line)
 		word = ""
 	}
 	return b.String()
 }
 
-// IsFull reports whether an action is about all further steps.
+// IsFull reports whether an action promotes all further steps.
 func IsFull(a *v1beta1.Action) bool {
 	var body struct {
 		Full bool `json:"full"`
@@ -120,16 +120,16 @@ func IsFull(a *v1beta1.Action) bool {
 	return json.Unmarshal(a.Body.Raw, &body) == nil && body.Full
 }
 
-// NameOf is the verb of an action, with its flag.
-func NameOf(a *v1beta1.Action) string {
+// ActionName returns the verb of an action, with its flag.
+func ActionName(a *v1beta1.Action) string {
 	if IsFull(a) {
 		return a.Verb + " --full"
 	}
 	return a.Verb
 }
 
-// Forbidden says which permissions an action needs that its user does not have. A server of an earlier
-// version does not say which of two permissions is missing.
+// Forbidden returns the permissions that the user lacks for an action. Servers of earlier versions do not
+// report which of two permissions is missing.
 func Forbidden(a *v1beta1.Action, namespace string) string {
 	need := strings.Join(a.Missing, " and ")
 	if need == "" {
@@ -141,7 +141,8 @@ func Forbidden(a *v1beta1.Action, namespace string) string {
 	return "you may not create " + need + " in namespace " + namespace
 }
 
-// Effect is what happens, from which step on a jump goes past checks, and how many approvals are there.
+// Effect describes what an action does, from which step on a jump overrides checks, and how many approvals
+// exist.
 func Effect(a *v1beta1.Action) string {
 	switch {
 	case a.OverrideFrom > 0 && slices.Contains(a.Missing, "rollouts/override"):
@@ -158,9 +159,9 @@ func Effect(a *v1beta1.Action) string {
 	return text + ")"
 }
 
-// command is what to type for an action.
-func command(name string, a *v1beta1.Action) string {
-	text := "kubectl weir " + a.Verb + " " + name + strings.TrimPrefix(NameOf(a), a.Verb)
+// formatCommand returns the command line for an action.
+func formatCommand(name string, a *v1beta1.Action) string {
+	text := "kubectl weir " + a.Verb + " " + name + strings.TrimPrefix(ActionName(a), a.Verb)
 	if slices.Contains(a.Needs, "step") {
 		text += " STEP"
 	}
@@ -170,12 +171,11 @@ func command(name string, a *v1beta1.Action) string {
 	return text
 }
 
-// Versions says what a release changes: the tag of an image where there is one, or else
-// the revision.
+// Versions describes the versions of a release: the tag of its image, or else its revision.
 func Versions(r *v1beta1.ReleaseRef) string {
 	from, to := r.Stable, r.Revision
 	if len(r.Images) == 1 && r.Images[0].To != "" {
-		from, to = short(r.Images[0].From), short(r.Images[0].To)
+		from, to = shortImage(r.Images[0].From), shortImage(r.Images[0].To)
 	}
 	if from == "" {
 		return to
@@ -183,8 +183,8 @@ func Versions(r *v1beta1.ReleaseRef) string {
 	return from + " → " + to
 }
 
-// short is the tag of an image, or else its name without the registry.
-func short(image string) string {
+// shortImage returns the tag of an image, or else its name without the registry.
+func shortImage(image string) string {
 	name := image[strings.LastIndex(image, "/")+1:]
 	if name, digest, ok := strings.Cut(name, "@"); ok {
 		_, digest, _ = strings.Cut(digest, ":")

@@ -216,7 +216,7 @@ func (d AdmissionStatus) weakened(w *admissionregistrationv1.MutatingWebhookConf
 					return fmt.Sprintf("the webhook %s of the MutatingWebhookConfiguration %s is not asked about %s of %s.%s, so that records on workloads can be forged%s",
 						want.Name, WebhookName, operation, name, resource.Group, again), nil
 				}
-				if !slices.Equal(doctor.Conditions(want), doctor.Conditions(w.Webhooks[i])) {
+				if !slices.Equal(doctor.NormalizedConditions(want), doctor.NormalizedConditions(w.Webhooks[i])) {
 					return fmt.Sprintf("the matchConditions of the webhook %s of the MutatingWebhookConfiguration %s are not as installed%s", want.Name, WebhookName, again), nil
 				}
 			}

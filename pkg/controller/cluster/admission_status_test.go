@@ -143,7 +143,7 @@ func TestMissingPolicies(t *testing.T) {
 				why = ""
 			}
 			objects := fake.NewClientBuilder().WithScheme(newServer(t).Scheme())
-			for _, o := range installation.Of("MutatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+			for _, o := range installation.OfKinds("MutatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 				"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") {
 				o = o.DeepCopy()
 				tc.change(o, tc.value)

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd answers: how are the members of an etcd?
+// Package etcd observes the members of an etcd.
 //
-// It is apart from pkg/doctor/observe, so that a program without an etcd needs no client
-// of one.
+// It is not part of pkg/doctor/observe, so that programs without an etcd do not need an etcd client.
 package etcd
 
 import (
@@ -20,32 +19,32 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// dialLimit is how long a member may take.
-const dialLimit = 3 * time.Second
+// dialTimeout limits the requests to one member.
+const dialTimeout = 3 * time.Second
 
-// Remote says how to reach the members of one.
+// Remote is the address of an etcd, and the files for TLS.
 type Remote struct {
-	// Servers are its members, as URLs; none if it is not to be looked at.
+	// Servers are the URLs of the members; none if the etcd should not be observed.
 	Servers []string
-	// CAFile, CertFile and KeyFile are for TLS.
+	// CAFile, CertFile and KeyFile configure TLS.
 	CAFile, CertFile, KeyFile string
 }
 
-// Look asks each member.
-func (e Remote) Look(ctx context.Context) []doctor.Member {
+// Observe observes each member.
+func (e Remote) Observe(ctx context.Context) []doctor.Member {
 	var members []doctor.Member
 	for _, url := range e.Servers {
 		m := doctor.Member{Address: url}
-		m.Err = e.look(ctx, &m)
+		m.Err = e.observeMember(ctx, &m)
 		members = append(members, m)
 	}
 	return members
 }
 
-func (e Remote) look(ctx context.Context, m *doctor.Member) (failed error) {
-	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+func (e Remote) observeMember(ctx context.Context, m *doctor.Member) (failed error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	config := clientv3.Config{Endpoints: []string{m.Address}, DialTimeout: dialLimit, Context: ctx, Logger: zap.NewNop()}
+	config := clientv3.Config{Endpoints: []string{m.Address}, DialTimeout: dialTimeout, Context: ctx, Logger: zap.NewNop()}
 	if e.CAFile != "" || e.CertFile != "" {
 		var err error
 		info := transport.TLSInfo{TrustedCAFile: e.CAFile, CertFile: e.CertFile, KeyFile: e.KeyFile}

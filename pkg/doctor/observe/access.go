@@ -17,11 +17,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// parallel is how many questions are asked at once.
-const parallel = 16
+// maxParallelReviews is the number of concurrent SubjectAccessReviews.
+const maxParallelReviews = 16
 
-// access asks for each right that the installation grants whether it is there.
-func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
+// observeAccess checks each permission that the installation grants.
+func (o *Observer) observeAccess(ctx context.Context, f *doctor.Facts) error {
 	grants, err := o.Wanted.Grants()
 	if err != nil {
 		return err
@@ -29,19 +29,19 @@ func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, g := range grants {
 		if !g.Ours {
-			if g.Rules, err = o.role(ctx, g); err != nil {
+			if g.Rules, err = o.readRules(ctx, g); err != nil {
 				return err
 			}
 		}
-		for _, attributes := range questions(g) {
+		for _, attributes := range listPermissions(g) {
 			asked = append(asked, attributes)
 			f.Access = append(f.Access, doctor.Access{
-				Grant: g.Role.Kind + " " + g.Role.Name + " and " + g.Binding, Account: g.Account, Action: action(attributes),
+				Grant: g.Role.Kind + " " + g.Role.Name + " and " + g.Binding, Account: g.Account, Action: describePermission(attributes),
 			})
 		}
 	}
 	failed := make([]error, len(asked))
-	workqueue.ParallelizeUntil(ctx, parallel, len(asked), func(i int) {
+	workqueue.ParallelizeUntil(ctx, maxParallelReviews, len(asked), func(i int) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + o.Wanted.Namespace() + ":" + f.Access[i].Account,
 			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Wanted.Namespace(), "system:authenticated"},
@@ -55,18 +55,18 @@ func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
 	return cmp.Or(ctx.Err(), cmp.Or(failed...))
 }
 
-// role reads the rules of a role that is not ours, but of Kubernetes.
-func (o *Observer) role(ctx context.Context, g doctor.Grant) ([]rbacv1.PolicyRule, error) {
+// readRules reads the rules of a role that does not belong to the installation.
+func (o *Observer) readRules(ctx context.Context, g doctor.Grant) ([]rbacv1.PolicyRule, error) {
 	if g.Role.Kind == "Role" {
-		r, err := orNil(o.typed.rbac.Roles(g.Namespace).Get(ctx, g.Role.Name, metav1.GetOptions{}))
+		r, err := nilIfNotFound(o.typed.rbac.Roles(g.Namespace).Get(ctx, g.Role.Name, metav1.GetOptions{}))
 		return ptr.Deref(r, rbacv1.Role{}).Rules, err
 	}
-	r, err := orNil(o.typed.rbac.ClusterRoles().Get(ctx, g.Role.Name, metav1.GetOptions{}))
+	r, err := nilIfNotFound(o.typed.rbac.ClusterRoles().Get(ctx, g.Role.Name, metav1.GetOptions{}))
 	return ptr.Deref(r, rbacv1.ClusterRole{}).Rules, err
 }
 
-// questions are what to ask about each right of a grant.
-func questions(g doctor.Grant) []authorizationv1.ResourceAttributes {
+// listPermissions returns the permissions of a grant, as attributes of SubjectAccessReviews.
+func listPermissions(g doctor.Grant) []authorizationv1.ResourceAttributes {
 	var all []authorizationv1.ResourceAttributes
 	for _, rule := range g.Rules {
 		names := rule.ResourceNames
@@ -89,8 +89,8 @@ func questions(g doctor.Grant) []authorizationv1.ResourceAttributes {
 	return all
 }
 
-// action is what is asked, in words.
-func action(a authorizationv1.ResourceAttributes) string {
+// describePermission describes a permission as text.
+func describePermission(a authorizationv1.ResourceAttributes) string {
 	what := a.Verb + " " + a.Resource
 	if a.Subresource != "" {
 		what += "/" + a.Subresource

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// groups are clients of the groups that are read. One of all groups would be a third of
-// the command line program.
-type groups struct {
+// groupClients are the clients of the API groups that are read. A clientset of all groups would be a third of the
+// size of the command line program.
+type groupClients struct {
 	admission     *admission.AdmissionregistrationV1Client
 	apps          *apps.AppsV1Client
 	authorization *authorization.AuthorizationV1Client
@@ -28,7 +28,7 @@ type groups struct {
 	rbac          *rbac.RbacV1Client
 }
 
-func newGroups(c *rest.Config) (g groups, err error) {
+func newGroupClients(c *rest.Config) (g groupClients, err error) {
 	var errs [7]error
 	g.admission, errs[0] = admission.NewForConfig(c)
 	g.apps, errs[1] = apps.NewForConfig(c)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe answers: what is there, of all that pkg/doctor judges?
+// Package observe reads the facts that pkg/doctor judges.
 //
-// It reads, and writes nothing. It must not know what is right or wrong.
+// It writes nothing, and does not judge.
 package observe
 
 import (
@@ -40,85 +40,85 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// partLimit is how long one part may take, and requestLimit one request of it: a
-// frozen server accepts connections, and never answers.
-const partLimit, requestLimit = 10 * time.Second, 5 * time.Second
+// partTimeout limits the time for one part, and requestTimeout that for one request: a frozen server accepts
+// connections but never answers.
+const partTimeout, requestTimeout = 10 * time.Second, 5 * time.Second
 
-// Observer looks at a cluster.
+// Observer reads the facts of a cluster.
 type Observer struct {
-	// Cluster says how to reach it.
+	// Cluster is the client configuration of the cluster.
 	Cluster *rest.Config
 	Wanted  doctor.Installation
-	// Members looks at the members of an etcd; nil if none is looked at.
+	// Members observes the members of an etcd; nil if no etcd should be observed.
 	Members func(context.Context) []doctor.Member
 
-	typed   groups
+	typed   groupClients
 	dynamic dynamic.Interface
 }
 
-// parts say how each is read, in an order in which what others need comes first.
-var parts = []struct {
+// partReaders are the functions that read each part, in an order in which dependencies come first.
+var partReaders = []struct {
 	part doctor.Part
 	read func(*Observer, context.Context, *doctor.Facts) error
 }{
-	{doctor.PartCluster, (*Observer).cluster},
-	{doctor.PartFrontProxy, (*Observer).frontProxy},
-	{doctor.PartAPIServices, (*Observer).apiServices},
-	{doctor.PartWebhooks, (*Observer).webhooks},
-	{doctor.PartCertificates, (*Observer).certificates},
-	{doctor.PartPolicies, (*Observer).policies},
-	{doctor.PartAccess, (*Observer).access},
-	{doctor.PartDefinitions, (*Observer).definitions},
-	{doctor.PartOthers, (*Observer).others},
-	{doctor.PartRead, (*Observer).list},
-	{doctor.PartLost, (*Observer).lost},
-	{doctor.PartHeld, (*Observer).held},
-	{doctor.PartEtcd, (*Observer).etcd},
-	{doctor.PartLease, (*Observer).lease},
+	{doctor.PartCluster, (*Observer).observeVersion},
+	{doctor.PartFrontProxy, (*Observer).observeFrontProxy},
+	{doctor.PartAPIServices, (*Observer).observeAPIServices},
+	{doctor.PartWebhooks, (*Observer).observeWebhooks},
+	{doctor.PartCertificates, (*Observer).observeCertificates},
+	{doctor.PartPolicies, (*Observer).observePolicies},
+	{doctor.PartAccess, (*Observer).observeAccess},
+	{doctor.PartDefinitions, (*Observer).observeDefinitions},
+	{doctor.PartOthers, (*Observer).observeOtherManagers},
+	{doctor.PartRead, (*Observer).observeRead},
+	{doctor.PartLost, (*Observer).observeLostNamespaces},
+	{doctor.PartHeld, (*Observer).observeHeldWorkloads},
+	{doctor.PartEtcd, (*Observer).observeEtcd},
+	{doctor.PartLease, (*Observer).observeLease},
 }
 
-// Examine looks at what the checks need, and judges it. members may be nil.
+// Examine observes the facts that the checks need, and runs the checks. members may be nil.
 func Examine(ctx context.Context, cluster *rest.Config, checks []doctor.Check, members func(context.Context) []doctor.Member) ([]doctor.Result, error) {
-	namespace := Namespace(ctx, cluster)
-	wanted, err := doctor.ReadInstallation(artifacts.Files, Form(ctx, cluster, namespace), namespace)
+	namespace := FindNamespace(ctx, cluster)
+	wanted, err := doctor.ReadInstallation(artifacts.Files, FindForm(ctx, cluster, namespace), namespace)
 	if err != nil {
 		return nil, err
 	}
 	o := &Observer{Cluster: cluster, Wanted: wanted, Members: members}
-	facts, err := o.Observe(ctx, doctor.Parts(checks))
+	facts, err := o.Observe(ctx, doctor.NeededParts(checks))
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Judge(checks, facts), nil
+	return doctor.RunChecks(checks, facts), nil
 }
 
-func (o *Observer) etcd(ctx context.Context, f *doctor.Facts) error {
+func (o *Observer) observeEtcd(ctx context.Context, f *doctor.Facts) error {
 	if o.Members != nil {
 		f.Members = o.Members(ctx)
 	}
 	return nil
 }
 
-// Observe reads the parts. What cannot be read is said in the facts.
+// Observe reads the parts. The facts contain the errors of parts that cannot be read.
 func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (doctor.Facts, error) {
 	config := rest.CopyConfig(o.Cluster)
-	config.QPS = -1 // the cluster's own fairness is enough
-	config.Timeout = requestLimit
+	config.QPS = -1 // kube-apiserver limits requests by priority and fairness
+	config.Timeout = requestTimeout
 	config.WarningHandler = rest.NoWarnings{}
 	o.Cluster = config
 	var err error
-	if o.typed, err = newGroups(config); err != nil {
+	if o.typed, err = newGroupClients(config); err != nil {
 		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
 	}
 	if o.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
 	}
 	f := doctor.Facts{Wanted: o.Wanted, Unread: map[doctor.Part]error{}}
-	for _, p := range parts {
+	for _, p := range partReaders {
 		if !needed.Has(p.part) {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, partLimit)
+		ctx, cancel := context.WithTimeout(ctx, partTimeout)
 		if err := p.read(o, ctx, &f); err != nil {
 			f.Unread[p.part] = err
 		}
@@ -127,14 +127,14 @@ func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (d
 	return f, nil
 }
 
-// Namespace is where Weir is installed, as the APIService says. Where that cannot be read it is the
-// usual one: the checks say what cannot be read.
-func Namespace(ctx context.Context, cluster *rest.Config) string {
+// FindNamespace returns the namespace in which Weir is installed, from the APIService. If the APIService cannot
+// be read, it returns the default namespace; the checks report the error.
+func FindNamespace(ctx context.Context, cluster *rest.Config) string {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {
 		return doctor.DefaultNamespace
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	s, err := client.Resource(apiServiceResource).Get(ctx, "v1beta1."+rollouts.GroupName, metav1.GetOptions{})
 	if err != nil {
@@ -144,14 +144,14 @@ func Namespace(ctx context.Context, cluster *rest.Config) string {
 	return cmp.Or(namespace, doctor.DefaultNamespace)
 }
 
-// Form is the form that is installed. Where that cannot be read it is the usual one: the
-// checks say what cannot be read.
-func Form(ctx context.Context, cluster *rest.Config, namespace string) doctor.Form {
+// FindForm returns the installed form. If the Deployment cannot be read, it returns the default form; the
+// checks report the error.
+func FindForm(ctx context.Context, cluster *rest.Config, namespace string) doctor.Form {
 	client, err := apps.NewForConfig(cluster)
 	if err != nil {
 		return doctor.OneProcess
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	d, err := client.Deployments(namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
 	if err != nil {
@@ -160,9 +160,9 @@ func Form(ctx context.Context, cluster *rest.Config, namespace string) doctor.Fo
 	return doctor.FormOf(d.Spec.Template.Spec.ServiceAccountName)
 }
 
-// cluster reads the version, and the time from the head of the answer: the clock
-// of this machine may be another.
-func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {
+// observeVersion reads the version, and the time from the header of the response, because the clock of this
+// machine may differ.
+func (o *Observer) observeVersion(ctx context.Context, f *doctor.Facts) error {
 	client, err := rest.HTTPClientFor(o.Cluster)
 	if err != nil {
 		return err
@@ -195,8 +195,8 @@ func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {
 	return err
 }
 
-func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
-	c, err := orNil(o.typed.core.ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{}))
+func (o *Observer) observeFrontProxy(ctx context.Context, f *doctor.Facts) error {
+	c, err := nilIfNotFound(o.typed.core.ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{}))
 	if c != nil {
 		f.FrontProxy = map[string]string{}
 		maps.Copy(f.FrontProxy, c.Data)
@@ -204,14 +204,14 @@ func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
 	return err
 }
 
-func (o *Observer) lease(ctx context.Context, f *doctor.Facts) error {
+func (o *Observer) observeLease(ctx context.Context, f *doctor.Facts) error {
 	var err error
-	f.Lease, err = orNil(o.typed.coordination.Leases(o.Wanted.Namespace()).Get(ctx, "weir-controller", metav1.GetOptions{}))
+	f.Lease, err = nilIfNotFound(o.typed.coordination.Leases(o.Wanted.Namespace()).Get(ctx, "weir-controller", metav1.GetOptions{}))
 	return err
 }
 
-// orNil is the object that was read; nil without an error if there is none.
-func orNil[T any](o *T, err error) (*T, error) {
+// nilIfNotFound converts a not-found error to nil.
+func nilIfNotFound[T any](o *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -221,8 +221,8 @@ func orNil[T any](o *T, err error) (*T, error) {
 	return o, nil
 }
 
-// ofGroup lists objects whose spec names a group of Weir.
-func (o *Observer) ofGroup(ctx context.Context, of schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+// listOfGroups lists objects whose field spec.group is a group of Weir.
+func (o *Observer) listOfGroups(ctx context.Context, of schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	list, err := o.dynamic.Resource(of).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -233,17 +233,17 @@ func (o *Observer) ofGroup(ctx context.Context, of schema.GroupVersionResource) 
 	}), nil
 }
 
-func (o *Observer) definitions(ctx context.Context, f *doctor.Facts) error {
-	list, err := o.ofGroup(ctx, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+func (o *Observer) observeDefinitions(ctx context.Context, f *doctor.Facts) error {
+	list, err := o.listOfGroups(ctx, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for _, d := range list {
 		f.Definitions = append(f.Definitions, d.GetName())
 	}
 	return err
 }
 
-// others finds the manager of OpenKruise Rollouts and its webhooks by the names
-// that its manifests and its chart give them.
-func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
+// observeOtherManagers finds the manager of OpenKruise Rollouts and its webhooks, by the names in its manifests and its
+// chart.
+func (o *Observer) observeOtherManagers(ctx context.Context, f *doctor.Facts) error {
 	deployments, err := o.typed.apps.Deployments("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kruise-rollout-controller-manager"})
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
 		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "kruise-rollout-mutating-webhook-configuration"},
 		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "kruise-rollout-validating-webhook-configuration"},
 	} {
-		hook, err := orNil(o.dynamic.Resource(admissionv1.SchemeGroupVersion.WithResource(row.resource)).Get(ctx, row.name, metav1.GetOptions{}))
+		hook, err := nilIfNotFound(o.dynamic.Resource(admissionv1.SchemeGroupVersion.WithResource(row.resource)).Get(ctx, row.name, metav1.GetOptions{}))
 		if err != nil {
 			return err
 		}
@@ -268,8 +268,8 @@ func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-// list reads one Rollout of the cluster, through kube-apiserver and from etcd.
-func (o *Observer) list(ctx context.Context, f *doctor.Facts) error {
+// observeRead reads one Rollout through kube-apiserver and from etcd.
+func (o *Observer) observeRead(ctx context.Context, f *doctor.Facts) error {
 	_, err := o.dynamic.Resource(v1beta1.SchemeGroupVersion.WithResource("rollouts")).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return err
@@ -278,8 +278,8 @@ func (o *Observer) list(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-// held reads the workloads before the Rollouts, so that a new Rollout is seen.
-func (o *Observer) held(ctx context.Context, f *doctor.Facts) error {
+// observeHeldWorkloads reads the workloads before the Rollouts, so that a Rollout that was created meanwhile is found.
+func (o *Observer) observeHeldWorkloads(ctx context.Context, f *doctor.Facts) error {
 	client, err := metadata.NewForConfig(o.Cluster)
 	if err != nil {
 		return err
@@ -318,8 +318,8 @@ func (o *Observer) held(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-// lost reads our objects before the namespaces, so that none is new.
-func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
+// observeLostNamespaces reads Weir's objects before the namespaces, so that a namespace that was created meanwhile is found.
+func (o *Observer) observeLostNamespaces(ctx context.Context, f *doctor.Facts) error {
 	client, err := metadata.NewForConfig(o.Cluster)
 	if err != nil {
 		return err

@@ -26,14 +26,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// dialLimit is how long a connection may take. From outside the cluster there
-// is often none.
-const dialLimit = 3 * time.Second
+// dialTimeout limits the time for a connection. From outside the cluster, Services often cannot be reached.
+const dialTimeout = 3 * time.Second
 
-// httpsPort is where kube-apiserver connects to if no port is given.
+// httpsPort is the port to which kube-apiserver connects by default.
 const httpsPort = 443
 
-// apiService is the part of an APIService that is read.
+// apiService contains the fields of an APIService that are read.
 type apiService struct {
 	Spec struct {
 		Service *struct {
@@ -51,8 +50,8 @@ type apiService struct {
 
 var apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-func (o *Observer) apiServices(ctx context.Context, f *doctor.Facts) error {
-	list, err := o.ofGroup(ctx, apiServiceResource)
+func (o *Observer) observeAPIServices(ctx context.Context, f *doctor.Facts) error {
+	list, err := o.listOfGroups(ctx, apiServiceResource)
 	if err != nil {
 		return err
 	}
@@ -78,14 +77,14 @@ func (o *Observer) apiServices(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-func (o *Observer) webhooks(ctx context.Context, f *doctor.Facts) error {
+func (o *Observer) observeWebhooks(ctx context.Context, f *doctor.Facts) error {
 	wanted, err := o.Wanted.Webhooks()
 	if err != nil {
 		return err
 	}
 	f.Webhooks = map[string]admissionv1.MutatingWebhookConfiguration{}
 	for _, want := range wanted {
-		have, err := orNil(o.typed.admission.MutatingWebhookConfigurations().Get(ctx, want.Name, metav1.GetOptions{}))
+		have, err := nilIfNotFound(o.typed.admission.MutatingWebhookConfigurations().Get(ctx, want.Name, metav1.GetOptions{}))
 		if err != nil {
 			return err
 		}
@@ -96,7 +95,7 @@ func (o *Observer) webhooks(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-func (o *Observer) policies(ctx context.Context, f *doctor.Facts) error {
+func (o *Observer) observePolicies(ctx context.Context, f *doctor.Facts) error {
 	group := admissionv1.SchemeGroupVersion
 	resources, err := o.typed.discovery.ServerResourcesForGroupVersion(group.String())
 	if err != nil {
@@ -108,8 +107,8 @@ func (o *Observer) policies(ctx context.Context, f *doctor.Facts) error {
 			continue
 		}
 		f.PoliciesServed = f.PoliciesServed || r.Kind == "MutatingAdmissionPolicy"
-		for _, want := range o.Wanted.Of(r.Kind) {
-			have, err := orNil(o.dynamic.Resource(group.WithResource(r.Name)).Get(ctx, want.GetName(), metav1.GetOptions{}))
+		for _, want := range o.Wanted.OfKinds(r.Kind) {
+			have, err := nilIfNotFound(o.dynamic.Resource(group.WithResource(r.Name)).Get(ctx, want.GetName(), metav1.GetOptions{}))
 			if err != nil {
 				return err
 			}
@@ -121,25 +120,25 @@ func (o *Observer) policies(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-// certificates connects to what kube-apiserver connects to, as was read before.
-func (o *Observer) certificates(ctx context.Context, f *doctor.Facts) error {
+// observeCertificates connects to the endpoints of the APIServices and webhooks, which were read before.
+func (o *Observer) observeCertificates(ctx context.Context, f *doctor.Facts) error {
 	f.Served = map[string]doctor.Served{}
 	for name, s := range f.APIServices {
 		if namespace, service, ok := strings.Cut(s.Service, "/"); ok {
-			f.Served["APIService "+name] = o.service(ctx, namespace, service, s.Port)
+			f.Served["APIService "+name] = o.connectToService(ctx, namespace, service, s.Port)
 		}
 	}
 	for _, c := range f.Webhooks {
 		for _, w := range c.Webhooks {
-			f.Served["webhook "+w.Name] = o.webhook(ctx, w.ClientConfig)
+			f.Served["webhook "+w.Name] = o.connectToWebhook(ctx, w.ClientConfig)
 		}
 	}
 	return nil
 }
 
-func (o *Observer) webhook(ctx context.Context, c admissionv1.WebhookClientConfig) doctor.Served {
+func (o *Observer) connectToWebhook(ctx context.Context, c admissionv1.WebhookClientConfig) doctor.Served {
 	if c.Service != nil {
-		return o.service(ctx, c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, httpsPort))
+		return o.connectToService(ctx, c.Service.Namespace, c.Service.Name, ptr.Deref(c.Service.Port, httpsPort))
 	}
 	if c.URL == nil {
 		return doctor.Served{}
@@ -148,12 +147,11 @@ func (o *Observer) webhook(ctx context.Context, c admissionv1.WebhookClientConfi
 	if err != nil {
 		return doctor.Served{Err: err}
 	}
-	return served(ctx, net.JoinHostPort(to.Hostname(), cmp.Or(to.Port(), strconv.Itoa(httpsPort))), to.Hostname())
+	return readServingCertificate(ctx, net.JoinHostPort(to.Hostname(), cmp.Or(to.Port(), strconv.Itoa(httpsPort))), to.Hostname())
 }
 
-// service connects as kube-apiserver does: to the address of the Service, or to
-// what it stands for.
-func (o *Observer) service(ctx context.Context, namespace, name string, port int32) doctor.Served {
+// connectToService connects to a Service as kube-apiserver does: to its cluster IP, or to its external name.
+func (o *Observer) connectToService(ctx context.Context, namespace, name string, port int32) doctor.Served {
 	host := name + "." + namespace + ".svc"
 	s, err := o.typed.core.Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -163,19 +161,19 @@ func (o *Observer) service(ctx context.Context, namespace, name string, port int
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		to = s.Spec.ExternalName
 	}
-	return served(ctx, net.JoinHostPort(to, strconv.Itoa(int(port))), host)
+	return readServingCertificate(ctx, net.JoinHostPort(to, strconv.Itoa(int(port))), host)
 }
 
-// served is the certificate that is served there. It is judged elsewhere.
-func served(ctx context.Context, address, host string) doctor.Served {
-	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+// readServingCertificate reads the serving certificate of an address. pkg/doctor verifies it.
+func readServingCertificate(ctx context.Context, address, host string) doctor.Served {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	dialer := &tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} //nolint:gosec // see above
 	connection, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return doctor.Served{Host: host, Err: err}
 	}
-	defer func() { _ = connection.Close() }() // nothing was written
+	defer func() { _ = connection.Close() }() // an error does not matter, because nothing was written
 	s := doctor.Served{Host: host}
 	if t, ok := connection.(*tls.Conn); ok {
 		s.Chain = t.ConnectionState().PeerCertificates

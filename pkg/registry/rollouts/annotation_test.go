@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A client that can only change objects decides with an annotation, with the permission of
-// the verb. It is bound to a revision, acts once, is never stored, and breaks no sync.
+// A client that can only change objects can decide with an annotation if it has the permission for the
+// verb. The annotation names a revision, acts once, is never stored, and does not break later syncs.
 func TestDecideAnnotation(t *testing.T) {
 	t.Parallel()
-	// digest is that of the template that is released. Where decide names it alone, the status
-	// gets it then.
+	// digest is the digest of the released template. If decide names only the digest, the test writes it to
+	// the status.
 	digest := strings.Repeat("ab", 32)
 	for name, tc := range map[string]struct {
 		as      string

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cpu is the time that this process has computed, in milliseconds.
+// cpu returns the CPU time of this process in milliseconds.
 func cpu(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -20,7 +20,7 @@ func cpu(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
-// use uses verbs in turn, each of a user of its own, so that each is on record.
+// use uses verbs in turn, each as another user, so that each is recorded.
 func use(t testing.TB, ns string, i int) {
 	verb(t, []string{admin, alice}[i%2], v1beta1Path, ns, []string{"pause", "resume"}[i%2], `{}`).must(t, http.StatusCreated)
 }
@@ -31,7 +31,8 @@ func refuse(t testing.TB, ns string, _ int) {
 
 var uses = map[string]func(testing.TB, string, int){"pause": use, "refused": refuse}
 
-// BenchmarkVerbs is what a verb costs, with its client and its connection, by the number of decisions on record.
+// BenchmarkVerbs measures the cost of a verb, including its client and connection, by the number of
+// recorded decisions.
 func BenchmarkVerbs(b *testing.B) {
 	for _, n := range []int{0, 20, 200} {
 		for what, use := range uses {
@@ -49,8 +50,8 @@ func BenchmarkVerbs(b *testing.B) {
 	}
 }
 
-// A verb costs the same with few decisions on record and with many, what is moved now and
-// then included: so many allocations of client, connection, server and etcd.
+// A verb costs the same with few recorded decisions as with many, including occasional moves: the test
+// limits the allocations of client, connection, server and etcd.
 func TestVerbsAreFlat(t *testing.T) { //nolint:paralleltest // others would be counted
 	const times = 120
 	for what, use := range uses {

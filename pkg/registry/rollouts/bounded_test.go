@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Others have 32 conditions of 1 KiB, and Weir has room besides.
+// Other controllers may have 32 conditions of 1 KiB. Weir's conditions do not count.
 func TestConditionsOfOthersAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, as := range []string{dave, admin} {
@@ -55,8 +55,8 @@ func encode(t *testing.T, value any) []byte {
 	return encoded
 }
 
-// An object that is too large is refused, and the field named that is its largest;
-// one that shrinks, loses a finalizer or is the controller's is not.
+// An object that is too large is refused, and the error names its largest field. Writes that shrink the
+// object, remove a finalizer or come from the controller are admitted.
 func TestObjectsAreBounded(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -88,7 +88,7 @@ func TestObjectsAreBounded(t *testing.T) {
 	annotate("a", 250_000).must(t, http.StatusOK)
 	patch(t, alice, path, `{"spec":{"strategy":{"canary":{"patchPodTemplateMetadata":{"annotations":{"a":"`+strings.Repeat("a", 180_000)+`"}}}}}}`).must(t, http.StatusOK)
 
-	// Each applier is on record with its fields, and there may be any number.
+	// managedFields contains an entry for each applier, and their number is not limited.
 	var labels []string
 	for i := range 300 {
 		labels = append(labels, fmt.Sprintf(`"label-%d":"v"`, i))
@@ -114,14 +114,13 @@ func TestObjectsAreBounded(t *testing.T) {
 	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 }
 
-// manifestSpec is the rest of a manifest, from its spec on.
+// manifestSpec returns a manifest from its spec on.
 func manifestSpec(name string) string {
 	m := manifest(name, name)
 	return m[strings.Index(m, `"spec"`):]
 }
 
-// tooLarge fails the test unless the answer names the field that makes the object
-// too large.
+// tooLarge fails the test unless the error names the field that makes the object too large.
 func (a answer) tooLarge(t *testing.T, field string) {
 	t.Helper()
 	a.must(t, http.StatusUnprocessableEntity)
@@ -130,7 +129,7 @@ func (a answer) tooLarge(t *testing.T, field string) {
 	}
 }
 
-// A list of thousands of mistakes costs no more to answer than a few.
+// The response to a list of thousands of errors is not larger than that to a few errors.
 func TestMistakesAreBounded(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -158,7 +157,7 @@ func TestMistakesAreBounded(t *testing.T) {
 	}
 }
 
-// Nobody stores an object of Weir's kinds with more than 512 annotations or labels.
+// Objects with more than 512 annotations or labels are refused.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

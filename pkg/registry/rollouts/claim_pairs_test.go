@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestClaimPairs sends 200 pairs of requests at once: two creates, two moves, or a create and
-// a move, for one workload each. While they run and afterwards at most one stored Rollout
-// names a workload, and whoever names it has the claim.
+// TestClaimPairs sends 200 pairs of concurrent requests: two creates, two moves, or a create and a move,
+// for one workload each. At every moment at most one stored Rollout references a workload, and that Rollout
+// has the claim.
 func TestClaimPairs(t *testing.T) {
 	t.Parallel()
 	const pairs = 200
@@ -28,7 +28,7 @@ func TestClaimPairs(t *testing.T) {
 		create(t, ns, name, from)
 		return func() answer {
 			var a answer
-			// Going there and back again releases claims that other requests take.
+			// Moving to a workload and back releases claims that other requests acquire.
 			for _, ref := range []string{to, from, to} {
 				a = patch(t, alice, one(v1beta1Path, ns, name), `{"spec":{"workloadRef":{"name":"`+ref+`"}}}`)
 			}
@@ -78,7 +78,7 @@ func TestClaimPairs(t *testing.T) {
 	}
 }
 
-// namedBy are the stored Rollouts by the workload that they name.
+// namedBy returns the stored Rollouts by the workload that they reference.
 func namedBy(t *testing.T, ns string) map[string][]string {
 	t.Helper()
 	var stored v1beta1.RolloutList
@@ -92,9 +92,9 @@ func namedBy(t *testing.T, ns string) map[string][]string {
 	return names
 }
 
-// TestFailedMoveReleases sends pairs of PUTs of one version, of which one moves the Rollout.
-// A move that loses after it has claimed its workload gives it back at once: the next Rollout
-// does not wait for a minute.
+// TestFailedMoveReleases sends pairs of PUTs of one version. One of them moves the Rollout to another
+// workload. If the move loses after it has claimed its workload, it releases the claim at once: the next
+// Rollout need not wait for a minute.
 func TestFailedMoveReleases(t *testing.T) {
 	t.Parallel()
 	const n = 100

@@ -18,7 +18,7 @@ func tryCreate(t *testing.T, ns, name, body string) answer {
 	return call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: body})
 }
 
-// drop deletes a Rollout for good, as the controller lets it go.
+// drop deletes a Rollout and removes its finalizer, as the controller does.
 func drop(t *testing.T, ns, name string) {
 	t.Helper()
 	path := one(v1beta1Path, ns, name)
@@ -26,8 +26,7 @@ func drop(t *testing.T, ns, name string) {
 	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 }
 
-// Of fifty Rollouts for one workload one is stored, and the others are told
-// whose the workload is.
+// Of fifty Rollouts for one workload, one is stored. The errors of the others name it.
 func TestClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -60,8 +59,8 @@ func TestClaimAtOnce(t *testing.T) {
 	}
 }
 
-// The claim follows the Rollout: it goes with it, moves with it, and is where
-// it was after a refusal.
+// The claim follows the Rollout: it is deleted and moved with the Rollout, and a refused request does not
+// change it.
 func TestClaimFollows(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -72,7 +71,7 @@ func TestClaimFollows(t *testing.T) {
 	}
 	conflict("second", "web")
 
-	// Moved: the new workload is taken, the old one free.
+	// After a move, the new workload is claimed and the old one is free.
 	move := func(name, to string) answer {
 		return patch(t, alice, one(v1beta1Path, ns, name), `{"spec":{"workloadRef":{"name":"`+to+`"}}}`)
 	}
@@ -82,22 +81,22 @@ func TestClaimFollows(t *testing.T) {
 	move("first", "web").must(t, http.StatusConflict)
 	conflict("third", "api")
 
-	// Another version of the same kind is the same workload, another kind is not.
+	// Another version of the same kind is the same workload; another kind is not.
 	tryCreate(t, ns, "third", strings.Replace(manifest("third", "api"), "apps/v1", "apps/v1beta2", 1)).must(t, http.StatusConflict)
 	tryCreate(t, ns, "fourth", strings.Replace(manifest("fourth", "api"), "Deployment", "StatefulSet", 1)).must(t, http.StatusCreated)
 
-	// Deleting is not deleted.
+	// A Rollout that is being deleted keeps its claim.
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first")}).must(t, http.StatusOK)
 	conflict("third", "api")
 	patch(t, controller, one(v1beta1Path, ns, "first"), `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	create(t, ns, "third", "api")
 
-	// The same name in its next life.
+	// A new Rollout of the same name can claim the workload.
 	drop(t, ns, "second")
 	create(t, ns, "second", "web")
 }
 
-// A create that is refused, or only tried, claims nothing.
+// A create that is refused, or is a dry run, claims nothing.
 func TestClaimOfNothing(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -105,7 +104,8 @@ func TestClaimOfNothing(t *testing.T) {
 	create(t, ns, "first", "web")
 	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns) + "?dryRun=All", body: manifest("dry", "web")}).must(t, http.StatusConflict)
 
-	// A name that is taken is that, whatever the workload; and api stays free.
+	// If the name exists already, that is the error, whatever the workload is; and the workload api stays
+	// free.
 	for _, deployment := range []string{"web", "api"} {
 		a := tryCreate(t, ns, "first", manifest("first", deployment)).must(t, http.StatusConflict)
 		if r := a.status().Reason; r != "AlreadyExists" {
@@ -114,14 +114,14 @@ func TestClaimOfNothing(t *testing.T) {
 	}
 	create(t, ns, "second", "api")
 
-	// A deletion that is only tried gives nothing up.
+	// A dry run of a deletion releases nothing.
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first") + "?dryRun=All"}).must(t, http.StatusOK)
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first")}).must(t, http.StatusOK)
 	patch(t, controller, one(v1beta1Path, ns, "first")+"?dryRun=All", `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	tryCreate(t, ns, "third", manifest("third", "web")).must(t, http.StatusConflict)
 }
 
-// Server-side apply creates, too.
+// Server-side apply can create Rollouts, too.
 func TestClaimByApply(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

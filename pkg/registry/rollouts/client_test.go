@@ -31,8 +31,7 @@ func clientset(t *testing.T, as string) *versioned.Clientset {
 	return c
 }
 
-// The typed client has the verbs, in both versions, with their bodies and their
-// refusals.
+// The typed client supports the verbs in both versions, with their bodies and their errors.
 func TestTypedVerbs(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, admin)
@@ -72,7 +71,7 @@ func TestTypedVerbs(t *testing.T) {
 	}
 }
 
-// Each verb of the typed client is the verb of that name.
+// Each verb of the typed client calls the verb of that name.
 func TestTypedVerbNames(t *testing.T) {
 	t.Parallel()
 	ns, name, c := namespace(t), "web", clientset(t, admin)
@@ -100,7 +99,7 @@ func TestTypedVerbNames(t *testing.T) {
 	}
 }
 
-// Informers and listers of the typed client follow what is stored.
+// Informers and listers of the typed client follow the stored objects.
 func TestTypedInformer(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, admin)
@@ -127,8 +126,8 @@ func TestTypedInformer(t *testing.T) {
 	}
 }
 
-// What one manager has applied can be extracted, changed and applied again; the
-// field of another manager is neither in it nor lost.
+// The fields that one manager has applied can be extracted, changed and applied again. The fields of other
+// managers are not extracted, and stay unchanged.
 func TestTypedApply(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, admin)

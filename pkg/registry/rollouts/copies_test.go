@@ -25,9 +25,8 @@ const (
 	partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// TestCopies has a user ask in every way for histories, whose copies of the workload have a
-// secret: without the right to get the workload no answer has the secret, and with it each
-// one has.
+// TestCopies requests histories in every way. Their copies of the workload contain a secret. Without the
+// permission to get the workload, no response contains the secret; with the permission, each response does.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-of-web"
@@ -80,8 +79,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesAreNoOracle has a user without the right write a history: no patch tells whether
-// the copy has a value, and the copy stays as it is stored.
+// TestCopiesAreNoOracle writes a history without that permission: no patch reveals whether the copy has a
+// value, and the stored copy stays unchanged.
 func TestCopiesAreNoOracle(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -98,7 +97,7 @@ func TestCopiesAreNoOracle(t *testing.T) {
 	if right, wrong := guess(heidi, "right"), guess(heidi, "wrong"); right != wrong {
 		t.Errorf("a right guess is answered with %d and a wrong one with %d", right, wrong)
 	}
-	// She reads it, and writes back what she has read with one annotation more.
+	// The user reads the history, and writes it back with one more annotation.
 	h := decoded[v1alpha1.RolloutHistory](t, call(t, request{as: heidi, method: "GET", path: of}).must(t, http.StatusOK))
 	h.Annotations = map[string]string{"a": "b"}
 	call(t, request{as: heidi, method: "PUT", path: of, body: h}).must(t, http.StatusOK)
@@ -110,7 +109,7 @@ func TestCopiesAreNoOracle(t *testing.T) {
 	call(t, request{as: heidi, method: "PUT", path: of, body: h}).must(t, http.StatusForbidden)
 }
 
-// first is the answer, or the first event of a watch.
+// first returns the response, or the first event of a watch.
 func (r request) first(t *testing.T) answer {
 	t.Helper()
 	if !strings.Contains(r.path, "watch=true") {

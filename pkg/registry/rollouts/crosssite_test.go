@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A page of another site cannot decide or create with the credentials that
-// kubectl proxy adds. Programs, and pages of the same origin, can.
+// A page of another site cannot decide or create with the credentials that kubectl proxy adds. Programs and
+// pages of the same origin can.
 func TestCrossSite(t *testing.T) {
 	t.Parallel()
 	const form, text, json = "application/x-www-form-urlencoded", "text/plain", "application/json"
@@ -72,20 +72,21 @@ func TestCrossSite(t *testing.T) {
 			if m := a.status().Message; tt.code == http.StatusForbidden && !strings.Contains(m, "Content-Type: application/json") {
 				t.Errorf("message is %q, want what to send instead", m)
 			}
-			// Neither can it create what has no type: that would be taken for JSON.
+			// The page cannot create objects without a content type either: the server would decode them as
+			// JSON.
 			if tt.code == http.StatusForbidden {
 				headers["Content-Type"] = ""
 				call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("new", "new"), headers: headers}).must(t, http.StatusForbidden)
 			}
 		})
 	}
-	// A WebSocket can be read by whoever opened it.
+	// The page that opened a WebSocket could read it.
 	for _, page := range []map[string]string{{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}} {
 		upgrade := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
 		maps.Copy(upgrade, page)
 		call(t, request{as: alice, method: "GET", path: list(v1beta1Path, namespace(t)) + "?watch=true", headers: upgrade}).must(t, http.StatusForbidden)
 	}
-	// Nobody agrees when a browser asks.
+	// The server refuses preflight requests.
 	a := call(t, request{as: alice, method: "OPTIONS", path: list(v1beta1Path, namespace(t)), headers: map[string]string{
 		"Origin": "https://evil.example", "Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "content-type",
 	}})

@@ -25,7 +25,7 @@ func decoded[T any](t *testing.T, a answer) T {
 	return v
 }
 
-// Both versions are served, v1beta1 first, each with the verbs.
+// Both versions are served with the verbs. v1beta1 is preferred.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	group := decoded[metav1.APIGroup](t, call(t, request{as: admin, method: "GET", path: "/apis/rollouts.kruise.io"}).must(t, http.StatusOK))
@@ -50,12 +50,12 @@ func TestDiscovery(t *testing.T) {
 		"rollouts/rollback RollbackOptions create",
 		"rollouts/status Rollout " + status,
 	}
-	// The two kinds that v1beta1 does not have, stored as they are.
+	// v1beta1 lacks two kinds.
 	older := []string{
 		"rollouthistories RolloutHistory " + all, "rollouthistories/status RolloutHistory " + status,
 		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
-	// What is computed is for clients of today.
+	// Computed subresources exist only in v1beta1.
 	views := []string{"rollouts/history RolloutReleases get", "rollouts/plan RolloutPlan create,get", "rollouts/tree RolloutTree get,watch", "rollouts/why RolloutWhy get"}
 	for path, more := range map[string][]string{v1beta1Path: views, v1alpha1Path: older} {
 		want := slices.Sorted(slices.Values(slices.Concat(stored, more)))
@@ -75,8 +75,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// The names of models are those of the CRDs, and have no slashes, which would
-// break the OpenAPI document of the whole cluster.
+// The names of OpenAPI models are those of the CRDs. They contain no slashes, which would break the OpenAPI
+// document of the whole cluster.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	v2 := decoded[struct {
@@ -116,8 +116,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The columns are OpenKruise's, in their order; what a rollout waits for comes
-// after them, in wide output only.
+// The columns are those of OpenKruise, in their order. Additional columns follow in wide output only.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -155,8 +154,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The garbage collector and the namespace controller ask for metadata, in
-// protobuf if they can have it; deletions are answered to them as well.
+// The garbage collector and the namespace controller request metadata, preferably in protobuf. They also
+// get responses to deletions.
 func TestMetadataClients(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -172,7 +171,7 @@ func TestMetadataClients(t *testing.T) {
 	}}).must(t, http.StatusOK)
 }
 
-// Nobody without a name gets further than to the health checks.
+// Anonymous users can access only the health checks.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	call(t, request{as: "nobody", method: "GET", path: v1beta1Path + "/rollouts"}).must(t, http.StatusUnauthorized)

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// etcd is the store of the server.
+// etcd returns a client of the server's etcd.
 func etcd(t testing.TB) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Store.Endpoint()}, Logger: zap.NewNop()})
@@ -31,7 +31,7 @@ func etcd(t testing.TB) *clientv3.Client {
 	return c
 }
 
-// at is the content of the keys with a prefix.
+// at returns the content of the keys with a prefix.
 func at(t testing.TB, prefix string) []string {
 	t.Helper()
 	found, err := etcd(t).Get(t.Context(), prefix, clientv3.WithPrefix())
@@ -47,10 +47,10 @@ func at(t testing.TB, prefix string) []string {
 
 const stored = "/registry/rollouts.kruise.io/"
 
-// earlierKeys are what is stored beside the Rollouts of a namespace.
+// earlierKeys returns the keys of earlier decisions of a namespace.
 func earlierKeys(t testing.TB, ns string) []string { return at(t, stored+"decisions/"+ns+"/") }
 
-// asStored is the status of the Rollout as etcd has it.
+// asStored returns the status of the Rollout in etcd.
 func asStored(t testing.TB, ns string) *v1beta1.Rollout {
 	t.Helper()
 	r := &v1beta1.Rollout{}
@@ -60,7 +60,7 @@ func asStored(t testing.TB, ns string) *v1beta1.Rollout {
 	return r
 }
 
-// older stores a waiting release as the previous version did: with so many decisions in its status.
+// older stores a waiting release as the previous version of Weir did: with n decisions in its status.
 func olderRelease(t testing.TB, ns string, n int) {
 	t.Helper()
 	releasing(t, ns, "web")
@@ -80,7 +80,7 @@ func olderRelease(t testing.TB, ns string, n int) {
 	}
 }
 
-// ids are those of decisions, which are in order and there once.
+// ids returns the IDs of decisions, and requires that they are ordered and unique.
 func ids(t testing.TB, all []v1beta1.Decision) (first, last int64) {
 	t.Helper()
 	if len(all) == 0 {
@@ -104,8 +104,8 @@ func wantIDs(t testing.TB, what string, all []v1beta1.Decision, first, last int6
 	}
 }
 
-// Decisions of the previous version are in the status, and move with the first write. Whoever
-// reads a Rollout by its name sees all, lists and watches have the latest.
+// Decisions that the previous version stored are in the status, and move with the first write. A read by
+// name returns all decisions; lists and watches return the latest.
 func TestEarlierDecisions(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -146,7 +146,7 @@ func listed(t testing.TB, path string) []v1beta1.Decision {
 	return l.Items[0].Status.Decisions
 }
 
-// watched is the object of the first event of a watch.
+// watched returns the object of the first event of a watch.
 func watched(t testing.TB, ns string) v1beta1.Rollout {
 	t.Helper()
 	config := server.As(alice)
@@ -174,7 +174,7 @@ func watched(t testing.TB, ns string) v1beta1.Rollout {
 	return event.Object
 }
 
-// A request is known again by the decision that it led to, wherever that is.
+// A repeated request is recognized by its decision, wherever the decision is stored.
 func TestEarlierRequestID(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -190,9 +190,8 @@ func TestEarlierRequestID(t *testing.T) {
 	wantIDs(t, "the Rollout", get(t, ns, "web").Status.Decisions, 1, 61)
 }
 
-// Whatever is written moves decisions, and none can be lost by it: not by a request that is
-// refused after decisions were stored beside the Rollout, nor by clients that send back what
-// they have read.
+// Every write moves decisions, and none loses any: not a request that is refused after decisions were
+// moved, nor a client that sends back the decisions that it has read.
 func TestEarlierAndOtherWriters(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(t *testing.T, ns string){
@@ -244,7 +243,7 @@ func TestEarlierAndOtherWriters(t *testing.T) {
 	}
 }
 
-// At once: no decision is lost while others move.
+// Concurrent requests lose no decisions.
 func TestEarlierAtOnce(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -263,13 +262,13 @@ func TestEarlierAtOnce(t *testing.T) {
 	wantIDs(t, "the Rollout", get(t, ns, "web").Status.Decisions, 1, 100)
 }
 
-// Decisions go with their Rollout: another one of its name has none.
+// Decisions are deleted with their Rollout: a new Rollout of the same name has none.
 func TestEarlierDecisionsGo(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	olderRelease(t, ns, 60)
 	verb(t, alice, v1beta1Path, ns, "pause", nil).must(t, http.StatusCreated)
-	// What a server that died has left of an earlier one.
+	// This is the rest of an earlier Rollout whose server crashed.
 	if _, err := etcd(t).Put(t.Context(), stored+"decisions/"+ns+"/web/gone", `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout",
 		"metadata":{"name":"web","namespace":"`+ns+`","uid":"gone"},"status":{"decisions":[{"id":1,"verb":"abort"}]}}`); err != nil {
 		t.Fatal(err)
@@ -287,7 +286,7 @@ func TestEarlierDecisionsGo(t *testing.T) {
 	wantIDs(t, "another Rollout", r.Status.Decisions, 1, 1)
 }
 
-// The record is bounded, whatever users send; what is always possible stays so.
+// The size of the record is limited, whatever users send. Safety verbs stay possible.
 func TestEarlierDecisionsAreBounded(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -20,10 +20,10 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// What clients are told of the API. A line that changes is a change for every
-// client: rewrite the files with -update, and explain each line in the commit.
+// The golden files describe the API for clients. A changed line is a change for every client: rewrite the
+// files with -update, and explain each line in the commit.
 
-// One line for each method of each path, and one for each field of each model.
+// The files contain one line for each method of each path, and one for each field of each model.
 func TestOpenAPIGolden(t *testing.T) {
 	t.Parallel()
 	for file, version := range map[string]string{
@@ -44,8 +44,8 @@ func TestOpenAPIGolden(t *testing.T) {
 	}
 }
 
-// The names of the models in the older document, which a cluster merges with
-// those of everybody else.
+// These are the names of the models in the OpenAPI v2 document, which kube-aggregator merges with the
+// documents of other servers.
 func TestOpenAPINamesGolden(t *testing.T) {
 	t.Parallel()
 	document := decoded[struct {
@@ -60,8 +60,8 @@ func TestOpenAPINamesGolden(t *testing.T) {
 	golden.File(t, "openapi-v2.txt", strings.Join(names, "\n")+"\n")
 }
 
-// One line for each resource and subresource of each version, in the order in
-// which clients prefer the versions.
+// The file contains one line for each resource and subresource of each version, in the order in which
+// clients prefer the versions.
 func TestDiscoveryGolden(t *testing.T) {
 	t.Parallel()
 	a := call(t, request{as: admin, method: "GET", path: "/apis", headers: map[string]string{
@@ -113,7 +113,7 @@ func operations(path string, item *spec3.Path) []string {
 	return lines
 }
 
-// contents are the models of a body, each once.
+// contents returns the models of a body, each once.
 func contents(content map[string]*spec3.MediaType) []string {
 	var names []string
 	for _, media := range content {
@@ -125,7 +125,7 @@ func contents(content map[string]*spec3.MediaType) []string {
 	return names
 }
 
-// model lists the fields with their types, defaults and how lists merge.
+// model lists the fields with their types, defaults and list types.
 func model(schema *spec.Schema) []string {
 	var lines []string
 	if kinds, ok := schema.Extensions["x-kubernetes-group-version-kind"]; ok {
@@ -151,7 +151,7 @@ func model(schema *spec.Schema) []string {
 	return lines
 }
 
-// typeOf is the type of a schema, or the model that it refers to.
+// typeOf returns the type of a schema, or the model that it references.
 func typeOf(schema *spec.Schema) string {
 	if schema == nil {
 		return "nothing"

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// file is what the controller files of a release.
+// file creates the history that the controller would write.
 func file(t *testing.T, ns string, r *v1beta1.Rollout, number int64, from, to string) {
 	t.Helper()
 	owner := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: r.UID}}
@@ -33,7 +33,7 @@ func template(image, log, hash string) string {
 		{"name":"app","image":%q,"env":[{"name":"LOG","value":%q},{"name":"A","value":"b"}]}]}}`, hash, image, log)
 }
 
-// Releases come newest first, with what they changed by the keys of lists.
+// The newest release comes first. Changes of lists use the keys of the list elements.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -67,7 +67,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Only what the controller files is believed: others may write the labels.
+// Only histories of the controller count, because other users may write the labels.
 func TestHistoryOfOthers(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -12,8 +12,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// What somebody sends to break the server is refused in a few words, as a fault
-// of the request, and the server goes on.
+// Requests that try to break the server get a short error of the class 4xx, and the server continues.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -67,8 +66,8 @@ func TestHostileBodies(t *testing.T) {
 
 func typed(media string) map[string]string { return map[string]string{"Content-Type": media} }
 
-// No reference leaves the namespace of who writes it: there is no field for
-// another one, and no name that a path could read as one.
+// No reference can leave the namespace of its Rollout: there is no field for another namespace, and no name
+// can be parsed as a path.
 func TestReferencesStay(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -101,7 +100,7 @@ func TestReferencesStay(t *testing.T) {
 	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: other}).must(t, http.StatusBadRequest)
 }
 
-// Nobody is sent elsewhere, whatever path is asked for.
+// No path causes a redirect to another server.
 func TestNoRedirects(t *testing.T) {
 	t.Parallel()
 	config := server.As(admin)

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// decisions of a Rollout, without what differs from run to run.
+// decisions returns the decisions of a Rollout, without values that differ between runs.
 func decisions(t *testing.T, ns string) []v1beta1.Decision {
 	t.Helper()
 	ds := get(t, ns, "web").Status.Decisions
@@ -31,8 +31,8 @@ func next(step int) string {
 	return fmt.Sprintf(`{"status":{"canaryStatus":{"nextStepIndex":%d}}}`, step)
 }
 
-// A client of OpenKruise jumps by writing nextStepIndex. It is the verb jump,
-// in either version, and whatever else the write sets.
+// A client of OpenKruise jumps by writing nextStepIndex. That is the verb jump, in either version, even if
+// the write changes other fields.
 func TestJumpByStatus(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -59,7 +59,7 @@ func TestJumpByStatus(t *testing.T) {
 	}
 }
 
-// A jump that is not possible says why, and one without permission says which.
+// The error of an impossible jump explains the reason. The error without permission names the permission.
 func TestJumpByStatusRefused(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -87,7 +87,7 @@ func TestJumpByStatusRefused(t *testing.T) {
 	}
 }
 
-// pauseOf is a change of the pause of one step.
+// pauseOf changes the pause of one step.
 func pauseOf(t *testing.T, as, version, ns string, step, seconds int) answer {
 	t.Helper()
 	return call(t, request{
@@ -97,8 +97,8 @@ func pauseOf(t *testing.T, as, version, ns string, step, seconds int) answer {
 	})
 }
 
-// A gate of another tool approves by setting the pause of the waiting step to
-// no time. It is on record like any approval, and needs the same permission.
+// A gate approves by setting the pause of the waiting step to zero. The approval is recorded like any
+// other, and needs the same permission.
 func TestApprovalBySpec(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{v1beta1Path, v1alpha1Path} {
@@ -110,7 +110,7 @@ func TestApprovalBySpec(t *testing.T) {
 			if m := a.status().Message; !strings.Contains(m, "create rollouts/promote") {
 				t.Errorf("message is %q, want the missing permission in it", m)
 			}
-			// Any other time, and any other step, is the plan's business.
+			// Other durations, and other steps, are edits of the plan.
 			pauseOf(t, dave, version, ns, 1, 60).must(t, http.StatusOK)
 			pauseOf(t, dave, version, ns, 2, 0).must(t, http.StatusOK)
 			if ds := decisions(t, ns); len(ds) > 0 {
@@ -130,8 +130,8 @@ func TestApprovalBySpec(t *testing.T) {
 	}
 }
 
-// An edit of the plan beside it hides no approval, nor does an older client's
-// whole object, which lacks what its version cannot say.
+// An approval is recognized even if the same write edits the plan, or if an older client writes the whole
+// object without fields that its version lacks.
 func TestApprovalBySpecAmongOthers(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -164,7 +164,7 @@ func TestApprovalBySpecAmongOthers(t *testing.T) {
 	}
 }
 
-// An approval as older clients give it is kept while the release is paused.
+// An approval of an older client is kept while the release is paused.
 func TestApprovalWhilePaused(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -22,20 +22,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 )
 
-// The people of these tests.
+// These are the users of the tests.
 const (
 	// admin may do everything.
 	admin = "admin"
-	// controller drives releases.
+	// controller is the user of weir-controller.
 	controller = "system:serviceaccount:weir-system:weir-controller"
 	// alice writes Rollouts and approves their steps.
 	alice = "alice"
 	// dave writes Rollouts and their status, but may not approve.
 	dave = "dave"
-	// victor reads, and nora reads what is computed only.
+	// victor may read, and nora may read only computed subresources.
 	victor = "victor"
 	nora   = "nora"
-	// heidi may do everything with what is Weir's, and see nothing else.
+	// heidi may do everything with objects of Weir, and may not get other objects.
 	heidi = "heidi"
 	// rita manages releases, and may not override checks.
 	rita = "rita"
@@ -46,7 +46,7 @@ const (
 	v1alpha1Path = "/apis/rollouts.kruise.io/v1alpha1"
 )
 
-// server is shared; each test has a namespace of its own.
+// server is shared; each test uses its own namespace.
 var server *apiservertest.Server
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -99,14 +99,14 @@ func allowed(a authorizer.Attributes) bool {
 	return false
 }
 
-// answer is what came back.
+// answer is a response of the server.
 type answer struct {
 	code     int
 	body     []byte
 	warnings []string
 }
 
-// reason of a refusal.
+// reason returns the reason of an error.
 func (a answer) status() metav1.Status {
 	var s metav1.Status
 	if err := json.Unmarshal(a.body, &s); err != nil {
@@ -115,10 +115,10 @@ func (a answer) status() metav1.Status {
 	return s
 }
 
-// request is one call of the API.
+// request is one request to the API.
 type request struct {
 	as, method, path string
-	// body is sent as JSON unless it is a string.
+	// body is encoded as JSON unless it is a string.
 	body    any
 	headers map[string]string
 }
@@ -169,7 +169,7 @@ func call(t testing.TB, r request) answer {
 	return answer{code: res.StatusCode, body: read, warnings: res.Header.Values("Warning")}
 }
 
-// must fails the test unless the answer has the code.
+// must fails the test unless the response has the code.
 func (a answer) must(t testing.TB, code int) answer {
 	t.Helper()
 	if a.code != code {
@@ -178,7 +178,7 @@ func (a answer) must(t testing.TB, code int) answer {
 	return a
 }
 
-// rollout decodes the answer.
+// rollout decodes the response.
 func (a answer) rollout(t testing.TB) *v1beta1.Rollout {
 	t.Helper()
 	r := &v1beta1.Rollout{}
@@ -188,8 +188,7 @@ func (a answer) rollout(t testing.TB) *v1beta1.Rollout {
 	return r
 }
 
-// namespace is where a test has the world for itself. Without a cluster, names
-// of namespaces are free.
+// namespace returns a namespace for one test. Without a cluster, namespaces need not exist.
 func namespace(t testing.TB) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "").Replace(t.Name()))
@@ -200,7 +199,7 @@ func list(version, ns string) string { return version + "/namespaces/" + ns + "/
 
 func one(version, ns, name string) string { return list(version, ns) + "/" + name }
 
-// manifest is a Rollout of v1beta1 as a user writes it.
+// manifest returns a Rollout of v1beta1 as a user writes it.
 func manifest(name, deployment string) string {
 	return fmt.Sprintf(`{
 		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": {"name": %q},
@@ -223,7 +222,7 @@ func get(t testing.TB, ns, name string) *v1beta1.Rollout {
 	return call(t, request{as: alice, method: "GET", path: one(v1beta1Path, ns, name)}).must(t, http.StatusOK).rollout(t)
 }
 
-// patch is a JSON merge patch.
+// patch sends a JSON merge patch.
 func patch(t testing.TB, as, path, body string) answer {
 	t.Helper()
 	return call(t, request{
@@ -232,8 +231,8 @@ func patch(t testing.TB, as, path, body string) answer {
 	})
 }
 
-// releasing is a Rollout whose first step waits for approval, as the controller
-// would have it.
+// releasing creates a Rollout whose first step waits for an approval, with the status that the controller
+// would write.
 func releasing(t testing.TB, ns, name string) *v1beta1.Rollout {
 	t.Helper()
 	r := create(t, ns, name, name)

@@ -20,7 +20,7 @@ const routingManifest = `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"Tra
 
 func older(ns, resource string) string { return v1alpha1Path + "/namespaces/" + ns + "/" + resource }
 
-// fields decodes the answer and drops what differs from run to run.
+// fields decodes the response and removes values that differ between runs.
 func (a answer) fields(t *testing.T) map[string]any {
 	t.Helper()
 	fields := decoded[map[string]any](t, a)
@@ -43,8 +43,8 @@ func parsed(t *testing.T, text string) map[string]any {
 	return fields
 }
 
-// A TrafficRouting reads back as written, with the defaults of the CRD; spec and
-// status do not mix.
+// A TrafficRouting is returned as written, with the defaults of the CRD. A write of the spec does not
+// change the status, and vice versa.
 func TestTrafficRouting(t *testing.T) {
 	t.Parallel()
 	path := older(namespace(t), "trafficroutings")
@@ -73,7 +73,7 @@ func TestTrafficRouting(t *testing.T) {
 	call(t, request{as: alice, method: "GET", path: strings.Replace(path, "v1alpha1", "v1beta1", 1) + "/web"}).must(t, http.StatusNotFound)
 }
 
-// What a history holds is any JSON, and stays the same value.
+// A history may contain any JSON, which keeps its value.
 func TestRolloutHistory(t *testing.T) {
 	t.Parallel()
 	path := older(namespace(t), "rollouthistories")
@@ -93,7 +93,7 @@ func TestRolloutHistory(t *testing.T) {
 	if diff := cmp.Diff(want, read.fields(t)); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	// The same value in another order and with white space is no change.
+	// The same value in another order or with white space is not a change.
 	var object map[string]any
 	if err := json.Unmarshal(read.body, &object); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestRolloutHistory(t *testing.T) {
 	}
 }
 
-// As in a list of custom resources, each item says what it is.
+// As in a list of custom resources, each item has its apiVersion and kind.
 func TestItemsHaveTypes(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -128,8 +128,7 @@ func TestItemsHaveTypes(t *testing.T) {
 	}
 }
 
-// What is empty differs from what is absent, as in a CRD; and a finalizer that
-// could be anybody's is warned of.
+// An empty field differs from an absent one, as in a CRD. A finalizer without a domain causes a warning.
 func TestLikeACRD(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -152,8 +151,8 @@ func TestLikeACRD(t *testing.T) {
 	}
 }
 
-// v1alpha1 has no limit of steps, so a Rollout may have more than v1beta1 would
-// take. There, all but the steps can be changed, and it can be deleted.
+// v1alpha1 does not limit the number of steps, so a Rollout may have more steps than v1beta1 accepts. In
+// v1beta1, everything but the steps can be changed, and the Rollout can be deleted.
 func TestStoredBeforeTheRule(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -175,7 +174,7 @@ func TestStoredBeforeTheRule(t *testing.T) {
 	call(t, request{as: alice, method: "GET", path: path}).must(t, http.StatusNotFound)
 }
 
-// The columns are OpenKruise's.
+// The columns are those of OpenKruise.
 func TestOlderTables(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -205,7 +204,7 @@ func TestOlderTables(t *testing.T) {
 	}
 }
 
-// Server-side apply of a copy of anything works, and each field has its owner.
+// Server-side apply works for every kind, and each field has its manager.
 func TestApplyHistory(t *testing.T) {
 	t.Parallel()
 	path := older(namespace(t), "rollouthistories") + "/web-1?fieldManager=test"

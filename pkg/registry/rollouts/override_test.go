@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// measured is a Rollout at step 1 of 3 whose check has come to a result.
-func measured(t *testing.T, ns string, result v1beta1.CheckResult) {
+// measuredRollout creates a Rollout at step 1 of 3 whose check has a result.
+func measuredRollout(t *testing.T, ns string, result v1beta1.CheckResult) {
 	t.Helper()
 	standing{status: checked(v1beta1.StepPaused, result), spec: withChecks}.at(t, ns)
 }
@@ -25,8 +25,8 @@ func annotate(t *testing.T, as, ns, text string) answer {
 	return patch(t, as, one(v1beta1Path, ns, "web"), fmt.Sprintf(`{"metadata":{"annotations":{"rollouts.kruise.io/decide":%q}}}`, text))
 }
 
-// Every way past a check that is open or has failed needs an override: a user without that
-// permission gets past it in no way, and each refusal names the verb that can override.
+// Every way past an open or failed check needs an override. A user without the permission cannot pass in
+// any way, and each error names the verb that can override.
 func TestNoWayPastChecks(t *testing.T) {
 	t.Parallel()
 	status := func(body string) func(*testing.T, string) answer {
@@ -64,7 +64,7 @@ func TestNoWayPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, v1beta1.CheckFailed)
+			measuredRollout(t, ns, v1beta1.CheckFailed)
 			a := way.use(t, ns).must(t, way.code)
 			if said := strings.Join(a.warnings, " ") + a.status().Message; !strings.Contains(said, way.says) {
 				t.Errorf("the user is told %q, want %q", said, way.says)
@@ -77,8 +77,8 @@ func TestNoWayPastChecks(t *testing.T) {
 	}
 }
 
-// Where no check of the step is open, nothing changes; a jump over steps that are not measured
-// yet goes past their checks, and a jump back goes past none.
+// If no check of the step is open, no override is needed. A jump over steps that were not measured yet
+// passes their checks; a jump back passes none.
 func TestWaysAlongChecks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func TestWaysAlongChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuredRollout(t, ns, tc.result)
 			verb(t, tc.as, v1beta1Path, ns, tc.verb, tc.body).must(t, tc.code)
 			ds := get(t, ns, "web").Status.Decisions
 			if overrides := strings.Contains(tc.body, "override"); overrides && (len(ds) != 1 || len(ds[0].Overrode) != 1 || len(ds[0].OverriddenChecks) == 0 || ds[0].Reason != "r") {
@@ -113,7 +113,7 @@ func TestWaysAlongChecks(t *testing.T) {
 	t.Run("in full, it waits on", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)
-		measured(t, ns, v1beta1.CheckRunning)
+		measuredRollout(t, ns, v1beta1.CheckRunning)
 		r := verb(t, rita, v1beta1Path, ns, "promote", `{"full":true}`).must(t, http.StatusCreated).rollout(t)
 		if r.Status.CurrentStepState != v1beta1.StepPaused || !r.Status.Canary.FullyPromoted {
 			t.Errorf("the step is in state %s, want it to wait for its check", r.Status.CurrentStepState)
@@ -121,7 +121,8 @@ func TestWaysAlongChecks(t *testing.T) {
 	})
 }
 
-// A release that its checks have aborted is retried without an override: they judge the new attempt.
+// A release that its checks have aborted can be retried without an override, because the checks measure the
+// new attempt.
 func TestRetryAfterChecks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -137,7 +138,7 @@ func TestRetryAfterChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, v1beta1.CheckFailed)
+			measuredRollout(t, ns, v1beta1.CheckFailed)
 			r := get(t, ns, "web")
 			r.Status.Conditions[0].Reason = "Aborting"
 			r.Status.Canary.LastUpdateTime = &metav1.Time{Time: r.Status.Canary.LastUpdateTime.Add(1e9)}
@@ -163,8 +164,8 @@ func TestRetryAfterChecks(t *testing.T) {
 	}
 }
 
-// A user who may write the progress of releases takes none past a check by that: a client without the
-// newer fields removes no result, and no status continues at a later step.
+// A user who may write the progress of releases cannot pass a check by that: a client without the newer
+// fields removes no result, and no status continues at a later step.
 func TestNoStatusPastChecks(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, ns string, change func(*v1beta1.Rollout)) answer {
@@ -187,14 +188,14 @@ func TestNoStatusPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuredRollout(t, ns, tc.result)
 			write(t, ns, func(r *v1beta1.Rollout) { tc.change(&r.Status.Canary.Progress) }).must(t, tc.code)
 		})
 	}
 	t.Run("without the results", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)
-		measured(t, ns, v1beta1.CheckFailed)
+		measuredRollout(t, ns, v1beta1.CheckFailed)
 		write(t, ns, func(r *v1beta1.Rollout) { r.Status.Analysis = nil }).must(t, http.StatusOK)
 		if a := get(t, ns, "web").Status.Analysis; a == nil || len(a.Checks) != 1 {
 			t.Errorf("the analysis is %+v", a)
@@ -203,9 +204,9 @@ func TestNoStatusPastChecks(t *testing.T) {
 	})
 }
 
-// While checks of a release are open or have failed, an edit removes no check, has none decide less,
-// changes no pods and no requests of a step, and does not disable the Rollout. An edit has no way to
-// override, so the refusal names the verb that does.
+// While checks of a release are open or have failed, an edit cannot remove a check, reduce its effect,
+// change the pods or the traffic of a step, or disable the Rollout. An edit cannot override, so the error
+// names the verb that can.
 func TestNoEditPastChecks(t *testing.T) {
 	t.Parallel()
 	const analysis, steps = "/spec/strategy/canary/analysis", "/spec/strategy/canary/steps"
@@ -246,7 +247,7 @@ func TestNoEditPastChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			measured(t, ns, tc.result)
+			measuredRollout(t, ns, tc.result)
 			before := get(t, ns, "web")
 			edit := request{
 				as: admin, method: "PATCH", path: one(v1beta1Path, ns, "web"), body: "[" + tc.edit + "]",

@@ -11,10 +11,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestRewriteFails updates a Rollout whose earlier decisions cannot be read, as without the
-// key that they were encrypted with. The update is stored, so the client must hear that it
-// succeeded, with a warning. The earlier decisions stay as they are, and the next update
-// rewrites them.
+// TestRewriteFails updates a Rollout whose earlier decisions cannot be read, for example because the
+// encryption key is missing. The update is stored, so the client must get a success, with a warning. The
+// earlier decisions stay unchanged, and the next update rewrites them.
 func TestRewriteFails(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Lists select Rollouts by their workload and their state, in both versions.
+// Lists can select Rollouts by their workload and their state, in both versions.
 func TestFieldSelectors(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, alice)
@@ -75,8 +75,8 @@ func namesOf[T any](items []T, name func(*T) string) []string {
 	return names
 }
 
-// A watch with a selector sees a Rollout come when it begins to match, and go
-// when it ends, though it is still there.
+// A watch with a selector reports a Rollout as added when it begins to match, and as deleted when it no
+// longer matches.
 func TestFieldSelectorWatch(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, alice)
@@ -99,8 +99,8 @@ func TestFieldSelectorWatch(t *testing.T) {
 	}
 }
 
-// A client may know a resource version from data that was lost since. Its watch gets 410 Gone, because
-// it would see no event until the new data reaches that version. A list at that version gets 504.
+// A client may know a resource version from data that was lost since. Its watch gets 410 Gone, because it
+// would see no event until the new data reaches that version. A list at that version gets 504.
 func TestWatchFromLostData(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, alice)

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// A user creates a Rollout: the status is the server's, and so are the
-// generation, the finalizer and the hash of the plan.
+// When a user creates a Rollout, the server sets the status, the generation, the finalizer and the hash of
+// the plan.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	r := create(t, namespace(t), "web", "web")
@@ -44,7 +44,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Argo CD indexes status.canaryStatus unguarded.
+// Argo CD reads status.canaryStatus without a nil check.
 func TestCreateHasWhatHealthChecksIndex(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -60,7 +60,7 @@ func TestCreateHasWhatHealthChecksIndex(t *testing.T) {
 	}
 }
 
-// The generation counts changes of the spec, in whichever version they come.
+// The generation counts changes of the spec, in either version.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -95,8 +95,7 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// A write says what it was made from: neither the spec nor the status can be
-// put without a resourceVersion, or with an old one.
+// A PUT of the spec or the status needs a current resourceVersion.
 func TestPutNeedsResourceVersion(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -119,7 +118,7 @@ func TestPutNeedsResourceVersion(t *testing.T) {
 		must(t, http.StatusBadRequest)
 }
 
-// One object in two versions: what one writes, the other reads.
+// Both versions show the same object.
 func TestBothVersions(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -142,7 +141,7 @@ func TestBothVersions(t *testing.T) {
 	}
 }
 
-// A deletion waits for the finalizer, which is the controller's to remove.
+// A deletion waits for the finalizer, which the controller removes.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -152,14 +151,14 @@ func TestDelete(t *testing.T) {
 	if r := get(t, ns, "web"); r.DeletionTimestamp == nil {
 		t.Fatal("the rollout is not being deleted")
 	}
-	// Edits do not put the finalizer back.
+	// Edits do not restore the finalizer.
 	patch(t, alice, path, `{"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
 	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	call(t, request{as: alice, method: "GET", path: path}).must(t, http.StatusNotFound)
 }
 
-// The spec and the status of a BatchRelease do not mix, but in a write of the controller to
-// the object, which has both: a plan is stored with what takes it up.
+// A write of the spec of a BatchRelease does not change the status, and vice versa. Only the controller
+// writes both at once: it stores a plan with the status that takes the plan up.
 func TestBatchRelease(t *testing.T) {
 	t.Parallel()
 	type has struct {
@@ -194,8 +193,8 @@ func TestBatchRelease(t *testing.T) {
 	}
 }
 
-// Who wrote which field of a BatchRelease is on record from when somebody applies
-// it. Until then it would only make each write of its status larger.
+// A BatchRelease has managed fields only after a user has applied it. Before that, they would only enlarge
+// each write of its status.
 func TestFieldsOfBatchRelease(t *testing.T) {
 	t.Parallel()
 	base := v1beta1Path + "/namespaces/" + namespace(t) + "/batchreleases"
@@ -230,7 +229,7 @@ func TestFieldsOfBatchRelease(t *testing.T) {
 	}
 }
 
-// Old and new clients apply side by side; the status stays out of it.
+// Clients of both versions can apply the same object; the status has no managers.
 func TestServerSideApply(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -253,8 +252,8 @@ func TestServerSideApply(t *testing.T) {
 	}
 }
 
-// A client of v1alpha1 reads, adds a label and puts back. It has never seen the
-// path of the match, since its version has none, and must not erase it.
+// A client of v1alpha1 reads, adds a label and puts the object back. Its version has no path in matches, so
+// the client does not send it. The server keeps the path.
 func TestOldClientKeepsWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -18,8 +18,8 @@ import (
 
 const approval = `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`
 
-// kubectl-kruise approves with a merge patch of one field, KubeVela reads and
-// puts the whole object in v1alpha1, others in v1beta1. Each is a decision.
+// kubectl-kruise approves with a merge patch of one field. KubeVela reads and puts the whole object in
+// v1alpha1, other clients in v1beta1. Each such write is a decision.
 func TestApprovalByStatus(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, as, ns string) answer{
@@ -68,8 +68,8 @@ func TestApprovalByStatus(t *testing.T) {
 	}
 }
 
-// putByOldClient reads the object, approves in it and puts it, less what its
-// struct does not know.
+// putByOldClient reads the object, approves in it and puts it back, without fields that the client's types
+// lack.
 func putByOldClient(version string) func(t *testing.T, as, ns string) answer {
 	return func(t *testing.T, as, ns string) answer {
 		t.Helper()
@@ -86,7 +86,7 @@ func putByOldClient(version string) func(t *testing.T, as, ns string) answer {
 	}
 }
 
-// Writing the status is not enough to approve.
+// The permission to write the status is not sufficient to approve.
 func TestApprovalByStatusNeedsPermission(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -100,7 +100,7 @@ func TestApprovalByStatusNeedsPermission(t *testing.T) {
 	}
 }
 
-// An approval by status where nothing waits is refused like the verb.
+// An approval by the status is refused like the verb if no step waits.
 func TestApprovalByStatusTooEarly(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -113,8 +113,8 @@ func TestApprovalByStatusTooEarly(t *testing.T) {
 	}
 }
 
-// Whoever does not drive releases changes conditions of their own, and nothing
-// else; nothing is an error, since old clients send what they have read.
+// Users who may not write the progress of releases can change only conditions of their own. Other changes
+// are ignored without an error, because old clients send back what they have read.
 func TestStatusOfOthers(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -148,8 +148,7 @@ func TestStatusOfOthers(t *testing.T) {
 	}
 }
 
-// An administrator's tool that has read the status into an older struct and puts
-// it back takes away nothing that the struct does not have.
+// An administrator's tool with older types reads and puts the status. The fields that its types lack stay.
 func TestStatusOfOlderAdministrators(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]string{"v1beta1": v1beta1Path, "v1alpha1": v1alpha1Path} {
@@ -184,8 +183,8 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 	}
 }
 
-// A gate that stands beside us says that a release is stalled, and takes it
-// back; what we say ourselves it cannot.
+// A gate of another controller may report a release as stalled, and clear that condition. It cannot change
+// Weir's own condition.
 func TestStalledByOthers(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -220,8 +219,7 @@ func TestStalledByOthers(t *testing.T) {
 	}
 }
 
-// The controller writes everything but decisions, of which it says once what
-// became of them.
+// The controller can write everything except decisions. It sets the outcome of each decision once.
 func TestStatusOfController(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -251,7 +249,7 @@ func TestStatusOfController(t *testing.T) {
 	if diff := cmp.Diff(*want, got.Status); diff != "" {
 		t.Errorf("an outcome changed (-want +got):\n%s", diff)
 	}
-	// A timed pause that is over is no decision.
+	// The end of a timed pause is not a decision.
 	put(func(s *v1beta1.RolloutStatus) { s.Canary.State = v1beta1.StepPaused })
 	got = put(func(s *v1beta1.RolloutStatus) { s.Canary.State = v1beta1.StepReady })
 	if got.Status.Canary.State != v1beta1.StepReady || len(got.Status.Decisions) != 1 {
@@ -259,7 +257,7 @@ func TestStatusOfController(t *testing.T) {
 	}
 }
 
-// A client of v1alpha1 writes the status; what its spec cannot say stays.
+// A client of v1alpha1 writes the status. Fields that its version lacks stay.
 func TestStatusKeepsSpecOfOtherVersion(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -17,8 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Whatever somebody does to fill the record, an abort is possible afterwards,
-// and so is everything else that keeps a version from serving.
+// Even if a user fills the record, an abort and all other safety verbs stay possible.
 func TestSafetyHasRoom(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -46,8 +45,8 @@ func TestSafetyHasRoom(t *testing.T) {
 	}
 }
 
-// A repetition is quiet while what it asked for is so, and says so when it is not
-// any more; another ID decides again.
+// A repeated request changes nothing while its result is still in effect, and gets a warning afterwards. A
+// request with another ID decides again.
 func TestRequestIDOvertaken(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -69,7 +68,7 @@ func TestRequestIDOvertaken(t *testing.T) {
 	}
 }
 
-// condition is one as a writer of the status sends it.
+// condition returns a condition as a writer of the status sends it.
 func condition(of, status, reason, message string) string {
 	encoded, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]string{
 		{"type": of, "status": status, "reason": reason, "message": message},
@@ -80,7 +79,7 @@ func condition(of, status, reason, message string) string {
 	return string(encoded)
 }
 
-// Nobody but who drives releases says what only Weir says, or says it in its words.
+// Only users who may write the progress of releases can set Weir's conditions and reasons.
 func TestConditionsStayOurs(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -105,7 +104,7 @@ func TestConditionsStayOurs(t *testing.T) {
 	}
 }
 
-// What reads like a condition of Weir's is none of others.
+// Conditions of other controllers cannot imitate those of Weir.
 func TestConditionsReadAsThemselves(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -130,7 +129,7 @@ func TestConditionsReadAsThemselves(t *testing.T) {
 	}
 }
 
-// Text that a terminal would act upon is not recorded.
+// Control characters are not recorded.
 func TestTextIsText(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -152,7 +151,7 @@ func TestTextIsText(t *testing.T) {
 	}
 }
 
-// A reference that no cluster could serve is refused, and claims nothing.
+// A reference that no cluster can serve is refused, and claims nothing.
 func TestReferencesAreStrict(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -180,8 +179,8 @@ func refused(t *testing.T, a answer, field string) {
 	}
 }
 
-// While anything of a release is out there, the spec keeps what it is found by,
-// also in the write that disables or enables.
+// While objects of a release exist, the spec keeps the fields by which Weir finds them, also in a write
+// that disables or enables the Rollout.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	const workload = `"workloadRef":{"name":"other"}`
@@ -220,7 +219,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// What a release has made goes with it, however it is deleted.
+// The objects of a release are deleted with the Rollout, whatever the propagation policy is.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -245,12 +244,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if diff := cmp.Diff([]string{rollouts.FinalizerRollout}, r.Finalizers); r.DeletionTimestamp == nil || diff != "" {
 		t.Errorf("deleted %v, finalizers (-want +got)\n%s", r.DeletionTimestamp, diff)
 	}
-	// At rest there is nothing of Weir's, and what others made stays as they ask.
+	// Without a release there are no objects of Weir, and the propagation policy applies to other
+	// dependents.
 	create(t, ns, "rest", "rest")
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "rest") + "?propagationPolicy=Orphan"}).must(t, http.StatusOK)
 }
 
-// A Rollout that has let go of its workload, and that somebody keeps, claims it no more.
+// A Rollout that has returned its workload no longer claims it, even if a finalizer keeps the Rollout.
 func TestKeptClaimsNothing(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -268,8 +268,7 @@ func TestKeptClaimsNothing(t *testing.T) {
 	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("third", "web")}).must(t, http.StatusConflict)
 }
 
-// What drives a workload, and what tells of a release, is not written by whoever
-// may write the resource.
+// Users who may write the resource cannot write BatchReleases of Rollouts, or histories.
 func TestWhatDrivesIsReserved(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -288,7 +287,7 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	}
 	const ship = `{"spec":{"releasePlan":{"batchPartition":null}}}`
 	const apply = "application/apply-patch+yaml"
-	// Not before the Rollout has made its own, by whatever way,
+	// They cannot do so before the Rollout has created its BatchRelease, in any way,
 	forbidden(call(t, request{as: dave, method: "POST", path: base, body: batch("web", "")}))
 	forbidden(call(t, request{as: dave, method: "PATCH", path: base + "/web?fieldManager=me", body: batch("web", ""), headers: typed(apply)}))
 	call(t, request{as: controller, method: "POST", path: base, body: batch("web", owned)}).must(t, http.StatusCreated)
@@ -301,25 +300,26 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	forbidden(call(t, request{as: dave, method: "PATCH", path: base + "/web?fieldManager=me&force=true", body: strings.Replace(batch("web", ""), "20%", "100%", 1), headers: typed(apply)}))
 	patch(t, dave, base+"/web", `{"metadata":{"labels":{"team":"shop"}}}`).must(t, http.StatusOK)
 	patch(t, controller, base+"/web", `{"spec":{"releasePlan":{"batchPartition":null}}}`).must(t, http.StatusOK)
-	// It does not go before its Rollout either, nor what keeps it.
+	// They cannot delete it before its Rollout, or remove its finalizer.
 	patch(t, controller, base+"/web", `{"metadata":{"finalizers":["rollouts.kruise.io/batch-release-finalizer","example.com/mine"]}}`).must(t, http.StatusOK)
 	forbidden(call(t, request{as: dave, method: "DELETE", path: base + "/web"}))
 	forbidden(call(t, request{as: dave, method: "DELETE", path: base + "/web?propagationPolicy=Foreground"}))
 	forbidden(call(t, request{as: dave, method: "DELETE", path: base}))
 	forbidden(patch(t, dave, base+"/web", `{"metadata":{"finalizers":["example.com/mine"]}}`))
 	patch(t, dave, base+"/web", `{"metadata":{"finalizers":["rollouts.kruise.io/batch-release-finalizer"]}}`).must(t, http.StatusOK)
-	// One that no Rollout drives is its writer's.
+	// A BatchRelease without a Rollout belongs to its writer.
 	call(t, request{as: dave, method: "POST", path: base, body: batch("own", "")}).must(t, http.StatusCreated)
 	patch(t, dave, base+"/own", ship).must(t, http.StatusOK)
 	patch(t, dave, base+"/own/status", `{"status":{"phase":"Progressing"}}`).must(t, http.StatusOK)
-	// It stays the Rollout's until that has ended it. One whose owner is gone may lose it.
+	// It belongs to the Rollout until the Rollout has ended it. If the owner is gone, the reference may be
+	// removed.
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "web")}).must(t, http.StatusOK)
 	forbidden(patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`))
 	patch(t, controller, one(v1beta1Path, ns, "web"), `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`).must(t, http.StatusOK)
 	call(t, request{as: dave, method: "DELETE", path: base + "/web"}).must(t, http.StatusOK)
 
-	// One that was there before does not become a Rollout's, however that is spelled.
+	// An existing BatchRelease cannot get a Rollout as its owner, however the reference spells the kind.
 	call(t, request{as: dave, method: "POST", path: base, body: batch("late", "")}).must(t, http.StatusCreated)
 	late := create(t, ns, "late", "late")
 	for _, kind := range []string{"Rollout", "rollout", "Foo"} {

@@ -21,7 +21,7 @@ func verb(t testing.TB, as, version, ns, verb string, body any) answer {
 	return call(t, request{as: as, method: "POST", path: one(version, ns, "web") + "/" + verb, body: body})
 }
 
-// A promotion is on record with its author, and the answer is the Rollout at the next step.
+// A promotion is recorded with its user, and the response is the Rollout at the next step.
 func TestPromote(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -50,7 +50,7 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// Many who saw step 1 waiting approve it at once: it is approved once.
+// If many users approve step 1 at once, it is approved once.
 func TestPromoteAtOnce(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -74,7 +74,7 @@ func TestPromoteAtOnce(t *testing.T) {
 	}
 }
 
-// A request that got no answer can be repeated.
+// A request whose response was lost can be repeated.
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -88,7 +88,7 @@ func TestRequestID(t *testing.T) {
 	verb(t, admin, v1beta1Path, ns, "promote", body).must(t, http.StatusConflict)
 }
 
-// A dry run answers what would be stored, and stores nothing.
+// A dry run returns the object that would be stored, and stores nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -136,7 +136,8 @@ func TestVerbBodies(t *testing.T) {
 	})
 }
 
-// A wrong use is told apart: malformed, missing, not allowed, not possible.
+// The errors distinguish malformed requests, missing objects, missing permissions, and impossible
+// decisions.
 func TestVerbRefusals(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -174,8 +175,8 @@ func TestVerbRefusals(t *testing.T) {
 	}
 }
 
-// Verbs refuse an expect with a field that is misspelled, repeated or empty. Otherwise the verb would
-// be used without the expectation of the client.
+// Verbs refuse an expect with a field that is misspelled, repeated or empty. Otherwise the verb would be
+// used without the expectation of the client.
 func TestExpectIsUnderstood(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -214,7 +215,7 @@ func TestExpectIsUnderstood(t *testing.T) {
 	}
 }
 
-// An abort twice is no error: the second is told, and nothing is written.
+// A second abort is not an error: the response has a warning, and nothing is written.
 func TestAbortTwice(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -233,8 +234,8 @@ func TestAbortTwice(t *testing.T) {
 	}
 }
 
-// Another template may be set after an abort was bound to one. A second abort, or rollback,
-// is recorded, and the controller binds it again.
+// After an abort of one template, a user may set another template. A second abort or rollback is recorded,
+// and applies to the new template.
 func TestAbortOfTheNextTemplate(t *testing.T) {
 	t.Parallel()
 	for _, again := range []string{"abort", "rollback"} {
@@ -265,8 +266,7 @@ func TestAbortOfTheNextTemplate(t *testing.T) {
 	}
 }
 
-// Each verb answers with the Rollout as it stands then, in both versions, and
-// says what a second use of it means.
+// Each verb returns the updated Rollout, in both versions. A second use has the documented result.
 func TestVerbsOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{v1beta1Path, v1alpha1Path} {
@@ -319,8 +319,8 @@ func TestVerbsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// While verbs come in, the controller's status writes and users' edits of the
-// spec go on; nothing that was answered with 201 is lost.
+// While verbs are used, the controller writes the status and users edit the spec. No decision that was
+// answered with 201 is lost.
 func TestDecisionsSurviveOtherWriters(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -330,9 +330,9 @@ func TestDecisionsSurviveOtherWriters(t *testing.T) {
 		stale := r.DeepCopy()
 		verb(t, alice, v1beta1Path, ns, "promote", fmt.Sprintf(`{"reason":"round %d"}`, i)).must(t, http.StatusCreated)
 		patch(t, alice, one(v1beta1Path, ns, "web"), fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, i)).must(t, http.StatusOK)
-		// What the controller planned before is refused,
+		// A status that the controller planned before the decision is refused,
 		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: stale}).must(t, http.StatusConflict)
-		// and what it plans after cannot forget.
+		// and one that it plans after the decision contains the decision.
 		next := get(t, ns, "web")
 		next.Status.Decisions = nil
 		next.Status.Canary.State = v1beta1.StepPaused

@@ -24,7 +24,7 @@ func weirManifest(kind, name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"weir-rollouts.io/v1alpha1","kind":%q,"metadata":{"name":%q},"spec":%s}`, kind, name, spec)
 }
 
-// The kinds of the second group are served without a status, and read back as written.
+// The kinds of the second API group have no status, and are returned as written.
 func TestWeirKinds(t *testing.T) {
 	t.Parallel()
 	const source = `{"prometheus":{"url":"http://p:9090","auth":{"secret":"p"},"headers":{"X-Scope-OrgID":"$namespace"}},"namespaces":{},"rawQueries":false}`
@@ -65,8 +65,8 @@ func TestWeirKinds(t *testing.T) {
 	}
 }
 
-// A check does not use another one: a strict client hears of the field, and for one that
-// drops it nothing is left to measure.
+// A check cannot use another check: with strict validation, the field is an error; without it, the field is
+// dropped and the check measures nothing.
 func TestCheckUsesNone(t *testing.T) {
 	t.Parallel()
 	path := weirPath + "/namespaces/" + namespace(t) + "/checks"
@@ -85,8 +85,8 @@ func TestCheckUsesNone(t *testing.T) {
 	}
 }
 
-// The typed client writes, applies, lists and watches. Many do so at once: what the
-// server keeps in memory is of the type that it sends.
+// The typed client writes, applies, lists and watches, also concurrently: the types in the server's memory
+// are those that it sends.
 func TestWeirClients(t *testing.T) {
 	t.Parallel()
 	ns, c := namespace(t), clientset(t, admin).WeirV1alpha1()

@@ -22,7 +22,7 @@ func why(t *testing.T, as, ns string) v1beta1.RolloutWhy {
 	return decoded[v1beta1.RolloutWhy](t, call(t, request{as: as, method: "GET", path: one(v1beta1Path, ns, "web") + "/why"}).must(t, http.StatusOK))
 }
 
-// standing is where a Rollout may be.
+// standing is a state of a Rollout.
 type standing struct {
 	status func(s *v1beta1.RolloutStatus, p *v1beta1.Progress)
 	spec   string
@@ -103,7 +103,7 @@ var states = map[string]standing{
 	}, "", "Moving", "since 14 minutes: 2 of 2 new pods: CrashLoopBackOff."},
 }
 
-// at is a Rollout that stands there.
+// at creates a Rollout in that state.
 func (s standing) at(t *testing.T, ns string) {
 	t.Helper()
 	r := releasing(t, ns, "web")
@@ -117,8 +117,7 @@ func (s standing) at(t *testing.T, ns string) {
 	}
 }
 
-// What an action says is what the verb then answers, wherever the release stands and
-// whoever asks.
+// The actions agree with the results of the verbs, in every state and for every user.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	for name, s := range states {
@@ -147,7 +146,7 @@ func TestActions(t *testing.T) {
 
 var actions = []string{"promote", "promote", "abort", "rollback", "retry", "pause", "resume", "jump"}
 
-// checkAction sends what an action says, and adds what it needs.
+// checkAction sends the request of an action, with the fields that it needs.
 func checkAction(t *testing.T, who string, a v1beta1.Action) {
 	t.Helper()
 	var body map[string]any
@@ -173,7 +172,7 @@ func checkAction(t *testing.T, who string, a v1beta1.Action) {
 	}
 }
 
-// Causes come with their numbers, and say what would help.
+// Causes contain numbers and fixes.
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -193,7 +192,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A jump says from which step on it goes past checks, and which permission that takes.
+// A jump reports the first step that overrides checks, and the missing permission.
 func TestActionsPastChecks(t *testing.T) {
 	t.Parallel()
 	for result, from := range map[v1beta1.CheckResult]int32{v1beta1.CheckFailed: 2, v1beta1.CheckPassed: 3} {
@@ -201,7 +200,7 @@ func TestActionsPastChecks(t *testing.T) {
 			t.Run(string(result)+" "+who, func(t *testing.T) {
 				t.Parallel()
 				ns := namespace(t)
-				measured(t, ns, result)
+				measuredRollout(t, ns, result)
 				a := why(t, who, ns).Actions[7]
 				if a.Verb != "jump" || a.OverrideFrom != from || !slices.Equal(a.Missing, missing) || a.Allowed != (who != victor) {
 					t.Errorf("the action is %+v, want an override from step %d, without %v", a, from, missing)
@@ -221,7 +220,7 @@ func TestActionsPastChecks(t *testing.T) {
 	}
 }
 
-// A body is refused once the Rollout has moved on.
+// A body is refused once the Rollout has changed.
 func TestActionOfBefore(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -234,7 +233,7 @@ func TestActionOfBefore(t *testing.T) {
 	}
 }
 
-// Each answer takes two permissions, and one of them for each.
+// Each response needs two permissions: one for the Rollout and one for the subresource.
 func TestViewPermissions(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -249,7 +248,7 @@ func TestViewPermissions(t *testing.T) {
 	}
 }
 
-// A plan is asked for with a body, and takes a permission of its own. Nothing is stored.
+// A plan request has a body, and needs its own permission. Nothing is stored.
 func TestAskPlan(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 )
 
-// during calls what happens while a request reads the stored owner of a claim, once.
+// during calls a function once while a request reads the stored owner of a claim.
 func (w *world) during(happens func()) {
-	read, done := w.Stored, false
-	w.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+	read, done := w.GetRollout, false
+	w.GetRollout = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		r, err := read(ctx, namespace, name)
 		if !done {
 			done = true
@@ -27,9 +27,9 @@ func (w *world) during(happens func()) {
 	}
 }
 
-// A move fails and leaves its claim behind. More than a minute later the move is tried again:
-// the claim must count from then, or another Rollout takes the workload while the move is
-// being stored.
+// A move fails and leaves its claim behind. More than a minute later the move is tried again. The claim
+// must be valid again from then on, or another Rollout could take over the workload while the move is being
+// stored.
 func TestClaimAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -44,8 +44,7 @@ func TestClaimAgain(t *testing.T) {
 	}
 }
 
-// A request that is about to take over an old claim has read it before its owner writes it
-// again.
+// A request that is about to take over an old claim read it before its owner acquired it again.
 func TestTakeOverComparesWhatItRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -59,15 +58,15 @@ func TestTakeOverComparesWhatItRead(t *testing.T) {
 	}
 }
 
-// Acquiring again raises the revision that the write of the Rollout compares, also within
-// one second.
+// Acquiring a claim again raises the revision that the write of the Rollout compares, also within one
+// second.
 func TestHeldRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	first := owner(t, "first", "1")
 	var seen []int64
 	for range 3 {
-		ctx, held := claim.WithHeld(t.Context())
+		ctx, held := claim.WithAcquiredClaim(t.Context())
 		must(w.Acquire(ctx, first, web))
 		if held.Key == "" || len(seen) > 0 && held.Revision <= seen[len(seen)-1] {
 			t.Fatalf("the claim is held as %+v after revisions %v", *held, seen)
@@ -76,8 +75,8 @@ func TestHeldRevision(t *testing.T) {
 	}
 }
 
-// A release deletes the claim that it has read, and only if the stored Rollout does not name
-// the workload.
+// Release deletes only the claim that it has read, and only if the stored Rollout does not reference the
+// workload.
 func TestReleaseKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

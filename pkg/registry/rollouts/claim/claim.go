@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claim answers one question: which Rollout owns a workload? It keeps
-// one key per workload in storage, so that of any number of Rollouts created at
-// once, by any number of servers, one wins. It must not know what a Rollout
-// does with its workload. The protocol is docs/adr/0005-one-rollout-per-workload.md.
+// Package claim assigns each workload to one Rollout. It stores one key for each workload. So if several
+// servers create Rollouts for the same workload at the same time, exactly one succeeds. The package does
+// not depend on what a Rollout does with its workload. docs/adr/0005-one-rollout-per-workload.md describes
+// the protocol.
 package claim
 
 import (
@@ -38,9 +38,8 @@ const pendingPeriod = time.Minute
 // second differ. Each acquisition must change the stored claim, and with it the claim's revision.
 const annotationAttempt = "attempt"
 
-// attempts bounds how often a race is entered again; losing one means that
-// another request has won.
-const attempts = 5
+// maxAttempts limits how often Acquire retries after it lost a race, in which another request won.
+const maxAttempts = 5
 
 // Owner is a Rollout that claims a workload.
 type Owner struct {
@@ -48,44 +47,44 @@ type Owner struct {
 	UID             types.UID
 }
 
-// OwnerOf is the Rollout as an owner.
-func OwnerOf(r *rollouts.Rollout) Owner {
+// NewOwner returns the owner that represents the Rollout.
+func NewOwner(r *rollouts.Rollout) Owner {
 	return Owner{Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 }
 
-// Same reports whether two references name the same workload.
-func Same(a, b *rollouts.ObjectRef) bool {
-	return a != nil && b != nil && keyOf("", a) == keyOf("", b)
+// SameWorkload reports whether two references name the same workload.
+func SameWorkload(a, b *rollouts.ObjectRef) bool {
+	return a != nil && b != nil && claimKey("", a) == claimKey("", b)
 }
 
-// Claims keeps the claims of every workload.
+// Claims stores the claims of all workloads.
 type Claims struct {
 	// Storage holds the claims.
 	Storage storage.Interface
-	// Stored reads a Rollout as it is stored, past any cache.
-	Stored func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error)
-	Clock  clock.PassiveClock
+	// GetRollout reads a Rollout from etcd, not from a cache.
+	GetRollout func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error)
+	Clock      clock.PassiveClock
 }
 
 // Acquire claims the workload for the owner. A second owner is refused with a conflict that
 // names the first. Acquire writes even a claim that the owner already holds, so that another
 // request that read the old claim cannot take it over. The new revision is recorded in the
-// Held of the context.
+// AcquiredClaim of the context.
 func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
-	key := keyOf(owner.Namespace, ref)
-	for range attempts {
+	key := claimKey(owner.Namespace, ref)
+	for range maxAttempts {
 		stored := &metav1.PartialObjectMetadata{}
-		err := c.Storage.Create(ctx, key, c.record(owner), stored, 0)
+		err := c.Storage.Create(ctx, key, c.newRecord(owner), stored, 0)
 		if err == nil {
-			return remember(ctx, key, stored)
+			return recordAcquired(ctx, key, stored)
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			return err
 		}
 		if !storage.IsExist(err) {
-			return fmt.Errorf("claiming %s: %w", describe(ref), err)
+			return fmt.Errorf("claiming %s: %w", describeWorkload(ref), err)
 		}
-		retry, err := c.replace(ctx, key, owner, ref)
+		retry, err := c.replaceClaim(ctx, key, owner, ref)
 		if !retry {
 			return err
 		}
@@ -96,33 +95,33 @@ func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 // Check reports whether Acquire would succeed now, and writes nothing.
 func (c *Claims) Check(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	held := &metav1.PartialObjectMetadata{}
-	err := c.Storage.Get(ctx, keyOf(owner.Namespace, ref), storage.GetOptions{}, held)
+	err := c.Storage.Get(ctx, claimKey(owner.Namespace, ref), storage.GetOptions{}, held)
 	if storage.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+		return fmt.Errorf("reading the claim of %s: %w", describeWorkload(ref), err)
 	}
-	return c.judge(ctx, held, owner, ref)
+	return c.checkOwner(ctx, held, owner, ref)
 }
 
 // Release deletes the claim of the owner, unless the stored owner names the workload. It deletes
 // the claim only at the revision that it read: if another request of the same owner has written
 // the claim since, that request holds it.
 func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
-	key := keyOf(owner.Namespace, ref)
+	key := claimKey(owner.Namespace, ref)
 	held := &metav1.PartialObjectMetadata{}
 	err := c.Storage.Get(ctx, key, storage.GetOptions{}, held)
 	if storage.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+		return fmt.Errorf("reading the claim of %s: %w", describeWorkload(ref), err)
 	}
 	if held.UID != owner.UID {
 		return nil
 	}
-	if r, err := c.claimant(ctx, held, owner, ref); r != nil || err != nil {
+	if r, err := c.currentOwner(ctx, held, owner, ref); r != nil || err != nil {
 		return err
 	}
 	seen := storage.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}
@@ -130,45 +129,45 @@ func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 	if err == nil || storage.IsNotFound(err) || storage.IsInvalidObj(err) || storage.IsConflict(err) {
 		return nil
 	}
-	return fmt.Errorf("releasing the claim of %s: %w", describe(ref), err)
+	return fmt.Errorf("releasing the claim of %s: %w", describeWorkload(ref), err)
 }
 
-// replace writes the owner's own claim again, or takes over a claim that is no longer valid. retry
+// replaceClaim writes the owner's own claim again, or takes over a claim that is no longer valid. retry
 // reports whether the claim was deleted or changed in between, so that the caller must try again.
-func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
+func (c *Claims) replaceClaim(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
 	held := &metav1.PartialObjectMetadata{}
 	err = c.Storage.Get(ctx, key, storage.GetOptions{}, held)
 	if storage.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+		return false, fmt.Errorf("reading the claim of %s: %w", describeWorkload(ref), err)
 	}
-	if err := c.judge(ctx, held, owner, ref); err != nil {
+	if err := c.checkOwner(ctx, held, owner, ref); err != nil {
 		return false, err
 	}
 	seen := storage.Preconditions{ResourceVersion: &held.ResourceVersion}
 	stored := &metav1.PartialObjectMetadata{}
 	err = c.Storage.GuaranteedUpdate(ctx, key, stored, false, &seen,
 		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			return c.record(owner), nil, nil
+			return c.newRecord(owner), nil, nil
 		}, nil)
 	switch {
 	case err == nil:
-		return false, remember(ctx, key, stored)
+		return false, recordAcquired(ctx, key, stored)
 	case storage.IsNotFound(err), storage.IsInvalidObj(err), storage.IsConflict(err):
 		return true, nil
 	default:
-		return false, fmt.Errorf("taking the claim of %s over: %w", describe(ref), err)
+		return false, fmt.Errorf("taking the claim of %s over: %w", describeWorkload(ref), err)
 	}
 }
 
-// judge refuses any other owner while the claim counts.
-func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) error {
+// checkOwner returns an error if another owner holds a valid claim.
+func (c *Claims) checkOwner(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) error {
 	if held.UID == owner.UID {
 		return nil
 	}
-	r, err := c.claimant(ctx, held, owner, ref)
+	r, err := c.currentOwner(ctx, held, owner, ref)
 	if err != nil {
 		return err
 	}
@@ -179,31 +178,31 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= pendingPeriod:
 		return nil
 	case held.Name == owner.Name:
-		return exists(owner, r)
+		return existsError(owner, r)
 	default:
-		return conflict(owner, held.Name, ref)
+		return conflictError(owner, held.Name, ref)
 	}
 }
 
-// claimant is the Rollout that a claim was made for; nil if it does not name the
-// workload any more.
-func (c *Claims) claimant(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) (*rollouts.Rollout, error) {
-	r, err := c.Stored(ctx, owner.Namespace, held.Name)
+// currentOwner returns the Rollout that holds the claim; nil if that Rollout is gone or references another
+// workload.
+func (c *Claims) currentOwner(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) (*rollouts.Rollout, error) {
+	r, err := c.GetRollout(ctx, owner.Namespace, held.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading the owner of %s: %w", describe(ref), err)
-	case r.UID != held.UID || !Same(r.Spec.WorkloadRef, ref):
+		return nil, fmt.Errorf("reading the owner of %s: %w", describeWorkload(ref), err)
+	case r.UID != held.UID || !SameWorkload(r.Spec.WorkloadRef, ref):
 		return nil, nil
 	default:
 		return r, nil
 	}
 }
 
-// exists is what the store would say of a second object of one name. The first one is nil where
-// it is about to be stored, or has just been deleted: clients try again by themselves.
-func exists(owner Owner, first *rollouts.Rollout) error {
+// existsError returns the error for a second object with the same name. first is nil if the first object is
+// about to be stored or was just deleted. Clients retry the error for that case themselves.
+func existsError(owner Owner, first *rollouts.Rollout) error {
 	if first == nil {
 		return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "create", 1)
 	}
@@ -214,14 +213,14 @@ func exists(owner Owner, first *rollouts.Rollout) error {
 	return err
 }
 
-func conflict(owner Owner, first string, ref *rollouts.ObjectRef) error {
-	// Clients of OpenKruise know the sentence.
+func conflictError(owner Owner, first string, ref *rollouts.ObjectRef) error {
+	// The text is that of OpenKruise's webhook, which clients may parse.
 	return apierrors.NewConflict(rollouts.Resource("rollouts"), owner.Name, fmt.Errorf( //nolint:staticcheck // it is capitalized on the wire
 		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s is claimed by it",
-		owner.Namespace, first, describe(ref)))
+		owner.Namespace, first, describeWorkload(ref)))
 }
 
-func (c *Claims) record(owner Owner) *metav1.PartialObjectMetadata {
+func (c *Claims) newRecord(owner Owner) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID,
 		CreationTimestamp: metav1.NewTime(c.Clock.Now()),
@@ -229,19 +228,19 @@ func (c *Claims) record(owner Owner) *metav1.PartialObjectMetadata {
 	}}
 }
 
-// keyOf names the claim of a workload. The version of its API does not matter.
-// Each part is a segment of its own, whatever it says.
-func keyOf(namespace string, ref *rollouts.ObjectRef) string {
+// claimKey returns the storage key of the claim of a workload. The key omits the API version. Each part is one
+// path segment, whatever characters it contains.
+func claimKey(namespace string, ref *rollouts.ObjectRef) string {
 	group := groupOf(ref)
 	if group == "" {
 		group = "core"
 	}
-	return "/claims/" + segment(namespace) + "/" + segment(group) + "/" + segment(ref.Kind) + "/" + segment(ref.Name)
+	return "/claims/" + escapeSegment(namespace) + "/" + escapeSegment(group) + "/" + escapeSegment(ref.Kind) + "/" + escapeSegment(ref.Name)
 }
 
-// segment is a part of a path that stays one. What a cluster could serve, and the
-// name of an object, stay as they are.
-func segment(part string) string {
+// escapeSegment escapes a part of a path so that it stays one segment. Valid kinds, groups and object names stay
+// unchanged.
+func escapeSegment(part string) string {
 	escaped := url.PathEscape(part)
 	if strings.Trim(escaped, ".") == "" {
 		return strings.ReplaceAll(escaped, ".", "%2E")
@@ -257,8 +256,8 @@ func groupOf(ref *rollouts.ObjectRef) string {
 	return gv.Group
 }
 
-// describe names a workload for messages, such as Deployment.apps/web.
-func describe(ref *rollouts.ObjectRef) string {
+// describeWorkload names a workload for messages, such as Deployment.apps/web.
+func describeWorkload(ref *rollouts.ObjectRef) string {
 	if group := groupOf(ref); group != "" {
 		return ref.Kind + "." + group + "/" + ref.Name
 	}

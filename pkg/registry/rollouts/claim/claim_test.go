@@ -24,7 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-// backend is shared; each test has a namespace of its own.
+// backend is shared; each test uses its own namespace.
 var backend storage.Interface
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// world is the stored Rollouts and a clock.
+// world contains the stored Rollouts and a clock.
 type world struct {
 	claim.Claims
 	clock  *clocktesting.FakePassiveClock
@@ -63,7 +63,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), stored: map[string]*rollouts.Rollout{}}
-	w.Claims = claim.Claims{Storage: backend, Clock: w.clock, Stored: func(_ context.Context, _, name string) (*rollouts.Rollout, error) {
+	w.Claims = claim.Claims{Storage: backend, Clock: w.clock, GetRollout: func(_ context.Context, _, name string) (*rollouts.Rollout, error) {
 		if r, ok := w.stored[name]; ok {
 			return r, nil
 		}
@@ -90,8 +90,8 @@ var (
 	api = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}
 )
 
-// A Rollout is made again the moment it is gone, while its claim is still there: that is no
-// "already exists" of something that nobody can read, and clients try again.
+// A Rollout is created again right after it was deleted, while its claim still exists. The error must not
+// be "already exists", because the object cannot be read. It is one after which clients retry.
 func TestClaimOfADeletedOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -108,13 +108,13 @@ func TestClaimOfADeletedOne(t *testing.T) {
 	}
 }
 
-// A claim counts as long as its owner is stored and names the workload; before
-// and after that, for a minute.
+// A claim is valid as long as its owner is stored and references the workload, and otherwise for one
+// minute.
 func TestClaimCounts(t *testing.T) {
 	t.Parallel()
 	const almost, whole = 59 * time.Second, time.Minute
 	tests := map[string]struct {
-		// then is what happens once first has claimed web.
+		// then is called once first has claimed web.
 		then  func(w *world, first claim.Owner)
 		taken bool
 	}{
@@ -155,7 +155,7 @@ func TestClaimCounts(t *testing.T) {
 	}
 }
 
-// An abandoned claim goes to one of those who want it.
+// Exactly one of several requests takes over an abandoned claim.
 func TestTakeOverAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -184,7 +184,7 @@ func TestTakeOverAtOnce(t *testing.T) {
 	}
 }
 
-// While it cannot be known whether the owner exists, nobody takes over.
+// If it is unknown whether the owner exists, the claim cannot be taken over.
 func TestUnknownOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -193,7 +193,7 @@ func TestUnknownOwner(t *testing.T) {
 	}
 	w.pass(time.Hour)
 	down := errors.New("etcd is down")
-	w.Stored = func(context.Context, string, string) (*rollouts.Rollout, error) { return nil, down }
+	w.GetRollout = func(context.Context, string, string) (*rollouts.Rollout, error) { return nil, down }
 	if err := w.Acquire(t.Context(), owner(t, "second", "2"), web); !errors.Is(err, down) {
 		t.Errorf("got %v, want %v", err, down)
 	}
@@ -205,8 +205,8 @@ func must(err error) {
 	}
 }
 
-// No part of a reference leaves its place in the key: what differs claims another
-// key, in the namespace, and what a cluster could serve has the key it always had.
+// Each part of a reference is one segment of the key. Different references have different keys. References
+// that a cluster can serve keep the keys of earlier versions.
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decisions answers one question: where are the decisions about a Rollout stored?
-// The latest are in its status, and earlier ones under a key of their own, so that no write
-// and no watch event carries them. It must not know what was decided.
-// The protocol is docs/adr/0025-earlier-decisions.md.
+// Package decisions stores the decisions about a Rollout. The latest ones are in the Rollout's status.
+// Earlier ones have their own storage key, so that writes and watch events of the Rollout do not carry
+// them. The package does not depend on the content of decisions. docs/adr/0025-earlier-decisions.md
+// describes the protocol.
 package decisions
 
 import (
@@ -24,19 +24,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// prefix begins the keys.
+// prefix is the prefix of all storage keys.
 const prefix = "/decisions"
 
-// Earlier keeps the earlier decisions of each Rollout in a Rollout that has nothing else.
-type Earlier struct {
+// EarlierStore stores the earlier decisions of each Rollout, in the status of a Rollout that is otherwise empty.
+type EarlierStore struct {
 	storage storage.Interface
 	// Destroy closes the storage.
 	Destroy func()
 }
 
-// NewEarlier keeps them in the backend that keeps Rollouts, encrypted as these are. If room is nil,
-// every write is sent to etcd.
-func NewEarlier(backend *storagebackend.ConfigForResource, room storagefull.Room) (*Earlier, error) {
+// NewEarlierStore opens the storage in the backend of Rollouts, with the same encryption. If room is nil, every
+// write is sent to etcd.
+func NewEarlierStore(backend *storagebackend.ConfigForResource, room storagefull.Room) (*EarlierStore, error) {
 	s, destroy, err := factory.Create(*backend.ForResource(rollouts.Resource("decisions")),
 		func() runtime.Object { return &rollouts.Rollout{} },
 		func() runtime.Object { return &rollouts.RolloutList{} },
@@ -44,45 +44,46 @@ func NewEarlier(backend *storagebackend.ConfigForResource, room storagefull.Room
 	if err != nil {
 		return nil, fmt.Errorf("opening the storage of decisions: %w", err)
 	}
-	return &Earlier{storage: storagefull.Storage{Interface: s, Room: room, Codec: backend.Codec}, Destroy: destroy}, nil
+	return &EarlierStore{storage: storagefull.Storage{Interface: s, Room: room, Codec: backend.Codec}, Destroy: destroy}, nil
 }
 
-// Of are the decisions about a Rollout that are earlier than those in its status.
-func (e *Earlier) Of(ctx context.Context, r *rollouts.Rollout) ([]rollouts.Decision, error) {
-	if !mayHave(r) {
+// List returns the decisions about a Rollout that are earlier than those in its status.
+func (e *EarlierStore) List(ctx context.Context, r *rollouts.Rollout) ([]rollouts.Decision, error) {
+	if !mayHaveEarlier(r) {
 		return nil, nil
 	}
 	kept := &rollouts.Rollout{}
-	if err := e.storage.Get(ctx, keyOf(r), storage.GetOptions{IgnoreNotFound: true}, kept); err != nil {
-		return nil, err // as it is, since clients are told by its type
+	if err := e.storage.Get(ctx, storageKey(r), storage.GetOptions{IgnoreNotFound: true}, kept); err != nil {
+		return nil, err // not wrapped, because the type of the error determines the response
 	}
 	first := r.Status.Decisions[0].ID
 	return slices.DeleteFunc(kept.Status.Decisions, func(d rollouts.Decision) bool { return d.ID >= first }), nil
 }
 
-// mayHave reports whether there may be earlier decisions than those in the status. The
-// first one ever has the ID 1.
-func mayHave(r *rollouts.Rollout) bool {
+// mayHaveEarlier reports whether decisions may exist that are earlier than those in the status. The first decision
+// of a Rollout has the ID 1.
+func mayHaveEarlier(r *rollouts.Rollout) bool {
 	return len(r.Status.Decisions) > 0 && r.Status.Decisions[0].ID > 1
 }
 
-// Join adds the earlier decisions to the status.
-func (e *Earlier) Join(ctx context.Context, r *rollouts.Rollout) error {
-	earlier, err := e.Of(ctx, r)
+// PrependTo prepends the earlier decisions to those in the status.
+func (e *EarlierStore) PrependTo(ctx context.Context, r *rollouts.Rollout) error {
+	earlier, err := e.List(ctx, r)
 	if len(earlier) > 0 {
 		r.Status.Decisions = slices.Concat(earlier, r.Status.Decisions)
 	}
 	return err
 }
 
-// move keeps decisions of a Rollout that has many, and returns it without these. They are
-// stored before the Rollout is: if that is not stored, they are there twice, and count once.
-func (e *Earlier) move(ctx context.Context, r *rollouts.Rollout) (*rollouts.Rollout, error) {
+// moveOut moves decisions of a Rollout with many decisions to the storage, and returns the Rollout without
+// them. The decisions are stored before the Rollout. If storing the Rollout then fails, they exist twice,
+// and List ignores the duplicates.
+func (e *EarlierStore) moveOut(ctx context.Context, r *rollouts.Rollout) (*rollouts.Rollout, error) {
 	if verb.Movable(&r.Status) == 0 {
 		return r, nil
 	}
 	without := r.DeepCopy()
-	err := e.storage.GuaranteedUpdate(ctx, keyOf(r), &rollouts.Rollout{}, true, nil,
+	err := e.storage.GuaranteedUpdate(ctx, storageKey(r), &rollouts.Rollout{}, true, nil,
 		func(stored runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			kept := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: r.UID}}
 			kept.Status.Decisions, without.Status.Decisions = verb.Move(&r.Status, stored.(*rollouts.Rollout).Status.Decisions)
@@ -94,13 +95,13 @@ func (e *Earlier) move(ctx context.Context, r *rollouts.Rollout) (*rollouts.Roll
 	return without, nil
 }
 
-// Rewrite stores what is kept of a Rollout as it would be stored now: in the current version,
-// with the current key.
-func (e *Earlier) Rewrite(ctx context.Context, r *rollouts.Rollout) error {
-	if !mayHave(r) {
+// Rewrite stores the earlier decisions of a Rollout again, in the current storage version and with the
+// current encryption key.
+func (e *EarlierStore) Rewrite(ctx context.Context, r *rollouts.Rollout) error {
+	if !mayHaveEarlier(r) {
 		return nil
 	}
-	err := e.storage.GuaranteedUpdate(ctx, keyOf(r), &rollouts.Rollout{}, false, nil,
+	err := e.storage.GuaranteedUpdate(ctx, storageKey(r), &rollouts.Rollout{}, false, nil,
 		func(stored runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return stored, nil, nil
 		}, nil)
@@ -110,15 +111,15 @@ func (e *Earlier) Rewrite(ctx context.Context, r *rollouts.Rollout) error {
 	return err
 }
 
-// forget deletes what is kept of a Rollout that is gone, and of earlier ones of its name.
-func (e *Earlier) forget(ctx context.Context, r *rollouts.Rollout) error {
+// deleteAll deletes the earlier decisions of a deleted Rollout, and of earlier Rollouts with its name.
+func (e *EarlierStore) deleteAll(ctx context.Context, r *rollouts.Rollout) error {
 	all := &rollouts.RolloutList{}
-	err := e.storage.GetList(ctx, keyOfAll(r)+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, all)
+	err := e.storage.GetList(ctx, storagePrefix(r)+"/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, all)
 	if err != nil {
 		return fmt.Errorf("listing the earlier decisions about %s: %w", r.Name, err)
 	}
 	for i := range all.Items {
-		err := e.storage.Delete(ctx, keyOf(&all.Items[i]), &rollouts.Rollout{}, nil, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+		err := e.storage.Delete(ctx, storageKey(&all.Items[i]), &rollouts.Rollout{}, nil, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 		if err != nil && !storage.IsNotFound(err) {
 			return fmt.Errorf("deleting the earlier decisions about %s: %w", r.Name, err)
 		}
@@ -126,6 +127,6 @@ func (e *Earlier) forget(ctx context.Context, r *rollouts.Rollout) error {
 	return nil
 }
 
-func keyOf(r *rollouts.Rollout) string { return keyOfAll(r) + "/" + string(r.UID) }
+func storageKey(r *rollouts.Rollout) string { return storagePrefix(r) + "/" + string(r.UID) }
 
-func keyOfAll(r *rollouts.Rollout) string { return prefix + "/" + r.Namespace + "/" + r.Name }
+func storagePrefix(r *rollouts.Rollout) string { return prefix + "/" + r.Namespace + "/" + r.Name }

@@ -21,14 +21,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Getter wraps the store of Rollouts that it opens in a Storage.
-type Getter struct {
+// OptionsGetter wraps each store of Rollouts that it opens in a Storage.
+type OptionsGetter struct {
 	generic.RESTOptionsGetter
-	Earlier *Earlier
+	Earlier *EarlierStore
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g OptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	open := options.Decorator
 	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
@@ -40,11 +40,11 @@ func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 	return options, err
 }
 
-// Storage moves decisions of a Rollout before each write where there are many. A Rollout
-// that is read by its name has all of them, one of a list or a watch the latest.
+// Storage moves decisions out of a Rollout before a write if the status has too many. A Rollout that is
+// read by its name has all decisions. Rollouts in lists and watch events have only the latest.
 type Storage struct {
 	storage.Interface
-	earlier *Earlier
+	earlier *EarlierStore
 }
 
 // Get implements storage.Interface.
@@ -52,15 +52,15 @@ func (s Storage) Get(ctx context.Context, key string, opts storage.GetOptions, o
 	if err := s.Interface.Get(ctx, key, opts, out); err != nil {
 		return err
 	}
-	return s.earlier.Join(ctx, out.(*rollouts.Rollout))
+	return s.earlier.PrependTo(ctx, out.(*rollouts.Rollout))
 }
 
-// GetList implements storage.Interface. A list of one name is not recursive.
+// GetList implements storage.Interface. A list that is not recursive is a read of one name.
 func (s Storage) GetList(ctx context.Context, key string, opts storage.ListOptions, out runtime.Object) error {
 	if err := s.Interface.GetList(ctx, key, opts, out); err != nil || opts.Recursive {
 		return err
 	}
-	return apimeta.EachListItem(out, func(item runtime.Object) error { return s.earlier.Join(ctx, item.(*rollouts.Rollout)) })
+	return apimeta.EachListItem(out, func(item runtime.Object) error { return s.earlier.PrependTo(ctx, item.(*rollouts.Rollout)) })
 }
 
 // GuaranteedUpdate implements storage.Interface.
@@ -72,10 +72,10 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 		if !verb.Outgrown(&r.Status) {
 			return update(stored, meta)
 		}
-		without, err := s.earlier.move(ctx, r)
+		without, err := s.earlier.moveOut(ctx, r)
 		if storagefull.IsInsufficient(err) {
-			// A later write moves the decisions. The write of this request may need no more room,
-			// or may have room that a move has not, such as an abort.
+			// The write must not fail for lack of space that only the move needs: an abort, for example, is
+			// admitted even then. A later write moves the decisions.
 			return update(stored, meta)
 		}
 		if err != nil {
@@ -86,8 +86,8 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 	return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, moving, cached)
 }
 
-// Delete implements storage.Interface. What is left of a Rollout whose server dies in between
-// goes with the next one of its name.
+// Delete implements storage.Interface. If the server crashes before the earlier decisions are deleted,
+// deleting the next Rollout of this name deletes them.
 func (s Storage) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions,
 ) error {
@@ -95,7 +95,7 @@ func (s Storage) Delete(ctx context.Context, key string, out runtime.Object, pre
 		return err
 	}
 	r := out.(*rollouts.Rollout)
-	if err := s.earlier.forget(ctx, r); err != nil {
+	if err := s.earlier.deleteAll(ctx, r); err != nil {
 		klog.ErrorS(err, "Leaving earlier decisions behind", "rollout", klog.KObj(r))
 	}
 	return nil

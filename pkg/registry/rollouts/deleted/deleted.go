@@ -24,13 +24,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Period is how long a deletion is remembered. The controllers need seconds, if they run.
+// Period is how long a deletion is remembered. Running controllers need it only for seconds.
 const Period = time.Hour
 
 // maxRemembered is the number of deletions that are remembered in a namespace, newest first.
 const maxRemembered = 128
 
-// Rollouts remembers deletions. All of a namespace are in one stored object, which etcd removes
+// Rollouts remembers deletions. The deletions of a namespace are in one stored object, which etcd removes
 // one Period after the last deletion.
 type Rollouts struct {
 	// Storage holds the deletions (claim.NewStorage).
@@ -41,12 +41,12 @@ type Rollouts struct {
 // Remember stores that the Rollout was deleted.
 func (d *Rollouts) Remember(ctx context.Context, r *rollouts.Rollout) error {
 	period := uint64(Period / time.Second)
-	err := d.Storage.GuaranteedUpdate(ctx, keyOf(r.Namespace), &metav1.PartialObjectMetadata{}, true, nil,
+	err := d.Storage.GuaranteedUpdate(ctx, storageKey(r.Namespace), &metav1.PartialObjectMetadata{}, true, nil,
 		func(stored runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			known := d.recent(stored.(*metav1.PartialObjectMetadata))
-			known[r.Name] = encode(r.UID, d.Clock.Now())
+			known := d.recentDeletions(stored.(*metav1.PartialObjectMetadata))
+			known[r.Name] = formatDeletion(r.UID, d.Clock.Now())
 			for len(known) > maxRemembered {
-				delete(known, oldest(known))
+				delete(known, oldestDeletion(known))
 			}
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "deleted", Annotations: known}}, &period, nil
 		}, nil)
@@ -60,40 +60,40 @@ func (d *Rollouts) Remember(ctx context.Context, r *rollouts.Rollout) error {
 // not remember one.
 func (d *Rollouts) UID(ctx context.Context, namespace, name string) (types.UID, error) {
 	stored := &metav1.PartialObjectMetadata{}
-	err := d.Storage.Get(ctx, keyOf(namespace), storage.GetOptions{IgnoreNotFound: true}, stored)
+	err := d.Storage.Get(ctx, storageKey(namespace), storage.GetOptions{IgnoreNotFound: true}, stored)
 	if err != nil {
 		return "", fmt.Errorf("reading which Rollouts were deleted in %s: %w", namespace, err)
 	}
-	uid, _, _ := strings.Cut(d.recent(stored)[name], " ")
+	uid, _, _ := strings.Cut(d.recentDeletions(stored)[name], " ")
 	return types.UID(uid), nil
 }
 
-// recent returns the deletions of the last Period.
-func (d *Rollouts) recent(stored *metav1.PartialObjectMetadata) map[string]string {
+// recentDeletions returns the deletions of the last Period.
+func (d *Rollouts) recentDeletions(stored *metav1.PartialObjectMetadata) map[string]string {
 	known := maps.Clone(stored.Annotations)
 	if known == nil {
 		known = map[string]string{}
 	}
-	maps.DeleteFunc(known, func(_, value string) bool { return d.Clock.Since(timeOf(value)) >= Period })
+	maps.DeleteFunc(known, func(_, value string) bool { return d.Clock.Since(deletionTime(value)) >= Period })
 	return known
 }
 
-func oldest(known map[string]string) string {
+func oldestDeletion(known map[string]string) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(known)), func(a, b string) int {
-		return timeOf(known[a]).Compare(timeOf(known[b]))
+		return deletionTime(known[a]).Compare(deletionTime(known[b]))
 	})
 }
 
-func encode(uid types.UID, at time.Time) string {
+func formatDeletion(uid types.UID, at time.Time) string {
 	return string(uid) + " " + at.UTC().Format(time.RFC3339Nano)
 }
 
-// timeOf returns the time of a deletion; the zero time if it can not be read.
-func timeOf(value string) time.Time {
+// deletionTime returns the time of a deletion; the zero time if it cannot be parsed.
+func deletionTime(value string) time.Time {
 	_, at, _ := strings.Cut(value, " ")
 	t, _ := time.Parse(time.RFC3339Nano, at)
 	return t
 }
 
-// keyOf is the key of a namespace, whose name is one segment of a path.
-func keyOf(namespace string) string { return "/deletions/" + namespace }
+// storageKey returns the storage key of a namespace. The name of a namespace is always one path segment.
+func storageKey(namespace string) string { return "/deletions/" + namespace }

@@ -15,9 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// endsPause reports whether an edit of the spec sets the pause of the waiting step to
-// zero, whatever else it changes: some clients approve through the spec. Any other
-// edit of a pause is an edit of the plan.
+// endsPause reports whether an update sets the pause of the waiting step to zero, whatever else it changes:
+// some clients approve through the spec. Any other change of a pause is an edit of the plan.
 func endsPause(r, stored *rollouts.Rollout) bool {
 	p := stored.Status.Active()
 	if p == nil || stored.Status.Phase != rollouts.PhaseProgressing || p.State != rollouts.StepPaused {
@@ -26,16 +25,16 @@ func endsPause(r, stored *rollouts.Rollout) bool {
 	_, next := r.Spec.Strategy.Active()
 	_, last := stored.Spec.Strategy.Active()
 	after, before := next.Step(p.CurrentStepIndex), last.Step(p.CurrentStepIndex)
-	return after != nil && before != nil && none(after.Pause.Duration) && !none(before.Pause.Duration)
+	return after != nil && before != nil && isZero(after.Pause.Duration) && !isZero(before.Pause.Duration)
 }
 
-func none(duration *int32) bool { return duration != nil && *duration == 0 }
+func isZero(duration *int32) bool { return duration != nil && *duration == 0 }
 
-// complete restores the fields that an older version does not have. An edit that
-// approves is refused if the user may not promote, or a promotion is not possible.
-func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+// completeUpdate restores the fields that an older API version does not have. It refuses an update that approves
+// if the user may not promote, or if a promotion is not possible.
+func (r *REST) completeUpdate(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	next, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	forgetAttempt(ctx)
+	clearAttempt(ctx)
 	if stored.ResourceVersion == "" {
 		return obj, nil
 	}
@@ -46,27 +45,27 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 		}
 	}
 	if !endsPause(next, stored) {
-		return obj, r.annotated(ctx, next, stored)
+		return obj, r.applyDecideAnnotation(ctx, next, stored)
 	}
-	// One write is one decision.
+	// An update makes at most one decision: the edit of the pause takes precedence over the annotation.
 	delete(next.Annotations, rollouts.AnnotationDecide)
-	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
+	if err := r.access.checkDecision(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}
-	if _, err := decide(ctx, stored.DeepCopy(), r.maker.command(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err != nil {
-		return nil, refused("Rollout", stored.Name, field.NewPath("spec"), err)
+	if _, err := applyVerb(ctx, stored.DeepCopy(), r.maker.newCommand(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err != nil {
+		return nil, toAPIError("Rollout", stored.Name, field.NewPath("spec"), err)
 	}
 	return obj, nil
 }
 
-// recordEndOfPause records the approval in the same write. complete has checked that
-// it is possible, with the same stored object.
+// recordEndOfPause records the approval in the same write. complete has already checked, against the same
+// stored object, that the approval is possible.
 func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, maker commandMaker) {
 	if !endsPause(r, stored) {
 		return
 	}
 	decided := stored.DeepCopy()
-	if _, err := verb.Apply(decided, maker.command(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err == nil {
+	if _, err := verb.Apply(decided, maker.newCommand(ctx, rollouts.VerbPromote, rollouts.ViaSpec)); err == nil {
 		r.Status = decided.Status
 	}
 }

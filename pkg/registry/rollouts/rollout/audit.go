@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Keys of the annotations in the audit log. They say of every decision,
-// whichever way it came, what the address of the request does not.
+// These are the keys of audit annotations. They describe each decision, whether it came by a verb, the
+// status, the spec or an annotation.
 const (
 	auditVerb     = rollouts.GroupName + "/verb"
 	auditVia      = rollouts.GroupName + "/via"
@@ -25,43 +25,43 @@ const (
 	auditReason   = rollouts.GroupName + "/reason"
 )
 
-// attempt is what a request decides, for the audit log. A request that meets a
-// conflict decides again, and the last attempt counts.
+// attempt is the decision of a request, for the audit log. A request that meets a conflict decides again,
+// and its last attempt counts.
 type attempt struct {
 	command  *verb.Command
 	step     int32
 	revision string
-	// decision is the number of the entry in the record; 0 if nothing was added.
+	// decision is the ID of the recorded decision; 0 if none was recorded.
 	decision int64
-	// status is what an annotation has decided, to be stored with the rest of its write.
+	// status is the result of an annotation's decision, to be stored with the rest of the update.
 	status *rollouts.RolloutStatus
 }
 
 type attemptKey struct{}
 
-// withAttempt makes a request remember what it decides.
+// withAttempt returns a context in which decide records the decision of the request.
 func withAttempt(ctx context.Context) (context.Context, *attempt) {
 	a := &attempt{}
 	return context.WithValue(ctx, attemptKey{}, a), a
 }
 
-// forgetAttempt forgets what an earlier try of the request has decided.
-func forgetAttempt(ctx context.Context) {
+// clearAttempt clears the decision of an earlier attempt of the request.
+func clearAttempt(ctx context.Context) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		*a = attempt{}
 	}
 }
 
-// decide has the planner decide, and remembers it for the audit log.
-func decide(ctx context.Context, r *rollouts.Rollout, c verb.Command) (string, error) {
-	forgetAttempt(ctx)
+// applyVerb applies a command to the Rollout, and records the decision for the audit log.
+func applyVerb(ctx context.Context, r *rollouts.Rollout, c verb.Command) (string, error) {
+	clearAttempt(ctx)
 	now := attempt{command: &c}
 	if p := r.Status.Active(); p != nil {
 		now.step, now.revision = p.CurrentStepIndex, p.UpdateRevision
 	}
-	before := latestDecision(r)
+	before := latestDecisionID(r)
 	warn, err := verb.Apply(r, c)
-	if id := latestDecision(r); err == nil && id != before {
+	if id := latestDecisionID(r); err == nil && id != before {
 		now.decision = id
 		if c.Shortage != "" {
 			warning.AddWarning(ctx, "", "the decision is recorded without its reason and user agent, which only the audit log has: "+c.Shortage)
@@ -73,18 +73,18 @@ func decide(ctx context.Context, r *rollouts.Rollout, c verb.Command) (string, e
 	return warn, err
 }
 
-// latestDecision is the number of the latest decision on record. Their count may stay:
-// an older one may have made room.
-func latestDecision(r *rollouts.Rollout) int64 {
+// latestDecisionID returns the ID of the latest recorded decision. The number of decisions would not show a
+// new one: recording a decision may remove an older one.
+func latestDecisionID(r *rollouts.Rollout) int64 {
 	if n := len(r.Status.Decisions); n > 0 {
 		return r.Status.Decisions[n-1].ID
 	}
 	return 0
 }
 
-// annotate writes to the audit log. A refusal names the verb only, since a patch
-// that is refused is tried again, and the log keeps what it was told first.
-func (a *attempt) annotate(ctx context.Context, err error) {
+// addAuditAnnotations writes audit annotations. A refusal gets only the verb: a refused patch is retried, and the
+// audit log keeps the first value of a key.
+func (a *attempt) addAuditAnnotations(ctx context.Context, err error) {
 	audit.AddAuditAnnotations(ctx, auditVerb, string(a.command.Verb), auditVia, string(a.command.Via))
 	if err != nil {
 		return

@@ -15,23 +15,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 )
 
-// releaseTimeout bounds the release of a claim, which follows a write that has
-// happened already.
+// releaseTimeout limits the release of a claim, which happens after the write of the Rollout.
 const releaseTimeout = 5 * time.Second
 
-// claimTransaction claims a workload during one request. The claim is taken
-// where the store calls the validating admission: the object is complete and
-// valid by then, and not yet stored. The storage then writes the object and the claim in one
-// transaction.
+// claimTransaction claims a workload during one request. It acquires the claim in the store's call of
+// validating admission: the object is complete and valid by then, and not yet stored. The storage then
+// writes the object and the claim in one transaction.
 type claimTransaction struct {
-	claims *claim.Claims
-	dry    bool
-	held   *claim.Held
+	claims   *claim.Claims
+	dryRun   bool
+	acquired *claim.AcquiredClaim
 
-	// taken has the claims that this request has acquired, one per attempt.
-	taken []ownedRef
-	// left is the workload that an update moves away from.
-	left *ownedRef
+	// acquiredRefs are the claims that this request has acquired, one per attempt.
+	acquiredRefs []ownedRef
+	// previous is the previous workload of an update that changes workloadRef.
+	previous *ownedRef
 }
 
 // ownedRef is a workload and the Rollout that claims it. A create with generateName may need
@@ -44,8 +42,8 @@ type ownedRef struct {
 // newClaimTransaction returns a transaction. The store must be called with the returned context,
 // which carries the claim.
 func newClaimTransaction(ctx context.Context, claims *claim.Claims, dry bool) (context.Context, *claimTransaction) {
-	ctx, held := claim.WithHeld(ctx)
-	return ctx, &claimTransaction{claims: claims, dry: dry, held: held}
+	ctx, held := claim.WithAcquiredClaim(ctx)
+	return ctx, &claimTransaction{claims: claims, dryRun: dry, acquired: held}
 }
 
 func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
@@ -54,7 +52,7 @@ func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateO
 			return err
 		}
 		r := obj.(*rollouts.Rollout)
-		return t.acquire(ctx, ownedRef{claim.OwnerOf(r), r.Spec.WorkloadRef})
+		return t.acquire(ctx, ownedRef{claim.NewOwner(r), r.Spec.WorkloadRef})
 	}
 }
 
@@ -64,47 +62,47 @@ func (t *claimTransaction) onUpdate(next rest.ValidateObjectUpdateFunc) rest.Val
 			return err
 		}
 		r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-		owner := claim.OwnerOf(stored)
-		t.left = nil
-		t.held.Forget()
-		if r.Spec.WorkloadRef == nil || claim.Same(r.Spec.WorkloadRef, stored.Spec.WorkloadRef) {
+		owner := claim.NewOwner(stored)
+		t.previous = nil
+		t.acquired.Clear()
+		if r.Spec.WorkloadRef == nil || claim.SameWorkload(r.Spec.WorkloadRef, stored.Spec.WorkloadRef) {
 			return nil
 		}
 		if stored.Spec.WorkloadRef != nil {
-			t.left = &ownedRef{owner, stored.Spec.WorkloadRef}
+			t.previous = &ownedRef{owner, stored.Spec.WorkloadRef}
 		}
 		return t.acquire(ctx, ownedRef{owner, r.Spec.WorkloadRef})
 	}
 }
 
 func (t *claimTransaction) acquire(ctx context.Context, w ownedRef) error {
-	t.held.Forget()
-	if t.dry {
+	t.acquired.Clear()
+	if t.dryRun {
 		return t.claims.Check(ctx, w.owner, w.ref)
 	}
 	if err := t.claims.Acquire(ctx, w.owner, w.ref); err != nil {
 		return err
 	}
-	t.taken = append(t.taken, w)
+	t.acquiredRefs = append(t.acquiredRefs, w)
 	return nil
 }
 
-// settle ends the transaction after the write. It releases every claim that the stored Rollout does
+// finish ends the transaction after the write. It releases every claim that the stored Rollout does
 // not need: after a failure all acquired claims; after a success those of earlier attempts, and
 // the claim of the previous workloadRef. After a timeout it is unknown whether the Rollout was
 // stored. Releasing is safe even then: a write that arrives later fails, because its claim has
 // changed.
-func (t *claimTransaction) settle(ctx context.Context, err error) {
-	if t.dry {
+func (t *claimTransaction) finish(ctx context.Context, err error) {
+	if t.dryRun {
 		return
 	}
-	needless := t.taken
+	needless := t.acquiredRefs
 	if err == nil {
-		if t.held.Key != "" && len(needless) > 0 {
+		if t.acquired.Key != "" && len(needless) > 0 {
 			needless = needless[:len(needless)-1]
 		}
-		if t.left != nil {
-			needless = append(needless, *t.left)
+		if t.previous != nil {
+			needless = append(needless, *t.previous)
 		}
 	}
 	for _, w := range needless {
@@ -113,11 +111,11 @@ func (t *claimTransaction) settle(ctx context.Context, err error) {
 }
 
 func (t *claimTransaction) release(ctx context.Context, w ownedRef) {
-	// The time of the request may be over.
+	// The context of the request may be expired.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := t.claims.Release(ctx, w.owner, w.ref); err != nil {
-		// The next Rollout of this workload takes the claim over.
+		// A failure is harmless: the next Rollout of this workload takes over the claim.
 		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KRef(w.owner.Namespace, w.owner.Name))
 	}
 }

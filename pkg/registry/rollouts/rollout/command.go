@@ -31,30 +31,31 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// command is a verb: its name, its body, and what of the body is its own.
+// command describes a verb: its name, its body, and the options that only this verb has.
 type command struct {
-	verb    rollouts.Verb
-	kind    string
-	newBody func() body
-	own     func(body body, c *verb.Command)
-	// title is what a button would say, at the step under way; nil for the name.
+	verb       rollouts.Verb
+	kind       string
+	newBody    func() body
+	setOptions func(body body, c *verb.Command)
+	// title returns the label of a button at the given step; nil for the capitalized verb.
 	title func(step int32) string
-	// full is the other way to use it; nil if there is none.
-	full func(body) (title string)
+	// setFull sets the option for a second use of the verb, and returns its label; nil if there is no second
+	// use.
+	setFull func(body) (title string)
 }
 
-// body is what every verb is sent.
+// body is the request body of a verb.
 type body interface {
 	runtime.Object
 	metav1.Object
 	Common() *rollouts.DecisionOptions
 }
 
-// commands is the table of verbs that the server serves.
+// commands lists the verbs that the server serves.
 var commands = []command{
 	{
 		verb: rollouts.VerbPromote, kind: "PromoteOptions", newBody: func() body { return &rollouts.PromoteOptions{} },
-		own: func(b body, c *verb.Command) {
+		setOptions: func(b body, c *verb.Command) {
 			c.Full, c.Override = b.(*rollouts.PromoteOptions).Full, b.(*rollouts.PromoteOptions).Override
 		},
 		title: func(step int32) string {
@@ -63,43 +64,43 @@ var commands = []command{
 			}
 			return fmt.Sprintf("Promote step %d", step)
 		},
-		full: func(b body) string {
+		setFull: func(b body) string {
 			b.(*rollouts.PromoteOptions).Full = true
 			return "Promote every further step"
 		},
 	},
 	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
-	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }, title: called("Roll back")},
+	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }, title: fixedTitle("Roll back")},
 	{
 		verb: rollouts.VerbRetry, kind: "RetryOptions", newBody: func() body { return &rollouts.RetryOptions{} },
-		own: func(b body, c *verb.Command) { c.Override = b.(*rollouts.RetryOptions).Override },
+		setOptions: func(b body, c *verb.Command) { c.Override = b.(*rollouts.RetryOptions).Override },
 	},
 	{verb: rollouts.VerbPause, kind: "PauseOptions", newBody: func() body { return &rollouts.PauseOptions{} }},
 	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
 		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
-		own: func(b body, c *verb.Command) {
+		setOptions: func(b body, c *verb.Command) {
 			c.Step, c.Override = b.(*rollouts.JumpOptions).Step, b.(*rollouts.JumpOptions).Override
 		},
-		title: called("Jump to a step"),
+		title: fixedTitle("Jump to a step"),
 	},
 }
 
-func called(title string) func(int32) string { return func(int32) string { return title } }
+func fixedTitle(title string) func(int32) string { return func(int32) string { return title } }
 
-// Uses are the ways to use the verbs, in the order of the table.
-func Uses() []view.Use {
-	var uses []view.Use
+// VerbUses returns all uses of the verbs, in the order of commands.
+func VerbUses() []view.VerbUse {
+	var uses []view.VerbUse
 	for _, c := range commands {
 		title := c.title
 		if title == nil {
-			title = called(strings.ToUpper(string(c.verb[:1])) + string(c.verb[1:]))
+			title = fixedTitle(strings.ToUpper(string(c.verb[:1])) + string(c.verb[1:]))
 		}
-		uses = append(uses, c.use(title, c.newBody))
-		if c.full != nil {
-			uses = append(uses, c.use(called(c.full(c.newBody())), func() body {
+		uses = append(uses, c.newUse(title, c.newBody))
+		if c.setFull != nil {
+			uses = append(uses, c.newUse(fixedTitle(c.setFull(c.newBody())), func() body {
 				b := c.newBody()
-				c.full(b)
+				c.setFull(b)
 				return b
 			}))
 		}
@@ -107,8 +108,8 @@ func Uses() []view.Use {
 	return uses
 }
 
-func (c command) use(title func(int32) string, newBody func() body) view.Use {
-	return view.Use{
+func (c command) newUse(title func(int32) string, newBody func() body) view.VerbUse {
+	return view.VerbUse{
 		Verb: c.verb, Title: title,
 		Body: func(expect *rollouts.Expectation) runtime.Object {
 			b := newBody()
@@ -116,22 +117,22 @@ func (c command) use(title func(int32) string, newBody func() body) view.Use {
 			return b
 		},
 		Command: func(sent runtime.Object) verb.Command {
-			return c.command(verb.Command{Verb: c.verb, Via: rollouts.ViaVerb}, sent.(body))
+			return c.withBody(verb.Command{Verb: c.verb, Via: rollouts.ViaVerb}, sent.(body))
 		},
 	}
 }
 
-// command adds to a command what its body asks for.
-func (c command) command(asked verb.Command, sent body) verb.Command {
+// withBody adds the options of the body to a command.
+func (c command) withBody(asked verb.Command, sent body) verb.Command {
 	asked.Options = *sent.Common()
-	if c.own != nil {
-		c.own(sent, &asked)
+	if c.setOptions != nil {
+		c.setOptions(sent, &asked)
 	}
 	return asked
 }
 
-// BodyOf is the kind of body that a verb, or a question, is sent; empty if there is none such.
-func BodyOf(verb string) string {
+// BodyKind returns the kind of the request body of a verb or of the plan; empty for other names.
+func BodyKind(verb string) string {
 	if verb == view.Plan {
 		return "RolloutPlan"
 	}
@@ -143,8 +144,8 @@ func BodyOf(verb string) string {
 	return ""
 }
 
-// Verbs are those that there are, in order.
-func Verbs() []string {
+// VerbNames returns the names of all verbs in alphabetical order.
+func VerbNames() []string {
 	var verbs []string
 	for _, c := range commands {
 		verbs = append(verbs, string(c.verb))
@@ -153,10 +154,10 @@ func Verbs() []string {
 	return verbs
 }
 
-// commandStrategy lets a verb change the status and nothing else.
+// commandStrategy is the update strategy of verbs, which change only the status.
 type commandStrategy struct{ statusStrategy }
 
-// ValidateUpdate has nothing to add: the planner has decided.
+// ValidateUpdate returns no errors: the package verb has validated the change.
 func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
 	return nil
 }
@@ -166,10 +167,10 @@ type CommandREST struct {
 	command
 	store       *registry.Store
 	permissions permissions
-	earlier     *decisions.Earlier
+	earlier     *decisions.EarlierStore
 	maker       commandMaker
-	// answer is a Rollout of the version served, for documentation.
-	answer any
+	// response is a Rollout of the served version, for the OpenAPI document.
+	response any
 }
 
 var (
@@ -177,28 +178,27 @@ var (
 	_ rest.StorageMetadata = (*CommandREST)(nil)
 )
 
-// New implements rest.Storage: the body of a request.
+// New implements rest.Storage. It returns an empty request body.
 func (c *CommandREST) New() runtime.Object { return c.newBody() }
 
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (c *CommandREST) Destroy() {}
 
-// ProducesObject implements rest.StorageMetadata: the answer is the Rollout.
-func (c *CommandREST) ProducesObject(string) any { return c.answer }
+// ProducesObject implements rest.StorageMetadata. The response of a verb is the Rollout.
+func (c *CommandREST) ProducesObject(string) any { return c.response }
 
 // ProducesMIMETypes implements rest.StorageMetadata.
 func (c *CommandREST) ProducesMIMETypes(string) []string { return nil }
 
-// Create implements rest.NamedCreater. The planner decides about the Rollout as
-// it is stored at that moment; of two requests at once the second sees what the
-// first has done.
+// Create implements rest.NamedCreater. It applies the verb to the Rollout that is stored at that moment. Of
+// two concurrent requests, the second one sees the result of the first.
 func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	sent := obj.(body)
-	if err := c.validate(ctx, name, sent, validate); err != nil {
+	if err := c.validateBody(ctx, name, sent, validate); err != nil {
 		return nil, err
 	}
-	asked := c.command.command(c.maker.command(ctx, c.verb, rollouts.ViaVerb), sent)
-	if err := c.mayOverride(ctx, name, asked); err != nil {
+	asked := c.command.withBody(c.maker.newCommand(ctx, c.verb, rollouts.ViaVerb), sent)
+	if err := c.checkOverride(ctx, name, asked); err != nil {
 		return nil, err
 	}
 
@@ -209,13 +209,13 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 		r.Status.Fit()
 		var err error
 		if asked.NeedsEarlier(&r.Status) {
-			if asked.Earlier, err = c.earlier.Of(ctx, r); err != nil {
+			if asked.Earlier, err = c.earlier.List(ctx, r); err != nil {
 				return nil, err
 			}
 		}
 		irreversible := planner.Irreversible(r, asked.Verb)
-		if warn, err = decide(ctx, r, asked); err != nil {
-			return nil, refused(c.kind, name, field.NewPath("step"), err)
+		if warn, err = applyVerb(ctx, r, asked); err != nil {
+			return nil, toAPIError(c.kind, name, field.NewPath("step"), err)
 		}
 		warn = cmp.Or(warn, irreversible)
 		return r, nil
@@ -232,15 +232,15 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	return out, nil
 }
 
-// mayOverride refuses an override without a reason, and from users who may not.
-func (c *CommandREST) mayOverride(ctx context.Context, name string, asked verb.Command) error {
+// checkOverride refuses an override without a reason, or from a user without permission.
+func (c *CommandREST) checkOverride(ctx context.Context, name string, asked verb.Command) error {
 	if !asked.Override {
 		return nil
 	}
 	if asked.Options.Reason == "" {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, field.ErrorList{field.Required(field.NewPath("reason"), "say why the checks are overridden")})
 	}
-	allowed, err := c.permissions.may(ctx, "create", "override", name)
+	allowed, err := c.permissions.isAllowed(ctx, "create", "override", name)
 	if err != nil || allowed {
 		return err
 	}
@@ -248,10 +248,10 @@ func (c *CommandREST) mayOverride(ctx context.Context, name string, asked verb.C
 		"override needs permission to create rollouts/override in namespace %q, which user %q does not have", genericapirequest.NamespaceValue(ctx), userName(ctx)))
 }
 
-// EmptyExpect refuses an expectation that expects nothing.
+// EmptyExpect is the error message for an expectation without fields.
 const EmptyExpect = "expect is empty; name what you saw in it, such as step and updateTemplate, or leave it out"
 
-func (c *CommandREST) validate(ctx context.Context, name string, sent body, validate rest.ValidateObjectFunc) error {
+func (c *CommandREST) validateBody(ctx context.Context, name string, sent body, validateBody rest.ValidateObjectFunc) error {
 	if named := sent.GetName(); named != "" && named != name {
 		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name %q of the body is not the rollout of the request, %q", named, name))
 	}
@@ -261,18 +261,18 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 	if errs := validation.ValidateDecisionOptions(sent.Common()); len(errs) > 0 {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)
 	}
-	return validate(ctx, sent.DeepCopyObject())
+	return validateBody(ctx, sent.DeepCopyObject())
 }
 
-// commandMaker makes commands of requests.
+// commandMaker creates commands from requests.
 type commandMaker struct {
 	clock clock.PassiveClock
-	// room knows how much of a decision the store has room for; nil if there is always enough.
+	// room reports how much space the store has for a decision; nil if the space is unlimited.
 	room storagefull.Room
 }
 
-// command returns the command of a request: who asks, with what, and when.
-func (m commandMaker) command(ctx context.Context, v rollouts.Verb, via rollouts.Via) verb.Command {
+// newCommand returns a command with the user, the user agent and the time of a request.
+func (m commandMaker) newCommand(ctx context.Context, v rollouts.Verb, via rollouts.Via) verb.Command {
 	asked := verb.Command{
 		Verb: v, Via: via, UserAgent: userAgent(ctx),
 		Now: metav1.NewTime(m.clock.Now()),
@@ -290,9 +290,9 @@ func (m commandMaker) command(ctx context.Context, v rollouts.Verb, via rollouts
 	return asked
 }
 
-// refused answers what the planner does not do. The path is where the request
-// named the step, should the plan not have it.
-func refused(kind, name string, path *field.Path, err error) error {
+// toAPIError converts an error of the package verb into an API error. path is the field of the request that
+// named the step, for the case that the plan has no such step.
+func toAPIError(kind, name string, path *field.Path, err error) error {
 	if refusal, ok := errors.AsType[*verb.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
 	}

@@ -13,15 +13,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-var decided = metrics.NewCounterVec(&metrics.CounterOpts{
+var decisionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name: "weir_decisions_total", StabilityLevel: metrics.ALPHA,
 	Help: "Decisions that users sent, by verb, the way they came, and what they were answered.",
 }, []string{"verb", "via", "outcome"})
 
-func init() { legacyregistry.MustRegister(decided) }
+func init() { legacyregistry.MustRegister(decisionsTotal) }
 
-// outcomes name the outcome of a decision by its error. The first row that
-// matches counts; an error without a row has failed.
+// outcomes map errors to outcomes. The first match counts; any other error is "failed".
 var outcomes = []struct {
 	name string
 	is   func(error) bool
@@ -32,7 +31,7 @@ var outcomes = []struct {
 	{"invalid", apierrors.IsNotFound},
 }
 
-// outcome is recorded, unchanged if the status was so already, or the name of the error.
+// outcome returns "recorded", "unchanged" if the decision had no effect, or the outcome of the error.
 func (a *attempt) outcome(err error) string {
 	switch {
 	case err == nil && a.decision != 0:
@@ -48,18 +47,18 @@ func (a *attempt) outcome(err error) string {
 	return "failed"
 }
 
-// recordOutcome writes the decision of a request to the audit log, to the log and
-// to the metric. A dry run is in the audit log only.
+// recordOutcome writes the decision of a request to the audit log, to the log and to the metric. A dry run
+// is written to the audit log only.
 func (a *attempt) recordOutcome(ctx context.Context, name string, dry bool, err error) {
 	if a.command == nil {
 		return
 	}
-	a.annotate(ctx, err)
+	a.addAuditAnnotations(ctx, err)
 	if dry {
 		return
 	}
 	outcome := a.outcome(err)
-	decided.WithLabelValues(string(a.command.Verb), string(a.command.Via), outcome).Inc()
+	decisionsTotal.WithLabelValues(string(a.command.Verb), string(a.command.Via), outcome).Inc()
 	log := klog.V(2)
 	if !log.Enabled() {
 		return

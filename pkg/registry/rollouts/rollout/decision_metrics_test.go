@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Every decision is counted once, by its outcome. A dry run and a request without
-// a decision are not counted.
+// Each decision is counted once, by its outcome. A dry run and a request without a decision are not
+// counted.
 func TestDecisionsAreCounted(t *testing.T) {
 	t.Parallel()
 	web := rollouts.Resource("rollouts")
@@ -36,7 +36,7 @@ func TestDecisionsAreCounted(t *testing.T) {
 			a.recordOutcome(t.Context(), "web", true, tt.err)
 			a.recordOutcome(t.Context(), "web", false, tt.err)
 			(&attempt{}).recordOutcome(t.Context(), "web", false, tt.err)
-			n, err := testutil.GetCounterMetricValue(decided.WithLabelValues(string(v), string(rollouts.ViaVerb), want))
+			n, err := testutil.GetCounterMetricValue(decisionsTotal.WithLabelValues(string(v), string(rollouts.ViaVerb), want))
 			if err != nil || n != 1 {
 				t.Errorf("counted %v times (%v), want once", n, err)
 			}

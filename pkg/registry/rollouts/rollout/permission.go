@@ -18,26 +18,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// permissions answers what the user of a request may do beside the request.
+// permissions asks the authorizer what else the user of a request may do.
 type permissions struct {
 	authorizer authorizer.Authorizer
-	// legacy lets older ways of deciding pass without the permission of the verb.
-	legacy bool
+	// legacyApprovals admits decisions by writes of the status or the spec without the permission for the verb.
+	legacyApprovals bool
 }
 
-// mayDecide refuses a decision that came without its verb, by a write of the
-// field, unless the user could have used the verb.
-func (p permissions) mayDecide(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
-	if p.legacy {
+// checkDecision returns an error if a write of a field implies a decision and the user may not use the verb of
+// that decision.
+func (p permissions) checkDecision(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
+	if p.legacyApprovals {
 		return nil
 	}
-	return p.mustUse(ctx, resource, name, set, verb)
+	return p.checkVerb(ctx, resource, name, set, verb)
 }
 
-// mustUse refuses a decision of a user who may not use the verb, also where older ways of
-// deciding need no permission.
-func (p permissions) mustUse(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
-	allowed, err := p.may(ctx, "create", string(verb), name)
+// checkVerb returns an error if the user may not use the verb. Unlike checkDecision, it ignores legacyApprovals.
+func (p permissions) checkVerb(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
+	allowed, err := p.isAllowed(ctx, "create", string(verb), name)
 	if err != nil || allowed {
 		return err
 	}
@@ -46,8 +45,8 @@ func (p permissions) mustUse(ctx context.Context, resource, name, set string, ve
 		set, verb, userName(ctx), verb, genericapirequest.NamespaceValue(ctx)))
 }
 
-// may asks whether the user may use a subresource of Rollouts.
-func (p permissions) may(ctx context.Context, verb, subresource, name string) (bool, error) {
+// isAllowed reports whether the user may use a subresource of Rollouts.
+func (p permissions) isAllowed(ctx context.Context, verb, subresource, name string) (bool, error) {
 	who, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
 		return false, apierrors.NewInternalError(errors.New("finding the user of a request"))
@@ -66,21 +65,21 @@ func (p permissions) may(ctx context.Context, verb, subresource, name string) (b
 	return false, nil
 }
 
-// Drivers knows who drives releases, and of which Rollouts. It implements plain.Drivers.
-type Drivers struct {
+// Access implements endpoint.Access with the authorizer of the server.
+type Access struct {
 	permissions
 	controller string
-	get        func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
+	getRollout func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
 }
 
-// Drives implements plain.Drivers. It is asked for all names of the namespace, so
-// that the answer is cached well.
-func (d *Drivers) Drives(ctx context.Context) (bool, error) {
-	return d.may(ctx, "update", "progress", "")
+// MayWriteProgress implements endpoint.Access. It asks about all names of the namespace, so that one cached answer
+// serves all Rollouts.
+func (d *Access) MayWriteProgress(ctx context.Context) (bool, error) {
+	return d.isAllowed(ctx, "update", "progress", "")
 }
 
-// Reads implements plain.Drivers.
-func (d *Drivers) Reads(ctx context.Context, of schema.GroupResource, name string) (bool, error) {
+// MayGet implements endpoint.Access.
+func (d *Access) MayGet(ctx context.Context, of schema.GroupResource, name string) (bool, error) {
 	who, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
 		return false, apierrors.NewInternalError(errors.New("finding the user of a request"))
@@ -98,12 +97,12 @@ func (d *Drivers) Reads(ctx context.Context, of schema.GroupResource, name strin
 	return false, nil
 }
 
-// Controls implements plain.Drivers.
-func (d *Drivers) Controls(ctx context.Context) bool { return userName(ctx) == d.controller }
+// IsController implements endpoint.Access.
+func (d *Access) IsController(ctx context.Context) bool { return userName(ctx) == d.controller }
 
-// Rollout implements plain.Drivers.
-func (d *Drivers) Rollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
-	obj, err := d.get(ctx, name, &metav1.GetOptions{})
+// GetRollout implements endpoint.Access.
+func (d *Access) GetRollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
+	obj, err := d.getRollout(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

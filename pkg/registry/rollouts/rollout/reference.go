@@ -19,23 +19,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// findTimeout bounds what a warning may cost; all objects are asked for at once.
+// findTimeout limits how long the warnings may delay a response. All objects are looked up in parallel.
 const findTimeout = time.Second
 
-// Finder looks objects up in the cluster.
+// Finder looks up objects in the cluster.
 type Finder interface {
-	// Exists reports whether the namespace has the object. With an error, nothing is known.
+	// Exists reports whether the object exists. If it returns an error, the existence is unknown.
 	Exists(ctx context.Context, namespace string, ref rollouts.ObjectRef) (bool, error)
 }
 
-// reference is an object that a Rollout names, and the field that names it.
+// reference is an object that a Rollout references, and the path of the field with the reference.
 type reference struct {
 	path   string
 	object rollouts.ObjectRef
 }
 
-// references are the workload, and the Service and what routes to it.
-func references(r *rollouts.Rollout) []reference {
+// findReferences returns the workload, the Services, and the Ingresses and HTTPRoutes of a Rollout.
+func findReferences(r *rollouts.Rollout) []reference {
 	spec := field.NewPath("spec")
 	var found []reference
 	add := func(path *field.Path, apiVersion, kind, name string) {
@@ -63,35 +63,35 @@ func references(r *rollouts.Rollout) []reference {
 	return found
 }
 
-// pathInVersion is a path in the version of the request.
+// pathInVersion converts a path to the API version of the request.
 func pathInVersion(ctx context.Context, path string) string {
-	if rest, ok := strings.CutPrefix(path, "spec.workloadRef"); ok && versionOf(ctx) == v1alpha1.SchemeGroupVersion.Version {
+	if rest, ok := strings.CutPrefix(path, "spec.workloadRef"); ok && requestVersion(ctx) == v1alpha1.SchemeGroupVersion.Version {
 		return "spec.objectRef.workloadRef" + rest
 	}
 	return path
 }
 
-// referral is one request that may name objects which are not there yet. That is
-// worth a warning, and never an error: they may be created in any order.
-type referral struct {
+// referenceWarner warns about references to objects that do not exist. They are never an error, because the
+// objects may be created in any order.
+type referenceWarner struct {
 	finder Finder
-	// before is what the stored Rollout names. It was warned about already.
-	before []reference
+	// known are the references of the stored Rollout. The user was warned about them earlier.
+	known []reference
 }
 
-func (f *referral) remember(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
-	f.before = references(old.(*rollouts.Rollout))
+func (f *referenceWarner) rememberStored(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	f.known = findReferences(old.(*rollouts.Rollout))
 	return obj, nil
 }
 
-// warn looks up what the stored Rollout names and did not name before. It runs after
-// the write, so that only the answer waits for it.
-func (f *referral) warn(ctx context.Context, stored runtime.Object) {
+// warnMissing looks up the references that the stored Rollout did not have before. It runs after the write, so
+// that only the response waits for it.
+func (f *referenceWarner) warnMissing(ctx context.Context, stored runtime.Object) {
 	r, ok := stored.(*rollouts.Rollout)
 	if !ok || f.finder == nil || r.DeletionTimestamp != nil {
 		return
 	}
-	named := slices.DeleteFunc(references(r), func(ref reference) bool { return slices.Contains(f.before, ref) })
+	named := slices.DeleteFunc(findReferences(r), func(ref reference) bool { return slices.Contains(f.known, ref) })
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
 	missing := make([]bool, len(named))

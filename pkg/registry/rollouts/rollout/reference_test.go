@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// cluster has the objects that its keys name; a missing key is an object that
-// does not exist, and an error one that cannot be asked for.
+// cluster is a Finder. It contains the objects of its keys; a missing key is an object that does not exist,
+// and an error is a failed lookup.
 type cluster map[string]error
 
 func (c cluster) Exists(ctx context.Context, _ string, ref rollouts.ObjectRef) (bool, error) {
@@ -30,7 +30,7 @@ func (c cluster) Exists(ctx context.Context, _ string, ref rollouts.ObjectRef) (
 	return there && err == nil, err
 }
 
-// warnings collects what a client is told.
+// warnings collects the warnings of a response.
 type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
@@ -47,8 +47,8 @@ func routed(deployment, service, ingress, route string) *rollouts.Rollout {
 	}
 }
 
-// Whoever names something that is not there is told, once, by the field; what
-// cannot be asked for in time is not mentioned.
+// A reference to an object that does not exist causes one warning with the path of the field. A lookup that
+// takes too long causes no warning.
 func TestReferral(t *testing.T) {
 	t.Parallel()
 	const (
@@ -85,14 +85,14 @@ func TestReferral(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got warnings
 				ctx := warning.WithWarningRecorder(t.Context(), &got)
-				f := &referral{finder: tt.finder}
+				f := &referenceWarner{finder: tt.finder}
 				if tt.old != nil {
-					if _, err := f.remember(ctx, tt.stored, tt.old); err != nil {
+					if _, err := f.rememberStored(ctx, tt.stored, tt.old); err != nil {
 						t.Fatal(err)
 					}
 				}
 				began := time.Now()
-				f.warn(ctx, tt.stored)
+				f.warnMissing(ctx, tt.stored)
 				if took := time.Since(began); took > findTimeout { // of the test's own clock
 					t.Errorf("it took %s", took)
 				}
@@ -104,13 +104,13 @@ func TestReferral(t *testing.T) {
 	}
 }
 
-// A client of v1alpha1 is told of the fields that it has.
+// A warning for a client of v1alpha1 contains the path in that version.
 func TestReferralOfOldClient(t *testing.T) {
 	t.Parallel()
 	var got warnings
 	ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{APIVersion: "v1alpha1"})
-	f := &referral{finder: cluster{"Service svc": nil}}
-	f.warn(warning.WithWarningRecorder(ctx, &got), routed("web", "svc", "", ""))
+	f := &referenceWarner{finder: cluster{"Service svc": nil}}
+	f.warnMissing(warning.WithWarningRecorder(ctx, &got), routed("web", "svc", "", ""))
 	want := warnings{`spec.objectRef.workloadRef.name: there is no Deployment "web" in namespace "ns" yet`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// attributes are what lists and watches can select Rollouts by. The names of
-// the fields are those that rollouts.SelectRollout accepts.
-func attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+// getAttrs returns the labels and fields by which lists and watches can select Rollouts.
+// rollouts.SelectRollout accepts the same field names.
+func getAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	r, ok := obj.(*rollouts.Rollout)
 	if !ok {
 		return nil, nil, fmt.Errorf("selecting a %T as a rollout", obj)

@@ -13,19 +13,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// sentDecision is the decision that a client means with a write of the status.
+// sentDecision is the decision that a client expresses by writing the status.
 type sentDecision struct {
-	// verb is empty when nothing is decided.
+	// verb is empty if the write expresses no decision.
 	verb rollouts.Verb
-	// step is where a jump goes.
+	// step is the target of a jump.
 	step int32
 	// path is the field that was written.
 	path *field.Path
 }
 
-// sentDecisionOf compares what was sent with what is stored. With both fields set, the
-// jump counts, as in OpenKruise.
-func sentDecisionOf(sent, stored *rollouts.RolloutStatus) sentDecision {
+// findSentDecision compares the sent status with the stored one. If a client changes both fields, the jump
+// takes precedence, as in OpenKruise.
+func findSentDecision(sent, stored *rollouts.RolloutStatus) sentDecision {
 	after, before := sent.Active(), stored.Active()
 	path := progressPath(sent)
 	if before == nil {
@@ -43,9 +43,9 @@ func sentDecisionOf(sent, stored *rollouts.RolloutStatus) sentDecision {
 	}
 }
 
-// ignoredFields is the warning about sent fields that only weir-controller writes; empty
-// if there are none. A client may have no field for what it leaves out.
-func ignoredFields(sent, stored *rollouts.RolloutStatus) string {
+// warnIgnoredFields returns a warning about sent fields that only weir-controller may write; empty if there are
+// none. Zero values cause no warning, because the client's type may lack the field.
+func warnIgnoredFields(sent, stored *rollouts.RolloutStatus) string {
 	after, before := cmp.Or(sent.Active(), &rollouts.Progress{}), cmp.Or(stored.Active(), &rollouts.Progress{})
 	progress := progressPath(sent)
 	var fields []string
@@ -53,13 +53,13 @@ func ignoredFields(sent, stored *rollouts.RolloutStatus) string {
 		path    *field.Path
 		differs bool
 	}{
-		{field.NewPath("status", "phase"), differs(sent.Phase, stored.Phase)},
-		{field.NewPath("status", "message"), differs(sent.Message, stored.Message)},
-		{progress.Child("currentStepIndex"), differs(after.CurrentStepIndex, before.CurrentStepIndex)},
-		{progress.Child("currentStepState"), differs(after.State, before.State)},
-		{progress.Child("stableRevision"), differs(after.StableRevision, before.StableRevision)},
-		{progress.Child("paused"), differs(after.Paused, before.Paused)},
-		{progress.Child("fullyPromoted"), differs(after.FullyPromoted, before.FullyPromoted)},
+		{field.NewPath("status", "phase"), isSetAndDiffers(sent.Phase, stored.Phase)},
+		{field.NewPath("status", "message"), isSetAndDiffers(sent.Message, stored.Message)},
+		{progress.Child("currentStepIndex"), isSetAndDiffers(after.CurrentStepIndex, before.CurrentStepIndex)},
+		{progress.Child("currentStepState"), isSetAndDiffers(after.State, before.State)},
+		{progress.Child("stableRevision"), isSetAndDiffers(after.StableRevision, before.StableRevision)},
+		{progress.Child("paused"), isSetAndDiffers(after.Paused, before.Paused)},
+		{progress.Child("fullyPromoted"), isSetAndDiffers(after.FullyPromoted, before.FullyPromoted)},
 	} {
 		if f.differs {
 			fields = append(fields, f.path.String())
@@ -72,7 +72,7 @@ func ignoredFields(sent, stored *rollouts.RolloutStatus) string {
 		"; to decide about a release, use a verb such as promote, pause or abort"
 }
 
-func differs[T comparable](sent, stored T) bool {
+func isSetAndDiffers[T comparable](sent, stored T) bool {
 	var none T
 	return sent != none && sent != stored
 }
@@ -84,24 +84,23 @@ func progressPath(s *rollouts.RolloutStatus) *field.Path {
 	return field.NewPath("status", "canaryStatus")
 }
 
-// reserved reports whether only Weir writes the condition. Another controller may say
-// that a release is stalled, as long as Weir does not say so, and for a reason that
-// is not one of Weir's.
-func reserved(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
+// isReservedCondition reports whether only Weir may write the condition. Another controller may write the condition
+// Stalled with a reason of its own, while Weir has not set it.
+func isReservedCondition(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
 	if sent.Type != rollouts.ConditionStalled {
 		return slices.Contains(rollouts.ConditionTypes, sent.Type)
 	}
 	c := stored.Condition(sent.Type)
-	return ourReason(sent) || c != nil && ourReason(*c)
+	return isWeirReason(sent) || c != nil && isWeirReason(*c)
 }
 
-func ourReason(c rollouts.Condition) bool { return rollouts.StallReason(c.Reason).Known() }
+func isWeirReason(c rollouts.Condition) bool { return rollouts.StallReason(c.Reason).Known() }
 
-// keepForeignConditions takes over the conditions that other controllers sent. None is
-// dropped, since an older client may not have read it.
+// keepForeignConditions takes over the conditions that other controllers sent. It removes none: an older
+// client may not have read all of them.
 func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Condition) {
 	for _, c := range sent {
-		if reserved(next, c) {
+		if isReservedCondition(next, c) {
 			continue
 		}
 		if stored := next.Condition(c.Type); stored != nil {
@@ -112,10 +111,10 @@ func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Conditi
 	}
 }
 
-// keepUnknownFields restores the fields of a status that clients built for OpenKruise do
-// not have. Tools often run as administrators, who may write everything, and would
-// remove these fields with every condition that they write.
-func keepUnknownFields(sent, stored *rollouts.RolloutStatus) {
+// restoreUnknownFields restores the fields that clients built for OpenKruise do not have. Such tools often run
+// as administrators, who may write the whole status. Each of their writes of a condition would remove these
+// fields.
+func restoreUnknownFields(sent, stored *rollouts.RolloutStatus) {
 	if len(sent.Releases) == 0 {
 		sent.Releases = stored.DeepCopy().Releases
 	}
@@ -133,14 +132,14 @@ func keepUnknownFields(sent, stored *rollouts.RolloutStatus) {
 	}
 	p, was := sent.Active(), stored.Active()
 	if p != nil && was != nil && p.SameRelease(was) {
-		keepUnknownProgress(p, was)
+		restoreUnknownProgress(p, was)
 		if sent.Analysis == nil {
 			sent.Analysis = stored.Analysis.DeepCopy() // or a check that has failed would be measured again
 		}
 	}
 }
 
-func keepUnknownProgress(p, was *rollouts.Progress) {
+func restoreUnknownProgress(p, was *rollouts.Progress) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
@@ -160,9 +159,9 @@ func keepUnknownProgress(p, was *rollouts.Progress) {
 	}
 }
 
-// settleOutcomes keeps the decisions as they are stored: no writer of a status
-// adds, changes or removes one. The outcome of a decision is set once.
-func settleOutcomes(sent, stored []rollouts.Decision) []rollouts.Decision {
+// mergeOutcomes keeps the stored decisions: writers of the status cannot add, change or remove decisions.
+// They can set the outcome of a decision, once.
+func mergeOutcomes(sent, stored []rollouts.Decision) []rollouts.Decision {
 	kept := slices.Clone(stored)
 	for i := range kept {
 		if kept[i].Outcome != "" {

@@ -16,12 +16,12 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/endpoint"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// progressStrategy keeps everything but the status, and the decisions in it. Which
-// part of the status a writer may change is settled before, in StatusREST.
+// progressStrategy is the update strategy of the status. It keeps everything else, and the decisions within
+// the status. StatusREST decides before which part of the status the writer may change.
 type progressStrategy struct {
 	statusStrategy
 	main strategy
@@ -42,18 +42,17 @@ func (s progressStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime
 
 func (s progressStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	return validation.Judge(s.main.weigh(ctx, r, stored), func() field.ErrorList {
-		return validation.ValidateRolloutStatusUpdate(r, stored, s.main.rulesFor(ctx))
+	return validation.Judge(s.main.validateSize(ctx, r, stored), func() field.ErrorList {
+		return validation.ValidateRolloutStatusUpdate(r, stored, s.main.validationOptions(ctx))
 	})
 }
 
-// StatusREST serves the status subresource. A user who may "update rollouts/progress"
-// writes the status of a release; any other user writes decisions into it, as
-// clients of OpenKruise do.
+// StatusREST serves the status subresource. A user who may "update rollouts/progress" writes the status of
+// a release. Any other user can only express decisions by writing it, as clients of OpenKruise do.
 type StatusREST struct {
-	*plain.StatusREST
-	drivers *Drivers
-	maker   commandMaker
+	*endpoint.StatusREST
+	access *Access
+	maker  commandMaker
 }
 
 // Update implements rest.Updater.
@@ -62,11 +61,11 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 ) (runtime.Object, bool, error) {
 	w := &statusWrite{StatusREST: s, name: name}
 	var err error
-	if w.progress, err = s.drivers.Drives(ctx); err != nil {
+	if w.mayWriteProgress, err = s.access.MayWriteProgress(ctx); err != nil {
 		return nil, false, err
 	}
 	ctx, tried := withAttempt(ctx)
-	out, created, err := s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
+	out, created, err := s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.prepareStatus), create, update, false, options)
 	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
@@ -74,73 +73,72 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	return out, created, err
 }
 
-// statusWrite is one request to write a status.
+// statusWrite is one request that writes a status.
 type statusWrite struct {
 	*StatusREST
 	name string
-	// progress reports whether the writer may change more than decisions.
-	progress bool
-	warning  string
+	// mayWriteProgress reports whether the writer may change more than decisions.
+	mayWriteProgress bool
+	warning          string
 }
 
-// settle turns what a writer sent into what is stored. It may run several times, each
-// with the object that is stored then.
-func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+// prepareStatus turns the sent object into the object to be stored. After a conflict it runs again with the object
+// that is stored then.
+func (w *statusWrite) prepareStatus(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	if r.ResourceVersion != stored.ResourceVersion || stored.ResourceVersion == "" {
-		// The store refuses a missing or outdated version, or a missing object.
+		// The store refuses a missing or outdated resourceVersion, and an object that does not exist.
 		return r, nil
 	}
 	w.warning = ""
-	forgetAttempt(ctx)
-	sent := sentDecisionOf(&r.Status, &stored.Status)
-	if w.progress && !w.decidesOnly(ctx, sent, r, stored) {
-		if !w.drivers.Controls(ctx) {
-			keepUnknownFields(&r.Status, &stored.Status)
+	clearAttempt(ctx)
+	sent := findSentDecision(&r.Status, &stored.Status)
+	if w.mayWriteProgress && !w.isDecisionOnly(ctx, sent, r, stored) {
+		if !w.access.IsController(ctx) {
+			restoreUnknownFields(&r.Status, &stored.Status)
 			if err := verb.ValidateStatus(stored, &r.Status); err != nil {
-				return nil, refused("Rollout", w.name, field.NewPath("status"), err)
+				return nil, toAPIError("Rollout", w.name, field.NewPath("status"), err)
 			}
 		}
-		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
-		if err := verb.Automatic(&stored.Status, &r.Status, func() verb.Command { return w.maker.command(ctx, "", rollouts.ViaAnalysis) }); err != nil {
-			return nil, refused("Rollout", w.name, field.NewPath("status", "decisions"), err)
+		r.Status.Decisions = mergeOutcomes(r.Status.Decisions, stored.Status.Decisions)
+		if err := verb.Automatic(&stored.Status, &r.Status, func() verb.Command { return w.maker.newCommand(ctx, "", rollouts.ViaAnalysis) }); err != nil {
+			return nil, toAPIError("Rollout", w.name, field.NewPath("status", "decisions"), err)
 		}
 		return r, nil
 	}
 	next := stored.DeepCopy()
 	keepForeignConditions(&next.Status, r.Status.Conditions)
 	if sent.verb != "" {
-		if err := w.decide(ctx, sent, next); err != nil {
+		if err := w.applyDecision(ctx, sent, next); err != nil {
 			return nil, err
 		}
 	}
 	if sent.verb == "" {
-		w.warning = ignoredFields(&r.Status, &stored.Status)
+		w.warning = warnIgnoredFields(&r.Status, &stored.Status)
 	}
 	r.Status = next.Status
 	return r, nil
 }
 
-// decide records a decision that was sent as a write of the status.
-func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts.Rollout) error {
-	if err := w.drivers.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
+// applyDecision applies a decision that was sent as a write of the status.
+func (w *statusWrite) applyDecision(ctx context.Context, sent sentDecision, r *rollouts.Rollout) error {
+	if err := w.access.checkDecision(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
 		return err
 	}
-	command := w.maker.command(ctx, sent.verb, rollouts.ViaStatus)
+	command := w.maker.newCommand(ctx, sent.verb, rollouts.ViaStatus)
 	command.Step = sent.step
-	warn, err := decide(ctx, r, command)
+	warn, err := applyVerb(ctx, r, command)
 	if err != nil {
-		return refused("Rollout", w.name, sent.path, err)
+		return toAPIError("Rollout", w.name, sent.path, err)
 	}
 	w.warning = warn
 	return nil
 }
 
-// decidesOnly reports whether a user who may write everything only approves or jumps, as
-// a client does that sets the one field. A writer of progress sets the time at which
-// the release entered its state; the controller always does.
-func (w *statusWrite) decidesOnly(ctx context.Context, sent sentDecision, r, stored *rollouts.Rollout) bool {
-	if w.drivers.Controls(ctx) || sent.verb == "" || stored.Status.Active() == nil {
+// isDecisionOnly reports whether a user who may write the whole status only approves or jumps, as a client
+// does that sets one field. A writer of progress also sets lastUpdateTime; the controller always does.
+func (w *statusWrite) isDecisionOnly(ctx context.Context, sent sentDecision, r, stored *rollouts.Rollout) bool {
+	if w.access.IsController(ctx) || sent.verb == "" || stored.Status.Active() == nil {
 		return false
 	}
 	return r.Status.Active().LastUpdateTime.Equal(stored.Status.Active().LastUpdateTime)

@@ -28,26 +28,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/deleted"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/endpoint"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 )
 
-// Config is what the endpoints of Rollouts need.
+// Config is the configuration of the endpoints of Rollouts.
 type Config struct {
 	Scheme     *runtime.Scheme
 	Options    generic.RESTOptionsGetter
 	Authorizer authorizer.Authorizer
 	Clock      clock.PassiveClock
-	// Controller is the name of the user that drives releases.
+	// Controller is the user name of weir-controller.
 	Controller string
-	// LegacyApprovals lets a write of the status decide without the permission
-	// of the verb that it stands for.
+	// LegacyApprovals admits decisions by writes of the status without the permission for the verb.
 	LegacyApprovals bool
-	// Rules are what an administrator decides about validation.
+	// Rules are the administrator's options for validation.
 	Rules validation.Options
-	// Finder looks up what Rollouts name; nil where there is no cluster.
+	// Finder looks up referenced objects; nil if there is no cluster.
 	Finder Finder
 	// Room decides which writes the store has room for; nil admits all writes.
 	Room storagefull.Room
@@ -55,43 +54,44 @@ type Config struct {
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
 type Endpoints struct {
-	Drivers *Drivers
+	Access *Access
 
 	rollout *REST
 	status  *StatusREST
-	// commands is the store with the strategy of verbs.
+	// commands is the store with the update strategy of verbs.
 	commands *registry.Store
 }
 
-// Serve names the endpoints of a version of the API, whose Rollout verbs answer with.
-func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
+// NewStorage returns the endpoints of one API version. response is a Rollout of that version, the type of the
+// responses of verbs.
+func (e *Endpoints) NewStorage(response any) map[string]rest.Storage {
 	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
 	for _, row := range commands {
-		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.drivers.permissions, earlier: e.rollout.earlier, maker: e.rollout.maker, answer: answer}
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.access.permissions, earlier: e.rollout.earlier, maker: e.rollout.maker, response: response}
 	}
 	return served
 }
 
-// Views names the endpoints of what is computed about Rollouts.
-func (e *Endpoints) Views(c Config, from look.Sources, histories rest.StandardStorage) (map[string]rest.Storage, look.Why) {
-	return view.Serve(view.Config{
-		Sources: from, Scheme: c.Scheme, Clock: c.Clock, Histories: histories, Uses: Uses(), Rules: c.Rules, Claimed: e.rollout.claims.Check,
+// NewViews returns the endpoints whose responses are computed from Rollouts.
+func (e *Endpoints) NewViews(c Config, from fetch.Sources, histories rest.StandardStorage) (map[string]rest.Storage, fetch.WhyFunc) {
+	return view.NewStorage(view.Config{
+		Sources: from, Scheme: c.Scheme, Clock: c.Clock, Histories: histories, Uses: VerbUses(), Rules: c.Rules, CheckClaim: e.rollout.claims.Check,
 	})
 }
 
 type (
-	plainREST      = plain.REST[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
-	plainStrategy  = plain.Strategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
-	statusStrategy = plain.StatusStrategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	genericREST     = endpoint.REST[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	genericStrategy = endpoint.Strategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	statusStrategy  = endpoint.StatusStrategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
 )
 
-// REST serves Rollouts. Each claims its workload before it is stored.
+// REST serves Rollouts. It claims the workload of a Rollout before it stores the Rollout.
 type REST struct {
-	*plainREST
+	*genericREST
 	claims  *claim.Claims
 	deleted *deleted.Rollouts
-	earlier *decisions.Earlier
-	drivers *Drivers
+	earlier *decisions.EarlierStore
+	access  *Access
 	maker   commandMaker
 	finder  Finder
 	destroy []func()
@@ -104,44 +104,44 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	d := &Drivers{permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, controller: c.Controller}
-	r := &REST{drivers: d, maker: commandMaker{clock: c.Clock, room: c.Room}, finder: c.Finder}
-	if err := r.openBeside(c); err != nil {
+	d := &Access{permissions: permissions{authorizer: c.Authorizer, legacyApprovals: c.LegacyApprovals}, controller: c.Controller}
+	r := &REST{access: d, maker: commandMaker{clock: c.Clock, room: c.Room}, finder: c.Finder}
+	if err := r.openRelatedStorages(c); err != nil {
 		return nil, err
 	}
-	k := plain.Kind[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]{
+	k := endpoint.Kind[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]{
 		Plural: "rollouts", Singular: "rollout", Versions: []string{"v1beta1", "v1alpha1"},
-		New:         func() *rollouts.Rollout { return &rollouts.Rollout{} },
-		NewList:     func() runtime.Object { return &rollouts.RolloutList{} },
-		Parts:       func(r *rollouts.Rollout) (*rollouts.RolloutSpec, *rollouts.RolloutStatus) { return &r.Spec, &r.Status },
-		InUse:       func(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) },
-		Attributes:  attributes,
-		AfterDelete: r.released,
-		Table:       table,
+		New:           func() *rollouts.Rollout { return &rollouts.Rollout{} },
+		NewList:       func() runtime.Object { return &rollouts.RolloutList{} },
+		SpecAndStatus: func(r *rollouts.Rollout) (*rollouts.RolloutSpec, *rollouts.RolloutStatus) { return &r.Spec, &r.Status },
+		InUse:         func(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) },
+		GetAttrs:      getAttrs,
+		AfterDelete:   r.afterDelete,
+		Table:         table,
 	}
-	main := strategy{plainStrategy: k.Strategy(c.Scheme, d), rules: c.Rules, maker: r.maker}
-	kept := statusStrategy{Strategy: main.plainStrategy}
-	var status *plain.StatusREST
+	main := strategy{genericStrategy: k.NewStrategy(c.Scheme, d), rules: c.Rules, maker: r.maker}
+	kept := statusStrategy{Strategy: main.genericStrategy}
+	var status *endpoint.StatusREST
 	var err error
-	if r.plainREST, status, err = k.Open(decisions.Getter{RESTOptionsGetter: c.Options, Earlier: r.earlier}, d, main, progressStrategy{kept, main}); err != nil {
+	if r.genericREST, status, err = k.NewREST(decisions.OptionsGetter{RESTOptionsGetter: c.Options, Earlier: r.earlier}, d, main, progressStrategy{kept, main}); err != nil {
 		return nil, err
 	}
-	d.get = r.Get
+	d.getRollout = r.Get
 
 	command := *r.Store
 	command.UpdateStrategy = commandStrategy{kept}
 	return &Endpoints{
-		Drivers: d, rollout: r, status: &StatusREST{StatusREST: status, drivers: d, maker: r.maker}, commands: &command,
+		Access: d, rollout: r, status: &StatusREST{StatusREST: status, access: d, maker: r.maker}, commands: &command,
 	}, nil
 }
 
-// openBeside opens the storages of claims, of deletions and of earlier decisions.
-func (r *REST) openBeside(c Config) error {
+// openRelatedStorages opens the storages of claims, deletions and earlier decisions.
+func (r *REST) openRelatedStorages(c Config) error {
 	options, err := c.Options.GetRESTOptions(rollouts.Resource("rollouts"), &rollouts.Rollout{})
 	if err != nil {
 		return fmt.Errorf("finding the storage of Rollouts: %w", err)
 	}
-	r.claims = &claim.Claims{Clock: c.Clock, Stored: func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+	r.claims = &claim.Claims{Clock: c.Clock, GetRollout: func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		obj, err := r.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
@@ -156,7 +156,7 @@ func (r *REST) openBeside(c Config) error {
 		}
 		r.destroy = append(r.destroy, destroy)
 	}
-	r.earlier, err = decisions.NewEarlier(options.StorageConfig, c.Room)
+	r.earlier, err = decisions.NewEarlierStore(options.StorageConfig, c.Room)
 	return err
 }
 
@@ -169,42 +169,41 @@ func (r *REST) Destroy() {
 	r.earlier.Destroy()
 }
 
-// Create stores a Rollout once its workload is claimed for it.
+// Create claims the workload and stores the Rollout.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	ctx, transaction := newClaimTransaction(ctx, r.claims, dryrun.IsDryRun(options.DryRun))
 	out, err := r.Store.Create(ctx, obj, transaction.onCreate(validate), options)
-	transaction.settle(ctx, err)
+	transaction.finish(ctx, err)
 	if err == nil {
-		(&referral{finder: r.finder}).warn(ctx, out)
+		(&referenceWarner{finder: r.finder}).warnMissing(ctx, out)
 	}
 	return out, err
 }
 
-// Update stores a Rollout once its workload, which may be another one now, is
-// claimed for it.
+// Update claims the workload, if workloadRef changes, and stores the Rollout.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	ctx, transaction := newClaimTransaction(ctx, r.claims, dryrun.IsDryRun(options.DryRun))
-	referred := &referral{finder: r.finder}
+	referred := &referenceWarner{finder: r.finder}
 	ctx, tried := withAttempt(ctx)
-	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
+	info = rest.WrapUpdatedObjectInfo(info, referred.rememberStored, r.completeUpdate)
 	out, created, err := r.Store.Update(ctx, name, info, transaction.onCreate(create), transaction.onUpdate(update), force, options)
-	transaction.settle(ctx, err)
+	transaction.finish(ctx, err)
 	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err != nil {
 		return out, created, err
 	}
-	referred.warn(ctx, out)
+	referred.warnMissing(ctx, out)
 	if !dryrun.IsDryRun(options.DryRun) {
 		r.rewriteEarlier(ctx, out.(*rollouts.Rollout))
 	}
 	return out, created, nil
 }
 
-// rewriteEarlier rewrites the earlier decisions in the current storage version and encryption
-// key, because a user who rewrites a Rollout expects all of it to be migrated. The Rollout is
-// already stored, so a failure is only a warning: an error would deny a write that happened.
+// rewriteEarlier rewrites the earlier decisions in the current storage version and encryption key, because
+// a user who rewrites a Rollout expects all of it to be migrated. The Rollout is already stored, so a
+// failure is only a warning: an error would deny a write that happened.
 func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 	if err := r.earlier.Rewrite(ctx, stored); err != nil {
 		klog.ErrorS(err, "Rewriting earlier decisions failed", "rollout", klog.KObj(stored))
@@ -216,7 +215,7 @@ func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
 // Get reads a Rollout. If it does not exist, and the store remembers that a Rollout of this name was
 // deleted while it may have held its workload, details.uid of the error is that Rollout's uid.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	obj, err := r.plainREST.Get(ctx, name, options)
+	obj, err := r.genericREST.Get(ctx, name, options)
 	var missing *apierrors.StatusError
 	if !apierrors.IsNotFound(err) || !errors.As(err, &missing) || missing.ErrStatus.Details == nil {
 		return obj, err
@@ -229,23 +228,23 @@ func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions)
 	return nil, missing
 }
 
-// released ends the claim of the workload after the Rollout was removed from the store. If the
-// controller has not given the workload back, another user has removed the finalizer.
-func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
+// afterDelete releases the claim of the workload after the Rollout was removed from the store. If the
+// controller has not given the workload back, a user has removed the finalizer.
+func (r *REST) afterDelete(obj runtime.Object, options *metav1.DeleteOptions) {
 	gone := obj.(*rollouts.Rollout)
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
 	ctx := context.Background() //nolint:forbidigo // the store calls without the context of the request
 	if !planner.HasRestoredWorkload(gone) {
-		r.remember(ctx, gone)
+		r.rememberDeletion(ctx, gone)
 	}
 	transaction := &claimTransaction{claims: r.claims}
-	transaction.release(ctx, ownedRef{claim.OwnerOf(gone), gone.Spec.WorkloadRef})
+	transaction.release(ctx, ownedRef{claim.NewOwner(gone), gone.Spec.WorkloadRef})
 }
 
-// remember stores that a Rollout was deleted.
-func (r *REST) remember(ctx context.Context, gone *rollouts.Rollout) {
+// rememberDeletion stores that a Rollout was deleted.
+func (r *REST) rememberDeletion(ctx context.Context, gone *rollouts.Rollout) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := r.deleted.Remember(ctx, gone); err != nil {

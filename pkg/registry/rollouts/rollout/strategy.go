@@ -20,20 +20,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// strategy is what a user of the main resource may change: everything but the
-// status. The server itself keeps the generation, the finalizer and the
-// annotation that identifies the plan.
+// strategy is the strategy for writes of the main resource: users may change everything but the status. The
+// server itself sets the generation, the finalizer and the annotation with the hash of the plan.
 type strategy struct {
-	plainStrategy
-	// rules are what an administrator decides about validation.
+	genericStrategy
+	// rules are the administrator's options for validation.
 	rules validation.Options
-	// maker makes the decisions that an edit amounts to.
+	// maker creates the commands of decisions that an edit implies.
 	maker commandMaker
 }
 
-// PrepareForCreate drops the status. From the beginning it says that somebody
-// has still to look at the Rollout, or tools would take it for released, and has
-// for the canary and partition styles the key that Argo CD's health check reads.
+// PrepareForCreate replaces the status by the initial one. Its condition Reconciling prevents tools from
+// considering the Rollout complete before the controller has seen it. For the canary and partition styles
+// it has the key that Argo CD's health check reads.
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	r := obj.(*rollouts.Rollout)
 	r.Generation = 1
@@ -49,18 +48,19 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	setServerFields(r)
 }
 
-// PrepareForUpdate keeps the status and counts generations of the spec.
+// PrepareForUpdate keeps the stored status, records decisions that the update implies, and increments the
+// generation if the spec changed.
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	s.plainStrategy.PrepareForUpdate(ctx, obj, old)
+	s.genericStrategy.PrepareForUpdate(ctx, obj, old)
 	r := obj.(*rollouts.Rollout)
 	keepAnalysis(ctx, r, old.(*rollouts.Rollout))
 	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.maker)
-	recordAnnotated(ctx, r)
+	storeAnnotationDecision(ctx, r)
 	setServerFields(r)
 }
 
-// keepAnalysis keeps the checks of a plan where a PUT has none: a client that was built
-// without the field would remove them unseen. A patch, an apply, or {} removes them.
+// keepAnalysis keeps the checks of a plan if a PUT has none: a client that was built without the field
+// would remove them unintentionally. A patch, an apply, or the value {} removes them.
 func keepAnalysis(ctx context.Context, r, old *rollouts.Rollout) {
 	_, plan := r.Spec.Strategy.Active()
 	_, stored := old.Spec.Strategy.Active()
@@ -72,8 +72,7 @@ func keepAnalysis(ctx context.Context, r, old *rollouts.Rollout) {
 	warning.AddWarning(ctx, "", "the analysis of the plan is kept, which this PUT does not have; to remove it, patch it or send {}")
 }
 
-// setServerFields sets the finalizer and the plan hash, which the server keeps on
-// every Rollout, so that no controller has to write them.
+// setServerFields sets the finalizer and the hash of the plan, so that no controller has to write them.
 func setServerFields(r *rollouts.Rollout) {
 	if r.DeletionTimestamp == nil && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout) {
 		r.Finalizers = append(r.Finalizers, rollouts.FinalizerRollout)
@@ -91,14 +90,14 @@ func setServerFields(r *rollouts.Rollout) {
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	r := obj.(*rollouts.Rollout)
 	return validation.Judge(validation.ValidateSize(validation.WeighRollout(r), nil), func() field.ErrorList {
-		return validation.ValidateRollout(r, s.rulesFor(ctx))
+		return validation.ValidateRollout(r, s.validationOptions(ctx))
 	})
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
-		errs := validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx))
+	return validation.Judge(s.validateSize(ctx, r, stored), func() field.ErrorList {
+		errs := validation.ValidateRolloutUpdate(r, stored, s.validationOptions(ctx))
 		if err := verb.ValidateEdit(stored, &r.Spec); err != nil {
 			style, _ := r.Spec.Strategy.Active()
 			errs = append(errs, field.Forbidden(field.NewPath("spec", "strategy", style.Key()), err.Error()))
@@ -107,10 +106,10 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	})
 }
 
-// weigh judges the size of what others than the controller make of the object:
-// what that writes is bounded where it is decided.
-func (s strategy) weigh(ctx context.Context, r, stored *rollouts.Rollout) field.ErrorList {
-	if s.Drivers.Controls(ctx) {
+// validateSize limits the size of objects that other users than the controller write. The controller itself limits
+// what it writes.
+func (s strategy) validateSize(ctx context.Context, r, stored *rollouts.Rollout) field.ErrorList {
+	if s.Access.IsController(ctx) {
 		return nil
 	}
 	return validation.ValidateSize(validation.WeighRollout(r), validation.WeighRollout(stored))
@@ -118,33 +117,33 @@ func (s strategy) weigh(ctx context.Context, r, stored *rollouts.Rollout) field.
 
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	r := obj.(*rollouts.Rollout)
-	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
+	warnings := append(validation.RolloutWarnings(r, s.validationOptions(ctx)), validation.FinalizerWarnings(r, nil)...)
 	return append(warnings, routeWarnings(r)...)
 }
 
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, stored)...)
+	warnings := append(validation.RolloutWarnings(r, s.validationOptions(ctx)), validation.FinalizerWarnings(r, stored)...)
 	told := routeWarnings(stored)
 	return append(warnings, slices.DeleteFunc(routeWarnings(r), func(w string) bool { return slices.Contains(told, w) })...)
 }
 
-// routeWarnings are about steps that could not be routed: they would wait when
-// it is too late to ask why.
+// routeWarnings returns warnings about steps that the router cannot route. Without the warning, the user
+// would learn of it when the release waits at the step.
 func routeWarnings(r *rollouts.Rollout) []string {
 	style, release := r.Spec.Strategy.Active()
 	return traffic.Warnings(release, "spec.strategy."+style.Key())
 }
 
-// rulesFor are the rules of the API version that the client speaks.
-func (s strategy) rulesFor(ctx context.Context) validation.Options {
+// validationOptions returns the validation options for the API version of the request.
+func (s strategy) validationOptions(ctx context.Context) validation.Options {
 	rules := s.rules
-	rules.Version = versionOf(ctx)
+	rules.Version = requestVersion(ctx)
 	return rules
 }
 
-// versionOf is the API version that the client speaks.
-func versionOf(ctx context.Context) string {
+// requestVersion returns the API version of the request.
+func requestVersion(ctx context.Context) string {
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
 		return info.APIVersion
 	}

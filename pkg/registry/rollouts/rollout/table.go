@@ -12,10 +12,10 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/endpoint"
 )
 
-var table = plain.Table[*rollouts.Rollout]{
+var table = endpoint.Table[*rollouts.Rollout]{
 	Noun: "rollout",
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "STATUS", Type: "string", Description: "The phase of the rollout."},
@@ -40,12 +40,12 @@ var table = plain.Table[*rollouts.Rollout]{
 		if !waiting.Since.IsZero() {
 			since = metatable.ConvertToHumanReadableDateType(waiting.Since)
 		}
-		return []any{plain.Text(r.Status.Phase), step, state, plain.Text(r.Status.Message)}, append([]any{waiting.What, since}, progress(r)...)
+		return []any{endpoint.TextCell(r.Status.Phase), step, state, endpoint.TextCell(r.Status.Message)}, append([]any{waiting.What, since}, releaseCells(r)...)
 	},
 }
 
-// progress are the cells about a release under way.
-func progress(r *rollouts.Rollout) []any {
+// releaseCells returns the cells about the current release.
+func releaseCells(r *rollouts.Rollout) []any {
 	p, cells := r.Status.Active(), make([]any, 4)
 	_, release := r.Spec.Strategy.Active()
 	if p == nil || p.CurrentStepIndex == 0 || r.Status.Phase != rollouts.PhaseProgressing {
@@ -55,10 +55,10 @@ func progress(r *rollouts.Rollout) []any {
 		cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
 	}
 	cells[1] = fmt.Sprintf("%d/%d", p.UpdateReadyReplicas, p.UpdateReplicas)
-	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && inPlace(r, p) {
+	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && isTrafficInPlace(r, p) {
 		cells[2] = *step.Traffic
 	}
-	if d := latest(&r.Status); d != nil {
+	if d := latestDecision(&r.Status); d != nil {
 		cells[3] = d.User
 		if d.Via == rollouts.ViaAnalysis {
 			cells[3] = "checks"
@@ -67,14 +67,14 @@ func progress(r *rollouts.Rollout) []any {
 	return cells
 }
 
-// inPlace reports whether the traffic of the step is in place.
-func inPlace(r *rollouts.Rollout, p *rollouts.Progress) bool {
+// isTrafficInPlace reports whether the traffic of the step is in place.
+func isTrafficInPlace(r *rollouts.Rollout, p *rollouts.Progress) bool {
 	passed := []rollouts.StepState{rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady}
 	return planner.StateOf(r) == planner.StateInStep && slices.Contains(passed, p.State)
 }
 
-// latest is the latest decision of the release under way, or nil.
-func latest(s *rollouts.RolloutStatus) *rollouts.Decision {
+// latestDecision returns the latest decision of the current release, or nil.
+func latestDecision(s *rollouts.RolloutStatus) *rollouts.Decision {
 	if len(s.Decisions) == 0 {
 		return nil
 	}

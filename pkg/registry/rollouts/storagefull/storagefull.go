@@ -51,7 +51,7 @@ const (
 	Exhausted
 )
 
-// Write is what a request is about to store.
+// Write describes a write that a request is about to make.
 type Write struct {
 	Namespace string
 	// Before is the size of the stored object, 0 for a new object. After is the size of the
@@ -63,14 +63,14 @@ type Write struct {
 	Object runtime.Object
 }
 
-// Getter wraps each store that it opens in a Storage. If Room is nil, every write is sent to etcd.
-type Getter struct {
+// OptionsGetter wraps each store that it opens in a Storage. If Room is nil, every write is sent to etcd.
+type OptionsGetter struct {
 	generic.RESTOptionsGetter
 	Room Room
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g OptionsGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	open := options.Decorator
 	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
@@ -92,22 +92,22 @@ type Storage struct {
 
 // Create implements storage.Interface.
 func (s Storage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	if s.asks(ctx) {
+	if s.needsCheck(ctx) {
 		done, err := s.admit(ctx, nil, obj)
 		if err != nil {
 			return err
 		}
 		defer done()
 	}
-	return s.afterReclaim(ctx, func() error { return s.Interface.Create(ctx, key, obj, out, ttl) })
+	return s.writeWithReclaim(ctx, func() error { return s.Interface.Create(ctx, key, obj, out, ttl) })
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
-	if !s.asks(ctx) {
-		return s.afterReclaim(ctx, func() error {
+	if !s.needsCheck(ctx) {
+		return s.writeWithReclaim(ctx, func() error {
 			return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached)
 		})
 	}
@@ -119,7 +119,7 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 		if err != nil {
 			return next, ttl, err
 		}
-		done() // of an attempt that met another write
+		done() // the previous attempt ended with a conflict
 		done = func() {}
 		finished, err := s.admit(ctx, before, next)
 		if err == nil {
@@ -127,18 +127,18 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 		}
 		return next, ttl, err
 	}
-	return s.afterReclaim(ctx, func() error {
+	return s.writeWithReclaim(ctx, func() error {
 		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, admitted, cached)
 	})
 }
 
-// asks reports whether a request must ask for room.
-func (s Storage) asks(ctx context.Context) bool { return s.Room != nil && !s.Room.AdmitsAll(ctx) }
+// needsCheck reports whether the request must ask Room before it writes.
+func (s Storage) needsCheck(ctx context.Context) bool { return s.Room != nil && !s.Room.AdmitsAll(ctx) }
 
 // admit asks whether there is room for a write. Before is nil for a new object.
 func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done func(), err error) {
 	var w Write
-	if w.After, err = s.size(after); err != nil {
+	if w.After, err = s.encodedSize(after); err != nil {
 		return nil, err
 	}
 	object, err := apimeta.Accessor(after)
@@ -147,7 +147,7 @@ func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done 
 	}
 	w.Namespace, w.Object = object.GetNamespace(), after
 	if before != nil {
-		if w.Before, err = s.size(before); err != nil {
+		if w.Before, err = s.encodedSize(before); err != nil {
 			return nil, err
 		}
 		stored, err := apimeta.Accessor(before)
@@ -157,31 +157,31 @@ func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done 
 		w.Removes = len(object.GetFinalizers()) < len(stored.GetFinalizers())
 	}
 	if done, err = s.Room.Admit(ctx, w); err != nil {
-		return nil, insufficient(err.Error())
+		return nil, insufficientStorage(err.Error())
 	}
 	return done, nil
 }
 
-// size is how many bytes an object takes.
-func (s Storage) size(o runtime.Object) (int64, error) {
-	var n counter
+// encodedSize returns the encoded size of an object.
+func (s Storage) encodedSize(o runtime.Object) (int64, error) {
+	var n byteCounter
 	if err := s.Codec.Encode(o, &n); err != nil {
 		return 0, fmt.Errorf("encoding what is stored: %w", err)
 	}
 	return int64(n), nil
 }
 
-type counter int64
+type byteCounter int64
 
 // Write implements io.Writer.
-func (n *counter) Write(p []byte) (int, error) {
-	*n += counter(len(p))
+func (n *byteCounter) Write(p []byte) (int, error) {
+	*n += byteCounter(len(p))
 	return len(p), nil
 }
 
-// afterReclaim runs a write. If etcd refuses the write for lack of space, afterReclaim frees
+// writeWithReclaim runs a write. If etcd refuses the write for lack of space, afterReclaim frees
 // space and repeats the write once.
-func (s Storage) afterReclaim(ctx context.Context, write func() error) error {
+func (s Storage) writeWithReclaim(ctx context.Context, write func() error) error {
 	err := write()
 	if s.Room != nil && errors.Is(err, rpctypes.ErrNoSpace) {
 		s.Room.Reclaim(ctx)
@@ -190,13 +190,13 @@ func (s Storage) afterReclaim(ctx context.Context, write func() error) error {
 	return statusError(err)
 }
 
-// statusError is the answer to a write that etcd refused for lack of space. It
-// passes other errors on.
+// statusError converts the error of etcd for lack of space into a response for clients. It returns other
+// errors unchanged.
 func statusError(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	return noSpaceError{insufficient("the etcd of weir-apiserver has reached its size limit: it accepts only deletions and reads. " +
+	return noSpaceError{insufficientStorage("the etcd of weir-apiserver has reached its size limit: it accepts only deletions and reads. " +
 		"Delete RolloutHistories that nobody needs, or raise the limit " +
 		"(--data-limit of weir-apiserver; --quota-backend-bytes of an external etcd)")}
 }
@@ -213,7 +213,7 @@ func IsInsufficient(err error) bool { return apierrors.ReasonForError(err) == re
 
 const reason = "InsufficientStorage"
 
-func insufficient(message string) *apierrors.StatusError {
+func insufficientStorage(message string) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: reason, Message: message,
 	}}

@@ -74,7 +74,7 @@ func podOf(namespace string, n int, ready bool) *corev1.Pod {
 	return p
 }
 
-// application is a Deployment and its Rollout, both named web.
+// application contains a Deployment and its Rollout, both named web.
 func (w *world) application(t *testing.T, namespace string, pods int) {
 	t.Helper()
 	size := new(int32(pods))
@@ -117,7 +117,7 @@ func (w *world) application(t *testing.T, namespace string, pods int) {
 	}
 }
 
-// rows are the nodes as role/name, and what is hidden, each on a line.
+// rows returns one line for each node, as role/name, and for each hidden kind.
 func rows(tree *v1beta1.RolloutTree) string {
 	var lines []string
 	for _, n := range tree.Nodes {

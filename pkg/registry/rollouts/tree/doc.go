@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree serves the tree of a Rollout, which is not stored. It answers what the
-// caller may see: it asks the authorizer as the caller, reads with the account of the server
-// what is allowed, and keeps nothing when nobody looks.
+// Package tree serves the tree of a Rollout and the objects that belong to it. The tree is not stored. The
+// package reads with the service account of the server, and shows each user only what the authorizer
+// permits. It keeps a cache only while somebody watches a tree.
 package tree

@@ -33,24 +33,24 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// The people of these tests.
+// These are the users of the tests.
 const (
 	admin = "admin"
-	// vera may see everything, and pat everything but what a test denies.
+	// vera may see everything, and pat everything except what a test denies.
 	vera = "vera"
 	pat  = "pat"
 )
 
-// world is a server whose cluster and whose clock are the test's.
+// world is a server with a fake cluster and a fake clock.
 type world struct {
 	server  *apiservertest.Server
 	clock   *testclock.FakeClock
 	cluster *fake.FakeDynamicClient
 
 	mu sync.Mutex
-	// denied are what pat may not do, such as "list pods".
+	// denied are the actions that pat may not do, such as "list pods".
 	denied sets.Set[string]
-	// watches are those that go on in the cluster, by resource.
+	// watches are the running watches of the cluster, by resource.
 	watches map[string]int
 }
 
@@ -94,7 +94,7 @@ func (w *world) allows(a authorizer.Attributes) bool {
 	return a.GetUser().GetName() == vera || a.GetUser().GetName() == pat && !w.denied.Has(action)
 }
 
-// deny takes rights from pat until the test ends.
+// deny removes permissions from pat until the test ends.
 func (w *world) deny(t *testing.T, actions ...string) {
 	t.Helper()
 	w.mu.Lock()
@@ -107,7 +107,7 @@ func (w *world) deny(t *testing.T, actions ...string) {
 	})
 }
 
-// counted is a watch that is counted while it goes on.
+// counted is a watch that is counted while it runs.
 type counted struct {
 	watch.Interface
 	stop func()
@@ -138,7 +138,7 @@ func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error
 	return true, counted{inner, sync.OnceFunc(count(-1))}, nil
 }
 
-// watched are the numbers of watches that go on.
+// watched returns the numbers of running watches.
 func (w *world) watched() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *world) remove(t *testing.T, resource schema.GroupVersionResource, names
 	}
 }
 
-// as is how a user reads Rollouts.
+// as returns a client of a user.
 func (w *world) as(t *testing.T, name string) versioned.Interface {
 	t.Helper()
 	c, err := versioned.NewForConfig(w.server.As(name))
@@ -203,7 +203,7 @@ func (w *world) stream(t *testing.T, name, namespace, rollout string) (watch.Int
 		Resource("rollouts").Name(rollout).SubResource("tree").MaxRetries(0).Watch(t.Context())
 }
 
-// next is the next event of a stream, while time passes.
+// next returns the next event of a stream, while the clock advances.
 func (w *world) next(t *testing.T, from watch.Interface) watch.Event {
 	t.Helper()
 	var event watch.Event
@@ -222,7 +222,7 @@ func (w *world) next(t *testing.T, from watch.Interface) watch.Event {
 	return event
 }
 
-// tree is the tree of the next event.
+// tree returns the tree of the next event.
 func (w *world) tree(t *testing.T, from watch.Interface, kind watch.EventType) *v1beta1.RolloutTree {
 	t.Helper()
 	e := w.next(t, from)
@@ -233,7 +233,7 @@ func (w *world) tree(t *testing.T, from watch.Interface, kind watch.EventType) *
 	return tree
 }
 
-// eventually waits while time passes.
+// eventually waits for a condition while the clock advances.
 func (w *world) eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := patience.Context(t.Context(), patience.Long)

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Two trees of one namespace share the informers of kinds that both read, such as
-// PodDisruptionBudgets. Both trees show a change, and one tree keeps working after the other ends.
+// Two trees of one namespace share the informers of kinds that both read, such as PodDisruptionBudgets.
+// Both trees show a change, and one tree keeps working after the other ends.
 func TestTreesShareWatches(t *testing.T) {
 	const namespace = "shared"
 	the.application(t, namespace, 1)

@@ -12,57 +12,57 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// holder identifies whom a slot is charged to: the namespace of the tree, and the viewer who
-// has watched the tree the longest.
+// holder identifies who uses a slot: the namespace of the tree, and the user who has watched the tree the
+// longest.
 type holder struct{ user, namespace string }
 
-// userOf is the name of the user of a request.
-func userOf(ctx context.Context) string {
+// userName returns the name of the user of a request.
+func userName(ctx context.Context) string {
 	if user, ok := genericapirequest.UserFrom(ctx); ok {
 		return user.GetName()
 	}
 	return ""
 }
 
-// makeRoom makes sure that one more tree can be opened, and returns an error if none can be.
+// freeSlot makes sure that one more tree can be opened, and returns an error if none can be.
 // If all slots are taken, it closes a tree of the user or namespace with the most slots, if that
 // has at least two more than the newcomer. The caller holds the lock.
-func (t *REST) makeRoom(newcomer holder) error {
+func (t *REST) freeSlot(newcomer holder) error {
 	if t.closed {
 		return apierrors.NewServiceUnavailable("the server shuts down")
 	}
-	if len(t.open) < t.MaxOpen || t.closeIdle() {
+	if len(t.openTrees) < t.MaxOpen || t.closeIdle() {
 		return nil
 	}
-	var all []*open
-	for _, o := range t.open {
+	var all []*openTree
+	for _, o := range t.openTrees {
 		all = append(all, o)
 	}
-	slices.SortFunc(all, func(a, b *open) int { return a.number - b.number })
+	slices.SortFunc(all, func(a, b *openTree) int { return a.number - b.number })
 	holders := make([]holder, len(all))
 	for i, o := range all {
 		holders[i] = o.holder()
 	}
-	i := giveWay(holders, newcomer)
+	i := chooseEvicted(holders, newcomer)
 	if i < 0 {
-		return tooMany(fmt.Sprintf("the trees of %d Rollouts are watched already, which is the limit (--max-open-trees)", len(t.open)))
+		return tooManyError(fmt.Sprintf("the trees of %d Rollouts are watched already, which is the limit (--max-open-trees)", len(t.openTrees)))
 	}
-	all[i].oust()
-	t.close(all[i].key, all[i])
+	all[i].evict()
+	t.closeTree(all[i].key, all[i])
 	return nil
 }
 
-func tooMany(why string) error {
+func tooManyError(why string) error {
 	return apierrors.NewTooManyRequests(why+"; read the tree with GET every few seconds instead", 5)
 }
 
-// giveWay returns the index of the holder that loses its slot to the newcomer, or -1 if none
+// chooseEvicted returns the index of the holder that loses its slot to the newcomer, or -1 if none
 // does. The share of a holder is the number of slots of its user or of its namespace, whichever
 // is larger; if holder and newcomer are in one namespace, only their users are compared. A
 // holder loses a slot only if its share is larger than the newcomer's by two or more. So the
 // largest share shrinks with each change, and two users never take one slot from each other
 // in turn. The holder with the largest share is chosen, and its tree that was opened last.
-func giveWay(holders []holder, newcomer holder) int {
+func chooseEvicted(holders []holder, newcomer holder) int {
 	users, namespaces := map[string]int{}, map[string]int{}
 	for _, h := range holders {
 		users[h.user]++
@@ -89,7 +89,7 @@ func giveWay(holders []holder, newcomer holder) int {
 }
 
 // holder returns who has the slot of a tree.
-func (o *open) holder() holder {
+func (o *openTree) holder() holder {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h, first := holder{namespace: o.key.Namespace}, 0
@@ -101,16 +101,16 @@ func (o *open) holder() holder {
 	return h
 }
 
-// oust marks the tree as closed in favour of another user, so that its viewers get the reason.
-func (o *open) oust() {
+// evict marks the tree as closed in favour of another user, so that its viewers get the reason.
+func (o *openTree) evict() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ousted = true
+	o.evicted = true
 }
 
-// ended reports whether the watches of a tree have ended. why is the error for viewers; nil if
+// endReason reports whether the watches of a tree have ended. why is the error for viewers; nil if
 // the end needs no explanation.
-func (o *open) ended() (why error, ended bool) {
+func (o *openTree) endReason() (why error, endReason bool) {
 	select {
 	case <-o.done:
 	default:
@@ -118,8 +118,8 @@ func (o *open) ended() (why error, ended bool) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.ousted {
+	if !o.evicted {
 		return nil, true
 	}
-	return tooMany("this watch was ended to let another user watch a tree: its user or namespace watches the most trees, and all slots (--max-open-trees) are taken"), true
+	return tooManyError("this watch was ended to let another user watch a tree: its user or namespace watches the most trees, and all slots (--max-open-trees) are taken"), true
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// holders are users with namespaces, as mallory@bank.
+// holders parses users with namespaces, such as mallory@bank.
 func holders(text string) (all []holder) {
 	for one := range strings.FieldsSeq(text) {
 		user, namespace, _ := strings.Cut(one, "@")
@@ -20,7 +20,7 @@ func holders(text string) (all []holder) {
 	return all
 }
 
-// TestGiveWay says who gives a slot to whom: the user of whom the newcomer gets one, or -.
+// TestGiveWay checks which user loses a slot to the newcomer; - means none.
 func TestGiveWay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ all, newcomer, want string }{
@@ -41,7 +41,7 @@ func TestGiveWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all, got := holders(tc.all), "-"
-			if i := giveWay(all, holders(tc.newcomer)[0]); i >= 0 {
+			if i := chooseEvicted(all, holders(tc.newcomer)[0]); i >= 0 {
 				got = all[i].user + "@" + all[i].namespace
 			}
 			if got != tc.want {
@@ -51,8 +51,8 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// TestGiveWayEnds has all who were refused or ousted come again and again. After some time
-// nobody takes a slot from another. Of two users each can get half of the slots, and no more.
+// TestGiveWayEnds lets all refused and evicted users retry continuously. After some time no user takes a
+// slot from another. Of two users, each can get half of the slots, and no more.
 func TestGiveWayEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -68,7 +68,7 @@ func TestGiveWayEnds(t *testing.T) {
 		for quiet := 0; quiet < len(waits); {
 			next := waits[0]
 			waits = append(waits[1:], next)
-			i := giveWay(has, next)
+			i := chooseEvicted(has, next)
 			if quiet++; i < 0 {
 				continue
 			}
@@ -83,13 +83,13 @@ func TestGiveWayEnds(t *testing.T) {
 	all := holders(strings.Repeat("mallory@a mallory@b mallory@c mallory@d ", 50))
 	for n := range 100 {
 		newcomer := holder{"alice", "shop-" + strconv.Itoa(n)}
-		i := giveWay(all, newcomer)
+		i := chooseEvicted(all, newcomer)
 		if i < 0 {
 			t.Fatalf("alice has %d of 200 slots, and no more", n)
 		}
 		all = append(slices.Delete(all, i, i+1), newcomer)
 	}
-	if i := giveWay(all, holder{"alice", "shop-100"}); i >= 0 {
+	if i := chooseEvicted(all, holder{"alice", "shop-100"}); i >= 0 {
 		t.Errorf("alice gets more than half, of %s", all[i].user)
 	}
 }

@@ -35,7 +35,7 @@ budget web-pdb Healthy it allows 0 disruptions
 service web-service Healthy it selects pods of every revision
 router web-ingress Healthy`
 
-// Each sees what they may, and is told what is hidden and what would show it.
+// Each user sees the permitted objects, and a line for hidden kinds with the missing permission.
 func TestTree(t *testing.T) {
 	the.application(t, "tree", 2)
 	tests := map[string]struct {
@@ -73,7 +73,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A TrafficRouting that a plan names is a router, for those that may see it.
+// A TrafficRouting that a plan references is shown as a router to users who may see it.
 func TestTrafficRouting(t *testing.T) {
 	the.application(t, "routing", 1)
 	patch := []byte(`{"spec":{"strategy":{"canary":{"trafficRoutings":null,"trafficRoutingRef":"edge","steps":[{"replicas":"20%"}]}}}}`)
@@ -92,7 +92,7 @@ func TestTrafficRouting(t *testing.T) {
 	the.shows(t, "routing", "hidden TrafficRouting: get trafficroutings.rollouts.kruise.io")
 }
 
-// shows waits for a line of the tree that pat sees; one read may serve several requests.
+// shows waits for a line of the tree that pat sees. One read may serve several requests.
 func (w *world) shows(t *testing.T, namespace, line string) {
 	t.Helper()
 	w.eventually(t, line, func() bool {
@@ -104,7 +104,7 @@ func (w *world) shows(t *testing.T, namespace, line string) {
 	})
 }
 
-// What the account of the server may not read is hidden, and so is what fails.
+// Objects that the server's account cannot read, or whose read fails, are shown as hidden.
 func TestUnreadable(t *testing.T) {
 	the.application(t, "unreadable", 1)
 	fail := true
@@ -121,7 +121,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A stream begins with the state, and goes on with what changes in it.
+// A stream begins with the current state, and continues with its changes.
 func TestStream(t *testing.T) {
 	the.application(t, "stream", 2)
 	s, err := the.stream(t, vera, "stream", "web")
@@ -155,7 +155,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// release takes the finalizer off a Rollout that is deleted, as weir-controller does.
+// release removes the finalizer of a deleted Rollout, as weir-controller does.
 func release(t *testing.T, namespace string) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
@@ -165,7 +165,7 @@ func release(t *testing.T, namespace string) {
 	}
 }
 
-// A right that is taken away narrows a stream, and the last one ends it.
+// A stream shows fewer objects after a permission was revoked. Revoking the last permission ends it.
 func TestRights(t *testing.T) {
 	the.application(t, "rights", 2)
 	s, err := the.stream(t, pat, "rights", "web")
@@ -190,7 +190,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Nobody watches for ever.
+// A watch has a maximum duration.
 func TestLongest(t *testing.T) {
 	the.application(t, "longest", 1)
 	s, err := the.stream(t, vera, "longest", "web")
@@ -208,7 +208,7 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// More trees than are served at once are refused, and what nobody looks at makes room.
+// If the maximum number of trees is open, others are refused, unless an open tree has no viewers.
 func TestMost(t *testing.T) {
 	var streams []watch.Interface
 	for i := range 3 {
@@ -235,7 +235,7 @@ func TestMost(t *testing.T) {
 	the.quiet(t)
 }
 
-// A hundred viewers have one set of watches, and nothing is held when they have left.
+// A hundred viewers share one set of watches. After they have left, all watches end.
 func TestNobodyLooks(t *testing.T) {
 	the.application(t, "crowd", 150)
 	the.quiet(t)
@@ -279,7 +279,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// quiet waits until nothing of a tree goes on.
+// quiet waits until all watches of a tree have ended.
 func (w *world) quiet(t *testing.T) {
 	t.Helper()
 	var running string

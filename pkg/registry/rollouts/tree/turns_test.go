@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A user who has all slots gives one to a user who has none, and does not get it back.
+// A user who has all slots loses one to a user without slots, and cannot take it back.
 func TestSlotsAreShared(t *testing.T) {
 	for _, namespace := range []string{"slots-0", "slots-1", "slots-2"} {
 		the.application(t, namespace, 1)
@@ -39,7 +39,7 @@ func TestSlotsAreShared(t *testing.T) {
 	if s, err := the.stream(t, vera, "slots-1", "web"); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("the slot is taken back: %v, %v", s, err)
 	}
-	// Whoever watches a tree that is open needs no slot.
+	// A viewer of an open tree needs no slot.
 	watches(vera, "slots-2").Stop()
 	first.Stop()
 	mine.Stop()

@@ -16,25 +16,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/view"
 )
 
-// viewer is one that watches a tree. It is sent what its user may see, whenever that is
-// another than before.
+// viewer is a watch of a tree. It sends an event whenever the visible part of the tree changes.
 type viewer struct {
 	*watch.ProxyWatcher
 	events chan watch.Event
-	open   *open
+	open   *openTree
 	may    func(view.Read) bool
 	// user is the name of the viewer's user. number is the viewer's sequence number in its tree.
 	user   string
 	number int
-	// sent is what the viewer has; nil before the first tree.
+	// sent is the tree that was sent last; nil before the first one.
 	sent *rollouts.RolloutTree
 }
 
-func newViewer(ctx context.Context, o *open) *viewer {
+func newViewer(ctx context.Context, o *openTree) *viewer {
 	events := make(chan watch.Event)
 	return &viewer{
-		ProxyWatcher: watch.NewProxyWatcher(events), events: events, open: o, user: userOf(ctx),
-		may: func(r view.Read) bool { return o.trees.May(ctx, r) },
+		ProxyWatcher: watch.NewProxyWatcher(events), events: events, open: o, user: userName(ctx),
+		may: func(r view.Read) bool { return o.trees.MayRead(ctx, r) },
 	}
 }
 
@@ -42,45 +41,45 @@ func newViewer(ctx context.Context, o *open) *viewer {
 // maximum duration of a watch is over.
 func (v *viewer) run(ctx context.Context) {
 	defer close(v.events)
-	defer v.open.leave(v)
-	end := v.open.trees.Clock.NewTimer(longest)
+	defer v.open.removeViewer(v)
+	end := v.open.trees.Clock.NewTimer(maxWatchDuration)
 	defer end.Stop()
 	checked := v.open.trees.Clock.Now()
 	for {
-		if why, ended := v.open.ended(); ended {
+		if why, ended := v.open.endReason(); ended {
 			if why != nil {
-				v.send(ctx, refusal(why), end.C())
+				v.send(ctx, errorEvent(why), end.C())
 			}
 			return
 		}
-		now := v.open.current()
-		event, last := v.event(ctx, now)
+		now := v.open.currentSnapshot()
+		event, last := v.nextEvent(ctx, now)
 		if event != nil && !v.send(ctx, *event, end.C()) || last {
 			return
 		}
-		if wait := recheck - v.open.trees.Clock.Since(checked); !v.await(ctx, now.next, wait, end.C()) {
+		if wait := recheckInterval - v.open.trees.Clock.Since(checked); !v.await(ctx, now.next, wait, end.C()) {
 			return
 		}
-		if v.open.trees.Clock.Since(checked) < recheck {
+		if v.open.trees.Clock.Since(checked) < recheckInterval {
 			continue
 		}
 		checked = v.open.trees.Clock.Now()
 		if err := v.mayWatch(ctx); err != nil {
-			v.send(ctx, refusal(err), end.C())
+			v.send(ctx, errorEvent(err), end.C())
 			return
 		}
 	}
 }
 
-// mayWatch refuses users that may not watch the tree any more.
+// mayWatch returns an error if the user may no longer watch the tree.
 func (v *viewer) mayWatch(ctx context.Context) error {
-	if err := v.open.trees.Allowed(ctx, "get", "", v.open.key.Name); err != nil {
+	if err := v.open.trees.CheckAccess(ctx, "get", "", v.open.key.Name); err != nil {
 		return err
 	}
-	return v.open.trees.Allowed(ctx, "watch", "tree", v.open.key.Name)
+	return v.open.trees.CheckAccess(ctx, "watch", "tree", v.open.key.Name)
 }
 
-// send reports whether the event has been taken.
+// send reports whether the client received the event.
 func (v *viewer) send(ctx context.Context, e watch.Event, end <-chan time.Time) bool {
 	select {
 	case v.events <- e:
@@ -92,7 +91,7 @@ func (v *viewer) send(ctx context.Context, e watch.Event, end <-chan time.Time) 
 	return false
 }
 
-// await waits for the next snapshot or for a time, and reports whether to go on.
+// await waits for the next snapshot, at most for the given time, and reports whether the watch continues.
 func (v *viewer) await(ctx context.Context, next <-chan struct{}, most time.Duration, end <-chan time.Time) bool {
 	timer := v.open.trees.Clock.NewTimer(most)
 	defer timer.Stop()
@@ -110,24 +109,24 @@ func (v *viewer) await(ctx context.Context, next <-chan struct{}, most time.Dura
 	return false
 }
 
-// event is what to send of a snapshot, if anything, and whether it is the last.
-func (v *viewer) event(ctx context.Context, s *snapshot) (e *watch.Event, last bool) {
+// nextEvent returns the event to send for a snapshot, or nil, and whether it is the last one.
+func (v *viewer) nextEvent(ctx context.Context, s *snapshot) (e *watch.Event, last bool) {
 	switch {
 	case s.gone && v.sent != nil:
 		return &watch.Event{Type: watch.Deleted, Object: v.sent}, true
 	case s.gone:
-		return new(refusal(apierrors.NewNotFound(rollouts.Resource("rollouts"), v.open.key.Name))), true
+		return new(errorEvent(apierrors.NewNotFound(rollouts.Resource("rollouts"), v.open.key.Name))), true
 	case s.seen == nil:
 		return nil, false
 	}
 	mine, unread := s.seen.For(v.may)
 	if unread {
-		v.open.wake() // nobody was allowed to see it before
+		v.open.requestUpdate() // the tree has not read these objects, because no other viewer may see them
 		return nil, false
 	}
-	tree, err := answer(ctx, mine.Rollout, s.tree(mine), s.why)
+	tree, err := newRolloutTree(ctx, mine.Rollout, s.treeFor(mine), s.why)
 	if err != nil {
-		return new(refusal(err)), true
+		return new(errorEvent(err)), true
 	}
 	kind := watch.Modified
 	switch {
@@ -140,8 +139,8 @@ func (v *viewer) event(ctx context.Context, s *snapshot) (e *watch.Event, last b
 	return &watch.Event{Type: kind, Object: tree.DeepCopy()}, false
 }
 
-// refusal is an event that says why a watch ends.
-func refusal(err error) watch.Event {
+// errorEvent returns the event that ends a watch with an error.
+func errorEvent(err error) watch.Event {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
 		known = apierrors.NewInternalError(err)

@@ -22,20 +22,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// maxReleases bounds the releases of an answer, and maxBytes what their changes and decisions
-// take. The newest is always there.
+// maxReleases limits the releases in a response, and maxBytes the size of their changes and decisions. The
+// newest release is always included.
 const (
 	maxReleases = 100
 	maxBytes    = 1 << 20
 )
 
-// history is its answer. The release that is asked for comes with what restores it.
-func (w whys) history(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
-	r, err := w.Rollout(ctx, name)
+// listHistory returns the releases of a Rollout. If the options select one release, the response includes the
+// patch that restores it.
+func (w explainer) listHistory(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
+	r, err := w.GetRollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	all, err := w.filed(ctx, r)
+	all, err := w.listReleases(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -45,24 +46,24 @@ func (w whys) history(ctx context.Context, name string, options runtime.Object) 
 		asked = o.Release
 	}
 	if asked == 0 {
-		out.Releases = releases(r, all)
+		out.Releases = limitReleases(r, all)
 		return out, nil
 	}
-	i := slices.IndexFunc(all, func(f filing) bool { return f.record.Number == asked })
+	i := slices.IndexFunc(all, func(f filedRelease) bool { return f.record.Number == asked })
 	if i < 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
 	}
-	out.Releases = releases(r, all[i:i+1])
-	out.Releases[0].Restore = restore(all[i].history, all[0].history)
+	out.Releases = limitReleases(r, all[i:i+1])
+	out.Releases[0].Restore = restorePatch(all[i].history, all[0].history)
 	return out, nil
 }
 
-// releases are as many as an answer may have.
-func releases(r *rollouts.Rollout, all []filing) []rollouts.PastRelease {
+// limitReleases returns as many releases as a response may have.
+func limitReleases(r *rollouts.Rollout, all []filedRelease) []rollouts.PastRelease {
 	var out []rollouts.PastRelease
 	size := 0
 	for _, f := range all[:min(len(all), maxReleases)] {
-		past := release(r, f)
+		past := toPastRelease(r, f)
 		for _, c := range past.Changes {
 			size += len(c.Path) + len(c.From) + len(c.To)
 		}
@@ -77,42 +78,42 @@ func releases(r *rollouts.Rollout, all []filing) []rollouts.PastRelease {
 	return out
 }
 
-// filing is a release and what is on file of it, if anything is.
-type filing struct {
+// filedRelease is a release and its RolloutHistory, if there is one.
+type filedRelease struct {
 	record  rollouts.ReleaseRecord
 	history *rollouts.RolloutHistory
 }
 
-// filed are the releases of a Rollout, newest first.
-func (w whys) filed(ctx context.Context, r *rollouts.Rollout) ([]filing, error) {
+// listReleases returns the releases of a Rollout, newest first.
+func (w explainer) listReleases(ctx context.Context, r *rollouts.Rollout) ([]filedRelease, error) {
 	selector := labels.SelectorFromSet(labels.Set{rollouts.LabelRolloutName: planner.HistoryLabel(r.Name)})
 	list, err := w.Histories.List(ctx, &metainternalversion.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err
 	}
-	var all []filing
+	var all []filedRelease
 	for i := range list.(*rollouts.RolloutHistoryList).Items {
 		h := &list.(*rollouts.RolloutHistoryList).Items[i]
-		// Others may write the labels: the name says whose it is.
+		// Other users may write the labels, so check the name too.
 		if n, err := strconv.ParseInt(h.Labels[rollouts.LabelReleaseNumber], 10, 64); err == nil && h.Name == planner.HistoryName(r, n) {
-			all = append(all, filing{record: recorded(n, h), history: h})
+			all = append(all, filedRelease{record: recordFromHistory(n, h), history: h})
 		}
 	}
 	for _, record := range r.Status.Releases {
-		i := slices.IndexFunc(all, func(f filing) bool { return f.record.Number == record.Number })
+		i := slices.IndexFunc(all, func(f filedRelease) bool { return f.record.Number == record.Number })
 		switch {
 		case i < 0:
-			all = append(all, filing{record: record})
+			all = append(all, filedRelease{record: record})
 		case len(record.Steps) > 0 || record.EndTime == nil:
-			all[i].record = record // what is on file is older
+			all[i].record = record // the RolloutHistory may be older than the status
 		}
 	}
-	slices.SortFunc(all, func(a, b filing) int { return cmp.Compare(b.record.Number, a.record.Number) })
+	slices.SortFunc(all, func(a, b filedRelease) int { return cmp.Compare(b.record.Number, a.record.Number) })
 	return all, nil
 }
 
-// recorded is the record of a release as it is on file.
-func recorded(number int64, h *rollouts.RolloutHistory) rollouts.ReleaseRecord {
+// recordFromHistory returns the record of a release from its RolloutHistory.
+func recordFromHistory(number int64, h *rollouts.RolloutHistory) rollouts.ReleaseRecord {
 	s := h.Status
 	r := rollouts.ReleaseRecord{
 		Number: number, RolloutID: h.Labels[rollouts.LabelRolloutID], StableRevision: s.StableRevision, UpdateRevision: s.UpdateRevision,
@@ -128,8 +129,8 @@ func recorded(number int64, h *rollouts.RolloutHistory) rollouts.ReleaseRecord {
 	return r
 }
 
-// release says how a release went, and what it changed.
-func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
+// toPastRelease describes the course of a release and what it changed.
+func toPastRelease(r *rollouts.Rollout, f filedRelease) rollouts.PastRelease {
 	rec := f.record
 	past := rollouts.PastRelease{
 		ReleaseRef: rollouts.ReleaseRef{Number: rec.Number, Stable: rec.StableRevision, Revision: rec.UpdateRevision},
@@ -146,14 +147,14 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 	return past
 }
 
-// restore is the merge patch that sets the template of a release again, and takes off what
-// the newest one has besides; empty where they are not on file.
-func restore(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
+// restorePatch returns the merge patch that sets the template of a release again and removes the fields that
+// only the newest template has. It is empty if a template is not on record.
+func restorePatch(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
 	to := why.Template(h)
 	if to == nil {
 		return runtime.RawExtension{}
 	}
-	remove(to, why.Template(newest))
+	addRemovals(to, why.Template(newest))
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": to}})
 	if err != nil {
 		return runtime.RawExtension{}
@@ -161,8 +162,8 @@ func restore(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
 	return runtime.RawExtension{Raw: patch}
 }
 
-// remove takes off, in a merge patch, the fields that only another object has.
-func remove(patch, other map[string]any) {
+// addRemovals adds to a merge patch the removal of fields that only the other object has.
+func addRemovals(patch, other map[string]any) {
 	for key, value := range other {
 		mine, has := patch[key]
 		if !has {
@@ -171,7 +172,7 @@ func remove(patch, other map[string]any) {
 		}
 		inner, ok := mine.(map[string]any)
 		if theirs, both := value.(map[string]any); ok && both {
-			remove(inner, theirs)
+			addRemovals(inner, theirs)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// An answer has as much as a page can draw, however much was decided: the newest releases,
-// and one of them at least.
+// The size of a response is limited, whatever the number of decisions: it contains the newest releases, and
+// at least one of them.
 func TestReleases(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ filed, decisions, reason, want int }{
@@ -23,15 +23,15 @@ func TestReleases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var all []filing
+			var all []filedRelease
 			for i := range tc.filed {
 				h := &rollouts.RolloutHistory{}
 				for range tc.decisions {
 					h.Status.Decisions = append(h.Status.Decisions, rollouts.Decision{User: "alice", Reason: strings.Repeat("a", tc.reason)})
 				}
-				all = append(all, filing{record: rollouts.ReleaseRecord{Number: int64(1000 - i)}, history: h})
+				all = append(all, filedRelease{record: rollouts.ReleaseRecord{Number: int64(1000 - i)}, history: h})
 			}
-			got := releases(&rollouts.Rollout{}, all)
+			got := limitReleases(&rollouts.Rollout{}, all)
 			if len(got) != tc.want || len(got) > 0 && got[0].Number != 1000 {
 				t.Errorf("%d releases, want %d with the newest first", len(got), tc.want)
 			}

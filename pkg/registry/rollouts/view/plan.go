@@ -20,19 +20,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/forecast"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 	"github.com/weir-rollouts/weir/pkg/verb"
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// maxErrors bounds the findings of a plan that is wrong.
+// maxErrors limits the findings about an invalid plan.
 const maxErrors = 20
 
-// planREST serves the plan of the release under way, or of a change that nobody has made.
-// It stores nothing.
+// planREST serves the plan of the current release, or of a change that was not made yet. It stores nothing.
 type planREST struct {
-	computed
-	whys
+	computedREST
+	explainer
 }
 
 var (
@@ -42,14 +41,14 @@ var (
 
 // Get implements rest.Getter.
 func (p *planREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	r, err := p.Rollout(ctx, name)
+	r, err := p.GetRollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return p.plan(ctx, r, rollouts.PlanSpec{})
 }
 
-// Create implements rest.NamedCreater. The Rollout need not exist where the body has one.
+// Create implements rest.NamedCreater. If the body contains a Rollout, the Rollout need not exist.
 func (p *planREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	asked := obj.(*rollouts.RolloutPlan)
 	if named := asked.Name; named != "" && named != name {
@@ -58,7 +57,7 @@ func (p *planREST) Create(ctx context.Context, name string, obj runtime.Object, 
 	if err := validate(ctx, obj.DeepCopyObject()); err != nil {
 		return nil, err
 	}
-	r, err := p.Rollout(ctx, name)
+	r, err := p.GetRollout(ctx, name)
 	if apierrors.IsNotFound(err) && asked.Spec.Rollout != nil {
 		r, err = &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)}}, nil
 	}
@@ -68,9 +67,9 @@ func (p *planREST) Create(ctx context.Context, name string, obj runtime.Object, 
 	return p.plan(ctx, r.DeepCopy(), asked.Spec)
 }
 
-// planning is one plan as it is made.
-type planning struct {
-	whys
+// planBuilder is the computation of one plan.
+type planBuilder struct {
+	explainer
 	r      *rollouts.Rollout
 	spec   rollouts.PlanSpec
 	status rollouts.PlanStatus
@@ -79,10 +78,10 @@ type planning struct {
 }
 
 func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.PlanSpec) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, look.Patience)
+	ctx, cancel := context.WithTimeout(ctx, fetch.Timeout)
 	defer cancel()
-	m := &planning{whys: p.whys, r: r, spec: spec}
-	if err := m.make(ctx); err != nil {
+	m := &planBuilder{explainer: p.explainer, r: r, spec: spec}
+	if err := m.build(ctx); err != nil {
 		return nil, err
 	}
 	return &rollouts.RolloutPlan{
@@ -91,11 +90,11 @@ func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.
 	}, nil
 }
 
-func (m *planning) make(ctx context.Context) error {
-	if !m.replan(ctx) || !m.decide() {
+func (m *planBuilder) build(ctx context.Context) error {
+	if !m.replacePlan(ctx) || !m.applyVerb() {
 		return nil
 	}
-	b, err := m.batch(ctx, m.r)
+	b, err := m.getBatchRelease(ctx, m.r)
 	if err != nil {
 		return err
 	}
@@ -113,23 +112,26 @@ func (m *planning) make(ctx context.Context) error {
 	m.status.Steps = f.Steps
 	m.status.Peak, m.status.Floor = f.Peak(m.around)
 	m.status.Findings = append(m.status.Findings, f.Findings(m.begin, m.around)...)
-	return m.complete(ctx)
+	return m.addPermissionsAndDurations(ctx)
 }
 
-func (m *planning) found(f rollouts.Finding) { m.status.Findings = append(m.status.Findings, f) }
+func (m *planBuilder) addFinding(f rollouts.Finding) {
+	m.status.Findings = append(m.status.Findings, f)
+}
 
-// replan puts the plan of the request in the place of the stored one, and reports whether
-// there is one to go by: one that would be refused may have any size.
-func (m *planning) replan(ctx context.Context) bool {
-	if m.spec.Rollout != nil && !m.judge(ctx) {
+// replacePlan replaces the stored plan by the plan of the request. It reports whether there is a valid plan: an
+// invalid one may have any size.
+func (m *planBuilder) replacePlan(ctx context.Context) bool {
+	if m.spec.Rollout != nil && !m.validatePlan(ctx) {
 		return false
 	}
 	_, plan := m.r.Spec.Strategy.Active()
 	return plan != nil && m.r.Spec.WorkloadRef != nil && len(plan.Steps) > 0
 }
 
-// judge finds what would refuse the plan of the request, and reports whether it is valid.
-func (m *planning) judge(ctx context.Context) bool {
+// validatePlan adds findings for each validation error of the requested plan, and reports whether the plan is
+// valid.
+func (m *planBuilder) validatePlan(ctx context.Context) bool {
 	stored := m.r.DeepCopy()
 	m.r.Spec = *m.spec.Rollout.DeepCopy()
 	errs := validation.ValidateRollout(m.r, m.Rules)
@@ -137,20 +139,20 @@ func (m *planning) judge(ctx context.Context) bool {
 		errs = validation.ValidateRolloutUpdate(m.r, stored, m.Rules)
 	}
 	for _, e := range errs[:min(len(errs), maxErrors)] {
-		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: e.Error()})
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: e.Error()})
 	}
 	ref := m.r.Spec.WorkloadRef
-	if len(errs) > 0 || ref == nil || m.Claimed == nil {
+	if len(errs) > 0 || ref == nil || m.CheckClaim == nil {
 		return len(errs) == 0
 	}
-	if err := m.Claimed(ctx, claim.OwnerOf(m.r), ref); err != nil {
-		m.found(rollouts.Finding{Severity: forecast.Error, Code: "claim", Object: ref, Message: err.Error()})
+	if err := m.CheckClaim(ctx, claim.NewOwner(m.r), ref); err != nil {
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "claim", Object: ref, Message: err.Error()})
 	}
 	return true
 }
 
-// decide does what a verb would do, and reports whether it could.
-func (m *planning) decide() bool {
+// applyVerb applies the requested verb, and reports whether that was possible.
+func (m *planBuilder) applyVerb() bool {
 	after := m.spec.After
 	if after == nil {
 		return true
@@ -159,40 +161,40 @@ func (m *planning) decide() bool {
 		Verb: rollouts.Verb(after.Verb), Step: after.Step, Full: after.Full, Override: after.Override, Via: rollouts.ViaVerb, Now: metav1.NewTime(m.Clock.Now()),
 	}
 	if c.Override {
-		c.Options.Reason = why.NeedsReason // an override takes one, and the plan depends on none
+		c.Options.Reason = why.NeedsReason // an override requires a reason, and the plan does not depend on its text
 	}
 	if _, err := verb.Apply(m.r, c); err != nil {
-		m.found(rollouts.Finding{Severity: forecast.Error, Code: "verb", Message: err.Error()})
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "verb", Message: err.Error()})
 		return false
 	}
 	if p := m.r.Status.Active(); p != nil && p.State == rollouts.StepReady && p.NextStepIndex > 0 {
-		p.CurrentStepIndex = p.NextStepIndex // where it goes on
+		p.CurrentStepIndex = p.NextStepIndex // the release continues at this step
 	}
 	return true
 }
 
-// complete adds what is known of people and of earlier releases.
-func (m *planning) complete(ctx context.Context) error {
-	you, err := m.may(ctx, "create", string(rollouts.VerbPromote), m.r.Name)
+// addPermissionsAndDurations adds whether the user may promote, and how long the steps of earlier releases took.
+func (m *planBuilder) addPermissionsAndDurations(ctx context.Context) error {
+	you, err := m.isAllowed(ctx, "create", string(rollouts.VerbPromote), m.r.Name)
 	if err != nil {
 		return err
 	}
-	var all []filing
+	var all []filedRelease
 	if m.r.UID != "" {
-		if all, err = m.filed(ctx, m.r); err != nil {
+		if all, err = m.listReleases(ctx, m.r); err != nil {
 			return err
 		}
 	}
 	for i := range m.status.Steps {
 		s := &m.status.Steps[i]
 		s.Then.You = you && s.Then.For == string(planner.WaitApproval)
-		s.Usual = usual(all, s.Step)
+		s.Usual = usualDuration(all, s.Step)
 	}
 	return nil
 }
 
-// usual is the median of how long the pods of a step took; nil where that is not on record.
-func usual(all []filing, step int32) *metav1.Duration {
+// usualDuration returns the median time that the pods of a step took; nil without records.
+func usualDuration(all []filedRelease, step int32) *metav1.Duration {
 	var took []time.Duration
 	for _, f := range all {
 		for _, s := range f.record.Steps {

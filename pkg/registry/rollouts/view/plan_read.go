@@ -19,38 +19,37 @@ import (
 	"github.com/weir-rollouts/weir/pkg/forecast"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/view"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// maxReplicas bounds a workload that is looked at.
+// maxReplicas limits the size of the workload in a request.
 const maxReplicas = 1_000_000
 
-// observe reads the workload as it would be and what it meets, and reports whether there is
-// one.
-func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
+// observe reads the workload and its surroundings, and reports whether there is a workload.
+func (m *planBuilder) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 	ref := m.r.Spec.WorkloadRef
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&m.r.Spec.Strategy, ref))
 	if !ok {
-		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
 		return false
 	}
 	seen := view.NewSeen(m.r, view.Quotas)
-	seen.Answers[seen.BatchRead()] = view.Answer{} // it is known
-	look.All(ctx, seen, m.Live(m.r.Namespace), func(r view.Read) bool { return m.May(ctx, r) })
+	seen.Answers[seen.BatchRead()] = view.Answer{} // the BatchRelease was read before
+	fetch.ReadAll(ctx, seen, m.LiveReader(m.r.Namespace), func(r view.Read) bool { return m.MayRead(ctx, r) })
 	m.status.Unknown = seen.Unknown()
 	live, isSeen := seen.Stored(row)
 	if live == nil && len(m.spec.Workload.Raw) == 0 {
 		if isSeen {
-			m.found(rollouts.Finding{Severity: forecast.Error, Code: "workload", Object: ref, Message: "the workload does not exist", Fix: "create it, or send it as spec.workload"})
+			m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "workload", Object: ref, Message: "the workload does not exist", Fix: "create it, or send it as spec.workload"})
 		}
 		return false
 	}
-	next, err := m.changed(row, live)
+	next, err := m.changedWorkload(row, live)
 	if err != nil {
-		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: err.Error()})
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: err.Error()})
 		return false
 	}
 	obj := next
@@ -61,26 +60,26 @@ func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 		}
 		owned = seen.Owned(row, obj)
 	}
-	m.facts(row, obj, next, owned, b)
-	m.surround(row, seen)
+	m.setFacts(row, obj, next, owned, b)
+	m.observeSurroundings(row, seen)
 	return true
 }
 
-// surround is what the release meets.
-func (m *planning) surround(row workload.Row, seen *view.Seen) {
+// observeSurroundings sets what the release depends on: quotas, budgets, autoscalers and the route.
+func (m *planBuilder) observeSurroundings(row workload.Row, seen *view.Seen) {
 	m.around.Quotas = view.As[*corev1.ResourceQuota](seen.Answers[view.Quotas])
 	m.around.Budgets = view.As[*policyv1.PodDisruptionBudget](seen.Answers[view.Budgets])
 	m.around.Scalers = seen.Scalers()
 	_, plan := m.r.Spec.Strategy.Active()
 	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
-	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.HasProvider() }) { // a script routes it
+	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.HasProvider() }) { // a Lua script routes unknown routers
 		m.around.Route = route
 	}
 }
 
-// changed is the workload as the request would have it.
-func (m *planning) changed(row workload.Row, live object.Object) (object.Object, error) {
-	u, err := m.sent(live)
+// changedWorkload returns the workload with the changes of the request.
+func (m *planBuilder) changedWorkload(row workload.Row, live object.Object) (object.Object, error) {
+	u, err := m.requestedWorkload(live)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +101,8 @@ func (m *planning) changed(row workload.Row, live object.Object) (object.Object,
 	return next, nil
 }
 
-// sent is the workload as it is stored, with the manifest and the size of the request.
-func (m *planning) sent(live object.Object) (*unstructured.Unstructured, error) {
+// requestedWorkload returns the stored workload with the manifest and the size of the request.
+func (m *planBuilder) requestedWorkload(live object.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	if stored, ok := live.(*unstructured.Unstructured); ok {
 		u = stored.DeepCopy()
@@ -127,16 +126,16 @@ func (m *planning) sent(live object.Object) (*unstructured.Unstructured, error) 
 	return u, nil
 }
 
-// facts are those that a release of the workload begins with.
-func (m *planning) facts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
+// setFacts sets the facts with which a release of the workload begins.
+func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
 	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	another := obj == next || row.Rolls(obj, next)
 	m.around.Same = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
 	switch {
 	case m.begin.UnderWay && another:
-		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // another release takes its place
+		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // a new release replaces the current one
 	case !m.begin.UnderWay && !another:
-		// The next template is another one, whatever it will be.
+		// Without a change, the plan is about the next template, which differs in an unknown way.
 		row.Template(next).Annotations = map[string]string{rollouts.AnnotationHash: "next"}
 	}
 	known := planner.HoldStateOf(m.r, b)
@@ -145,14 +144,14 @@ func (m *planning) facts(row workload.Row, obj, next object.Object, owned []obje
 	}
 	m.begin.Workload = row.Facts(next, owned, row.HoldOf(next, owned, known), nil)
 	m.begin.Surge, _ = row.Limits(next)
-	m.pods(row)
+	m.countPods(row)
 	if m.begin.UnderWay {
-		m.stable(row, owned)
+		m.useStableTemplate(row, owned)
 	}
 }
 
-// stable has the template of the stable revision for the old one, where a set keeps it.
-func (m *planning) stable(row workload.Row, owned []object.Object) {
+// useStableTemplate uses the template of the stable revision as the old one, if a ReplicaSet still has it.
+func (m *planBuilder) useStableTemplate(row workload.Row, owned []object.Object) {
 	for _, o := range owned {
 		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[row.RevisionKey] == m.begin.Workload.StableRevision {
 			m.around.Old = &rs.Spec.Template
@@ -160,15 +159,15 @@ func (m *planning) stable(row workload.Row, owned []object.Object) {
 	}
 }
 
-// pods are those that there are.
-func (m *planning) pods(row workload.Row) {
+// countPods sets the current numbers of pods.
+func (m *planBuilder) countPods(row workload.Row) {
 	b, w := &m.begin, m.begin.Workload
 	b.Update, b.Others, b.Stable = w.UpdatedReplicas, w.SupersededReplicas, w.StableReplicas-w.SupersededReplicas
 	p := m.r.Status.Active()
 	switch {
 	case !b.UnderWay:
-		b.Stable, b.Update = max(w.Replicas-b.Others, 0), 0 // another size comes first
+		b.Stable, b.Update = max(w.Replicas-b.Others, 0), 0 // the workload is scaled before the release begins
 	case row.Extra && p != nil:
-		b.Update = p.UpdateReplicas // beside the workload
+		b.Update = p.UpdateReplicas // the new pods belong to another Deployment
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A plan of another image: sizes, load, and what stands in its way.
+// The plan of a new image contains sizes, load, and problems.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	got := asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A quota that is one pod short is an error of the step that needs the pod.
+// A quota that lacks space for one pod is an error at the step that needs the pod.
 func TestPlanOfQuota(t *testing.T) {
 	t.Parallel()
 	p := asker(t)
@@ -49,7 +49,7 @@ func TestPlanOfQuota(t *testing.T) {
 	}
 }
 
-// A quota with scopes counts the pods that are in all of them.
+// A quota with scopes counts only the pods that match all scopes.
 func TestPlanOfScopes(t *testing.T) {
 	t.Parallel()
 	for spec, counts := range map[string]bool{
@@ -63,7 +63,7 @@ func TestPlanOfScopes(t *testing.T) {
 		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Somehow","values":["high"]}]}`: false,
 	} {
 		p := asker(t)
-		// Step 1 takes one pod more than the ten that are counted, and step 2 three.
+		// Step 1 needs one pod more than the ten existing ones, and step 2 needs three.
 		p.patch(t, "resourcequotas", "compute", `{"spec":{`+spec+`},"status":{"hard":{"requests.cpu":null,"pods":12}}}`)
 		got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
 		if slices.Contains(codes(got), "Error quota 2") != counts {
@@ -72,7 +72,7 @@ func TestPlanOfScopes(t *testing.T) {
 	}
 }
 
-// What the caller may not see is not looked at, and said to be unknown.
+// Objects that the user may not see are not read, and are reported as unknown.
 func TestPlanOfOthers(t *testing.T) {
 	t.Parallel()
 	got := asker(t, "list resourcequotas", "list poddisruptionbudgets").of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
@@ -92,8 +92,7 @@ func TestPlanOfOthers(t *testing.T) {
 	}
 }
 
-// Other questions: another size, the same template, another plan, one that is wrong, and a
-// verb.
+// These requests ask for another size, the same template, another plan, an invalid plan, and a verb.
 func TestPlanOfQuestions(t *testing.T) {
 	t.Parallel()
 	four := int32(4)
@@ -123,7 +122,7 @@ func TestPlanOfQuestions(t *testing.T) {
 	}
 }
 
-// A plan of many pods has as few waves as one of ten: those that are the same are counted.
+// A plan of many pods has as few waves as one of ten pods, because equal waves are merged.
 func TestPlanOfManyPods(t *testing.T) {
 	t.Parallel()
 	got := asker(t).of(t, rollouts.PlanSpec{Replicas: new(int32(200)), Images: map[string]string{"app": "web:v8"}})
@@ -138,7 +137,7 @@ func TestPlanOfManyPods(t *testing.T) {
 	}
 }
 
-// The Rollout need not exist, nor the workload.
+// Neither the Rollout nor the workload needs to exist.
 func TestPlanOfNothing(t *testing.T) {
 	t.Parallel()
 	p := asker(t)
@@ -157,7 +156,7 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 }
 
-// underWay has a release wait in step 1.
+// underWay makes a release wait in step 1.
 func underWay(p *planREST) *planREST {
 	r := p.rollout()
 	r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, Canary: &rollouts.Progress{
@@ -167,7 +166,8 @@ func underWay(p *planREST) *planREST {
 	return p
 }
 
-// After an approval the plan goes on at the next step, and after an abort it goes back.
+// After an approval, the plan continues at the next step. After an abort, it returns to the stable
+// revision.
 func TestPlanAfter(t *testing.T) {
 	t.Parallel()
 	under := func() *planREST { return underWay(asker(t)) }
@@ -188,7 +188,7 @@ func TestPlanAfter(t *testing.T) {
 	}
 }
 
-// A jump past an open check has a plan if the override is given.
+// A jump past an open check has a plan only with an override.
 func TestPlanOfOverride(t *testing.T) {
 	t.Parallel()
 	for override, want := range map[bool]bool{false: true, true: false} {
@@ -201,7 +201,7 @@ func TestPlanOfOverride(t *testing.T) {
 	}
 }
 
-// Whatever is asked about, an answer is soon there and has a bounded size.
+// Every request gets a quick response of limited size.
 func TestPlanOfHostiles(t *testing.T) {
 	t.Parallel()
 	manifest := func(spec string) rollouts.PlanSpec {

@@ -31,12 +31,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/fetch"
 )
 
-// stored are objects of our own.
+// stored is a store of objects of Weir's kinds.
 type stored struct {
-	look.Store
+	fetch.Store
 	named map[string]runtime.Object
 }
 
@@ -47,7 +47,7 @@ func (s stored) Get(_ context.Context, name string, _ *metav1.GetOptions) (runti
 	return nil, apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
 }
 
-// noHistories is a store without any.
+// noHistories is a store without histories.
 type noHistories struct{ rest.StandardStorage }
 
 func (noHistories) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
@@ -123,7 +123,7 @@ spec:
 status: {phase: Healthy}
 `
 
-// asker is the endpoint in a cluster with those things, and who may not see some.
+// asker returns the endpoint in a cluster with these objects, for a user who may not see some of them.
 func asker(t *testing.T, denied ...string) *planREST {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -149,10 +149,10 @@ func asker(t *testing.T, denied ...string) *planREST {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	return &planREST{whys: whys{Config{
-		Sources: look.Sources{
+	return &planREST{explainer: explainer{Config{
+		Sources: fetch.Sources{
 			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
-			Stores: map[string]look.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
+			Stores: map[string]fetch.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
 		},
 		Scheme: scheme, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Histories: noHistories{},
 	}}}
@@ -167,7 +167,7 @@ func (p *planREST) patch(t *testing.T, resource, name, patch string) {
 	}
 }
 
-// rollout is the stored one.
+// rollout returns the stored Rollout.
 func (p *planREST) rollout() *rollouts.Rollout {
 	return p.Stores["Rollout"].(stored).named["web"].(*rollouts.Rollout)
 }

@@ -26,46 +26,46 @@ import (
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// lookTimeout bounds what is read of the workload for a why.
-const lookTimeout = time.Second
+// workloadTimeout limits the read of the workload.
+const workloadTimeout = time.Second
 
-// whys answers why.
-type whys struct{ Config }
+// explainer explains Rollouts.
+type explainer struct{ Config }
 
-func (w whys) get(ctx context.Context, name string) (runtime.Object, error) {
-	r, err := w.Rollout(ctx, name)
+func (w explainer) explainByName(ctx context.Context, name string) (runtime.Object, error) {
+	r, err := w.GetRollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return w.of(ctx, r)(ctx)
+	return w.explain(ctx, r)(ctx)
 }
 
-// of says it of a Rollout. What is the same for all callers is read once.
-func (w whys) of(ctx context.Context, r *rollouts.Rollout) func(ctx context.Context) (*rollouts.RolloutWhy, error) {
-	facts, err := w.facts(ctx, r)
+// explain explains a Rollout. It reads once what is the same for all users.
+func (w explainer) explain(ctx context.Context, r *rollouts.Rollout) func(ctx context.Context) (*rollouts.RolloutWhy, error) {
+	facts, err := w.gatherFacts(ctx, r)
 	return func(ctx context.Context) (*rollouts.RolloutWhy, error) {
 		if err != nil {
 			return nil, err
 		}
 		out := why.Of(r, facts)
 		var err error
-		out.Actions, err = w.actions(ctx, r, facts)
+		out.Actions, err = w.listActions(ctx, r, facts)
 		return &out, err
 	}
 }
 
-func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err error) {
+func (w explainer) gatherFacts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err error) {
 	f.Now = w.Clock.Now()
 	var wg sync.WaitGroup
 	var generation int64
 	var deadline int32
-	wg.Go(func() { generation, deadline = w.look(ctx, r) })
-	f.Batch, err = w.batch(ctx, r)
+	wg.Go(func() { generation, deadline = w.readWorkload(ctx, r) })
+	f.Batch, err = w.getBatchRelease(ctx, r)
 	if n := len(r.Status.Releases); err == nil && n > 0 && r.Status.Releases[n-1].EndTime == nil {
 		var h *rollouts.RolloutHistory
-		// Everybody who may see the Rollout may see its images. So read the history as this
+		// Every user who may see the Rollout may see its images. So read the RolloutHistory as this
 		// process, which may see the copies, instead of as the user.
-		if h, err = read[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
+		if h, err = getOwn[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
 			changes, _ := why.Changes(h)
 			f.Images = why.Images(changes)
 		}
@@ -75,17 +75,17 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 	return f, err
 }
 
-// batch is the BatchRelease of a Rollout; nil if there is none.
-func (w whys) batch(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
-	b, err := read[*rollouts.BatchRelease](ctx, w.Stores["BatchRelease"], r.Name)
+// getBatchRelease returns the BatchRelease of a Rollout; nil if there is none.
+func (w explainer) getBatchRelease(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+	b, err := getOwn[*rollouts.BatchRelease](ctx, w.Stores["BatchRelease"], r.Name)
 	if err != nil || !planner.Owns(r, b) {
 		return nil, err
 	}
 	return b, nil
 }
 
-// read reads an object of our own; nil if it does not exist.
-func read[T runtime.Object](ctx context.Context, from rest.Getter, name string) (T, error) {
+// getOwn reads an object of one of Weir's kinds; nil if it does not exist.
+func getOwn[T runtime.Object](ctx context.Context, from rest.Getter, name string) (T, error) {
 	var none T
 	obj, err := from.Get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -97,15 +97,15 @@ func read[T runtime.Object](ctx context.Context, from rest.Getter, name string) 
 	return obj.(T), nil
 }
 
-// look reads how often the workload was changed, and its deadline; zero where it cannot.
-func (w whys) look(ctx context.Context, r *rollouts.Rollout) (generation int64, deadline int32) {
+// readWorkload reads the generation and the progress deadline of the workload; zero if they cannot be read.
+func (w explainer) readWorkload(ctx context.Context, r *rollouts.Rollout) (generation int64, deadline int32) {
 	ref := r.Spec.WorkloadRef
 	if ref == nil {
 		return 0, 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, workloadTimeout)
 	defer cancel()
-	found, err := w.Live(r.Namespace)(ctx, view.Read{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Name: ref.Name})
+	found, err := w.LiveReader(r.Namespace)(ctx, view.Read{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Name: ref.Name})
 	if err != nil || len(found) == 0 {
 		return 0, 0
 	}
@@ -120,18 +120,18 @@ func (w whys) look(ctx context.Context, r *rollouts.Rollout) (generation int64, 
 	return u.GetGeneration(), int32(seconds) //nolint:gosec // kube-apiserver bounds it
 }
 
-// may reports whether the caller may do something with a Rollout.
-func (w whys) may(ctx context.Context, verb, subresource, name string) (bool, error) {
-	err := w.Allowed(ctx, verb, subresource, name)
+// isAllowed reports whether the user may use a verb on a Rollout.
+func (w explainer) isAllowed(ctx context.Context, verb, subresource, name string) (bool, error) {
+	err := w.CheckAccess(ctx, verb, subresource, name)
 	if apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// actions are every use of a verb.
-func (w whys) actions(ctx context.Context, r *rollouts.Rollout, f why.Facts) ([]rollouts.Action, error) {
-	allowed, err := w.allowed(ctx, r.Name)
+// listActions returns all uses of the verbs with the result of trying each.
+func (w explainer) listActions(ctx context.Context, r *rollouts.Rollout, f why.Facts) ([]rollouts.Action, error) {
+	allowed, err := w.allowedVerbs(ctx, r.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (w whys) actions(ctx context.Context, r *rollouts.Rollout, f why.Facts) ([]
 		command := use.Command(body)
 		command.Now = metav1.NewTime(f.Now)
 		tried := why.Try(r, command, f.Batch)
-		raw, err := w.encode(body, tried.Needs)
+		raw, err := w.encodeBody(body, tried.Needs)
 		if err != nil {
 			return nil, err
 		}
@@ -169,8 +169,8 @@ func (w whys) actions(ctx context.Context, r *rollouts.Rollout, f why.Facts) ([]
 	return out, nil
 }
 
-// allowed asks for the permissions of all verbs at once.
-func (w whys) allowed(ctx context.Context, name string) (map[string]bool, error) {
+// allowedVerbs checks the permissions for all verbs in parallel.
+func (w explainer) allowedVerbs(ctx context.Context, name string) (map[string]bool, error) {
 	asked := []string{"override"}
 	for _, use := range w.Uses {
 		if !slices.Contains(asked, string(use.Verb)) {
@@ -180,7 +180,7 @@ func (w whys) allowed(ctx context.Context, name string) (map[string]bool, error)
 	answers, errs := make([]bool, len(asked)), make([]error, len(asked))
 	var wg sync.WaitGroup
 	for i, verb := range asked {
-		wg.Go(func() { answers[i], errs[i] = w.may(ctx, "create", verb, name) })
+		wg.Go(func() { answers[i], errs[i] = w.isAllowed(ctx, "create", verb, name) })
 	}
 	wg.Wait()
 	allowed := map[string]bool{}
@@ -193,7 +193,7 @@ func (w whys) allowed(ctx context.Context, name string) (map[string]bool, error)
 	return allowed, nil
 }
 
-// expectation is what the answer was made from, but for what changes with every pod.
+// expectation returns what the response is based on, without fields that change with every pod.
 func expectation(r *rollouts.Rollout) *rollouts.Expectation {
 	want := &rollouts.Expectation{UID: r.UID}
 	if p := r.Status.Active(); p != nil {
@@ -202,8 +202,8 @@ func expectation(r *rollouts.Rollout) *rollouts.Expectation {
 	return want
 }
 
-// encode is a body as it is sent, without what a person adds.
-func (w whys) encode(body runtime.Object, needs []string) ([]byte, error) {
+// encodeBody returns the wire format of a body, without the fields that a person adds.
+func (w explainer) encodeBody(body runtime.Object, needs []string) ([]byte, error) {
 	wire, err := w.Scheme.ConvertToVersion(body, v1beta1.SchemeGroupVersion)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("converting the body of a verb: %w", err))
