@@ -116,7 +116,7 @@ func deadlineRuns(f *facts) bool {
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return !stageOf(p.State).unhurried && len(checksHoldingTraffic(f)) == 0 || isSuperseding(f)
+		return !stageOf(p.State).waitsForPeople && len(checksHoldingTraffic(f)) == 0 || isSuperseding(f)
 	default:
 		return true
 	}

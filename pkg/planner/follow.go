@@ -5,35 +5,36 @@ package planner
 
 import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
-// reconcileTraffic keeps the network on pods that exist, where the workload was scaled so far
-// down that stable has none, or that the set of the update revision was made again
-// under another label; the Service on those of stable only; and routers at what they
-// were told. Between two steps a release that goes on does the rest itself, and one
-// that does not leaves it. A workload of size 0 is another matter.
-func reconcileTraffic(d *draft, goes bool) {
+// reconcileTraffic keeps Services and routers as the release has set them, and on pods that exist. The
+// pods can change without the release: the workload is scaled down until no stable pod is left, or the
+// ReplicaSet of the update revision is created again with another label. Somebody may also write the
+// Service or the routers. running reports whether the steps of the release continue: between two steps a
+// running release changes the network itself, and a paused one leaves it as it is. A workload of size 0
+// is a case of its own (size_zero.go).
+func reconcileTraffic(d *draft, running bool) {
 	step := d.step()
 	if d.Route == nil || step == nil {
 		return
 	}
 	switch between := betweenSteps(d.facts); {
-	case scaledToZero(d.facts) && (!between || !goes || !d.route().canChange()):
-		disableRoutes(d, step, goes)
+	case scaledToZero(d.facts) && (!between || !running || !d.route().canChange()):
+		disableRoutes(d, step, running)
 	case !between:
 		unpinEmptyStable(d, step)
 		restorePin(d, step)
 		repairRoute(d)
 		resumeBatchAfterZero(d, step)
 	default:
-		reconcileTrafficBetweenSteps(d, step, goes)
+		reconcileTrafficBetweenSteps(d, step, running)
 	}
 }
 
-// reconcileTrafficBetweenSteps does that between two steps.
-func reconcileTrafficBetweenSteps(d *draft, step *rollouts.Step, goes bool) {
+// reconcileTrafficBetweenSteps is reconcileTraffic between two steps.
+func reconcileTrafficBetweenSteps(d *draft, step *rollouts.Step, running bool) {
 	switch {
-	case goes && pinsService(d.facts, step):
+	case running && pinsService(d.facts, step):
 		repairRoute(d)
-	case goes:
+	case running:
 	default:
 		unpinEmptyStable(d, step)
 		restoreCanaryService(d)
@@ -43,33 +44,33 @@ func reconcileTrafficBetweenSteps(d *draft, step *rollouts.Step, goes bool) {
 	}
 }
 
-// restoreCanaryService makes the canary Service again that somebody has deleted while routers send
-// requests there, or has them forget it where that cannot be.
+// restoreCanaryService creates the canary Service again if somebody has deleted it while routers send
+// requests to it. If it cannot be created, restoreCanaryService removes the route.
 func restoreCanaryService(d *draft) {
-	switch r, now := d.route(), servingRevision(d.facts); {
+	switch r, revision := d.route(), servingRevision(d.facts); {
 	case r == nil || !r.Routed || r.Shared || r.Canary != "" || r.lastWritten().IsEmpty():
-	case now != "" && r.canChange():
-		routeToServing(d, now)
+	case revision != "" && r.canChange():
+		routeToServing(d, revision)
 	default:
 		d.act(RemoveRoute{})
 	}
 }
 
-// betweenSteps reports whether the way to a step, or out of the release, has begun.
+// betweenSteps reports whether the release is about to enter a step, or has begun a teardown.
 func betweenSteps(f *facts) bool {
 	p := f.progress()
 	return p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != ""
 }
 
-// unpinEmptyStable lets the Service select all pods again where stable has none that serves,
-// or is to have none, and where the Service is not this release's.
+// unpinEmptyStable lets the Service select all pods again if no stable pod serves, if no stable pod shall
+// be left, or if the Service belongs to another workload now.
 func unpinEmptyStable(d *draft, step *rollouts.Step) {
 	if r := d.route(); r.Pinned != "" && (r.Barred != "" || onlyOtherReady(d.facts) || d.hasReleasedTemplate() && allPodsUpdated(d.facts, step)) {
 		d.act(UnpinService{})
 	}
 }
 
-// restorePin pins a Service that its owner has applied again.
+// restorePin pins a Service again after its owner has applied its manifest.
 func restorePin(d *draft, step *rollouts.Step) {
 	r, to := d.route(), pinToStable(d.facts)
 	if pinsService(d.facts, step) && !r.Unserved && r.Barred == "" && to.Revision != "" && r.Pinned != to.Revision {
@@ -80,56 +81,55 @@ func restorePin(d *draft, step *rollouts.Step) {
 	}
 }
 
-// noReadyPod is why the requests of a step go to stable.
+// noReadyPod is the message that the requests of a step go to the stable version.
 const noReadyPod = "the new version has no ready pod, and stable gets every request until it has"
 
-// repairRoute makes routers follow a set that was made again, and puts those right
-// that somebody else has changed: to the last route they were told, or to that
-// of the step where they do not know it. They forget a revision that has no ready
-// pod while stable has some.
+// repairRoute makes routers send their requests to the update revision as the release has set them, after
+// its ReplicaSet was created again or somebody has changed a router. If the update revision has no ready
+// pod while the stable one has some, repairRoute removes the route.
 func repairRoute(d *draft) {
-	if now := servingRevision(d.facts); now != "" {
-		routeToServing(d, now)
+	if revision := servingRevision(d.facts); revision != "" {
+		routeToServing(d, revision)
 		return
 	}
 	removeRouteToNoPods(d)
 }
 
-// removeRouteToNoPods has routers forget a revision without a ready pod.
+// removeRouteToNoPods removes the route to an update revision without a ready pod.
 func removeRouteToNoPods(d *draft) {
 	if r := d.route(); r.Routed && !r.lastWritten().IsEmpty() && onlyStableReady(d.facts) {
 		d.act(RemoveRoute{})
 	}
 }
 
-// routeToServing has routers send to the revision that serves what they were told.
-func routeToServing(d *draft, now string) {
+// routeToServing makes routers send the requests of the update revision to the given revision.
+func routeToServing(d *draft, revision string) {
 	p, r := d.progress(), d.route()
 	if p.State != rollouts.StepUpgrade {
-		p.PodTemplateHash = now
+		p.PodTemplateHash = revision
 	}
 	if !r.canChange() {
 		return
 	}
-	if r.Routed && !r.Shared && r.Canary != now {
+	if r.Routed && !r.Shared && r.Canary != revision {
 		if r.Canary == "" && stageOf(p.State).routed {
 			reportUndone(d, routeUndone) // somebody has deleted the Service
 		}
-		d.act(RouteTraffic{Revision: now, Want: r.lastWritten()})
+		d.act(RouteTraffic{Revision: revision, Want: r.lastWritten()})
 		return
 	}
-	wanted, astray := wantedRoute(d.facts)
-	if !astray {
+	wanted, differs := wantedRoute(d.facts)
+	if !differs {
 		return
 	}
 	if !trafficIsChanging(d.facts) {
 		reportUndone(d, routeUndone)
 	}
-	d.act(RouteTraffic{Revision: now, Want: wanted})
+	d.act(RouteTraffic{Revision: revision, Want: wanted})
 }
 
-// wantedRoute is the route that routers should do, and whether they do another one.
-func wantedRoute(f *facts) (wanted Route, astray bool) {
+// wantedRoute returns the route that routers should follow, and reports whether they follow another one.
+func wantedRoute(f *facts) (wanted Route, differs bool) {
 	p, r, step := f.progress(), f.route(), f.step()
 	if r.Edited {
 		return plannedRoute(f, r.lastWritten()), step != nil
@@ -144,21 +144,21 @@ func wantedRoute(f *facts) (wanted Route, astray bool) {
 	return wanted, !r.Serves(wanted, p.PodTemplateHash)
 }
 
-// plannedRoute is the route that routers were told, where a step until now has it, or
-// else that of the last step that routes: a user who may write a router may write what it
-// says to have been told.
-func plannedRoute(f *facts, told Route) Route {
+// plannedRoute returns the route that a router has on record, if one of the steps until now has that route,
+// and otherwise the route of the last step that routes. A user who may write a router may also write its
+// record, so the record alone is not trusted.
+func plannedRoute(f *facts, recorded Route) Route {
 	p, last := f.progress(), Route{}
 	for i := int32(1); i <= p.CurrentStepIndex; i++ {
 		step := f.release.Step(i)
 		if step == nil {
-			break // the plan has no more, whatever number the status has
+			break // the plan has fewer steps than the status says
 		}
 		if !step.Routed() || i == p.CurrentStepIndex && !stageOf(p.State).routed {
 			continue
 		}
-		if last = RouteOf(*step); last.Equals(told) {
-			return told
+		if last = RouteOf(*step); last.Equals(recorded) {
+			return recorded
 		}
 	}
 	return last

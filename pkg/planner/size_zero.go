@@ -86,7 +86,7 @@ func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
 	if r.Pinned != to.Revision {
 		return targetResult{remainingWork: remainingWork{waits: true}}
 	}
-	w := targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, found: to}
+	w := targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, effective: to}
 	if w.isDone() {
 		w.stale = UnpinService{}
 	}

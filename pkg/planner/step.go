@@ -12,107 +12,128 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// stage is one position within a step.
+// stage is one stage of a step. A release enters it, waits until its gates pass and its targets are met,
+// and then enters the next one.
 type stage struct {
 	state rollouts.StepState
-	// begin prepares what the gates judge; nil for nothing.
-	begin func(*draft, *rollouts.Step)
-	// gates are what the stage has to pass, and hold says what it waits for meanwhile.
+	// enter prepares what the gates need; nil if they need nothing.
+	enter func(*draft, *rollouts.Step)
+	// gates must all pass before the targets are run. While one of them waits, whileWaiting sets the
+	// message of the step.
 	gates        []Gate
 	whileWaiting func(*draft, *rollouts.Step)
-	// goal is what the stage wants, in order.
-	goal []stageTarget
-	// pass is what follows when gates and goal are passed.
-	pass func(*draft, *rollouts.Step)
-	next rollouts.StepState
-	// routed reports whether the traffic of the step is in place.
+	// targets are what the stage changes in the cluster, in their order.
+	targets []stageTarget
+	// leave runs when all gates have passed and all targets are met. It may choose another next stage.
+	leave func(*draft, *rollouts.Step)
+	next  rollouts.StepState
+	// routed reports whether the traffic of the step is in place during the stage.
 	routed bool
-	// unhurried reports whether the stage waits for people or for time, so that no deadline
-	// runs.
-	unhurried bool
+	// waitsForPeople reports whether the stage waits for people or for time, so that the progress
+	// deadline does not run.
+	waitsForPeople bool
 }
 
-// stages in their order. A stage that needs no effect is passed within the same write.
+// stages are the stages of a step in their order. A release passes several stages in one pass if
+// nothing is left to do in them.
 var stages = []stage{
 	{
-		state: rollouts.BeforeStepUpgrade, begin: restartJump, gates: []Gate{{"jump", jumpGrace}},
-		goal: []stageTarget{{"network", prepareNetwork}}, next: rollouts.StepUpgrade,
+		// Make the network ready before any pod changes.
+		state: rollouts.BeforeStepUpgrade,
+		enter: restartJump, gates: []Gate{{"jump", jumpGrace}},
+		targets: []stageTarget{{"network", prepareNetwork}},
+		next:    rollouts.StepUpgrade,
 	},
 	{
-		state: rollouts.StepUpgrade, goal: []stageTarget{{"pin", pinBeforeBatch}, {"pods", upgradePods}, {"canary service", introduceCanaryService}},
-		pass: completeUpgrade, next: rollouts.StepTrafficRouting,
+		// Update the pods of the step.
+		state:   rollouts.StepUpgrade,
+		targets: []stageTarget{{"pin", pinBeforeBatch}, {"pods", upgradePods}, {"canary service", introduceCanaryService}},
+		leave:   completeUpgrade,
+		next:    rollouts.StepTrafficRouting,
 	},
 	{
-		state: rollouts.StepTrafficRouting, begin: startTrafficChecks, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: setTrafficCheckMessage,
-		goal: []stageTarget{{"traffic routing", linkRouting}, {"route", routeStepTraffic}}, pass: storeTrafficChecks, next: rollouts.StepMetricsAnalysis,
+		// Send the traffic of the step to the new version.
+		state: rollouts.StepTrafficRouting,
+		enter: startTrafficChecks, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: setTrafficCheckMessage,
+		targets: []stageTarget{{"traffic routing", linkRouting}, {"route", routeStepTraffic}},
+		leave:   storeTrafficChecks,
+		next:    rollouts.StepMetricsAnalysis,
 	},
 	{
-		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", stepChecks}}, whileWaiting: setAnalysisMessage,
-		next: rollouts.StepPaused, routed: true, unhurried: true,
+		// Wait for the checks of the step.
+		state: rollouts.StepMetricsAnalysis,
+		enter: beginStep, gates: []Gate{{"checks", stepChecks}}, whileWaiting: setAnalysisMessage,
+		next: rollouts.StepPaused, routed: true, waitsForPeople: true,
 	},
 	{
-		state: rollouts.StepPaused, begin: restartPause, gates: gates, whileWaiting: setPauseMessage, next: rollouts.StepReady,
-		routed: true, unhurried: true,
+		// Wait for an approval, or for the duration of the pause.
+		state: rollouts.StepPaused,
+		enter: restartPause, gates: gates, whileWaiting: setPauseMessage,
+		next: rollouts.StepReady, routed: true, waitsForPeople: true,
 	},
 	{
-		state: rollouts.StepReady, gates: approvedGates, whileWaiting: setApprovedMessage, pass: advanceStep, next: rollouts.BeforeStepUpgrade,
-		routed: true, unhurried: true,
+		// The step is approved: go to the next one.
+		state: rollouts.StepReady,
+		gates: approvedGates, whileWaiting: setApprovedMessage,
+		leave: advanceStep,
+		next:  rollouts.BeforeStepUpgrade, routed: true, waitsForPeople: true,
 	},
 }
 
-// stageTarget is a row of the goal of a stage.
+// stageTarget is one change in the cluster that a stage makes. check returns what is left to do for it.
 type stageTarget struct {
-	name string
-	left func(*facts, *rollouts.Step) targetResult
+	name  string
+	check func(*facts, *rollouts.Step) targetResult
 }
 
 // targetResult is what is left to do until a target of a stage is met.
 type targetResult struct {
 	remainingWork
-	// orders reports whether the action is waited for again when it has not shown.
-	orders bool
-	// pursueOn reports whether later targets are pursued while this one is not met.
-	pursueOn bool
-	// message says what the step does about it, or waits for.
+	// repeats reports whether the action is ordered again, with a new grace period, if its effect is
+	// not observed.
+	repeats bool
+	// runsNext reports whether the next target is run even if this one is not met.
+	runsNext bool
+	// message says what the step does for the target, or waits for.
 	message string
-	// applies is a verb whose decisions are carried out with it.
-	applies rollouts.Verb
-	// found is an action that was found carried out, and stale one that is to be found again.
-	found, stale Effect
-	// undone is what somebody has undone.
+	// appliedVerb is a verb whose decisions are carried out by the target; empty if there is none.
+	appliedVerb rollouts.Verb
+	// effective is an effect that was observed, and stale is one that must be observed again.
+	effective, stale Effect
+	// undone says what somebody has undone; empty if nobody has.
 	undone string
-	// again is the time until the next pass, even if no object changes before.
-	again time.Duration
+	// checkAgain is the time until the next pass, even if no object changes before; zero for none.
+	checkAgain time.Duration
 }
 
-// waitFor is what is left of a target that is met by something else.
+// waitFor returns the result of a target that waits for something that Weir does not change.
 func waitFor(message, cause string) targetResult {
 	return targetResult{remainingWork: remainingWork{waits: true, cause: cause}, message: message}
 }
 
-// runStep moves through the stages of the current step as far as one pass can go.
+// runStep takes the release through the stages of its steps, as far as one pass can go.
 func runStep(d *draft) {
 	clearPaused(d)
-	d.unstall(rollouts.StalledRefused) // no other template is set any more
+	d.unstall(rollouts.StalledRefused) // the template that was refused is not set any more
 	resumeStep(d)
 	withdrawApproval(d)
 	applyRolloutID(d)
 	reconcileTraffic(d, true)
 	ensureReference(d)
-	for d.waits = false; !d.waits && d.progress().State != rollouts.StepCompleted; {
+	for d.progress().State != rollouts.StepCompleted {
 		if checkFailed(d.facts) {
-			d.continueWith(CaseCheckFailed) // it failed by what was measured before its step began
+			d.continueWith(CaseCheckFailed) // the measurements failed the check before its step began
 			return
 		}
-		runStage(d)
+		if done := runStage(d); !done {
+			return
+		}
 	}
-	if !d.waits {
-		d.continueWith(CaseCompleted)
-	}
+	d.continueWith(CaseCompleted)
 }
 
-// resumeStep takes a step up again from which another template had begun to take
-// over, until it was taken back: routes and batches may be gone.
+// resumeStep starts the current step again after a newer template, which had begun to supersede the
+// release, was reverted: routes and batches of the step may be gone.
 func resumeStep(d *draft) {
 	p := d.progress()
 	if p.FinalisingStep == "" || p.State == rollouts.BeforeStepUpgrade {
@@ -125,7 +146,7 @@ func resumeStep(d *draft) {
 	d.startWait()
 }
 
-// withdrawApproval has an approved step wait again if a check has failed since the approval. An
+// withdrawApproval makes an approved step wait again if a check has failed since the approval. An
 // approval by a write of the status or the spec stays in StepReady until the next pass, and a
 // release that is paused stays there until it is resumed. An approval that overrides the checks
 // stands.
@@ -143,36 +164,39 @@ func withdrawApproval(d *draft) {
 	d.startWait()
 }
 
-// runStage pursues the current stage, and enters the next where nothing is left to do.
-func runStage(d *draft) {
+// runStage runs the current stage. If nothing is left to do in it, runStage enters the next stage and
+// reports true.
+func runStage(d *draft) (done bool) {
 	p, step := d.progress(), d.step()
 	if step == nil {
 		p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
-		return
+		return true
 	}
 	s := stageOf(p.State)
 	d.reason = fmt.Sprintf("step %d %s", p.CurrentStepIndex, s.state)
 	d.trail = append(d.trail, d.reason)
-	if s.begin != nil {
-		s.begin(d, step)
+	if s.enter != nil {
+		s.enter(d, step)
 	}
-	if checkGates(d, s.gates, step); d.waits {
+	if !checkGates(d, s.gates, step) {
 		if s.whileWaiting != nil {
 			s.whileWaiting(d, step)
 		}
-		return
+		return false
 	}
-	if runTargets(d, s.goal, step); d.waits {
-		return
+	if !runTargets(d, s.targets, step) {
+		return false
 	}
-	if s.pass != nil {
-		s.pass(d, step)
-	}
-	enterNextStage(d, s, p)
+	leaveStage(d, s, step)
+	return true
 }
 
-// enterNextStage enters the stage after one that is passed, unless that has named another.
-func enterNextStage(d *draft, s stage, p *rollouts.Progress) {
+// leaveStage completes a stage and enters the next one.
+func leaveStage(d *draft, s stage, step *rollouts.Step) {
+	p := d.progress()
+	if s.leave != nil {
+		s.leave(d, step)
+	}
 	if p.State == s.state {
 		p.State = s.next
 	}
@@ -180,51 +204,57 @@ func enterNextStage(d *draft, s stage, p *rollouts.Progress) {
 	d.startWait()
 }
 
-// checkGates has the gates judge the step, and waits for those that want it.
-func checkGates(d *draft, gates []Gate, step *rollouts.Step) {
+// checkGates records the verdicts of all gates about the step, and reports whether all gates pass.
+func checkGates(d *draft, gates []Gate, step *rollouts.Step) (pass bool) {
+	pass = true
 	for _, gate := range gates {
 		v := gate.Judge(d.facts, step)
 		v.Gate = gate.Name
 		d.verdicts = append(d.verdicts, v)
-		d.waits = d.waits || v.Result != ResultPass
+		pass = pass && v.Result == ResultPass
 		if !v.Until.IsZero() {
 			d.wakeIn(d.until(v.Until))
 		}
 	}
+	return pass
 }
 
-// runTargets pursues the targets of a goal in order, as far as one pass can go.
-func runTargets(d *draft, goal []stageTarget, step *rollouts.Step) {
-	for _, t := range goal {
-		w := t.left(d.facts, step)
-		applyTarget(d, w)
-		if d.waits = d.waits || !w.isDone(); d.waits && !w.pursueOn {
-			return
+// runTargets orders what is left to do for the targets, as far as one pass can go, and reports whether
+// all targets are met.
+func runTargets(d *draft, targets []stageTarget, step *rollouts.Step) (met bool) {
+	met = true
+	for _, target := range targets {
+		result := target.check(d.facts, step)
+		applyTarget(d, result)
+		met = met && result.isDone()
+		if !met && !result.runsNext {
+			return false
 		}
 	}
+	return met
 }
 
-// applyTarget does what is left to do until a target is met.
-func applyTarget(d *draft, w targetResult) {
-	d.setOutcome(w.applies, rollouts.OutcomeApplied)
-	d.wakeIn(w.again)
-	if w.message != "" {
-		d.setStepMessage(w.message)
+// applyTarget adds what is left to do for a target to the decision.
+func applyTarget(d *draft, t targetResult) {
+	d.setOutcome(t.appliedVerb, rollouts.OutcomeApplied)
+	d.wakeIn(t.checkAgain)
+	if t.message != "" {
+		d.setStepMessage(t.message)
 	}
-	if w.found != nil {
-		d.recordEffective(w.found)
+	if t.effective != nil {
+		d.recordEffective(t.effective)
 	}
-	if w.stale != nil {
-		d.clearOtherChange(w.stale)
+	if t.stale != nil {
+		d.clearOtherChange(t.stale)
 	}
-	if w.undone != "" {
-		reportUndone(d, w.undone)
+	if t.undone != "" {
+		reportUndone(d, t.undone)
 	}
-	if w.orders && w.action != nil {
-		d.orderAction(w.action)
-		w.action = nil
+	if t.repeats && t.action != nil {
+		d.orderAction(t.action)
+		t.action = nil
 	}
-	d.applyRemaining(w.remainingWork)
+	d.applyRemaining(t.remainingWork)
 }
 
 func stageOf(state rollouts.StepState) stage {
@@ -236,8 +266,8 @@ func stageOf(state rollouts.StepState) stage {
 	return stages[0]
 }
 
-// completeUpgrade goes on when the pods of the step are ready, and routers know what selects
-// them. A step that has every pod routes nothing.
+// completeUpgrade runs when the pods of the step are ready and routers know the Service that selects them.
+// A step that replaces all pods routes nothing, so its traffic stage is skipped.
 func completeUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
@@ -248,8 +278,9 @@ func completeUpgrade(d *draft, step *rollouts.Step) {
 	}
 }
 
-// advanceStep goes on to the next step: approved, timed out or free to pass. Of a step that
-// waited it was said already; the last one is said with the end.
+// advanceStep enters the next step, or completes the last one. It announces a step that passed without
+// waiting; a step that waited was announced when it began to wait, and the last step is announced with
+// the end of the release.
 func advanceStep(d *draft, _ *rollouts.Step) {
 	p := d.progress()
 	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
@@ -266,25 +297,25 @@ func advanceStep(d *draft, _ *rollouts.Step) {
 
 // stepWaited reports whether the step has waited for approval or time before this pass.
 func stepWaited(f *facts) bool {
-	was := f.stored()
-	return was.CurrentStepIndex == f.progress().CurrentStepIndex && (was.State == rollouts.StepPaused || was.State == rollouts.StepReady)
+	stored := f.stored()
+	return stored.CurrentStepIndex == f.progress().CurrentStepIndex && (stored.State == rollouts.StepPaused || stored.State == rollouts.StepReady)
 }
 
-// stepSummary says in one sentence how the release came to where the current step is done: who
-// approved the one before, what was done, and how it goes on.
-func stepSummary(f *facts, goes string) string {
+// stepSummary returns one sentence about a completed step: who approved the step before, what was done,
+// and what happens next.
+func stepSummary(f *facts, next string) string {
 	p := f.progress()
 	done := fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex)
 	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !replacesAllPods(f, step) {
 		done += ", its traffic reaches the new version"
 	}
-	return approvedBefore(f, p.CurrentStepIndex-1) + done + "; " + goes
+	return approvedBefore(f, p.CurrentStepIndex-1) + done + "; " + next
 }
 
-// approvedBefore begins a sentence with who approved a step; empty if nobody has.
+// approvedBefore returns the beginning of a sentence that names who approved a step; empty if nobody has.
 func approvedBefore(f *facts, step int32) string {
-	if by := approver(&f.status, step, rollouts.OutcomeApplied); by != "" {
-		return fmt.Sprintf("step(%d) was approved by %s; ", step, by)
+	if user := approver(&f.status, step, rollouts.OutcomeApplied); user != "" {
+		return fmt.Sprintf("step(%d) was approved by %s; ", step, user)
 	}
 	return ""
 }

@@ -10,101 +10,100 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The teardowns, as rows. In all of them the order decides whether a request
-// meets a pod that can serve it. A TrafficRouting is let go of first in every
-// ending: what it selects goes to one revision by name, whose pods may go next,
-// and clients want to find it Healthy when the Rollout is.
+// The teardowns: ordered lists of rows, each of which is one change. The order matters: at every point,
+// each request must reach a ready pod. Every teardown unlinks the TrafficRouting first, because it sends
+// requests to one revision by name, whose pods may go next, and because clients expect the
+// TrafficRouting to be Healthy when the Rollout is.
 var (
-	// succeeded: every pod runs the update revision. The Service selects all of
-	// them before routers forget the canary Service, which goes only then.
+	// succeeded: all pods run the update revision. The Service selects all of them before the route to
+	// the canary Service is removed, and the canary Service is deleted only then.
 	succeeded = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
 		rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
 	}
-	// cancelled: the template is the stable one again. Traffic leaves the update
-	// revision before its pods go, and the Service stays pinned until they
-	// have, or bad pods would receive traffic.
+	// cancelled: the template is the stable one again. Traffic leaves the update revision before its pods
+	// go, and the Service stays pinned until they are gone: otherwise bad pods would receive traffic.
 	cancelled = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
 	}
-	// switched: blue-green is complete. Both revisions are whole, so that all
-	// requests can be sent to the new one before any pod goes; routers forget it
-	// when there is no other.
+	// switched: a blue-green release is complete. Both revisions have all their pods, so that all requests
+	// are sent to the new one before any pod goes. The route is removed when the old pods are gone.
 	switched = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToNew, rollouts.FinalisingRestoreService, rollouts.FinalisingResumeWorkload,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
-	// switchedBack: the template is the stable one again, whose pods never went.
+	// switchedBack: the template of a blue-green release is the stable one again, whose pods still run.
 	switchedBack = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
 		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
-	// disableTeardown: the Rollout is disabled or deleted. The workload goes on natively
-	// to the new revision, so the Service selects all pods first.
+	// disableTeardown: the Rollout is disabled or deleted. The native controller continues to the new
+	// revision, so the Service selects all pods first.
 	disableTeardown = succeeded
-	// replacedTeardown: another template supersedes. The Service stays pinned to stable,
-	// since the next release begins there; the batches start anew.
+	// replacedTeardown: another template supersedes the release. The Service stays pinned to the stable
+	// revision, because the next release starts from it, with a new BatchRelease.
 	replacedTeardown = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload,
 	}
-	// workloadGone: nothing to give back, only to tidy up. Nothing is gained by a grace
-	// period between the route and the Service: pods behind either may have gone (tidyUp).
+	// workloadGone: the workload was deleted, so that only Services and routes are restored. A grace period
+	// between the route and the Service would gain nothing: the pods behind both may be gone.
 	workloadGone = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
 		rollouts.FinalisingReleaseWorkload,
 	}
-	// unrouted: the next step routes nothing.
+	// unrouted: the next step has no traffic.
 	unrouted = []rollouts.FinalisingStep{
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
 	}
-	// unpinned: the next step replaces every pod, so that a pinned Service would
-	// end up selecting nothing.
+	// unpinned: the next step replaces all pods, so that a pinned Service would select no pod in the end.
 	unpinned = []rollouts.FinalisingStep{rollouts.FinalisingRestoreService}
-	// rerouted: after an abort only the way to stable is left.
+	// rerouted: after an abort, all requests go to the stable revision.
 	rerouted = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
 	}
 )
 
-// teardowns are the ends of a release by style.
+// teardowns are the teardowns of a completed and of a cancelled release by style.
 var teardowns = map[rollouts.Style]struct{ succeeded, cancelled []rollouts.FinalisingStep }{
 	rollouts.StylePartition: {succeeded, cancelled},
 	rollouts.StyleCanary:    {succeeded, cancelled},
 	rollouts.StyleBlueGreen: {switched, switchedBack},
 }
 
-// remainingWork is what is left to do until a target is met.
+// remainingWork is what is left to do until a target is met, which is a row of a teardown or a target of a
+// stage.
 type remainingWork struct {
-	// row is the target; FinalisingEnd where all are met, and empty where there were none.
+	// row is the first row of the teardown that is not met. It is FinalisingEnd if all rows are met, and
+	// empty if the target is not a row.
 	row rollouts.FinalisingStep
-	// action reaches it; nil where it takes none.
+	// action is the next effect; nil if no effect is needed.
 	action Effect
-	// waits reports whether something has to happen by itself.
+	// waits reports whether something else must happen first, for example pods become ready.
 	waits bool
-	// settles is how long it is until every router knows of it.
+	// settles is the time until every router knows the last change.
 	settles time.Duration
-	// cause is what keeps it, in a few words.
+	// cause says in a few words what delays the target; empty if nothing does.
 	cause string
 }
 
 // isDone reports whether nothing is left to do.
 func (r remainingWork) isDone() bool { return r.action == nil && !r.waits && r.settles == 0 }
 
-// targets are what the rows of the teardowns want.
-var targets = map[rollouts.FinalisingStep]struct {
-	// network reports whether routers have to hear of it.
+// teardownRows says for each row of the teardowns what is left to do.
+var teardownRows = map[rollouts.FinalisingStep]struct {
+	// network reports whether routers must learn of the change, so that its grace period is waited out.
 	network bool
-	left    func(*facts, rollouts.ReleasePlan) remainingWork
+	check   func(*facts, rollouts.ReleasePlan) remainingWork
 }{
-	rollouts.FinalisingReleaseRouting:  {false, remainingUnlink}, // a TrafficRouting waits its grace period out itself
+	rollouts.FinalisingReleaseRouting:  {false, remainingUnlink}, // a TrafficRouting has a grace period of its own
 	rollouts.FinalisingResumeWorkload:  {false, remainingRestore},
 	rollouts.FinalisingReleaseWorkload: {false, remainingBatchRelease},
 	rollouts.FinalisingRestoreService:  {true, remainingUnpin},
@@ -113,14 +112,13 @@ var targets = map[rollouts.FinalisingStep]struct {
 	rollouts.FinalisingRemoveCanary:    {true, remainingCanaryService},
 }
 
-// remainingTeardown is what is left of a teardown: the first row whose target is not met. A row
-// whose target is met already is passed over. After a change of the network its grace
-// period is waited out.
+// remainingTeardown returns what is left to do for the first row of a teardown that is not met. After a change
+// of the network it waits until the grace period is over.
 func remainingTeardown(f *facts, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) remainingWork {
 	for i, row := range rows {
-		target := targets[row]
-		left := target.left(f, last)
-		if left.isDone() && target.network && slices.Index(rows, f.progress().FinalisingStep) <= i {
+		check := teardownRows[row]
+		left := check.check(f, last)
+		if left.isDone() && check.network && slices.Index(rows, f.progress().FinalisingStep) <= i {
 			left.settles = graceRemaining(f)
 		}
 		if left.row = row; !left.isDone() {
@@ -130,7 +128,7 @@ func remainingTeardown(f *facts, rows []rollouts.FinalisingStep, last rollouts.R
 	return remainingWork{row: rollouts.FinalisingEnd}
 }
 
-// applyRemaining does what is left to do.
+// applyRemaining adds what is left to do for a target to the decision.
 func (d *draft) applyRemaining(left remainingWork) {
 	if left.row != "" {
 		if p := d.progress(); left.action != nil && (p.FinalisingStep != left.row || d.reissueDue()) {
@@ -154,8 +152,8 @@ func remainingUnpin(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	return remainingWork{}
 }
 
-// remainingSwitch is told once: the Service selects all pods before any goes, whoever undoes
-// the route.
+// remainingSwitch sends all requests of a blue-green release to the new revision. The route is written only
+// once: if somebody undoes it, the Service selects all pods before any of them goes anyway.
 func remainingSwitch(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	all := Route{Weight: new(int32(100))}
 	r := f.route()
@@ -179,8 +177,7 @@ func remainingCanaryService(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	return remainingWork{}
 }
 
-// remainingRestore gives the workload back through its BatchRelease, or directly when
-// there is none to do it.
+// remainingRestore restores the workload through its BatchRelease, or directly if there is none.
 func remainingRestore(f *facts, last rollouts.ReleasePlan) remainingWork {
 	wait := last.FinalizingPolicy == rollouts.WaitResume
 	switch b := f.Batch; {
@@ -193,7 +190,7 @@ func remainingRestore(f *facts, last rollouts.ReleasePlan) remainingWork {
 	case b == nil:
 		return remainingWork{}
 	case b.Terminating:
-		return remainingWork{} // it is let go of, which a later row waits for
+		return remainingWork{} // the BatchRelease is being deleted, which a later row waits for
 	case BatchPlanHash(b.Plan) != BatchPlanHash(last):
 		return remainingWork{action: RunBatch{Plan: last}}
 	default:
@@ -216,8 +213,8 @@ func remainingBatchRelease(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	}
 }
 
-// remainingAfterInterruption is what is left of a release that was interrupted, as when a Rollout is
-// disabled and enabled again.
+// remainingAfterInterruption returns what is left to tear down of a release that was interrupted, for example
+// because its Rollout was disabled and enabled again.
 func remainingAfterInterruption(f *facts, rows []rollouts.FinalisingStep) remainingWork {
 	if f.Batch == nil && f.route().isRestored() && !f.Routing.isInUse() && graceRemaining(f) == 0 {
 		return remainingWork{}
@@ -225,12 +222,12 @@ func remainingAfterInterruption(f *facts, rows []rollouts.FinalisingStep) remain
 	return remainingTeardown(f, rows, restorePlan(f, rollouts.Immediate, Revision{}, false))
 }
 
-// canStillAbort reports whether a completed release has not begun to give its workload back.
+// canStillAbort reports whether a completed release has not begun to restore its workload.
 func canStillAbort(style rollouts.Style, p *rollouts.Progress) bool {
 	return isBefore(teardowns[style].succeeded, p)
 }
 
-// isBefore reports whether rows that end with the workload given back have not come so far.
+// isBefore reports whether a teardown has not reached the row that restores the workload.
 func isBefore(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
 	return p.FinalisingStep != rollouts.FinalisingEnd &&
 		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)

@@ -9,35 +9,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What the stages of a step want of Services and routers, and of pods.
+// The targets of the stages of a step: what each of them changes on Services, routers and pods.
 
 const keepOnStable = "keep traffic on the stable version while pods are upgraded"
 
-// prepareNetwork readies the network before pods change: the stable Service selects
-// stable pods only before the first new pod exists. A step without traffic has
-// none of it, and neither has one that replaces every pod.
+// prepareNetwork makes the network ready before pods change. Before the first new pod exists, the stable
+// Service is pinned: it selects only stable pods. In a step without traffic, and in a step that replaces
+// all pods, the Service is not pinned.
 func prepareNetwork(f *facts, step *rollouts.Step) targetResult {
-	var w targetResult
+	var result targetResult
 	switch r := f.route(); {
 	case r == nil:
 	case step.Routed() && !r.canChange():
-		if w = routeBlocked(r); r.Barred != "" && r.Pinned != "" {
-			w.action = UnpinService{} // its owner has given the Service to another workload
+		if result = routeBlocked(r); r.Barred != "" && r.Pinned != "" {
+			result.action = UnpinService{} // its owner has given the Service to another workload
 		}
 	case !step.Routed():
-		w.remainingWork = remainingTeardown(f, unrouted, rollouts.ReleasePlan{})
+		result.remainingWork = remainingTeardown(f, unrouted, rollouts.ReleasePlan{})
 	case !pinsService(f, step):
-		w.remainingWork = remainingTeardown(f, unpinned, rollouts.ReleasePlan{})
+		result.remainingWork = remainingTeardown(f, unpinned, rollouts.ReleasePlan{})
 	case r.Pinned != pinToStable(f).Revision:
-		w = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, orders: true, message: keepOnStable, undone: unpinnedByOther(f)}
+		result = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, repeats: true, message: keepOnStable, undone: unpinnedByOther(f)}
 	default:
-		w = targetResult{remainingWork: remainingWork{settles: graceFor(f, pinToStable(f))}, found: pinToStable(f), message: keepOnStable}
+		result = targetResult{remainingWork: remainingWork{settles: graceFor(f, pinToStable(f))}, effective: pinToStable(f), message: keepOnStable}
 	}
-	w.applies, w.message = rollouts.VerbJump, cmp.Or(w.message, "make the network ready for it")
-	return w
+	result.appliedVerb, result.message = rollouts.VerbJump, cmp.Or(result.message, "make the network ready for it")
+	return result
 }
 
-// routeBlocked is what a step waits for whose requests cannot be routed.
+// routeBlocked returns the result of a target that waits because the requests of the step cannot be routed.
 func routeBlocked(r *Route) targetResult {
 	if r.Missing != "" {
 		return waitFor("wait for "+r.Missing+", which does not exist", r.Obstacle())
@@ -45,17 +45,16 @@ func routeBlocked(r *Route) targetResult {
 	return waitFor("cannot route traffic to new version: "+r.Obstacle(), r.Obstacle())
 }
 
-// pinsService reports whether the stable Service selects stable pods only at a step. One
-// that is pinned to no pod would lose every request.
+// pinsService reports whether the stable Service selects only stable pods in a step. A Service that is
+// pinned while no stable pod exists would lose every request.
 func pinsService(f *facts, step *rollouts.Step) bool {
 	return step.Routed() && !f.route().Shared && !replacesAllPods(f, step) && !stableEmpty(f) && !allPodsUpdated(f, step)
 }
 
-// pinToStable is what a step wants of the stable Service.
+// pinToStable returns the effect that pins the stable Service to the stable revision.
 func pinToStable(f *facts) PinService { return PinService{Revision: f.progress().StableRevision} }
 
-// unpinnedByOther says that somebody has taken off a Service what it was found to select; empty
-// if nobody has.
+// unpinnedByOther returns the message that somebody has unpinned the Service; empty if nobody has.
 func unpinnedByOther(f *facts) string {
 	if hold := f.Rollout.Status.Network; hold != nil && hold.Pinned != "" && hold.Pinned == pinToStable(f).Revision && !trafficIsChanging(f) {
 		return pinUndone
@@ -65,55 +64,54 @@ func unpinnedByOther(f *facts) string {
 
 const upgradeMessage = "upgrade workload to new version"
 
-// upgradePods wants the batch of the step.
+// upgradePods runs the batch of the step.
 func upgradePods(f *facts, _ *rollouts.Step) targetResult {
 	p, b := f.progress(), f.Batch
-	w := targetResult{pursueOn: true}
+	result := targetResult{runsNext: true}
 	if b != nil && b.Terminating {
-		w.waits = true
-		return w
+		result.waits = true
+		return result
 	}
 	switch plan := planForStep(f, p.CurrentStepIndex); {
 	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
-		w.message, w.action, w.orders = upgradeMessage, RunBatch{Plan: plan}, true
+		result.message, result.action, result.repeats = upgradeMessage, RunBatch{Plan: plan}, true
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
-		if w.message, w.waits = upgradeMessage, true; b.Message != "" {
-			w.message += ": " + b.Message
+		if result.message, result.waits = upgradeMessage, true; b.Message != "" {
+			result.message += ": " + b.Message
 		} else if left := untilWaitExplained(f); left > 0 {
-			w.again = left
-		} else if why := batchWaitReason(f); why != "" {
-			w.message, w.cause = w.message+": "+why, why
+			result.checkAgain = left
+		} else if reason := batchWaitReason(f); reason != "" {
+			result.message, result.cause = result.message+": "+reason, reason
 		}
 	default:
-		w.waits = f.w.PodTemplateHash == "" && f.w.Replicas != 0
+		result.waits = f.w.PodTemplateHash == "" && f.w.Replicas != 0
 	}
-	return w
+	return result
 }
 
-// introduceCanaryService makes the canary Service while the first pods that it selects come
-// up, and waits until routers have had a grace period to hear of it. They watch
-// Services and routes apart from each other, and one that hears first of a route
-// to a Service answers its requests with errors.
+// introduceCanaryService creates the canary Service while its first pods start, and waits one grace period
+// until routers know the Service. Routers watch Services and routes separately: a router that learns
+// of a route before it learns of the Service answers the requests with errors.
 func introduceCanaryService(f *facts, step *rollouts.Step) targetResult {
 	r, revision := f.route(), f.w.PodTemplateHash
-	var w targetResult
+	var result targetResult
 	switch {
 	case !needsCanaryService(f, step):
 	case revision == "":
-		w.waits = f.w.Replicas != 0
+		result.waits = f.w.Replicas != 0
 	case r.Canary != revision:
-		w.action = SetCanaryService{Revision: revision}
+		result.action = SetCanaryService{Revision: revision}
 	default:
 		to := SetCanaryService{Revision: revision}
-		w.found, w.settles = to, graceFor(f, to)
+		result.effective, result.settles = to, graceFor(f, to)
 	}
-	if !w.isDone() && upgradePods(f, step).isDone() {
-		w.message = "routers learn of the service of the new version"
+	if !result.isDone() && upgradePods(f, step).isDone() {
+		result.message = "routers learn of the service of the new version"
 	}
-	return w
+	return result
 }
 
-// needsCanaryService reports whether a step needs the canary Service, and routers do not know it.
+// needsCanaryService reports whether a step needs the canary Service and routers do not use it yet.
 func needsCanaryService(f *facts, step *rollouts.Step) bool {
 	r := f.route()
 	if r == nil || r.Routed || r.Shared || !r.canChange() {
@@ -122,9 +120,8 @@ func needsCanaryService(f *facts, step *rollouts.Step) bool {
 	return !RouteOf(*step).IsEmpty() && !replacesAllPods(f, step) && !onlyStablePodKept(f, step)
 }
 
-// linkRouting wants the requests that a TrafficRouting selects to reach the update
-// revision. It is asked for that when there are pods of that revision and not before, or
-// these requests would be lost.
+// linkRouting makes the referenced TrafficRouting send its requests to the update revision. It links the
+// TrafficRouting only when pods of that revision exist, because the requests would be lost before.
 func linkRouting(f *facts, step *rollouts.Step) targetResult {
 	r := f.Routing
 	switch {
@@ -133,7 +130,7 @@ func linkRouting(f *facts, step *rollouts.Step) targetResult {
 	case !r.Exists:
 		return waitFor("wait for "+routingPath(r.Name)+", which does not exist", routingPath(r.Name)+" does not exist")
 	case !r.Linked:
-		return targetResult{remainingWork: remainingWork{action: LinkTrafficRouting{Name: r.Name}}, orders: true, message: "route traffic to new version"}
+		return targetResult{remainingWork: remainingWork{action: LinkTrafficRouting{Name: r.Name}}, repeats: true, message: "route traffic to new version"}
 	case !r.Routed:
 		return waitFor("route traffic to new version by "+routingPath(r.Name)+": "+r.Message, routingPath(r.Name)+": "+r.Message)
 	default:
@@ -141,7 +138,7 @@ func linkRouting(f *facts, step *rollouts.Step) targetResult {
 	}
 }
 
-// routeStepTraffic wants the traffic of the step, and is met when it is seen everywhere.
+// routeStepTraffic routes the traffic of the step. The target is met when every router follows the route.
 func routeStepTraffic(f *facts, step *rollouts.Step) targetResult {
 	r, p := f.route(), f.progress()
 	if r == nil || routesNothing(f, step) {
@@ -154,22 +151,22 @@ func routeStepTraffic(f *facts, step *rollouts.Step) targetResult {
 	case !r.Routed && f.w.UpdatedReadyReplicas == 0:
 		return waitFor("wait for a ready pod of the new version", "")
 	case !r.Serves(to.Want, p.PodTemplateHash):
-		w := targetResult{remainingWork: remainingWork{action: to}, orders: true, message: "route traffic to new version"}
+		result := targetResult{remainingWork: remainingWork{action: to}, repeats: true, message: "route traffic to new version"}
 		if c := f.status.TrafficChange; c != nil && c.Target == targetOf(to) {
-			w.undone = routeUndone
+			result.undone = routeUndone
 		}
-		return w
+		return result
 	default:
 		return routeTakesEffect(f, to)
 	}
 }
 
-// routesNothing reports whether no router has anything to do for a step.
+// routesNothing reports whether a step needs no route.
 func routesNothing(f *facts, step *rollouts.Step) bool {
 	return !step.Routed() || onlyStablePodKept(f, step) || replacesAllPods(f, step)
 }
 
-// routeTakesEffect waits until what routers were told is seen everywhere.
+// routeTakesEffect waits until every router follows the route that was written.
 func routeTakesEffect(f *facts, to RouteTraffic) targetResult {
 	r := f.route()
 	switch {
@@ -180,5 +177,5 @@ func routeTakesEffect(f *facts, to RouteTraffic) targetResult {
 	case !r.Routed:
 		return targetResult{}
 	}
-	return targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, found: to}
+	return targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, effective: to}
 }

@@ -45,11 +45,7 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 			return
 		}
 		for d.progress().State != rollouts.StepUpgrade {
-			s, p := stageOf(d.progress().State), d.progress()
-			if s.pass != nil {
-				s.pass(d, d.step())
-			}
-			enterNextStage(d, s, p)
+			leaveStage(d, stageOf(d.progress().State), d.step())
 		}
 		startUpgrade(d)
 	})
