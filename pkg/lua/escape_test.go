@@ -154,12 +154,12 @@ func TestSearchTime(t *testing.T) {
 	state := lua.NewState()
 	defer state.Close()
 	b := newBudget(state)
-	defer b.end(nil)
-	if b.searchTime = 0; b.searched() == nil {
+	defer b.cancel(nil)
+	if b.searchTime = 0; b.checkSearchTime() == nil {
 		t.Error("a search without CPU time passes")
 	}
 	want := "script searches texts by patterns for more than 0s of CPU time"
-	if _, err := b.run(`local s = ("x"):rep(1000) while true do pcall(s.find, s, "x-x-y") end`, nil); b.over() == nil || b.over().Error() != want {
-		t.Errorf("error %v, then %v, want %q", err, b.over(), want)
+	if _, err := b.runScript(`local s = ("x"):rep(1000) while true do pcall(s.find, s, "x-x-y") end`, nil); b.err() == nil || b.err().Error() != want {
+		t.Errorf("error %v, then %v, want %q", err, b.err(), want)
 	}
 }

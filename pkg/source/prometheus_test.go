@@ -63,7 +63,7 @@ func TestPrometheus(t *testing.T) {
 	release := metric.Release{
 		Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"},
 	}
-	rows := metric.For()
+	rows := metric.RowsFor()
 	row := rows[len(rows)-1]
 	ask := func(text string, err error) []metric.Series {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestPrometheus(t *testing.T) {
 	}
 
 	// The first sample of a target is its base, and the failures begin later.
-	sum := add(row.Windows(ask(row.Requests(release, metric.Dialect{}, 2*time.Second))))
+	sum := add(row.Windows(ask(row.RequestsQuery(release, metric.Dialect{}, 2*time.Second))))
 	if sum.New.Bad != scrapes-3 {
 		t.Errorf("%v of %d failures were counted: %+v", sum.New.Bad, scrapes-3, sum)
 	}
@@ -91,7 +91,7 @@ func TestPrometheus(t *testing.T) {
 	within("stable", sum.Stable.Total, 100)
 	within("new", sum.New.Total-sum.New.Bad, 10)
 	var slow []float64
-	for _, boundary := range row.Boundaries(ask(row.Durations(release, metric.Dialect{}, 2*time.Second))) {
+	for _, boundary := range row.Boundaries(ask(row.DurationsQuery(release, metric.Dialect{}, 2*time.Second))) {
 		sum := add(boundary.Windows)
 		within("stable", sum.Stable.Total, 100)
 		slow = append(slow, boundary.Milliseconds, sum.Stable.Bad/sum.Stable.Total)

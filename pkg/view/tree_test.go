@@ -110,7 +110,7 @@ func (w world) answer(t *testing.T, r view.Read) view.Answer {
 		var o object.Object
 		if u.GetKind() == "BatchRelease" {
 			o = hub[rollouts.BatchRelease](t, u, &v1beta1.BatchRelease{})
-		} else if o, err = r.Trimmed(u.DeepCopy()); err != nil {
+		} else if o, err = r.TrimObject(u.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 		a.Objects = append(a.Objects, o)
@@ -121,7 +121,7 @@ func (w world) answer(t *testing.T, r view.Read) view.Answer {
 // tree is what somebody sees that may not do some things.
 func (w world) tree(t *testing.T, forbidden ...string) view.Tree {
 	t.Helper()
-	seen := view.NewSeen(nil)
+	seen := view.NewObserved(nil)
 	for _, u := range w {
 		if u.GetKind() == "Rollout" {
 			seen.Rollout = hub[rollouts.Rollout](t, u, &v1beta1.Rollout{})
@@ -132,11 +132,11 @@ func (w world) tree(t *testing.T, forbidden ...string) view.Tree {
 			seen.Answers[r] = w.answer(t, r)
 		}
 	}
-	mine, unread := seen.For(func(r view.Read) bool { return !sets.New(forbidden...).Has(r.Permission()) })
+	mine, unread := seen.ForViewer(func(r view.Read) bool { return !sets.New(forbidden...).Has(r.Permission()) })
 	if unread {
 		t.Error("something was not read")
 	}
-	return view.Of(mine, now)
+	return view.BuildTree(mine, now)
 }
 
 // draw has a line for each node, below its parent.
@@ -167,8 +167,8 @@ func draw(t *testing.T, tree view.Tree) string {
 	for _, h := range tree.Hidden {
 		fmt.Fprintf(&out, "hidden: %s %s, %s %s\n", number(h.Count), h.Kind, h.Permission, h.Message)
 	}
-	if tree.Again > 0 {
-		fmt.Fprintf(&out, "again in %s\n", tree.Again)
+	if tree.RequeueAfter > 0 {
+		fmt.Fprintf(&out, "again in %s\n", tree.RequeueAfter)
 	}
 	var trimmed []string
 	for line := range strings.SplitSeq(out.String(), "\n") {
@@ -230,7 +230,7 @@ func TestTrimmed(t *testing.T) {
 		}}},
 	}}
 	read := view.Read{Role: "pod", Kind: pod.GroupVersionKind()}
-	o, err := read.Trimmed(pod)
+	o, err := read.TrimObject(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestTrimmedAnnotations(t *testing.T) {
 			},
 			"spec": map[string]any{}, "status": map[string]any{},
 		}}
-		o, err := view.Read{Role: tt.role, Kind: u.GroupVersionKind()}.Trimmed(u)
+		o, err := view.Read{Role: tt.role, Kind: u.GroupVersionKind()}.TrimObject(u)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func TestTrimmedScalers(t *testing.T) {
 		object["kind"], object["metadata"] = kind, map[string]any{"name": "web"}
 		u := &unstructured.Unstructured{Object: object}
 		sevens := strings.Count(fmt.Sprint(u.Object), ":7")
-		o, err := view.Read{Kind: u.GroupVersionKind()}.Trimmed(u)
+		o, err := view.Read{Kind: u.GroupVersionKind()}.TrimObject(u)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,10 +24,10 @@ func TestPauseOverTime(t *testing.T) {
 	r.Status.Phase, r.Status.Message = rollouts.PhaseProgressing, message
 	r.Status.SetActivity(rollouts.ActivityInRolling, "m", entered)
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 1, State: rollouts.StepPaused, LastUpdateTime: &entered}
-	if w := Of(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "at 2026-01-05T10:01:00Z") {
+	if w := Explain(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "at 2026-01-05T10:01:00Z") {
 		t.Errorf("within the time: until %v, %s", w.WaitingFor.Until, w.Summary)
 	}
-	w := Of(r, Facts{Now: entered.Add(10 * time.Minute)})
+	w := Explain(r, Facts{Now: entered.Add(10 * time.Minute)})
 	if w.WaitingFor.Until != nil || w.WaitingFor.What != message || strings.Contains(w.Summary, "10:01:00") || !strings.Contains(w.Summary, "2 of 2 new pods crash") {
 		t.Errorf("after the time: until %v, what %q, %s", w.WaitingFor.Until, w.WaitingFor.What, w.Summary)
 	}

@@ -32,7 +32,7 @@ func TestIrreversible(t *testing.T) {
 		})
 		r.Status.SetActivity(rollouts.ActivityInRolling, "", now)
 		possible := func(v rollouts.Verb) why.Attempt {
-			return why.Try(r, verb.Command{Verb: v, User: "alice", Now: now}, nil)
+			return why.TryVerb(r, verb.Command{Verb: v, User: "alice", Now: now}, nil)
 		}
 		for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPromote, rollouts.VerbPause} {
 			if a := possible(v); !a.Possible {
@@ -47,7 +47,7 @@ func TestIrreversible(t *testing.T) {
 				t.Errorf("%s: %s: %+v, want possible %t", kind, v, a, want)
 			}
 		}
-		if w := why.Of(r, why.Facts{Now: now.Time}); len(w.Causes) != 1 || w.Causes[0].About != "stable" || w.Causes[0].Message != message {
+		if w := why.Explain(r, why.Facts{Now: now.Time}); len(w.Causes) != 1 || w.Causes[0].About != "stable" || w.Causes[0].Message != message {
 			t.Errorf("%s: causes are %+v", kind, w.Causes)
 		}
 	}

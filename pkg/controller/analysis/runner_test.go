@@ -308,7 +308,7 @@ func TestTryOneVersion(t *testing.T) {
 				p := &prometheus{}
 				run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
-					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
+					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, StableOnly: true}
 					m.SetQuestions(web, analysis.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.Question{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 					<-time.After(time.Second)
 					synctest.Wait()

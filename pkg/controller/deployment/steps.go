@@ -19,32 +19,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Cluster is what a pass reads and writes. An object that does not exist is nil.
+// Cluster reads and writes the objects of a reconcile. It returns nil for an object that does not
+// exist.
 type Cluster interface {
 	pass.SizeCluster
-	// RolloutNaming is the Rollout that releases a workload; empty if none does.
+	// RolloutNaming returns the name of the Rollout that releases a workload; empty if there is
+	// none.
 	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
-	// Known is what the store says of a workload by a BatchRelease, and whether one names it.
+	// Known returns the state of a workload that the store has for a BatchRelease, and whether one
+	// names the workload.
 	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.Known, named bool, err error)
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
-	// Unnamed is a workload that nothing in the store is about, unless it was made beside
-	// another one.
+	// Unnamed returns a workload that no object in the store names; nil for a canary Deployment
+	// that Weir created.
 	Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*cluster.Workload, error)
 }
 
-// Observation is a Deployment whose sizes are decided here.
+// Observation is a Deployment whose ReplicaSets this controller scales.
 type Observation struct {
 	Facts    sizes.Scaling
 	workload *cluster.Workload
 }
 
-// passes are those over the Deployments of a cluster.
-type passes struct{ Cluster }
+// runner implements a reconcile of a Deployment.
+type runner struct{ Cluster }
 
-// Run runs one pass over a Deployment. There is no status to commit: what it goes by is
-// stored already, and every write carries the version that it was planned from.
+// Run reconciles a Deployment. There is no status to store: the input is stored already, and every
+// write has the resource version that was observed as a precondition.
 func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*Observation) sizes.Scale) error {
-	p := passes{c}
+	p := runner{c}
 	o, err := p.observe(ctx, key)
 	if o == nil || err != nil {
 		return err
@@ -56,11 +59,11 @@ func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*
 	return p.apply(ctx, o, scale)
 }
 
-// Decide is sizes.Decide.
+// Decide calls sizes.Decide.
 func Decide(o *Observation) sizes.Scale { return sizes.Decide(o.Facts) }
 
-func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
-	w, err := p.read(ctx, key)
+func (p runner) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
+	w, err := p.readWorkload(ctx, key)
 	if w == nil || err != nil {
 		return nil, err
 	}
@@ -71,9 +74,10 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	return &Observation{Facts: facts, workload: w}, nil
 }
 
-// read reads a Deployment whose sizes are decided here, or nil. What it says of
-// itself counts only where nothing in the store names it.
-func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Workload, error) {
+// readWorkload reads a Deployment whose ReplicaSets this controller scales; nil for other
+// Deployments. The annotation of a Deployment counts only if no object in the store names the
+// Deployment.
+func (p runner) readWorkload(ctx context.Context, key types.NamespacedName) (*cluster.Workload, error) {
 	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
 		return nil, errors.New("finding the row of deployments: there is none")
@@ -86,16 +90,16 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 	case err != nil:
 		return nil, err
 	case !named:
-		return p.unnamed(ctx, row, key)
+		return p.readAnnotated(ctx, row, key)
 	case known.Target == nil:
 		return nil, nil // it is about to be told, or was given back
 	default:
-		return p.named(ctx, row, key, known)
+		return p.readDriven(ctx, row, key, known)
 	}
 }
 
-// named reads a Deployment that a BatchRelease drives, or nil.
-func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
+// readDriven reads a Deployment that a BatchRelease drives; nil otherwise.
+func (p runner) readDriven(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
 	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
 		return nil, err
@@ -103,9 +107,9 @@ func (p passes) named(ctx context.Context, row workload.Row, key types.Namespace
 	return w, nil
 }
 
-// unnamed reads a Deployment that its own annotation drives, or nil. A held one that
-// nothing names is given back; until then its sizes stay.
-func (p passes) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*cluster.Workload, error) {
+// readAnnotated reads a Deployment that its own annotation drives; nil otherwise. A held Deployment
+// that no object names will be restored, so its sizes are not changed.
+func (p runner) readAnnotated(ctx context.Context, row workload.Row, key types.NamespacedName) (*cluster.Workload, error) {
 	w, err := p.Unnamed(ctx, row, key.Namespace, key.Name)
 	if err != nil || w == nil || !w.Hold.Active() || w.Hold.Held {
 		return nil, err
@@ -113,9 +117,9 @@ func (p passes) unnamed(ctx context.Context, row workload.Row, key types.Namespa
 	return w, nil
 }
 
-// apply writes sizes. What is told is told when they rest, since each time is a write, and
-// by the batch where there is one.
-func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) error {
+// apply scales ReplicaSets. It updates the extra status only after the sizes have settled, because
+// each update is a write, and only if no BatchRelease does this.
+func (p runner) apply(ctx context.Context, o *Observation, scale sizes.Scale) error {
 	w := o.workload
 	switch {
 	case len(scale.Steps) > 0:

@@ -174,7 +174,7 @@ func newStory(t *testing.T, limit time.Duration) *story {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	s := &story{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), url: server.URL}
-	s.lease = &lease.Lease{Interface: slow{lock, s}, Limit: limit, Clock: s.clock}
+	s.lease = &lease.Lease{Interface: slow{lock, s}, MaxAge: limit, Clock: s.clock}
 	s.client = &http.Client{Transport: s.lease.Guard(server.Client().Transport)}
 	return s
 }

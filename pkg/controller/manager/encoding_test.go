@@ -18,7 +18,7 @@ func TestUncompressed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.Header.Get("Accept-Encoding") }))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
-	config.Wrap(plainly)
+	config.Wrap(withoutCompression)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestUncompressed(t *testing.T) {
 // Profiles are served only where they are asked for.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	if len(profiles(false)) > 0 || profiles(true)["/debug/pprof/profile"] == nil {
-		t.Errorf("pages: %v and %v", profiles(false), profiles(true))
+	if len(profilingHandlers(false)) > 0 || profilingHandlers(true)["/debug/pprof/profile"] == nil {
+		t.Errorf("pages: %v and %v", profilingHandlers(false), profilingHandlers(true))
 	}
 }

@@ -18,7 +18,7 @@ func TestOnlyTroubleKeepsTheCost(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Annotations: map[string]string{
 		"large": "…", "controller.kubernetes.io/pod-deletion-cost": "-10",
 	}}}
-	kept, err := onlyTrouble(pod)
+	kept, err := trimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestOnlyTroubleKeepsTheAddresses(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, Status: corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
 	}}
-	kept, err := onlyTrouble(pod)
+	kept, err := trimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestNewAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Announced([]planner.Event{{Reason: string(rollouts.ConditionBypassed)}})
+		m.CountEvents([]planner.Event{{Reason: string(rollouts.ConditionBypassed)}})
 	}
 	families, err := registry.Gather()
 	if err != nil {

@@ -15,7 +15,7 @@ func TestLabels(t *testing.T) {
 	t.Parallel()
 	r := &rollouts.Rollout{}
 	r.Status.Phase = "\xff"
-	if told := gauges([]*rollouts.Rollout{r}, time.Time{}); len(told) < 2 {
+	if told := rolloutGauges([]*rollouts.Rollout{r}, time.Time{}); len(told) < 2 {
 		t.Errorf("%d metrics are reported", len(told))
 	}
 }

@@ -100,10 +100,10 @@ func TestMeasured(t *testing.T) {
 	q := planner.Question{Check: rollouts.Check{Name: "errors"}, Evidence: judge.Evidence{
 		Pair: judge.Pair{New: judge.Count{Total: 100, Bad: 3}, Old: judge.Count{Total: 900, Bad: 1}}, Harm: 2, HarmNeeded: 8, Safe: 1, SafeNeeded: 2,
 	}}
-	m.Measured("shop", "web", []planner.Question{q})
-	m.Measured("shop", "cart", []planner.Question{q})
-	m.Measured("shop", "cart", nil)
-	(*Metrics)(nil).Measured("shop", "web", nil)
+	m.SetCheckResults("shop", "web", []planner.Question{q})
+	m.SetCheckResults("shop", "cart", []planner.Question{q})
+	m.SetCheckResults("shop", "cart", nil)
+	(*Metrics)(nil).SetCheckResults("shop", "web", nil)
 	requests := `
 # HELP weir_check_requests Requests that a check under way has counted, by the version that answered and how.
 # TYPE weir_check_requests gauge
@@ -139,9 +139,9 @@ func TestChanged(t *testing.T) {
 	r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, Steps: []rollouts.StepRecord{{Step: 1, StepTimes: rollouts.StepTimes{EnteredTime: at(0), UpgradedTime: at(7)}}}}}
 	was := r.DeepCopy()
 	was.Status.Releases = before
-	m.Changed(was, r)
-	m.Changed(r, r)
-	(*Metrics)(nil).Changed(was, r)
+	m.ObserveSteps(was, r)
+	m.ObserveSteps(r, r)
+	(*Metrics)(nil).ObserveSteps(was, r)
 	var want strings.Builder
 	want.WriteString(`
 # HELP weir_step_wait_seconds How long steps of releases waited for their pods, their traffic, an approval, or their time.
@@ -169,7 +169,7 @@ func TestBypasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Announced([]planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
+	m.CountEvents([]planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
 	if n := testutil.ToFloat64(m.bypasses); n != 1 {
 		t.Errorf("%v are counted, want 1", n)
 	}
@@ -183,7 +183,7 @@ func TestWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	c := m.Counting(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build())
+	c := m.CountWrites(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build())
 	if err := c.Create(t.Context(), d.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestResult(t *testing.T) {
 		"gone":     apierrors.NewNotFound(pods, "a"),
 		"failed":   errors.New("connection refused"),
 	} {
-		if got := result(err); got != want {
+		if got := resultOf(err); got != want {
 			t.Errorf("%v is %s, want %s", err, got, want)
 		}
 	}

@@ -18,7 +18,7 @@ func TestDefinitionsOfWorkloads(t *testing.T) {
 		"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.example.com",
 		"sidecarsets.apps.kruise.io", "clonesets.apps.example.com", "deployments.apps.example.com", "gateways.gateway.networking.k8s.io", "",
 	} {
-		if row, ok := rowOf(name); ok {
+		if row, ok := rowForDefinition(name); ok {
 			got[name] = row.GVK.String()
 		}
 	}
@@ -37,11 +37,11 @@ func TestDefinitionsOfWorkloads(t *testing.T) {
 // named it leaves.
 func TestDefinitionOfWhatIsReleased(t *testing.T) {
 	r := &v1beta1.Rollout{}
-	if got := definedFor(t.Context(), r); len(got) > 0 {
+	if got := requestForReleasedKind(t.Context(), r); len(got) > 0 {
 		t.Errorf("a Rollout of nothing: %v", got)
 	}
 	r.Spec.WorkloadRef = v1beta1.ObjectRef{APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "db"}
-	if got := definedFor(t.Context(), r); len(got) != 1 || got[0].Name != "statefulsets.apps.example.com" {
+	if got := requestForReleasedKind(t.Context(), r); len(got) != 1 || got[0].Name != "statefulsets.apps.example.com" {
 		t.Errorf("a look-alike: %v", got)
 	}
 }

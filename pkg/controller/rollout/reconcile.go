@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			if r.Measures != nil {
 				r.Measures.SetQuestions(key, analysis.Subject{}, nil)
 			}
-			r.Metrics.Measured(key.Namespace, key.Name, nil)
+			r.Metrics.SetCheckResults(key.Namespace, key.Name, nil)
 			err = r.forget(ctx, key)
 		}
 		return obs, err
@@ -162,5 +162,5 @@ func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decisi
 			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
 		}
 	}
-	r.Metrics.Announced(d.Events)
+	r.Metrics.CountEvents(d.Events)
 }

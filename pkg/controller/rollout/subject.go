@@ -78,7 +78,7 @@ func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[
 	if len(d.Questions) > 0 {
 		subject = r.subject(ctx, obs, d)
 	}
-	r.Metrics.Measured(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
+	r.Metrics.SetCheckResults(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
 	r.Measures.SetQuestions(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
 }
 
@@ -97,7 +97,7 @@ func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decis
 	s.Release.New.Service, s.Release.Stable.Service = serviceOf(obs.objects.CanaryService), serviceOf(obs.objects.Service)
 	if d.Questions[0].Try { // there is one version
 		s.Release.Stable.Pods = r.podsOf(ctx, obs, obs.Facts.Workload.StableRevision)
-		s.Release.New, s.Release.Single = s.Release.Stable, true
+		s.Release.New, s.Release.StableOnly = s.Release.Stable, true
 	}
 	for _, router := range obs.objects.Routers {
 		kind := router.Kind.Kind
@@ -137,13 +137,13 @@ func (r *Reconciler) podsOf(ctx context.Context, obs *Observation, revision stri
 			sets = append(sets, rs.Name)
 		}
 	}
-	pods, err := metric.Generated(sets...)
+	pods, err := metric.PodsOfOwners(sets...)
 	if len(sets) == 0 {
 		found, failed := r.Server.Pods(ctx, w, revision)
 		for i := range found {
 			names = append(names, found[i].Name)
 		}
-		if pods, err = metric.Named(names...); failed != nil {
+		if pods, err = metric.PodsByName(names...); failed != nil {
 			err = failed
 		}
 	}

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trafficrouting runs the passes over TrafficRoutings. It answers what is
-// observed of the Services and routers that one names, and carries out what
-// planner.TrafficRouting decided about them; it must not decide anything itself,
-// and knows of Rollouts only that some are under way.
+// Package trafficrouting reconciles TrafficRoutings. It observes the Services and routers that a
+// TrafficRouting names, and applies what routing.Decide decided. It must not decide anything itself. It
+// knows only which Rollouts have a release under way.
 package trafficrouting
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Reconciler runs one pass at a time over each TrafficRouting.
+// Reconciler reconciles TrafficRoutings.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
@@ -30,11 +29,11 @@ type Reconciler struct {
 	network     *cluster.Network
 	// noLater limits the backoff of a failed reconcile to its planned requeue time (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
-	// Configuration are the namespaces where scripts of users are looked for.
+	// Configuration are the namespaces in which users' scripts are stored.
 	Configuration []string
 }
 
-// Reconcile runs one pass.
+// Reconcile reconciles one TrafficRouting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	steps := Steps(server{r.Server, r.network}, r.Clock.Now)
 	steps.Announce = func(obs *Observation, announced []planner.Event) {
@@ -44,15 +43,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return steps.Reconcile(ctx, req)
 }
 
-// server is where the passes of a Reconciler read and write.
+// server implements Cluster for a Reconciler.
 type server struct {
 	cluster.Server
 	*cluster.Network
 }
 
-// SetupWithManager registers the watches: everything that a pass observes wakes
-// the next one, and kinds of routers that a cluster may lack are watched from
-// the first time that one is named.
+// SetupWithManager registers the watches of all observed objects. Kinds of routers that a cluster
+// may lack are watched when a TrafficRouting first names one.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
 	options := queue.Options(r.Concurrency)

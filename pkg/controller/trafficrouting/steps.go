@@ -18,40 +18,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Cluster is what a pass reads and writes. An object that does not exist is nil.
+// Cluster reads and writes the objects of a reconcile. It returns nil for an object that does not
+// exist.
 type Cluster interface {
 	pass.Writer
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
+	// GoneUsers returns the Rollouts that have a finalizer on a TrafficRouting but do not exist.
 	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
-	// OthersOfRouting route by what the TrafficRouting names.
+	// OthersOfRouting returns the other releases that use the objects of the TrafficRouting.
 	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
-	// ReadNetwork fills in the Services and the routers that are named.
+	// ReadNetwork reads the named Services and routers.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
-	// CommitTrafficRouting stores a status at the version of the TrafficRouting, and returns what is stored.
+	// CommitTrafficRouting stores a status with the resource version of the TrafficRouting as a
+	// precondition, and returns the stored object.
 	CommitTrafficRouting(context.Context, *rollouts.TrafficRouting, rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error)
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
 	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
 }
 
-// Observation is one pass' view, with what its changes are based on.
+// Observation has the observations of one reconcile, and the objects from which changes are
+// computed.
 type Observation struct {
 	Facts routing.Observed
-	// Routing is as it is stored now, and Facts.Routing as it was observed.
+	// Routing is the stored object, and Facts.Routing the observed one.
 	Routing *rollouts.TrafficRouting
 	objects traffic.Objects
 }
 
-// passes are those over the TrafficRoutings of a cluster.
-type passes struct {
+// runner implements the steps of a reconcile.
+type runner struct {
 	Cluster
 	now func() time.Time
 }
 
-// Steps are those of the passes over the TrafficRoutings of a cluster.
+// Steps returns the steps of a reconcile of a TrafficRouting.
 func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.TrafficRoutingStatus] {
-	p := passes{Cluster: c, now: now}
+	p := runner{Cluster: c, now: now}
 	return pass.Steps[Observation, rollouts.TrafficRoutingStatus]{
 		Observe: p.observe,
 		Decide:  Decide,
@@ -62,7 +65,7 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Tra
 	}
 }
 
-// Decide is routing.Decide.
+// Decide calls routing.Decide.
 func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 	plan := routing.Decide(o.Facts)
 	return pass.Decision[rollouts.TrafficRoutingStatus]{
@@ -70,9 +73,9 @@ func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 	}
 }
 
-// observe reads what the TrafficRouting names. One Service serves both
-// revisions, and routers tell them apart by themselves.
-func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
+// observe reads the objects that the TrafficRouting names. One Service serves both revisions, and
+// routers distinguish the revisions themselves.
+func (p runner) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
 	r, err := p.TrafficRouting(ctx, key)
 	if err != nil || r == nil {
 		return nil, err
@@ -102,7 +105,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	return obs, nil
 }
 
-func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
+func (p runner) act(ctx context.Context, obs *Observation, action planner.Action) error {
 	switch a := action.Effect.(type) {
 	case planner.Guard:
 		return p.AddFinalizer(ctx, obs.Routing, rollouts.FinalizerTrafficRouting)

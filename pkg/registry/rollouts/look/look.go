@@ -130,7 +130,7 @@ func (s *Sources) Live(namespace string) Reader {
 		}
 		var found []object.Object
 		for i := range list.Items {
-			o, err := r.Trimmed(&list.Items[i])
+			o, err := r.TrimObject(&list.Items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -185,7 +185,7 @@ func items(list runtime.Object) (found []object.Object, err error) {
 }
 
 // All reads what is still missing, as far as somebody may see it.
-func All(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) bool) {
+func All(ctx context.Context, seen *view.Observed, read Reader, may func(view.Read) bool) {
 	for next := seen.Next(); len(next) > 0; next = seen.Next() {
 		answers := make([]view.Answer, len(next))
 		var all sync.WaitGroup

@@ -47,7 +47,7 @@ type open struct {
 // snapshot is what was seen at a moment.
 type snapshot struct {
 	// seen is nil before the first look, and when the Rollout is gone.
-	seen *view.Seen
+	seen *view.Observed
 	gone bool
 	at   time.Time
 	why  func(context.Context) (*rollouts.RolloutWhy, error)
@@ -60,13 +60,13 @@ type snapshot struct {
 }
 
 // tree is the one of viewers that see as much.
-func (s *snapshot) tree(seen *view.Seen) view.Tree {
+func (s *snapshot) tree(seen *view.Observed) view.Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := seen.Unseen()
+	key := seen.ForbiddenReads()
 	tree, ok := s.trees[key]
 	if !ok {
-		tree = view.Of(seen, s.at)
+		tree = view.BuildTree(seen, s.at)
 		s.trees[key] = tree
 	}
 	return tree
@@ -208,7 +208,7 @@ func (o *open) look(ctx context.Context) time.Duration {
 	}
 	if next.gone = len(found) == 0; !next.gone {
 		r, _ := found[0].(*rollouts.Rollout)
-		next.seen = view.NewSeen(r)
+		next.seen = view.NewObserved(r)
 		look.All(bounded, next.seen, read.from(ctx), o.may)
 		next.why = o.trees.Why(genericapirequest.WithNamespace(bounded, o.key.Namespace), r)
 	}
@@ -217,7 +217,7 @@ func (o *open) look(ctx context.Context) time.Duration {
 	if next.gone {
 		return recheck
 	}
-	if again := next.tree(next.seen).Again; again > 0 {
+	if again := next.tree(next.seen).RequeueAfter; again > 0 {
 		return min(again, recheck)
 	}
 	return recheck

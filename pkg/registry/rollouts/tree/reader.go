@@ -106,7 +106,7 @@ func (t *REST) newInformer(namespace string, r view.Read) (*informer, error) {
 func trimmed(r view.Read, obj any) (any, error) {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
-		return r.Trimmed(o)
+		return r.TrimObject(o)
 	case runtime.CacheableObject: // was about to be encoded for several watchers
 		return o.GetObject(), nil
 	default:

@@ -92,9 +92,9 @@ func (t *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	bounded, cancel := context.WithTimeout(ctx, look.Patience)
 	defer cancel()
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	seen := view.NewSeen(r)
+	seen := view.NewObserved(r)
 	look.All(bounded, seen, t.flight(key).read, func(read view.Read) bool { return t.May(ctx, read) })
-	return answer(ctx, r, view.Of(seen, t.Clock.Now()), t.Why(ctx, r))
+	return answer(ctx, r, view.BuildTree(seen, t.Clock.Now()), t.Why(ctx, r))
 }
 
 // Watch implements rest.Watcher.

@@ -120,7 +120,7 @@ func (v *viewer) event(ctx context.Context, s *snapshot) (e *watch.Event, last b
 	case s.seen == nil:
 		return nil, false
 	}
-	mine, unread := s.seen.For(v.may)
+	mine, unread := s.seen.ForViewer(v.may)
 	if unread {
 		v.open.wake() // nobody was allowed to see it before
 		return nil, false

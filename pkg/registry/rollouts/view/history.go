@@ -136,8 +136,8 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 		RolloutID:  rec.RolloutID, StartTime: &rec.StartTime, EndTime: rec.EndTime, Outcome: rec.Outcome, Steps: rec.Steps,
 	}
 	if f.history != nil {
-		changes, more := why.Changes(f.history)
-		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.Images(changes) //nolint:gosec // of one object
+		changes, more := why.TemplateChanges(f.history)
+		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.ImageChanges(changes) //nolint:gosec // of one object
 		past.Decisions = f.history.Status.Decisions
 	}
 	if len(past.Decisions) == 0 && rec.FirstDecision > 0 {
@@ -149,11 +149,11 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 // restore is the merge patch that sets the template of a release again, and takes off what
 // the newest one has besides; empty where they are not on file.
 func restore(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
-	to := why.Template(h)
+	to := why.ReleasedTemplate(h)
 	if to == nil {
 		return runtime.RawExtension{}
 	}
-	remove(to, why.Template(newest))
+	remove(to, why.ReleasedTemplate(newest))
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": to}})
 	if err != nil {
 		return runtime.RawExtension{}

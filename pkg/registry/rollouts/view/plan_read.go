@@ -37,11 +37,11 @@ func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
 		return false
 	}
-	seen := view.NewSeen(m.r, view.Quotas)
+	seen := view.NewObserved(m.r, view.QuotaRead)
 	seen.Answers[seen.BatchRead()] = view.Answer{} // it is known
 	look.All(ctx, seen, m.Live(m.r.Namespace), func(r view.Read) bool { return m.May(ctx, r) })
-	m.status.Unknown = seen.Unknown()
-	live, isSeen := seen.Stored(row)
+	m.status.Unknown = seen.UnreadReasons()
+	live, isSeen := seen.StoredWorkload(row)
 	if live == nil && len(m.spec.Workload.Raw) == 0 {
 		if isSeen {
 			m.found(rollouts.Finding{Severity: forecast.Error, Code: "workload", Object: ref, Message: "the workload does not exist", Fix: "create it, or send it as spec.workload"})
@@ -59,7 +59,7 @@ func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 		if obj = seen.Workload(row); obj == nil {
 			return false
 		}
-		owned = seen.Owned(row, obj)
+		owned = seen.OwnedObjects(row, obj)
 	}
 	m.facts(row, obj, next, owned, b)
 	m.surround(row, seen)
@@ -67,9 +67,9 @@ func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 }
 
 // surround is what the release meets.
-func (m *planning) surround(row workload.Row, seen *view.Seen) {
-	m.around.Quotas = view.As[*corev1.ResourceQuota](seen.Answers[view.Quotas])
-	m.around.Budgets = view.As[*policyv1.PodDisruptionBudget](seen.Answers[view.Budgets])
+func (m *planning) surround(row workload.Row, seen *view.Observed) {
+	m.around.Quotas = view.ObjectsAs[*corev1.ResourceQuota](seen.Answers[view.QuotaRead])
+	m.around.Budgets = view.ObjectsAs[*policyv1.PodDisruptionBudget](seen.Answers[view.BudgetRead])
 	m.around.Scalers = seen.Scalers()
 	_, plan := m.r.Spec.Strategy.Active()
 	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
@@ -87,7 +87,7 @@ func (m *planning) changed(row workload.Row, live object.Object) (object.Object,
 	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err == nil && (n < 0 || n > maxReplicas) {
 		return nil, fmt.Errorf("spec.replicas: %d is not between 0 and %d", n, maxReplicas)
 	}
-	next := view.Decoded(row, u)
+	next := view.DecodeWorkload(row, u)
 	if next == nil {
 		return nil, fmt.Errorf("spec.workload: this is not a %s of %s", row.GVK.Kind, row.GVK.GroupVersion())
 	}
@@ -131,7 +131,7 @@ func (m *planning) sent(live object.Object) (*unstructured.Unstructured, error) 
 func (m *planning) facts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
 	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	another := obj == next || row.Rolls(obj, next)
-	m.around.Same = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
+	m.around.IsStableTemplate = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
 	switch {
 	case m.begin.UnderWay && another:
 		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // another release takes its place
