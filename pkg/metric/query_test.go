@@ -32,7 +32,7 @@ func web(t *testing.T) Release {
 	}
 }
 
-// TestQueries has one file per row with all that it asks. hack/prometheus runs them.
+// TestQueries compares the queries of each row with a file. hack/prometheus runs these files.
 func TestQueries(t *testing.T) {
 	for _, row := range Rows {
 		t.Run(row.Name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func one(t *testing.T) Release {
 	return rel
 }
 
-// TestSingle asks each row about the one version before a release. The answer is counted as
-// the stable version.
+// TestSingle queries the only version before a release with each row. The answer counts as the
+// stable version.
 func TestSingle(t *testing.T) {
 	for _, row := range Rows {
 		for _, ask := range []func(Release, Dialect, time.Duration) (string, error){row.RequestsQuery, row.DurationsQuery} {
@@ -98,8 +98,8 @@ func TestUserQueries(t *testing.T) {
 	golden.File(t, "user.promql", "# Auto counts\n"+counts+"\n# Auto number\n"+number+"\n")
 }
 
-// TestNewborn has the formula alone, which hack/prometheus tries on what happens to
-// counters and targets.
+// TestNewborn compares the increment query with a file. hack/prometheus runs the query for restarts
+// of counters and targets.
 func TestNewborn(t *testing.T) {
 	var text strings.Builder
 	for _, newborn := range []Newborn{Known, Zero, Skip} {
@@ -177,7 +177,7 @@ func row(t *testing.T, name string) Row {
 	return Row{}
 }
 
-// TestRefused tells what cannot be asked, before anything is sent.
+// TestRefused checks that impossible queries are refused before anything is sent.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		row  string

@@ -115,7 +115,7 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestBucketMissing has a window in which a bucket is missing, as a reset may leave it.
+// TestBucketMissing has a window without one of the buckets, for example after a reset.
 func TestBucketMissing(t *testing.T) {
 	answer := []Series{line(bucket("new", "0.1"), gap, 5, gap), line(bucket("new", "1"), 9, 9, 9), line(bucket("new", "+Inf"), 9, 9, gap)}
 	got := row(t, "Traefik").Boundaries(answer)[:1]

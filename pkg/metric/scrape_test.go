@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// TestScrapeQueries has one query for each row, and one for counters of users. hack/prometheus runs
-// them.
+// TestScrapeQueries compares one query for each row, and one for counters of users, with files.
+// hack/prometheus runs them.
 func TestScrapeQueries(t *testing.T) {
 	args, bad, total := map[string]string{"tier": "a/b"}, `checkout_failures_total{pod=~"$pods"}`, `checkouts_total{pod=~"$pods",tier="$tier"}`
 	var scrapes, pods strings.Builder
@@ -59,7 +59,7 @@ func TestScrapeQueries(t *testing.T) {
 	golden.File(t, "pods.promql", pods.String())
 }
 
-// TestFailuresOfPods compares the pattern that the source matches with the rule that reads answers.
+// TestFailuresOfPods checks that the pattern in queries agrees with the rule that reads answers.
 func TestFailuresOfPods(t *testing.T) {
 	for _, class := range []string{"code", "classification", grpc} {
 		for _, value := range []string{"200", "500", "503", "5xx", "50", "5000", "failure", "success", "0", "2", "4", "5", "12", "13", "14", "15", "16", ""} {
@@ -75,8 +75,8 @@ func special(version string, values ...float64) Series {
 	return line(map[string]string{labelVersion: version}, values...)
 }
 
-// TestScrape learns the interval of scrapes. Scrapes are late by milliseconds; pods that are new, or
-// gone, have no interval.
+// TestScrape reads the scrape interval. Scrapes are late by milliseconds. Pods that are new or gone
+// have no interval.
 func TestScrape(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -99,7 +99,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestNewest reads the newest sample at any instant: the last instants may have none.
+// TestNewest reads the newest sample at any instant, because the last instants may have none.
 func TestNewest(t *testing.T) {
 	noon := time.Unix(1_800_000_000, 0)
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// TestCountsOfPods leaves out pods without requests, and series that name no pod.
+// TestCountsOfPods checks that pods without requests, and series without a pod name, are left out.
 func TestCountsOfPods(t *testing.T) {
 	of := func(pod, class string, value float64) Series {
 		return line(map[string]string{labelPod: pod, labelClass: class}, value)
@@ -133,7 +133,7 @@ func TestCountsOfPods(t *testing.T) {
 	}
 }
 
-// TestScrapesRefused returns what is wrong before anything is sent.
+// TestScrapesRefused checks that impossible queries are refused before anything is sent.
 func TestScrapesRefused(t *testing.T) {
 	unnamed, other := web(t), web(t)
 	unnamed.Namespace, other.Stable.Pods = "", ""

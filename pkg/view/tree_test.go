@@ -184,7 +184,7 @@ func number(n *int32) string {
 	return strconv.Itoa(int(*n))
 }
 
-// Each file is a Rollout and what belongs to it; the tree of it is beside it.
+// TestTrees compares the tree of each file, a Rollout with its objects, with a golden file.
 func TestTrees(t *testing.T) {
 	tests := []struct {
 		name, file string
@@ -220,7 +220,7 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// A pod that is kept has nothing of what users write into one.
+// TestTrimmed checks that a stored pod has none of the fields that users write.
 func TestTrimmed(t *testing.T) {
 	pod := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
@@ -252,8 +252,8 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// However many objects others put beside a workload, say that it owns them, and write into
-// them: the work for the tree grows with their number and no faster, and its size is bounded.
+// TestCrowd has many large objects that claim to belong to a workload. The work for the tree grows
+// linearly with their number, and the size of the tree is limited.
 func TestCrowd(t *testing.T) {
 	for _, many := range []int{90, 1500} {
 		w := read(t, "step.in.yaml")
@@ -289,8 +289,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Objects that are kept have no annotations but those that decide what a node says. Anybody
-// may put thousands of objects with large ones beside a workload.
+// TestTrimmedAnnotations checks that stored objects have only the annotations that a node needs,
+// because users can create thousands of objects with large annotations.
 func TestTrimmedAnnotations(t *testing.T) {
 	const note, ours, revision = "example.com/note", "rollouts.kruise.io/original-deployment-strategy", "deployment.kubernetes.io/revision"
 	for _, tt := range []struct {
@@ -328,7 +328,8 @@ func TestTrimmedAnnotations(t *testing.T) {
 	}
 }
 
-// Autoscalers and budgets, of which all in the namespace are kept, have what a tree and a plan read.
+// TestTrimmedScalers checks that autoscalers and budgets, which are stored for the whole namespace,
+// have only the fields that a tree and a plan need.
 func TestTrimmedScalers(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for kind, object := range map[string]map[string]any{

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// New pods that crash keep a step paused after the time of its pause. The answer does not name a
-// time in the past as the end.
+// TestPauseOverTime has new pods that crash, which keep a step paused after the end of its pause.
+// The answer does not name a time in the past as the end.
 func TestPauseOverTime(t *testing.T) {
 	t.Parallel()
 	entered := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)

@@ -15,9 +15,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// A step waits, and somebody has deleted the stable ReplicaSet: abort and rollback are offered
-// no more, and the cause is what the condition says. The other verbs stay possible. Of a
-// StatefulSet the stable pods serve on, so that an abort still moves requests to them.
+// TestIrreversible has a step that waits after somebody deleted the stable ReplicaSet. Abort and
+// rollback are not offered any more, and the cause is the message of the condition. Other verbs
+// remain possible. The stable pods of a StatefulSet continue to run, so an abort still moves
+// requests to them.
 func TestIrreversible(t *testing.T) {
 	t.Parallel()
 	const message = "the ReplicaSet of the stable revision v1 was deleted; set the earlier template"

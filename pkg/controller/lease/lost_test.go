@@ -11,7 +11,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/lease"
 )
 
-// Only controllers that have had the lease have lost it.
+// TestLost checks that only controllers that have held the lease report its loss.
 func TestLost(t *testing.T) {
 	ended := errors.New("ended")
 	s := newStory(t, time.Second)

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Nobody on the way is asked to compress, and the caller's request stays as it is.
+// TestUncompressed checks that requests ask for uncompressed responses, and that the caller's
+// request is not changed.
 func TestUncompressed(t *testing.T) {
 	t.Parallel()
 	asked := ""
@@ -37,7 +38,7 @@ func TestUncompressed(t *testing.T) {
 	}
 }
 
-// Profiles are served only where they are asked for.
+// TestProfiles checks that profiles are served only if they are enabled.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	if len(profilingHandlers(false)) > 0 || profilingHandlers(true)["/debug/pprof/profile"] == nil {

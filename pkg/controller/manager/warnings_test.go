@@ -15,7 +15,8 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// TestWarnings logs a warning that comes with every answer once, and another one too.
+// TestWarnings checks that a repeated warning is logged once, and that another warning is logged,
+// too.
 func TestWarnings(t *testing.T) {
 	text := "one"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Controllers that start again in one process go on with their counters, and know nothing of
-// checks that they measured before.
+// TestNewAgain restarts the controllers in one process. Counters continue, and metrics of single
+// checks are reset.
 func TestNewAgain(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestLabels has a phase that is no text: a scrape reports it, and does not panic.
+// TestLabels has a phase with invalid UTF-8. A scrape reports it, and does not panic.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	r := &rollouts.Rollout{}

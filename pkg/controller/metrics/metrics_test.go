@@ -35,7 +35,8 @@ func rollout(name string, phase rollouts.Phase) *rollouts.Rollout {
 	return r
 }
 
-// Only Rollouts that somebody may wait for are named; the others are counted.
+// TestCollector checks that only Rollouts that users may wait for have metrics of their own; others
+// are only counted.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	entered := metav1.NewTime(now.Add(-90 * time.Second))
@@ -90,7 +91,7 @@ weir_rollouts_unprotected 1
 	}
 }
 
-// What checks have found is shown while they are under way.
+// TestMeasured checks that the results of checks are reported while the checks are under way.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -123,7 +124,7 @@ weir_check_evidence{check="errors",for="safe",namespace="shop",rollout="web"} 0.
 	}
 }
 
-// What has changed is counted, by what it was that took so long.
+// TestChanged checks that step durations are recorded by what the step waited for.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -162,7 +163,7 @@ weir_step_wait_seconds_count{for="pods",style="Partition"} 1
 	}
 }
 
-// So is what no part of admission held.
+// TestBypasses checks that changes that admission did not hold are counted.
 func TestBypasses(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -175,7 +176,7 @@ func TestBypasses(t *testing.T) {
 	}
 }
 
-// Every write is counted, by what came of it.
+// TestWrites checks that each write is counted by its result.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())

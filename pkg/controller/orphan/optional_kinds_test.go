@@ -11,7 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Of all definitions of a cluster only those of workloads are looked at.
+// TestDefinitionsOfWorkloads checks that only the CustomResourceDefinitions of workloads cause
+// requests.
 func TestDefinitionsOfWorkloads(t *testing.T) {
 	got := map[string]string{}
 	for _, name := range []string{
@@ -33,8 +34,8 @@ func TestDefinitionsOfWorkloads(t *testing.T) {
 	}
 }
 
-// What was not readable when its definition came is looked for again when what
-// named it leaves.
+// TestDefinitionOfWhatIsReleased checks that a kind that was not readable when its definition was
+// created is tried again when a Rollout or BatchRelease of the kind is deleted.
 func TestDefinitionOfWhatIsReleased(t *testing.T) {
 	r := &v1beta1.Rollout{}
 	if got := requestForReleasedKind(t.Context(), r); len(got) > 0 {
