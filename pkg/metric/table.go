@@ -50,20 +50,20 @@ const (
 	otelBad = "http_response_status_code"
 )
 
-// Rows is every row, in the order to try them. What is exported was read here:
+// Rows are all rows, in the order in which they are tried. The metrics are documented here:
 //   - ingress-nginx: internal/ingress/metric/collectors/socket.go and lua/monitor.lua. The
-//     label canary is the upstream of a canary Ingress; ingress names the stable one.
+//     label canary has the upstream of a canary Ingress, and ingress the name of the owner's Ingress.
 //   - Traefik 3.6.7: pkg/observability/metrics/prometheus.go, and pkg/provider/kubernetes
 //     for the names of services, which differ by provider.
-//   - Istio: istio.io/latest/docs/reference/config/metrics. Each proxy on the way reports a
-//     request, so a row takes one reporter.
-//   - Linkerd: linkerd.io/2-edge/reference/proxy-metrics. Its own port and the probes of
-//     the kubelet are inbound, too.
+//   - Istio: istio.io/latest/docs/reference/config/metrics. Each proxy on the path reports a
+//     request, so a row uses the reports of one of them.
+//   - Linkerd: linkerd.io/2-edge/reference/proxy-metrics. Requests to the proxy's own
+//     port and probes of the kubelet are inbound, too, so they are excluded.
 //   - OpenTelemetry: semantic conventions of HTTP metrics, and the rules that translate
-//     them to names of Prometheus. Pushed ones have target_info in place of up.
+//     them to names of Prometheus. Pushed metrics have target_info instead of up.
 //
-// Envoy Gateway has no row: it makes one cluster of all backends of a rule, which has
-// both versions. There, and without a router, applications tell.
+// Envoy Gateway has no row: it combines all backends of a rule, with both versions, into one cluster.
+// There, and without a router, the metrics of the applications are used.
 var Rows = []Row{
 	{
 		Name: "ingress-nginx", Routers: []string{"Ingress/nginx"},

@@ -142,7 +142,7 @@ func (b *builder) setWorkloadHealth(n *rollouts.Node) {
 	f := &b.facts
 	switch {
 	case n.Health != healthy:
-	case n.Ready == nil: // of its pods no more is known than the status says
+	case n.Ready == nil: // only the status of the Rollout describes its pods
 		n.Health = b.tree.Nodes[0].Health
 	default:
 		n.Health = workloadHealth(f, *n.Ready)
