@@ -172,8 +172,8 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 }
 
 // missingRequestsAfter is how long requests may be missing before a verdict names the query. A source that does
-// not answer is asked again after firstRetry, and then less often, down to once in lastRetry. A check
-// that stays invalid for lastRetry is inconclusive.
+// not answer is queried again after minRetry, and then less often, down to once in maxRetry. A check
+// that stays invalid for maxRetry is inconclusive.
 const missingRequestsAfter, minRetry, maxRetry = 5 * time.Minute, 5 * time.Second, time.Minute
 
 // requeueAfter returns after how long the verdict may change: at the end of a window, with an answer of the

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// docs/analysis.md prints what `make judge` prints.
+// attempts is the number of simulated releases. docs/analysis.md has the output of `make judge`.
 var attempts = flag.Int("attempts", 1000, "how many releases to simulate for each row")
 
 const hour = 120 // windows of 30 s
@@ -128,7 +128,8 @@ func single() []Window {
 	return at
 }
 
-// most wrong verdicts that chance alpha explains, but for one case in a thousand.
+// maxWrongVerdicts returns the highest number of wrong verdicts that the chance alpha explains, except in
+// one case in a thousand.
 func maxWrongVerdicts(n int, alpha float64) int {
 	p := math.Exp(float64(n) * math.Log1p(-alpha))
 	k, sum := 0, p

@@ -179,7 +179,7 @@ func (s *series) queryScrapeInterval(ctx context.Context, from *Source, subject 
 	if err != nil {
 		return judge.Fault{Why: err.Error(), Since: now, Invalid: true}
 	}
-	// The query looks at learnFrom before each of two instants: now, and later for a clock that is ahead.
+	// The query covers scrapeReadRange before each of two instants: now, and later for a clock that is ahead.
 	answer, fault := from.Query(ctx, RangeQuery{
 		PromQL: text, Namespace: subject.Release.Namespace, Start: now.Truncate(step).Add(-scrapeReadRange), Step: scrapeReadRange, Windows: 2,
 	})

@@ -165,7 +165,7 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 	return r
 }
 
-// run measures in a time of its own.
+// run runs a test with a runner, in a synctest bubble.
 func run(t *testing.T, p analysis.Sources, test func(m *analysis.Runner, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func run(t *testing.T, p analysis.Sources, test func(m *analysis.Runner, woken c
 	})
 }
 
-// start starts measures, which end with stop.
+// start starts a runner, which ends when stop is called.
 func start(t *testing.T, p analysis.Sources, woken chan event.GenericEvent) (m *analysis.Runner, stop func()) {
 	t.Helper()
 	m = analysis.New(p, clock.RealClock{}, woken)

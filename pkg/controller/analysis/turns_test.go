@@ -63,7 +63,7 @@ func (n *network) question(ctx context.Context, namespace, target string) error 
 	return errors.New("no answer within 10s")
 }
 
-// Get implements analysis.Sources.
+// QueryService implements analysis.Sources.
 func (n *network) QueryService(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ analysis.Window) (source.Answer, error) {
 	return source.Answer{Code: 200}, n.question(ctx, namespace, h.Service)
 }
