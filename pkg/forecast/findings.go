@@ -29,31 +29,33 @@ const (
 	Info    = "Info"
 )
 
-// Around is what a release meets. What was not looked at is missing.
-type Around struct {
-	// New and Old are the templates; Old is New where it is not known.
+// Environment has the objects that affect a release. Objects that could not be read are missing.
+type Environment struct {
+	// New and Old are the pod templates. Old is New if the old template is unknown.
 	New, Old *corev1.PodTemplateSpec
-	// Same reports whether the template is the stable one.
-	Same    bool
-	Quotas  []*corev1.ResourceQuota
-	Budgets []*policyv1.PodDisruptionBudget
-	// Scalers are those of the workload.
+	// IsStableTemplate reports whether the new template is the stable one.
+	IsStableTemplate bool
+	Quotas           []*corev1.ResourceQuota
+	Budgets          []*policyv1.PodDisruptionBudget
+	// Scalers are the autoscalers of the workload.
 	Scalers []*autoscalingv2.HorizontalPodAutoscaler
 	Route   *planner.Route
 }
 
-// Peak is the most pods at once, and what they ask for, and the fewest that are ready.
-func (f Forecast) Peak(a Around) (peak rollouts.PeakResources, floor int32) {
+// Peak returns the highest number of pods, the resources that they request, and the lowest number
+// of ready pods.
+func (f Forecast) Peak(a Environment) (peak rollouts.PeakResources, floor int32) {
 	floor = f.Moments[0].Ready
 	for _, m := range f.Moments {
 		peak.Pods, floor = max(peak.Pods, m.Update+m.Stable), min(floor, m.Ready)
 	}
-	peak.CPU, peak.Memory = f.most(a.each(corev1.ResourceCPU, nil)), f.most(a.each(corev1.ResourceMemory, nil))
+	peak.CPU, peak.Memory = f.maxQuantity(a.podRequests(corev1.ResourceCPU, nil)), f.maxQuantity(a.podRequests(corev1.ResourceMemory, nil))
 	return peak, floor
 }
 
-// most is the most that all pods count together; nil for nothing.
-func (f Forecast) most(updated, old resource.Quantity) *resource.Quantity {
+// maxQuantity returns the highest amount of a resource that all pods request together; nil if they
+// request none.
+func (f Forecast) maxQuantity(updated, old resource.Quantity) *resource.Quantity {
 	var most *resource.Quantity
 	for _, m := range f.Moments {
 		if sum := m.count(updated, old); !sum.IsZero() && (most == nil || sum.Cmp(*most) > 0) {
@@ -63,7 +65,7 @@ func (f Forecast) most(updated, old resource.Quantity) *resource.Quantity {
 	return most
 }
 
-// count is what all pods count together.
+// count returns the amount of a resource that all pods request together.
 func (m Moment) count(updated, old resource.Quantity) resource.Quantity {
 	sum, more := updated.DeepCopy(), old.DeepCopy()
 	sum.Mul(int64(m.Update))
@@ -72,9 +74,9 @@ func (m Moment) count(updated, old resource.Quantity) resource.Quantity {
 	return sum
 }
 
-// each is what a new pod and an old one count of a resource, as quotas name it, where a
-// quota is about them.
-func (a Around) each(name corev1.ResourceName, quota *corev1.ResourceQuota) (updated, old resource.Quantity) {
+// podRequests returns the amount of a resource that a new and an old pod use of a quota. The amount
+// is zero for pods that the quota does not cover.
+func (a Environment) podRequests(name corev1.ResourceName, quota *corev1.ResourceQuota) (updated, old resource.Quantity) {
 	if covers(quota, a.New) {
 		updated = counted(a.New, name)
 	}
@@ -95,7 +97,7 @@ func counted(t *corev1.PodTemplateSpec, name corev1.ResourceName) resource.Quant
 	return podresource.PodRequests(pod, podresource.PodResourcesOptions{})[corev1.ResourceName(strings.TrimPrefix(string(name), "requests."))]
 }
 
-// covers reports whether a quota is about pods of a template, as its scopes say.
+// covers reports whether the scopes of a quota include the pods of a template.
 func covers(q *corev1.ResourceQuota, t *corev1.PodTemplateSpec) bool {
 	if q == nil {
 		return true
@@ -135,9 +137,9 @@ func scopes(t *corev1.PodTemplateSpec) labels.Set {
 }
 
 // Findings are what will go wrong, or may; errors come first.
-func (f Forecast) Findings(b Begin, a Around) []rollouts.Finding {
+func (f Forecast) Findings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
-	for _, find := range []func(Begin, Around) []rollouts.Finding{f.quotas, f.routers, f.loads, f.budgets, f.scalers, f.moves, template} {
+	for _, find := range []func(Start, Environment) []rollouts.Finding{f.quotaFindings, f.routerFindings, f.loadFindings, f.budgetFindings, f.scalerFindings, f.truncationFindings, templateFindings} {
 		all = append(all, find(b, a)...)
 	}
 	order := []string{Error, Warning, Info}
@@ -147,17 +149,18 @@ func (f Forecast) Findings(b Begin, a Around) []rollouts.Finding {
 	return all
 }
 
-func ref(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
+func objectRef(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
 	return &rollouts.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: o.GetName()}
 }
 
-// quotas leave too little for some moment: the step stands still then.
-func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
+// quotaFindings returns the quotas that a moment of the release exceeds. Then the step cannot
+// continue.
+func (f Forecast) quotaFindings(_ Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	for _, q := range a.Quotas {
 		for name, left := range q.Status.Hard {
 			left.Sub(q.Status.Used[name])
-			updated, old := a.each(name, q)
+			updated, old := a.podRequests(name, q)
 			var more resource.Quantity
 			at := slices.IndexFunc(f.Moments, func(m Moment) bool {
 				more = m.count(updated, old)
@@ -169,7 +172,7 @@ func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
 			}
 			m := f.Moments[at]
 			all = append(all, rollouts.Finding{
-				Severity: Error, Step: m.Step, Code: "quota", Object: ref("v1", "ResourceQuota", q),
+				Severity: Error, Step: m.Step, Code: "quota", Object: objectRef("v1", "ResourceQuota", q),
 				Message: fmt.Sprintf("%s of %s are left, and %d new and %d old pods ask for %s more; the step will stand still", left.String(), name, m.Update, m.Stable, more.String()),
 				Fix:     "raise the quota, or let fewer pods come beside the others",
 			})
@@ -179,8 +182,8 @@ func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
 	return all
 }
 
-// routers cannot do what a step wants.
-func (f Forecast) routers(b Begin, a Around) []rollouts.Finding {
+// routerFindings returns the steps whose route the routers do not support.
+func (f Forecast) routerFindings(b Start, a Environment) []rollouts.Finding {
 	_, plan := b.Rollout.Spec.Strategy.Active()
 	if a.Route == nil || plan == nil {
 		return nil
@@ -196,7 +199,7 @@ func (f Forecast) routers(b Begin, a Around) []rollouts.Finding {
 	return all
 }
 
-func (f Forecast) loads(Begin, Around) []rollouts.Finding {
+func (f Forecast) loadFindings(Start, Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	for _, s := range f.Steps {
 		if s.State != Done && Load(s) > 1.5 {
@@ -209,8 +212,9 @@ func (f Forecast) loads(Begin, Around) []rollouts.Finding {
 	return all
 }
 
-// budgets hinder others while a step waits, or promise more than the release keeps.
-func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
+// budgetFindings returns the PodDisruptionBudgets that allow no disruption while a step waits, or
+// that require more ready pods than the release keeps.
+func (f Forecast) budgetFindings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	_, floor := f.Peak(a)
 	for _, p := range a.Budgets {
@@ -218,8 +222,8 @@ func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
 		if err != nil || !selector.Matches(labels.Set(a.New.Labels)) {
 			continue
 		}
-		finding := rollouts.Finding{Severity: Warning, Code: "budget", Object: ref("policy/v1", "PodDisruptionBudget", p), Fix: "let the budget allow one disruption more"}
-		wanted := healthy(p, int(b.Workload.Replicas))
+		finding := rollouts.Finding{Severity: Warning, Code: "budget", Object: objectRef("policy/v1", "PodDisruptionBudget", p), Fix: "let the budget allow one disruption more"}
+		wanted := minHealthyPods(p, int(b.Workload.Replicas))
 		for _, s := range f.Steps {
 			if s.State != Done && s.Step > 0 && s.Then.For != "none" && int(s.Update+s.Stable) <= wanted {
 				finding.Step, finding.Message = s.Step, "the budget allows no disruption while the step waits, so that drains of nodes hang"
@@ -236,8 +240,8 @@ func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
 	return all
 }
 
-// healthy is how many pods a budget wants.
-func healthy(p *policyv1.PodDisruptionBudget, expected int) int {
+// minHealthyPods returns the number of healthy pods that a budget requires.
+func minHealthyPods(p *policyv1.PodDisruptionBudget, expected int) int {
 	if p.Spec.MinAvailable != nil {
 		n, _ := intstr.GetScaledValueFromIntOrPercent(p.Spec.MinAvailable, expected, true)
 		return n
@@ -246,13 +250,13 @@ func healthy(p *policyv1.PodDisruptionBudget, expected int) int {
 	return expected - n
 }
 
-func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
+func (f Forecast) scalerFindings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	style, plan := b.Rollout.Spec.Strategy.Active()
 	peak, _ := f.Peak(a)
 	for _, h := range a.Scalers {
 		add := func(severity string, step int32, message, fix string) {
-			all = append(all, rollouts.Finding{Severity: severity, Step: step, Code: "scaler", Object: ref("autoscaling/v2", "HorizontalPodAutoscaler", h), Message: message, Fix: fix})
+			all = append(all, rollouts.Finding{Severity: severity, Step: step, Code: "scaler", Object: objectRef("autoscaling/v2", "HorizontalPodAutoscaler", h), Message: message, Fix: fix})
 		}
 		for n, s := range plan.Steps {
 			if s.Replicas != nil && s.Replicas.Type == intstr.Int {
@@ -270,16 +274,16 @@ func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
 	return all
 }
 
-func (f Forecast) moves(Begin, Around) []rollouts.Finding {
-	if !f.Cut {
+func (f Forecast) truncationFindings(Start, Environment) []rollouts.Finding {
+	if !f.Truncated {
 		return nil
 	}
-	return []rollouts.Finding{{Severity: Info, Code: "moves", Message: fmt.Sprintf("pods move more than %d times; what comes after that was not looked at", mostMoves), Fix: "let more pods come, or be missing, at once"}}
+	return []rollouts.Finding{{Severity: Info, Code: "moves", Message: fmt.Sprintf("pods move more than %d times; what comes after that was not looked at", maxMoves), Fix: "let more pods come, or be missing, at once"}}
 }
 
-func template(_ Begin, a Around) []rollouts.Finding {
+func templateFindings(_ Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
-	if a.Same {
+	if a.IsStableTemplate {
 		all = append(all, rollouts.Finding{Severity: Warning, Code: "template", Message: "the template is the one that serves: nothing would be released"})
 	}
 	if !slices.ContainsFunc(a.New.Spec.Containers, func(c corev1.Container) bool { return c.ReadinessProbe != nil }) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package forecast answers what a release will do. It asks the code that will do it: batch
-// and sizes decide again and again about a workload whose pods get ready at once, until
-// nothing moves. It is pure, and must not know who asks, nor how anything is read.
+// Package forecast computes the expected course of a release. It runs the code that decides about
+// releases: batch and sizes decide repeatedly about a simulated workload whose pods become ready at
+// once, until nothing changes. The package is pure. It must not know how objects are read, nor for whom.
 package forecast
 
 import (
@@ -17,19 +17,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Begin is what a release begins with, or goes on from.
-type Begin struct {
+// Start is the state in which a release begins or continues.
+type Start struct {
 	Rollout *rollouts.Rollout
-	// Workload as it is observed with the template that is released.
+	// Workload is observed with the template that is released.
 	Workload planner.Workload
-	// Surge is how many pods the owner allows to come beside.
+	// Surge is the number of additional pods that the owner allows.
 	Surge int32
-	// Update, Stable and Others are how many pods there are.
+	// Update, Stable and Others are the current numbers of pods.
 	Update, Stable, Others int32
-	// Batch is the BatchRelease of the release under way; nil before it has one.
+	// Batch is the BatchRelease of the release under way; nil if there is none yet.
 	Batch *rollouts.BatchRelease
-	// UnderWay reports whether the release has begun, and Back whether it goes back.
-	UnderWay, Back bool
+	// UnderWay reports whether the release has begun, and RollingBack whether it returns to the
+	// stable revision.
+	UnderWay, RollingBack bool
 }
 
 // The states of steps.
@@ -41,39 +42,39 @@ const (
 	End     = "End"
 )
 
-// Moment is how many pods there are at once, and how many of them are ready.
+// Moment has the numbers of pods, and of ready pods, at one point of the release.
 type Moment struct {
 	Step                  int32
 	Update, Stable, Ready int32
 }
 
-// Forecast is what a release will do.
+// Forecast is the expected course of a release.
 type Forecast struct {
 	Steps []rollouts.PlannedStep
-	// Moments are those at which something changes, from the beginning.
+	// Moments are the points at which a number changes, in order.
 	Moments []Moment
-	// Cut reports whether pods move more often than is looked at.
-	Cut bool
+	// Truncated reports whether the forecast stops early because pods are replaced too often.
+	Truncated bool
 }
 
 const (
 	uid      = types.UID("forecast")
 	revision = "update"
-	// mostMoves bounds how often pods move.
-	mostMoves = 10_000
-	// maxWaves bounds the waves that a step has.
+	// maxMoves limits how often pods are added or removed.
+	maxMoves = 10_000
+	// maxWaves limits the waves of a step.
 	maxWaves = 50
 )
 
-// Of says it.
-func Of(b Begin) Forecast {
+// Compute simulates the release and returns the forecast.
+func Compute(b Start) Forecast {
 	_, plan := b.Rollout.Spec.Strategy.Active()
 	if plan == nil {
 		return Forecast{}
 	}
-	r := newRun(b, rollouts.StyleFor(&b.Rollout.Spec.Strategy, b.Rollout.Spec.WorkloadRef), plan)
-	if b.Back {
-		r.back()
+	r := newSimulation(b, rollouts.StyleFor(&b.Rollout.Spec.Strategy, b.Rollout.Spec.WorkloadRef), plan)
+	if b.RollingBack {
+		r.runRollback()
 		return r.Forecast
 	}
 	at := int32(1)
@@ -82,26 +83,26 @@ func Of(b Begin) Forecast {
 	}
 	for i := range plan.Steps {
 		n := int32(i) + 1 //nolint:gosec // validation bounds the steps
-		r.step(n, &plan.Steps[i], at)
+		r.runStep(n, &plan.Steps[i], at)
 	}
-	r.end()
+	r.runEnd()
 	return r.Forecast
 }
 
-// run is a release as it goes.
-type run struct {
+// simulation is a release while it is simulated.
+type simulation struct {
 	Forecast
-	// Begin changes as the release goes.
-	Begin
+	// Start changes during the simulation.
+	Start
 	style rollouts.Style
 	plan  *rollouts.Release
-	// now is the step under way.
-	now   *rollouts.PlannedStep
-	moves int
+	// currentStep is the step that is being simulated.
+	currentStep *rollouts.PlannedStep
+	moves       int
 }
 
-func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
-	r := &run{Begin: b, style: style, plan: plan}
+func newSimulation(b Start, style rollouts.Style, plan *rollouts.Release) *simulation {
+	r := &simulation{Start: b, style: style, plan: plan}
 	if r.Batch = b.Batch.DeepCopy(); r.Batch == nil {
 		r.Batch = &rollouts.BatchRelease{}
 	}
@@ -118,108 +119,110 @@ func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
 	w.UpdateTemplate, w.StableTemplate = "", ""
 	w.UID, r.Batch.Status.WorkloadUID = uid, uid
 	w.Held, w.Paused, w.Settled, w.HasStableTemplate, w.OwnerStrategyActive, w.StableRevisionGone, w.NativeUpdateRunning = true, true, true, false, false, false, false
-	w.NameConflict, w.Deleted, w.HasSurplusPods, w.ExtraStatusStale, w.Target = "", "", false, false, target(r.Batch.Status.Drive)
+	w.NameConflict, w.Deleted, w.HasSurplusPods, w.ExtraStatusStale, w.Target = "", "", false, false, targetOf(r.Batch.Status.Drive)
 	w.TargetApplied = w.Target != nil
-	r.count()
-	r.Moments = append(r.Moments, Moment{Update: r.Update, Stable: r.Stable + r.Others, Ready: r.all()})
+	r.updateWorkloadCounts()
+	r.Moments = append(r.Moments, Moment{Update: r.Update, Stable: r.Stable + r.Others, Ready: r.totalPods()})
 	return r
 }
 
-// all is how many pods there are.
-func (r *run) all() int32 { return r.Update + r.Stable + r.Others }
+// totalPods returns the number of all pods.
+func (r *simulation) totalPods() int32 { return r.Update + r.Stable + r.Others }
 
-// pods are those of the new version, of stable, and of others.
-func (r *run) pods() [3]int32 { return [3]int32{r.Update, r.Stable, r.Others} }
+// podCounts returns the numbers of updated, stable and other pods.
+func (r *simulation) podCounts() [3]int32 { return [3]int32{r.Update, r.Stable, r.Others} }
 
-func target(d *rollouts.Drive) *planner.Target {
+func targetOf(d *rollouts.Drive) *planner.Target {
 	if d == nil {
 		return nil
 	}
 	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
 }
 
-// count has the workload say how many pods there are, all of them ready.
-func (r *run) count() {
+// updateWorkloadCounts sets the pod counts of the simulated workload. All pods are ready.
+func (r *simulation) updateWorkloadCounts() {
 	r.Workload.UpdatedReplicas, r.Workload.UpdatedReadyReplicas = r.Update, r.Update
 	r.Workload.StableReplicas, r.Workload.StableReadyReplicas, r.Workload.SupersededReplicas = r.Stable+r.Others, r.Stable, r.Others
 	r.Workload.LiveReadyReplicas = r.Update
 }
 
-// step runs one step of the plan.
-func (r *run) step(n int32, step *rollouts.Step, at int32) {
-	planned := rollouts.PlannedStep{Step: n, State: Next, Traffic: planner.RouteOf(*step).Weight, Then: r.then(n, step)}
+// runStep simulates one step of the plan.
+func (r *simulation) runStep(n int32, step *rollouts.Step, at int32) {
+	planned := rollouts.PlannedStep{Step: n, State: Next, Traffic: planner.RouteOf(*step).Weight, Then: r.stepEnd(n, step)}
 	switch {
 	case n < at:
 		planned.State = Done
 	case n == at && r.UnderWay:
 		planned.State = Current
 	}
-	r.begin(planned)
+	r.beginStep(planned)
 	switch {
 	case step.Replicas == nil:
 		return
 	case planned.State == Done:
-		r.had(*step.Replicas)
+		r.setPastStepPods(*step.Replicas)
 		return
 	}
 	partition := n - 1
 	r.Batch.Spec.Plan.BatchPartition = &partition
-	r.settle()
-	r.finish()
+	r.runBatch()
+	r.finishStep()
 }
 
-// back runs the way back of an abort.
-func (r *run) back() {
-	r.begin(rollouts.PlannedStep{State: Back, Then: rollouts.Then{For: "approval"}})
+// runRollback simulates the return to the stable revision after an abort.
+func (r *simulation) runRollback() {
+	r.beginStep(rollouts.PlannedStep{State: Back, Then: rollouts.Then{For: "approval"}})
 	plan := &r.Batch.Spec.Plan
 	plan.Batches, plan.BatchPartition, plan.Abort = []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(0)}}, new(int32), true
-	r.settle()
-	r.finish()
+	r.runBatch()
+	r.finishStep()
 }
 
-// end gives the workload back, where that moves pods.
-func (r *run) end() {
+// runEnd simulates the end of the release, if it adds or removes pods.
+func (r *simulation) runEnd() {
 	if r.style != rollouts.StyleCanary && r.style != rollouts.StyleBlueGreen || len(r.Steps) == 0 {
 		return
 	}
-	r.begin(rollouts.PlannedStep{State: End, Then: rollouts.Then{For: "none"}})
+	r.beginStep(rollouts.PlannedStep{State: End, Then: rollouts.Then{For: "none"}})
 	if r.style == rollouts.StyleCanary {
-		// The native controller replaces the stable pods, and those beside them go then.
+		// The Deployment controller replaces the stable pods, and then the canary pods are removed.
 		beside := r.Update
-		r.note(r.Update+r.Workload.Replicas, 0, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
-		r.note(r.Update+r.Surge, r.Workload.Replicas, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
+		r.recordMoment(r.Update+r.Workload.Replicas, 0, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
+		r.recordMoment(r.Update+r.Surge, r.Workload.Replicas, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
 	}
-	r.move(r.Workload.Replicas-r.Update, -r.Stable-r.Others)
-	r.finish()
+	r.movePods(r.Workload.Replicas-r.Update, -r.Stable-r.Others)
+	r.finishStep()
 }
 
-func (r *run) begin(s rollouts.PlannedStep) {
-	s.Peak, s.MinReady = r.all(), r.all()
+func (r *simulation) beginStep(s rollouts.PlannedStep) {
+	s.Peak, s.MinReady = r.totalPods(), r.totalPods()
 	r.Steps = append(r.Steps, s)
-	r.now = &r.Steps[len(r.Steps)-1]
-	r.finish()
+	r.currentStep = &r.Steps[len(r.Steps)-1]
+	r.finishStep()
 }
 
-func (r *run) finish() { r.share(r.Update, r.Stable+r.Others) }
+func (r *simulation) finishStep() { r.setStepPods(r.Update, r.Stable+r.Others) }
 
-// share has the step say how many pods each version has, and what load one of the new has.
-func (r *run) share(update, stable int32) {
-	r.now.Update, r.now.Stable, r.now.PerPod = update, stable, ""
-	if load := Load(*r.now); load > 0 {
-		r.now.PerPod = fmt.Sprintf("%.1fx", load)
+// setStepPods sets the numbers of pods at the end of the step, and the load of a new pod.
+func (r *simulation) setStepPods(update, stable int32) {
+	r.currentStep.Update, r.currentStep.Stable, r.currentStep.PerPod = update, stable, ""
+	if load := Load(*r.currentStep); load > 0 {
+		r.currentStep.PerPod = fmt.Sprintf("%.1fx", load)
 	}
 }
 
-// had says how many pods a step had that is done, by its size.
-func (r *run) had(size intstr.IntOrString) {
+// setPastStepPods sets the numbers of pods of a step that is done, computed from the size of the
+// step.
+func (r *simulation) setPastStepPods(size intstr.IntOrString) {
 	update, stable := r.Workload.Limit(r.style, size), r.Stable+r.Others
 	if r.style == rollouts.StylePartition {
 		stable = max(r.Workload.Replicas-update, 0)
 	}
-	r.share(update, stable)
+	r.setStepPods(update, stable)
 }
 
-// Load is the load of a new pod over the average; 0 where no share is sent to it.
+// Load returns the load of a new pod relative to the average; 0 if the step sends no share to new
+// pods.
 func Load(s rollouts.PlannedStep) float64 {
 	if s.Traffic == nil || *s.Traffic == 0 || s.Update == 0 {
 		return 0
@@ -227,37 +230,38 @@ func Load(s rollouts.PlannedStep) float64 {
 	return float64(*s.Traffic) / 100 * float64(s.Update+s.Stable) / float64(s.Update)
 }
 
-// settle has the batch go on until it is ready, or nothing moves.
-func (r *run) settle() {
+// runBatch repeats the decisions about the batch until the batch is ready, or until nothing
+// changes.
+func (r *simulation) runBatch() {
 	r.Batch.Generation++
-	for ; r.moves < mostMoves; r.moves++ {
+	for ; r.moves < maxMoves; r.moves++ {
 		r.Batch.Status = planner.DecideBatch(planner.BatchInput{Release: r.Batch, Workload: &r.Workload, RolloutExists: true, OwnedByRollout: true, Now: time.Unix(0, 0)}).Status
 		back := r.Batch.Spec.Plan.Abort && r.Update == 0 && r.Stable >= r.Workload.Replicas
 		if back || r.Batch.Status.BatchState == rollouts.BatchReady {
 			return
 		}
-		was, to, before := r.Workload.Target, target(r.Batch.Status.Drive), r.pods()
-		r.follow(to)
-		if told := was == nil || to == nil || *was != *to; !told && r.pods() == before {
+		was, to, before := r.Workload.Target, targetOf(r.Batch.Status.Drive), r.podCounts()
+		r.applyTarget(to)
+		if told := was == nil || to == nil || *was != *to; !told && r.podCounts() == before {
 			return
 		}
 	}
-	r.Cut = true
+	r.Truncated = true
 }
 
-// follow has pods move once as the batch says, or said before.
-func (r *run) follow(to *planner.Target) {
+// applyTarget moves pods once toward a new target or, without one, toward the previous target.
+func (r *simulation) applyTarget(to *planner.Target) {
 	if to != nil {
 		r.Workload.Target, r.Workload.TargetApplied = to, true
 	}
 	if r.Workload.Target != nil {
-		r.drive(*r.Workload.Target)
+		r.moveToTarget(*r.Workload.Target)
 	}
-	r.count()
+	r.updateWorkloadCounts()
 }
 
-// then is what ends a step.
-func (r *run) then(n int32, step *rollouts.Step) rollouts.Then {
+// stepEnd returns what ends a step.
+func (r *simulation) stepEnd(n int32, step *rollouts.Step) rollouts.Then {
 	p := r.Rollout.Status.Active()
 	switch promoted := r.UnderWay && p != nil && p.FullyPromoted; {
 	case promoted || planner.PassesWithoutApproval(r.style, r.plan, n):

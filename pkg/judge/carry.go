@@ -18,11 +18,11 @@ func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
 	}
-	fields := []string{string(c.Is), millis(c.Since), millis(c.Until), strconv.Itoa(c.Run), short(c.Value)}
+	fields := []string{string(c.Is), formatMillis(c.Since), formatMillis(c.Until), strconv.Itoa(c.Run), formatFloat(c.Value)}
 	for _, l := range []Ledger{c.Harm, c.Safe} {
-		fields = append(fields, strconv.Itoa(l.Blocks), list(l.Logs), list(flat(l.Counts)), list(l.Ratios))
+		fields = append(fields, strconv.Itoa(l.Blocks), formatList(l.Logs), formatList(flattenPairs(l.Counts)), formatList(l.Ratios))
 	}
-	fields = append(fields, list(flat(c.Last)), millis(c.Ended))
+	fields = append(fields, formatList(flattenPairs(c.Last)), formatMillis(c.Ended))
 	return strings.Join(append(fields, strconv.Quote(c.Says)), " ")
 }
 
@@ -31,7 +31,7 @@ func (c Carry) String() string {
 func ParseCarry(text string) Carry {
 	numbers, quoted, _ := strings.Cut(text, ` "`)
 	says, err := strconv.Unquote(`"` + quoted)
-	r := reader{fields: strings.Fields(numbers), failed: err != nil || len(says) > maxWhy}
+	r := fieldReader{fields: strings.Fields(numbers), failed: err != nil || len(says) > maxMessage}
 	c := Carry{Is: State(r.next()), Since: r.instant(), Until: r.instant(), Run: int(r.whole()), Value: r.number()}
 	c.Harm, c.Safe, c.Last, c.Ended, c.Says = r.ledger(), r.ledger(), r.pairs(), r.instant(), says
 	known := slices.Contains([]State{Running, Passed, Failed, Inconclusive, Skipped}, c.Is)
@@ -41,13 +41,13 @@ func ParseCarry(text string) Carry {
 	return c
 }
 
-// reader reads fields in their order, and notes whether one could not be read.
-type reader struct {
+// fieldReader reads fields in their order, and notes whether one could not be read.
+type fieldReader struct {
 	fields []string
 	failed bool
 }
 
-func (r *reader) next() string {
+func (r *fieldReader) next() string {
 	if len(r.fields) == 0 {
 		r.failed = true
 		return ""
@@ -57,33 +57,33 @@ func (r *reader) next() string {
 	return field
 }
 
-func (r *reader) whole() int64 {
+func (r *fieldReader) whole() int64 {
 	n, err := strconv.ParseInt(r.next(), 10, 64)
 	r.failed = r.failed || err != nil
 	return n
 }
 
-func (r *reader) number() float64 {
+func (r *fieldReader) number() float64 {
 	n, err := strconv.ParseFloat(r.next(), 64)
 	r.failed = r.failed || err != nil || math.IsNaN(n) || math.IsInf(n, 0)
 	return n
 }
 
-func (r *reader) instant() time.Time { return instant(r.whole()) }
+func (r *fieldReader) instant() time.Time { return parseMillis(r.whole()) }
 
-func (r *reader) list(smallest float64) []float64 {
+func (r *fieldReader) list(smallest float64) []float64 {
 	all, ok := parseList(r.next(), smallest)
 	r.failed = r.failed || !ok
 	return all
 }
 
-func (r *reader) ledger() Ledger {
-	l := Ledger{Blocks: int(r.whole()), Logs: r.list(-largest), Counts: r.pairs(), Ratios: r.list(0)}
+func (r *fieldReader) ledger() Ledger {
+	l := Ledger{Blocks: int(r.whole()), Logs: r.list(-maxStored), Counts: r.pairs(), Ratios: r.list(0)}
 	r.failed = r.failed || l.Blocks < 0
 	return l
 }
 
-func (r *reader) pairs() (pairs []Pair) {
+func (r *fieldReader) pairs() (pairs []Pair) {
 	counts := r.list(0)
 	r.failed = r.failed || len(counts)%4 != 0
 	for i := 0; i+3 < len(counts); i += 4 {
@@ -92,21 +92,21 @@ func (r *reader) pairs() (pairs []Pair) {
 	return pairs
 }
 
-func millis(at time.Time) string {
+func formatMillis(at time.Time) string {
 	if at.IsZero() {
 		return "0"
 	}
 	return strconv.FormatInt(at.UnixMilli(), 10)
 }
 
-func instant(millis int64) time.Time {
+func parseMillis(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
 	}
 	return time.UnixMilli(millis).UTC()
 }
 
-func flat(counts []Pair) []float64 {
+func flattenPairs(counts []Pair) []float64 {
 	var all []float64
 	for _, p := range counts {
 		all = append(all, p.New.Total, p.New.Bad, p.Old.Total, p.Old.Bad)
@@ -114,33 +114,33 @@ func flat(counts []Pair) []float64 {
 	return all
 }
 
-// none stands for a list without numbers.
-const none = "-"
+// emptyList stands for a list without numbers.
+const emptyList = "-"
 
-func list(of []float64) string {
+func formatList(of []float64) string {
 	if len(of) == 0 {
-		return none
+		return emptyList
 	}
 	texts := make([]string, 0, len(of))
 	for _, n := range of {
-		texts = append(texts, short(n))
+		texts = append(texts, formatFloat(n))
 	}
 	return strings.Join(texts, ",")
 }
 
-func short(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
+func formatFloat(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }
 
-// largest is above all evidence, counts and ratios that a release can have.
-const largest = 1e30
+// maxStored is above all evidence, counts and ratios that a release can have.
+const maxStored = 1e30
 
 // parseList reads numbers from smallest to largest.
 func parseList(text string, smallest float64) (all []float64, ok bool) {
-	if text == none {
+	if text == emptyList {
 		return nil, true
 	}
 	for of := range strings.SplitSeq(text, ",") {
 		n, err := strconv.ParseFloat(of, 64)
-		if err != nil || !(n >= smallest && n <= largest) { // also if n is NaN
+		if err != nil || !(n >= smallest && n <= maxStored) { // also if n is NaN
 			return nil, false
 		}
 		all = append(all, n)

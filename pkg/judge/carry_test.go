@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A carry survives a status.
+// TestCarryText checks that a carry survives being stored in a status.
 func TestCarryText(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 7, 1, 12, 0, 0, 500e6, time.UTC)
@@ -33,7 +33,7 @@ func TestCarryText(t *testing.T) {
 	}
 }
 
-// What somebody else wrote there is no evidence.
+// TestForeignCarry checks that a text that Weir did not write is not used as evidence.
 func TestForeignCarry(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -52,8 +52,9 @@ func TestForeignCarry(t *testing.T) {
 	}
 }
 
-// A sample counts once, however often its check is folded: the text of a carry has
-// milliseconds, and a sample a time between two of them.
+// TestSampleBetweenMilliseconds checks that a sample counts once even if its check is folded
+// several times: a stored carry has milliseconds, and the time of a sample may be between two of
+// them.
 func TestSampleBetweenMilliseconds(t *testing.T) {
 	t.Parallel()
 	c, at := sampleCheck(Number), start.Add(10*time.Second+123_456_789)
@@ -67,7 +68,7 @@ func TestSampleBetweenMilliseconds(t *testing.T) {
 	}
 }
 
-// No text of a carry makes a verdict panic.
+// TestForeignNumbers checks that no text of a carry causes a panic.
 func TestForeignNumbers(t *testing.T) {
 	t.Parallel()
 	c := with(sampleCheck(Counts), func(c *Check) { c.AtLeast = 0 })

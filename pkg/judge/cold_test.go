@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// New pods with cold caches fail three times as much as stable for a minute or three. This aborts good
-// releases unless the check leaves out the warm-up.
+// TestColdStart has new pods with cold caches, which fail three times as much as stable for some
+// minutes. This aborts good releases unless the check leaves out the warm-up.
 func TestColdStart(t *testing.T) {
 	t.Parallel()
 	for i, row := range []struct {
@@ -51,8 +51,8 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// The time until a bad version fails depends on the scrape interval and the length of a window. The new
-// version gets 5 % of 200 requests a second.
+// TestTimesByScrape measures how the time until a bad version fails depends on the scrape interval
+// and the window length. The new version gets 5 % of 200 requests a second.
 func TestTimesByScrape(t *testing.T) {
 	t.Parallel()
 	seconds := func(s ...float64) (all []time.Duration) {
@@ -113,7 +113,8 @@ func failsAt(c Check, d Data) time.Duration {
 	return d.Windows[k].Start.Add(c.Every).Sub(start)
 }
 
-// Numbers of windows that begin in the warm-up count neither for nor against the new version.
+// TestNumbersInWarmUp checks that numbers of windows that begin in the warm-up do not count for or
+// against the new version.
 func TestNumbersInWarmUp(t *testing.T) {
 	t.Parallel()
 	c := sampleCheck(Number)
@@ -146,7 +147,7 @@ func TestNumbersInWarmUp(t *testing.T) {
 				folded := d
 				folded.Carry = ParseCarry(Fold(c, d, start, until.At).String())
 				if again := Judge(c, folded, start, now); again != v {
-					t.Errorf("folded until %s: %+v, want %+v", clock(until.At), again, v)
+					t.Errorf("folded until %s: %+v, want %+v", timeText(until.At), again, v)
 				}
 			}
 		})

@@ -86,8 +86,8 @@ func (t *tape) data() Data {
 	return d
 }
 
-// Whatever was measured, a verdict is one: it fits the status, comes again, wakes, and
-// is never taken back.
+// FuzzJudge checks verdicts of arbitrary data: a verdict fits into the status, is reproducible, has
+// a time for the next judgement, and is never withdrawn.
 func FuzzJudge(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 0, 60, 0, 0, 0, 0, 1, 1, 150, 150, 0, 200, 0, 0, 1, 1, 1, 150, 150, 0, 200, 0, 0, 1})
@@ -106,7 +106,7 @@ func FuzzJudge(f *testing.F) {
 		if _, err := json.Marshal(v); err != nil {
 			t.Error(err)
 		}
-		if v.Why == "" || len(v.Why) > maxWhy || !utf8.ValidString(v.Why) {
+		if v.Why == "" || len(v.Why) > maxMessage || !utf8.ValidString(v.Why) {
 			t.Errorf("why: %q", v.Why)
 		}
 		if !slices.Contains([]State{Running, Passed, Failed, Inconclusive, Skipped}, v.Is) || v.Wake < 0 || (v.Is == Running) && v.Wake == 0 {

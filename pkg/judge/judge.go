@@ -145,13 +145,13 @@ type Evidence struct {
 func Judge(c Check, d Data, since, now time.Time) Verdict {
 	t, problem := newTrial(c, d)
 	if problem != "" {
-		return Verdict{Is: Inconclusive, Why: clip("the check is invalid: " + problem)}
+		return Verdict{Is: Inconclusive, Why: truncateMessage("the check is invalid: " + problem)}
 	}
 	s, open := t.scan(d, since, now.Add(-c.Lag))
 	t.addOpenBlock(&s, open)
 	v := Verdict{Is: t.state(s, d.Fault, now), Evidence: t.evidence(s, d.Bounds)}
-	v.Why = clip(t.why(v, s, d, now))
-	v.Wake = t.wake(v.Is, s, d.Fault, now)
+	v.Why = truncateMessage(t.message(v, s, d, now))
+	v.Wake = t.requeueAfter(v.Is, s, d.Fault, now)
 	return v
 }
 
@@ -161,24 +161,24 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 	switch {
 	case s.Is == Failed:
 		return Failed
-	case t.skip() != "":
+	case t.skipReason() != "":
 		return Skipped
 	case s.Is == Passed:
 		return Passed
-	case f.Invalid && now.Sub(f.Since) >= lastRetry, !t.Gate && !now.Before(s.Since.Add(t.Within)):
+	case f.Invalid && now.Sub(f.Since) >= maxRetry, !t.Gate && !now.Before(s.Since.Add(t.Within)):
 		return Inconclusive
 	}
 	return Running
 }
 
-// unknownFor is how long requests may be missing before a verdict names the query. A source that does
-// not answer is asked again after firstRetry, and then less often, down to once in lastRetry. A check
-// that stays invalid for lastRetry is inconclusive.
-const unknownFor, firstRetry, lastRetry = 5 * time.Minute, 5 * time.Second, time.Minute
+// missingRequestsAfter is how long requests may be missing before a verdict names the query. A source that does
+// not answer is queried again after minRetry, and then less often, down to once in maxRetry. A check
+// that stays invalid for maxRetry is inconclusive.
+const missingRequestsAfter, minRetry, maxRetry = 5 * time.Minute, 5 * time.Second, time.Minute
 
-// wake returns after how long the verdict may change: at the end of a window, with an answer of the
+// requeueAfter returns after how long the verdict may change: at the end of a window, with an answer of the
 // source, or because a time limit ends.
-func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
+func (t *trial) requeueAfter(is State, s Carry, f Fault, now time.Time) time.Duration {
 	if is == Failed || is == Skipped {
 		return 0
 	}
@@ -188,9 +188,9 @@ func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
 	}
 	wake := t.Every - now.Add(-t.Lag).Sub(grid)%t.Every
 	if f.Why != "" {
-		wake = min(max(now.Sub(f.Since), firstRetry), lastRetry)
+		wake = min(max(now.Sub(f.Since), minRetry), maxRetry)
 	}
-	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor)} {
+	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(missingRequestsAfter)} {
 		if left := at.Sub(now); left > 0 {
 			wake = min(wake, left)
 		}

@@ -407,7 +407,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A failure is stored: later steps, and later windows, do not undo it.
+// TestFailureOutlivesItsStep checks that a failure is stored: later steps and later windows do not
+// undo it.
 func TestFailureOutlivesItsStep(t *testing.T) {
 	t.Parallel()
 	c := sampleCheck(SuccessRate)
@@ -420,7 +421,8 @@ func TestFailureOutlivesItsStep(t *testing.T) {
 	}
 }
 
-// What passed a step is stored, too, and passes no other one.
+// TestStepsPassForThemselves checks that a pass of a step is stored, and does not count for another
+// step.
 func TestStepsPassForThemselves(t *testing.T) {
 	t.Parallel()
 	c := sampleCheck(SuccessRate)
@@ -443,7 +445,7 @@ func TestClip(t *testing.T) {
 		strings.Repeat("ö", 200): strings.Repeat("ö", 126) + "…",
 		"bad \xff byte":          "bad ? byte",
 	} {
-		if got := clip(text); got != want || len(got) > maxWhy {
+		if got := truncateMessage(text); got != want || len(got) > maxMessage {
 			t.Errorf("clip(%q) = %q, %d bytes", text, got, len(got))
 		}
 	}
@@ -493,7 +495,8 @@ func TestDispersion(t *testing.T) {
 	}
 }
 
-// Failures that stick to pods are seen between pods, and an outage of all is not.
+// TestDispersionOfPods checks that failures of single pods change the dispersion between pods, and
+// that an outage of all pods does not.
 func TestDispersionOfPods(t *testing.T) {
 	t.Parallel()
 	calm := same(0, 120, pair(0, 0, 1, 1000))

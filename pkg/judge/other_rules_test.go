@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What rules of others do with good versions, for comparison. They decide nothing here.
+// TestOtherRules shows what the rules of other projects do with good versions, for comparison.
 func TestOtherRules(t *testing.T) {
 	t.Parallel()
 	for i, row := range []struct {
@@ -21,7 +21,7 @@ func TestOtherRules(t *testing.T) {
 	}{
 		{"z-test at 1 %, after each window, 0.1 % errors", 50, 0.001, 0.001, zTest, 0.02},
 		{"z-test at 1 %, after each window, 1 % errors", 50, 0.01, 0.01, zTest, 0.05},
-		{"below 99 % in 3 minutes in a row, true 99.5 %", 5, 0.005, 0.005, thriceInRow, 0.01},
+		{"below 99 % in 3 minutes in a row, true 99.5 %", 5, 0.005, 0.005, threeInARow, 0.01},
 		{"below 99 % in 5 minutes of 60, true 99.5 %", 5, 0.005, 0.005, fiveOfSixty, 0.5},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func bad(windows ...Window) bool {
 	return x > 0.01*n
 }
 
-func thriceInRow(windows []Window) bool {
+func threeInARow(windows []Window) bool {
 	row := 0
 	for minute := range slices.Chunk(windows, 2) {
 		row++

@@ -42,7 +42,7 @@ func (t tally) String() string {
 // good reports releases that fail more often than promised, unless the docs promise nothing.
 func (t tally) good(test *testing.T, alpha float64, promised bool) {
 	test.Helper()
-	if most := mostWrong(t.of, alpha); promised && t.failed > most {
+	if most := maxWrongVerdicts(t.of, alpha); promised && t.failed > most {
 		test.Errorf("%d of %d failed, chance explains at most %d", t.failed, t.of, most)
 	}
 }
@@ -53,9 +53,10 @@ func comparison(every float64) Check {
 	})
 }
 
-// An outage of both versions fails no release more often than promised, however far apart the
-// scrapes of two pods are, and whether the traffic changes in the outage. If the pods of stable
-// restart in it, their failures may never be scraped, so nothing is promised.
+// TestOutages checks that an outage of both versions fails no release more often than promised,
+// whatever the distance between the scrapes of two pods, and whether or not the traffic changes
+// during the outage. If the stable pods restart during the outage, their failures may never be
+// scraped, so nothing is promised.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	once := func(seconds, fails float64) func(*cluster) {
@@ -129,8 +130,9 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A version that is a point worse than tolerated, also while stable fails a third of its requests,
-// does not pass because that is counted earlier for stable than for the new version.
+// TestOutagesPassNothing checks that a version that is a point worse than tolerated does not pass,
+// even while stable fails a third of its requests and stable's requests are counted earlier than
+// those of the new version.
 func TestOutagesPassNothing(t *testing.T) {
 	t.Parallel()
 	for i, scrape := range []float64{1, 15, 30, 60} {
@@ -155,7 +157,7 @@ func TestOutagesPassNothing(t *testing.T) {
 				}
 			}
 			t.Logf("%-70s %d of %d passed", name, passed, n)
-			if most := mostWrong(n, 0.05); passed > most {
+			if most := maxWrongVerdicts(n, 0.05); passed > most {
 				t.Errorf("%d of %d passed, chance explains at most %d", passed, n, most)
 			}
 		})

@@ -197,7 +197,7 @@ func unaligned(c Check, d Data) bool {
 	for k, w := range d.Windows {
 		for i, test := range t.tests {
 			test.phi = phi
-			logs := part(l, harm, i)
+			logs := testLogs(l, harm, i)
 			restart(logs, k+1, make([]float64, len(logs)))
 			test.add(logs, harm, w.Counts[0], w.Counts[0].New.Total/max(w.Counts[0].Old.Total, least))
 		}

@@ -45,7 +45,8 @@ func meanOf(t test, side, j int, n, m int, q, p, cautious float64) float64 {
 	return sum
 }
 
-// The mean is at most 1 wherever the null holds: this is all that the error rate rests on.
+// TestMeanOfEvidence checks that the mean of the evidence is at most 1 if the null hypothesis
+// holds. The error rate depends on this property alone.
 func TestMeanOfEvidence(t *testing.T) {
 	t.Parallel()
 	near := 0.0
@@ -83,7 +84,7 @@ func TestMeanOfEvidence(t *testing.T) {
 	}
 }
 
-// Big counts give big numbers, and no others.
+// TestBigCounts checks that large counts give large but finite numbers.
 func TestBigCounts(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []Rule{SuccessRate, Counts} {
@@ -104,8 +105,8 @@ func TestBigCounts(t *testing.T) {
 	}
 }
 
-// attempt makes up an attempt: sizes, rates and holes of it vary.
-func attempt(r *rand.Rand, rule Rule) (Check, Data) {
+// randomAttempt makes up an attempt: sizes, rates and holes of it vary.
+func randomAttempt(r *rand.Rand, rule Rule) (Check, Data) {
 	c := sampleCheck(rule)
 	c.AtLeast = time.Duration(r.IntN(5)) * every
 	c.FailAfter = 1 + r.IntN(4)
@@ -127,22 +128,22 @@ func attempt(r *rand.Rand, rule Rule) (Check, Data) {
 
 var rules = []Rule{SuccessRate, Latency, AsGoodAs, Counts, Number}
 
-func everyRule(t *testing.T, times int, story func(t *testing.T, r *rand.Rand, c Check, d Data)) {
+func forEachRule(t *testing.T, times int, story func(t *testing.T, r *rand.Rand, c Check, d Data)) {
 	t.Helper()
 	for i, rule := range rules {
 		t.Run(string(rule), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(i), 2))
 			for range times {
-				c, d := attempt(r, rule)
+				c, d := randomAttempt(r, rule)
 				story(t, r, c, d)
 			}
 		})
 	}
 }
 
-// alike compares verdicts. Evidence may lose a thousandth with each fold.
-func alike(t *testing.T, got, want Verdict, folds int) {
+// wantSameVerdict compares verdicts. Evidence may lose a thousandth with each fold.
+func wantSameVerdict(t *testing.T, got, want Verdict, folds int) {
 	t.Helper()
 	lost := math.Exp(-0.001 * float64(folds))
 	for _, e := range [][2]float64{{got.Evidence.Harm, want.Evidence.Harm}, {got.Evidence.Safe, want.Evidence.Safe}} {
@@ -162,14 +163,15 @@ func alike(t *testing.T, got, want Verdict, folds int) {
 	}
 }
 
-// A check that is folded after each window, or after some, comes to what the whole does.
+// TestFoldedIsWhole checks that a check that is folded after each window, or after some, has the
+// same result as the whole data.
 func TestFoldedIsWhole(t *testing.T) {
 	t.Parallel()
-	everyRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
+	forEachRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
 		rest, folds := d, 0
 		for k := range len(d.Windows) + 1 {
 			whole := Judge(c, d, start, window(k))
-			alike(t, Judge(c, rest, start, window(k)), whole, folds)
+			wantSameVerdict(t, Judge(c, rest, start, window(k)), whole, folds)
 			if r.IntN(2) == 0 {
 				rest.Carry = Fold(c, rest, start, window(k))
 				// The folded ones may still be there, or not.
@@ -178,20 +180,20 @@ func TestFoldedIsWhole(t *testing.T) {
 					rest.Windows = slices.DeleteFunc(slices.Clone(d.Windows), func(w Window) bool { return w.Start.Before(rest.Carry.Until) })
 				}
 				folds++
-				alike(t, Judge(c, rest, start, window(k)), whole, folds)
+				wantSameVerdict(t, Judge(c, rest, start, window(k)), whole, folds)
 			}
 		}
 	})
 }
 
-// What comes later does not change what an earlier look found.
+// TestCutIsUncut checks that later windows do not change an earlier result.
 func TestCutIsUncut(t *testing.T) {
 	t.Parallel()
-	everyRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
+	forEachRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
 		k := r.IntN(len(d.Windows) + 1)
 		cut := d
 		cut.Windows, cut.Samples = d.Windows[:k], d.Samples[:k]
-		alike(t, Judge(c, cut, start, window(k)), Judge(c, d, start, window(k)), 0)
+		wantSameVerdict(t, Judge(c, cut, start, window(k)), Judge(c, d, start, window(k)), 0)
 		later := Judge(c, d, start, window(len(d.Windows)))
 		switch found := Judge(c, cut, start, window(k)); {
 		case found.Is == Failed && found != later:
@@ -202,11 +204,12 @@ func TestCutIsUncut(t *testing.T) {
 	})
 }
 
-// If a block is one window, a window without data counts as if it were missing, in each way to have no data.
+// TestEmptyWindows checks that a window without data counts as if it were missing if a block is one
+// window.
 func TestEmptyWindows(t *testing.T) {
 	t.Parallel()
 	nothing := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e16}
-	everyRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
+	forEachRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
 		d.Scrape = 0
 		without, with := d, d
 		without.Windows, with.Windows = nil, slices.Clone(d.Windows)
@@ -226,13 +229,13 @@ func TestEmptyWindows(t *testing.T) {
 			with.Samples[k].Value = nothing[r.IntN(3)]
 		}
 		now := window(last + 1)
-		alike(t, Judge(c, with, start, now), Judge(c, without, start, now), 0)
+		wantSameVerdict(t, Judge(c, with, start, now), Judge(c, without, start, now), 0)
 	})
 }
 
 func TestNaNDecidesNothing(t *testing.T) {
 	t.Parallel()
-	everyRule(t, 20, func(t *testing.T, _ *rand.Rand, c Check, d Data) {
+	forEachRule(t, 20, func(t *testing.T, _ *rand.Rand, c Check, d Data) {
 		for k := range d.Windows {
 			for i := range d.Windows[k].Counts {
 				d.Windows[k].Counts[i].New.Bad = math.NaN()
@@ -245,11 +248,11 @@ func TestNaNDecidesNothing(t *testing.T) {
 	})
 }
 
-// More bad requests to the new version never lower the evidence of harm, nor raise that
-// of safety; and the more so of stable's.
+// TestMoreBadRequests checks that more bad requests to the new version never lower the evidence of
+// harm, and never raise the evidence of safety. For bad requests to stable the opposite holds.
 func TestMoreBadRequests(t *testing.T) {
 	t.Parallel()
-	everyRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
+	forEachRule(t, 150, func(t *testing.T, r *rand.Rand, c Check, d Data) {
 		if c.Rule == Number {
 			return
 		}
@@ -274,7 +277,7 @@ func TestMoreBadRequests(t *testing.T) {
 	})
 }
 
-// What is stored of a check is small, even of the largest one.
+// TestSizeOfCarry checks that the stored data of a check is small, even for the largest check.
 func TestSizeOfCarry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(5, 500, 0.1, 0.01, 0.01)
@@ -296,8 +299,8 @@ func TestSizeOfCarry(t *testing.T) {
 	}
 }
 
-// Half of the evidence begins with the first window, the other half later: together they
-// are no more than all.
+// TestRestartsSpendWhatThereIs checks that the evidence that begins with the first window, and all
+// later parts, add up to at most the whole.
 func TestRestartsSpendWhatThereIs(t *testing.T) {
 	t.Parallel()
 	logs := []float64{0}

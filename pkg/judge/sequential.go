@@ -62,9 +62,9 @@ func (t test) add(logs []float64, side int, p Pair, requests float64) {
 	}
 }
 
-// weighAgain corrects the evidence of a block that was added with the ratio of requests from: it becomes
+// reweigh corrects the evidence of a block that was added with the ratio of requests from: it becomes
 // the evidence with the ratio to.
-func (t test) weighAgain(logs []float64, side int, p Pair, from, to float64) {
+func (t test) reweigh(logs []float64, side int, p Pair, from, to float64) {
 	for j, eta := range etas[side] {
 		_, stableBad, all := t.weigh(side, eta, from)
 		_, stableBadTo, allTo := t.weigh(side, eta, to) // η itself stays
@@ -127,8 +127,8 @@ func logMean(logs []float64) float64 {
 	return highest + math.Log(sum/float64(len(logs)))
 }
 
-// means returns the log evidence of each test.
-func means(l Ledger, side int) []float64 {
+// testEvidence returns the log evidence of each test.
+func testEvidence(l Ledger, side int) []float64 {
 	var of []float64
 	for logs := range slices.Chunk(l.Logs, len(etas[side])) {
 		of = append(of, logMean(logs))
@@ -136,8 +136,8 @@ func means(l Ledger, side int) []float64 {
 	return of
 }
 
-// part returns the log evidence of test i for each η. It shares memory with the ledger.
-func part(l Ledger, side, i int) []float64 {
+// testLogs returns the log evidence of test i for each η. It shares memory with the ledger.
+func testLogs(l Ledger, side, i int) []float64 {
 	return l.Logs[i*len(etas[side]) : (i+1)*len(etas[side])]
 }
 
@@ -145,7 +145,7 @@ func part(l Ledger, side, i int) []float64 {
 // to prove harm, so the smaller evidence counts. Without one, the mean of two counts: of the evidence of
 // errors, and of the mean evidence of all latency boundaries.
 func (t *trial) harmOf(l Ledger) float64 {
-	of := means(l, harm)
+	of := testEvidence(l, harm)
 	switch {
 	case t.objective:
 		return slices.Min(of) - math.Ln2
@@ -156,7 +156,7 @@ func (t *trial) harmOf(l Ledger) float64 {
 }
 
 // safeOf returns the log evidence of safety: that of the test that has the least.
-func safeOf(l Ledger) float64 { return slices.Min(means(l, safe)) }
+func safeOf(l Ledger) float64 { return slices.Min(testEvidence(l, safe)) }
 
 // requestsToPass estimates how many requests to the new version are needed to pass, if the next ones are
 // like those of this step. It returns 0 if no number is enough.
@@ -171,7 +171,7 @@ func (t *trial) requestsToPass(s *Carry) float64 {
 		}
 		gain := make([]float64, len(etas[safe]))
 		test.add(gain, safe, p, n/max(p.Old.Total, 1))
-		for j, log := range part(s.Safe, safe, i) {
+		for j, log := range testLogs(s.Safe, safe, i) {
 			if gain[j] > 0 {
 				first = min(first, n+max(enough-log, 0)*n/gain[j])
 			}
@@ -181,19 +181,19 @@ func (t *trial) requestsToPass(s *Carry) float64 {
 		}
 		need = max(need, first)
 	}
-	return math.Ceil(min(need, most))
+	return math.Ceil(min(need, maxCount))
 }
 
 // A dispersion is measured from at least fewest bad requests, and assumed otherwise. The worst episode is
-// the sixth of the past with the most bad requests. It alone raises the dispersion to episodeMost at most.
-const fewest, assumed, episodeMost, episodes = 20, 2.0, 20.0, 6
+// the sixth of the past with the most bad requests. It alone raises the dispersion to maxEpisodeDispersion at most.
+const fewest, assumed, maxEpisodeDispersion, episodes = 20, 2.0, 20.0, 6
 
 // dispersion returns by how much less bad requests count because they come in clumps: one client
 // retries, or one pod is broken. It is the largest of these ratios of variance to mean:
 //
 //   - of stable's bad requests in windows, and in sums of 2, 4, 10 and 20 windows. An outage of
 //     both versions looks the same, and must not hide a bad version for an hour. So the worst
-//     episode is left out; with it, the ratio counts up to episodeMost.
+//     episode is left out; with it, the ratio counts up to maxEpisodeDispersion.
 //   - of stable's bad requests between pods. An outage of all pods does not change this ratio.
 //
 // With fewer than 20 bad requests the ratios say nothing, and the dispersion is assumed.
@@ -201,7 +201,7 @@ func dispersion(past []Window, class int, pods []Count) (phi float64, isAssumed 
 	var bad []float64
 	sum := 0.0
 	for _, w := range past {
-		if p, ok := w.pair(class); ok && p.Old.Total > 0 { // without a request there is no clump
+		if p, ok := w.classCounts(class); ok && p.Old.Total > 0 { // without a request there is no clump
 			bad, sum = append(bad, p.Old.Bad), sum+p.Old.Bad
 		}
 	}
@@ -209,7 +209,7 @@ func dispersion(past []Window, class int, pods []Count) (phi float64, isAssumed 
 	if sum < fewest || len(bad) < 2 {
 		return max(assumed, between), true
 	}
-	return max(1, between, min(overTime(bad), episodeMost), overTime(withoutWorst(bad))), false
+	return max(1, between, min(overTime(bad), maxEpisodeDispersion), overTime(withoutWorst(bad))), false
 }
 
 // overTime returns the largest ratio of variance to mean of sums of windows. There are few sums of many
@@ -247,7 +247,7 @@ func withoutWorst(bad []float64) []float64 {
 func betweenPods(pods []Count) float64 {
 	var all Count
 	for _, p := range pods {
-		if !(p.Total >= 0 && p.Total <= most && p.Bad >= 0 && p.Bad <= p.Total) {
+		if !(p.Total >= 0 && p.Total <= maxCount && p.Bad >= 0 && p.Bad <= p.Total) {
 			return 0
 		}
 		all.Total, all.Bad = all.Total+p.Total, all.Bad+p.Bad

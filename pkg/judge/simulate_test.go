@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// docs/analysis.md prints what `make judge` prints.
+// attempts is the number of simulated releases. docs/analysis.md has the output of `make judge`.
 var attempts = flag.Int("attempts", 1000, "how many releases to simulate for each row")
 
 const hour = 120 // windows of 30 s
@@ -128,8 +128,9 @@ func single() []Window {
 	return at
 }
 
-// most wrong verdicts that chance alpha explains, but for one case in a thousand.
-func mostWrong(n int, alpha float64) int {
+// maxWrongVerdicts returns the highest number of wrong verdicts that the chance alpha explains, except in
+// one case in a thousand.
+func maxWrongVerdicts(n int, alpha float64) int {
 	p := math.Exp(float64(n) * math.Log1p(-alpha))
 	k, sum := 0, p
 	for ; sum < 0.999; k++ {
@@ -151,8 +152,8 @@ func verdicts(w *world, c Check, n int, data func() Data) (failed, passed int) {
 	return failed, passed
 }
 
-// Good versions are failed no more often than a check says, though each is looked at
-// after each window for an hour.
+// TestGoodVersions checks that good versions fail no more often than a check promises, although
+// each one is judged after each window for an hour.
 func TestGoodVersions(t *testing.T) {
 	t.Parallel()
 	relative, rate := sampleCheck(Counts), sampleCheck(SuccessRate)
@@ -199,7 +200,7 @@ func TestGoodVersions(t *testing.T) {
 				return Data{Windows: w.measure(hour), Past: past}
 			})
 			t.Logf("%-45s %5d of %d failed, %d passed", row.name, failed, *attempts, passed)
-			most := mostWrong(*attempts, row.check.Alpha)
+			most := maxWrongVerdicts(*attempts, row.check.Alpha)
 			if share := float64(failed) / float64(*attempts); row.atLeast > 0 && share < row.atLeast {
 				t.Errorf("only %d failed: the row shows nothing", failed)
 			} else if row.atLeast == 0 && failed > most {
@@ -243,14 +244,15 @@ func latencyData(w *world, windows int, oldMedian, newMedian float64) Data {
 	return d
 }
 
-// The comparison of errors and 14 boundaries is one test, and has one chance to be wrong.
+// TestGoodLatencies checks that the comparison of errors and 14 boundaries is one test with one
+// chance to be wrong.
 func TestGoodLatencies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(77, 50, 0.1, 0.01, 0.01)
 	n := *attempts / 10
 	failed, passed := verdicts(w, sampleCheck(AsGoodAs), n, func() Data { return latencyData(w, hour, 40, 40) })
 	t.Logf("errors and %d boundaries: %d of %d failed, %d passed", len(slowBounds), failed, n, passed)
-	if most := mostWrong(n, 0.001); failed > most {
+	if most := maxWrongVerdicts(n, 0.001); failed > most {
 		t.Errorf("%d failed, chance explains at most %d", failed, most)
 	}
 	if passed < n*9/10 {
@@ -258,9 +260,9 @@ func TestGoodLatencies(t *testing.T) {
 	}
 }
 
-// found folds an hour; the fold ends where the check fails or, unless it shall fail,
+// timeUntil folds an hour; the fold ends where the check fails or, unless it shall fail,
 // passes.
-func found(c Check, d Data, want State) (time.Duration, float64) {
+func timeUntil(c Check, d Data, want State) (time.Duration, float64) {
 	for k := range d.Windows {
 		d.Carry = Fold(c, Data{Windows: d.Windows[k : k+1], Past: d.Past, Bounds: d.Bounds, Carry: d.Carry}, start, window(k+1))
 		if d.Carry.Is == want {
@@ -285,8 +287,9 @@ func inWords(d time.Duration) string {
 	return d.String()
 }
 
-// The time until bad versions fail and good ones pass, with the dispersion measured in the hour before the
-// release. With fewer than 20 failed requests in that hour, a dispersion of 2 is assumed.
+// TestTimes measures the time until bad versions fail and good ones pass, with the dispersion
+// measured in the hour before the release. With fewer than 20 failed requests in this hour, a
+// dispersion of 2 is assumed.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	rate, relative := sampleCheck(SuccessRate), sampleCheck(Counts)
@@ -324,7 +327,7 @@ func TestTimes(t *testing.T) {
 				w.clump, w.good = row.clump, row.good
 				times, requests := []time.Duration{}, []float64{}
 				for range n {
-					took, count := found(row.check, Data{Windows: w.measure(hour), Past: w.past()}, row.want)
+					took, count := timeUntil(row.check, Data{Windows: w.measure(hour), Past: w.past()}, row.want)
 					if took != math.MaxInt64 {
 						took -= time.Duration(row.good) * every
 					}

@@ -29,9 +29,9 @@ func badPod(pod func(*cluster) int) func(*cluster) {
 	}
 }
 
-// Failures that stick to one pod, or to the clients of one version, do not fail a good version if the hour
-// before the release had such failures, too, and the metrics name pods. Nothing is promised if it had
-// none, or hardly any.
+// TestSticky checks that failures of one pod, or of the clients of one version, do not fail a good
+// version if the hour before the release had such failures, too, and the metrics name pods. Nothing
+// is promised if the hour had hardly any such failures.
 func TestSticky(t *testing.T) {
 	t.Parallel()
 	for i, row := range []struct {

@@ -21,9 +21,9 @@ type trial struct {
 	tests     []test
 }
 
-// slack is how much longer than a block the interval between two scrapes may be: some scrapes are a
+// scrapeTolerance is how much longer than a block the interval between two scrapes may be: some scrapes are a
 // little late, which must not double the length of a block.
-const slack = 1.1
+const scrapeTolerance = 1.1
 
 // point is one percent of requests: a version that passes is not worse by that share.
 const point = 0.01
@@ -37,10 +37,10 @@ func newTrial(c Check, d Data) (*trial, string) {
 	if !t.isValid() {
 		return t, "its rule, or one of its numbers, has no meaning"
 	}
-	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
+	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= maxCount) }) {
 		return t, "a boundary of the histogram is no time"
 	}
-	t.length = t.Every * time.Duration(max(1, math.Ceil(float64(d.Scrape)/float64(t.Every)/slack)))
+	t.length = t.Every * time.Duration(max(1, math.Ceil(float64(d.Scrape)/float64(t.Every)/scrapeTolerance)))
 	if c.After > 0 {
 		t.warmUp = c.After + d.Scrape
 	}
@@ -99,8 +99,8 @@ func (t *trial) isValid() bool {
 	return false
 }
 
-// skip returns why the current step has nothing to judge; empty if it has.
-func (t *trial) skip() string {
+// skipReason returns why the current step has nothing to judge; empty if it has.
+func (t *trial) skipReason() string {
 	switch {
 	case t.Rule == Number:
 		return ""
@@ -200,14 +200,14 @@ func (t *trial) scan(d Data, since, until time.Time) (Carry, block) {
 func (t *trial) addWindow(b *block, w Window) {
 	b.end = w.Start.Add(t.Every)
 	for i, class := range t.classes {
-		p, ok := w.pair(class)
+		p, ok := w.classCounts(class)
 		if !ok || p == (Pair{}) {
 			continue
 		}
 		if b.counts == nil {
 			b.start, b.counts = w.Start, make([]Pair, len(t.classes))
 		}
-		b.counts[i] = b.counts[i].plus(p)
+		b.counts[i] = b.counts[i].add(p)
 	}
 }
 
@@ -250,8 +250,8 @@ func (t *trial) addBlock(s *Carry, b block) {
 	inStep := !b.start.Before(s.Since)
 	warm := inStep && b.start.Before(s.Since.Add(t.warmUp))
 	alone := t.objective && inStep && t.Traffic == NewOnly // the objective alone decides
-	t.weighLast(s, &s.Harm, harm, b)
-	t.weighLast(s, &s.Safe, safe, b)
+	t.reweighLastBlock(s, &s.Harm, harm, b)
+	t.reweighLastBlock(s, &s.Safe, safe, b)
 	t.decide(s, t.withRunsEnded(s, s.Harm, harm, b, alone), t.withRunsEnded(s, s.Safe, safe, b, alone), b)
 	if s.Is == Failed {
 		return
@@ -261,7 +261,7 @@ func (t *trial) addBlock(s *Carry, b block) {
 		t.addCounts(s, &s.Safe, safe, b, b.start.Before(t.safeFrom(s)), alone)
 	}
 	s.Until, s.Ended, s.Last = b.end, b.end, b.counts
-	if !s.Harm.compares() && !s.Safe.compares() { // an objective alone needs no later block
+	if !s.Harm.isComparing() && !s.Safe.isComparing() { // an objective alone needs no later block
 		t.decide(s, s.Harm, s.Safe, b)
 	}
 }
@@ -285,27 +285,27 @@ func (t *trial) safeFrom(s *Carry) time.Time {
 	return s.Since
 }
 
-// weighLast weighs the last block with the ratio of requests of this one, if that is less
+// reweighLastBlock weighs the last block with the ratio of requests of this one, if that is less
 // favourable: pods are scraped at different times, so a change of traffic may be seen late.
-func (t *trial) weighLast(s *Carry, l *Ledger, side int, b block) {
+func (t *trial) reweighLastBlock(s *Carry, l *Ledger, side int, b block) {
 	for i, test := range t.tests {
 		p, from := b.counts[test.class], l.Ratios[test.class]
-		if to := lessFavourable(side, from, p); test.ratio > 0 && from > 0 && to != from {
-			test.weighAgain(part(*l, side, i), side, s.Last[test.class], from, to)
+		if to := lessFavorableRatio(side, from, p); test.ratio > 0 && from > 0 && to != from {
+			test.reweigh(testLogs(*l, side, i), side, s.Last[test.class], from, to)
 		}
 	}
 	for class, p := range b.counts {
 		if l.Ratios[class] > 0 {
-			l.Ratios[class] = lessFavourable(side, l.Ratios[class], p)
+			l.Ratios[class] = lessFavorableRatio(side, l.Ratios[class], p)
 		}
 	}
 }
 
-// lessFavourable returns the ratio of requests that makes the evidence smaller: the given one, or that of
+// lessFavorableRatio returns the ratio of requests that makes the evidence smaller: the given one, or that of
 // the block. A block without requests of both versions has no ratio.
-func lessFavourable(side int, ratio float64, p Pair) float64 {
+func lessFavorableRatio(side int, ratio float64, p Pair) float64 {
 	switch {
-	case !p.compares():
+	case !p.hasBothVersions():
 		return ratio
 	case ratio == 0:
 		return p.New.Total / p.Old.Total
@@ -323,7 +323,7 @@ func (t *trial) withRunsEnded(s *Carry, l Ledger, side int, b block, alone bool)
 		if test.ratio == 0 || requests == 0 {
 			continue
 		}
-		test.shift(part(l, side, i), side, requests, badNextToRun(side, last, next, alone))
+		test.shift(testLogs(l, side, i), side, requests, badNextToRun(side, last, next, alone))
 	}
 	return l
 }
@@ -333,7 +333,7 @@ func (t *trial) withRunsEnded(s *Carry, l Ledger, side int, b block, alone bool)
 // there, so the bad requests of the other pods are scaled up. If stable has no requests there at all, all
 // of its requests may be bad.
 func badNextToRun(side int, at, next Pair, alone bool) float64 {
-	own, other := at.against(side), next.against(side)
+	own, other := at.opposing(side), next.opposing(side)
 	switch {
 	case alone || side == safe || next == (Pair{}):
 		return other.Bad
@@ -351,15 +351,15 @@ func (t *trial) addCounts(s *Carry, l *Ledger, side int, b block, warm, alone bo
 	}
 	ratios := make([]float64, len(t.classes))
 	for class, p := range b.counts {
-		if !warm && !alone && p.compares() {
-			ratios[class] = lessFavourable(side, lessFavourable(side, 0, s.Last[class]), p)
+		if !warm && !alone && p.hasBothVersions() {
+			ratios[class] = lessFavorableRatio(side, lessFavorableRatio(side, 0, s.Last[class]), p)
 		}
 		if !warm {
-			l.Counts[class] = l.Counts[class].plus(p)
+			l.Counts[class] = l.Counts[class].add(p)
 		}
 	}
 	for i, test := range t.tests {
-		logs, p, last := part(*l, side, i), b.counts[test.class], s.Last[test.class]
+		logs, p, last := testLogs(*l, side, i), b.counts[test.class], s.Last[test.class]
 		from, to := l.Ratios[test.class], ratios[test.class]
 		before := make([]float64, len(logs)) // what shift takes from a run that begins with this block
 		if test.ratio > 0 && from > 0 && to == 0 {
@@ -393,41 +393,41 @@ func (t *trial) addOpenBlock(s *Carry, open block) {
 		return
 	}
 	for i, p := range open.counts {
-		s.Safe.Counts[i] = s.Safe.Counts[i].plus(p)
+		s.Safe.Counts[i] = s.Safe.Counts[i].add(p)
 	}
 }
 
-// compares reports whether the last block is part of a comparison with stable.
-func (l Ledger) compares() bool {
+// isComparing reports whether the last block is part of a comparison with stable.
+func (l Ledger) isComparing() bool {
 	return slices.ContainsFunc(l.Ratios, func(ratio float64) bool { return ratio > 0 })
 }
 
-// compares reports whether both versions answered requests.
-func (p Pair) compares() bool { return p.New.Total >= least && p.Old.Total >= least }
+// hasBothVersions reports whether both versions answered requests.
+func (p Pair) hasBothVersions() bool { return p.New.Total >= least && p.Old.Total >= least }
 
-// against returns the counts of the version whose bad requests reduce the evidence: those of stable reduce
+// opposing returns the counts of the version whose bad requests reduce the evidence: those of stable reduce
 // harm, and those of the new version reduce safety.
-func (p Pair) against(side int) Count { return [2]Count{harm: p.Old, safe: p.New}[side] }
+func (p Pair) opposing(side int) Count { return [2]Count{harm: p.Old, safe: p.New}[side] }
 
-func (p Pair) plus(q Pair) Pair {
+func (p Pair) add(q Pair) Pair {
 	return Pair{
 		New: Count{p.New.Total + q.New.Total, p.New.Bad + q.New.Bad},
 		Old: Count{p.Old.Total + q.Old.Total, p.Old.Bad + q.Old.Bad},
 	}
 }
 
-// most is more requests than a window can have.
-const most = 1e15
+// maxCount is more requests than a window can have.
+const maxCount = 1e15
 
-// pair returns the counts of a class in a window, and whether they are valid. Counters are not read at
+// classCounts returns the counts of a class in a window, and whether they are valid. Counters are not read at
 // the same time, so slightly more bad requests than requests are valid.
-func (w *Window) pair(class int) (Pair, bool) {
+func (w *Window) classCounts(class int) (Pair, bool) {
 	if !w.Known || class >= len(w.Counts) {
 		return Pair{}, false
 	}
 	p := w.Counts[class]
 	for _, number := range []float64{p.New.Total, p.New.Bad, p.Old.Total, p.Old.Bad} {
-		if !(number >= 0 && number <= most) {
+		if !(number >= 0 && number <= maxCount) {
 			return Pair{}, false
 		}
 	}
@@ -439,12 +439,12 @@ func (w *Window) pair(class int) (Pair, bool) {
 // A sample whose window begins in the warm-up does not count.
 func (t *trial) addSample(s *Carry, sample Sample) {
 	s.Until = sample.At
-	if sample.At.After(s.Since) && sample.At.Before(t.numbersFrom(s)) {
+	if sample.At.After(s.Since) && sample.At.Before(t.firstSampleTime(s)) {
 		return
 	}
-	s.Value, s.Says = sample.Value, clip(sample.Says)
+	s.Value, s.Says = sample.Value, truncateMessage(sample.Says)
 	switch {
-	case t.broken(sample.Value) != "":
+	case t.brokenLimit(sample.Value) != "":
 		s.Run = min(s.Run, 0) - 1
 	case sample.At.After(s.Since):
 		s.Run = max(s.Run, 0) + 1
@@ -459,17 +459,17 @@ func (t *trial) addSample(s *Carry, sample Sample) {
 	}
 }
 
-// numbersFrom returns the time of the first sample after the warm-up. A sample has the time at which its
+// firstSampleTime returns the time of the first sample after the warm-up. A sample has the time at which its
 // window ends.
-func (t *trial) numbersFrom(s *Carry) time.Time {
+func (t *trial) firstSampleTime(s *Carry) time.Time {
 	if t.warmUp > 0 {
 		return s.Since.Add(t.warmUp + t.Every)
 	}
 	return s.Since
 }
 
-// broken returns the limit that a number breaks; empty if it breaks none.
-func (t *trial) broken(value float64) string {
+// brokenLimit returns the limit that a number breaks; empty if it breaks none.
+func (t *trial) brokenLimit(value float64) string {
 	switch {
 	case t.Max != nil && value > *t.Max:
 		return fmt.Sprintf("above %.6g", *t.Max)

@@ -16,8 +16,7 @@ const (
 	tooBig  = "makes a text of more than 256 KiB"
 )
 
-// TestEscapes are scripts that would harm the program that runs them. Each is
-// refused, and says why.
+// TestEscapes runs scripts that would harm the process. Each is refused with a reason.
 func TestEscapes(t *testing.T) {
 	big := `local s = ("x"):rep(1000) s = s:rep(200); `
 	for name, tc := range map[string]struct{ script, want string }{
@@ -131,7 +130,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestWhatCannotComeIn are objects that a script would change by reading them.
+// TestWhatCannotComeIn has objects that would be changed by a conversion to Lua.
 func TestWhatCannotComeIn(t *testing.T) {
 	deep := map[string]any{}
 	for range 1000 {
@@ -149,17 +148,17 @@ func TestWhatCannotComeIn(t *testing.T) {
 	}
 }
 
-// TestSearchTime ends a script by the CPU time of its searches, not by that of the machine.
+// TestSearchTime checks that the limit of pattern searches counts CPU time instead of elapsed time.
 func TestSearchTime(t *testing.T) {
 	state := lua.NewState()
 	defer state.Close()
 	b := newBudget(state)
-	defer b.end(nil)
-	if b.searchTime = 0; b.searched() == nil {
+	defer b.cancel(nil)
+	if b.searchTime = 0; b.checkSearchTime() == nil {
 		t.Error("a search without CPU time passes")
 	}
 	want := "script searches texts by patterns for more than 0s of CPU time"
-	if _, err := b.run(`local s = ("x"):rep(1000) while true do pcall(s.find, s, "x-x-y") end`, nil); b.over() == nil || b.over().Error() != want {
-		t.Errorf("error %v, then %v, want %q", err, b.over(), want)
+	if _, err := b.runScript(`local s = ("x"):rep(1000) while true do pcall(s.find, s, "x-x-y") end`, nil); b.err() == nil || b.err().Error() != want {
+		t.Errorf("error %v, then %v, want %q", err, b.err(), want)
 	}
 }

@@ -12,83 +12,83 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// absent are the names of these libraries that scripts do not have: functions that
-// reach out, and functions with another result each time. A route comes from the object
+// removedFunctions are functions of the libraries that scripts must not use: functions with side
+// effects, and functions whose result differs between calls. A route must depend on the object
 // alone.
-var absent = strings.Fields(`require module load loadstring loadfile dofile setfenv getfenv newproxy collectgarbage
+var removedFunctions = strings.Fields(`require module load loadstring loadfile dofile setfenv getfenv newproxy collectgarbage
 	_printregs math.random math.randomseed string.dump`)
 
-// open gives a state the libraries that scripts may use: base, table, string,
-// math and json.
-func (c *converter) open(l *lua.LState) {
+// openLibraries adds the libraries that scripts may use: base, table, string, math and json.
+func (c *converter) openLibraries(l *lua.LState) {
 	for _, lib := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenMath, lua.OpenString} {
 		l.Push(l.NewFunction(lib))
 		l.Call(0, 0)
 	}
-	for _, name := range absent {
-		set(l, name, lua.LNil)
+	for _, name := range removedFunctions {
+		setFunction(l, name, lua.LNil)
 	}
 	l.SetGlobal("json", l.NewTable())
 	for name, fn := range map[string]lua.LGFunction{
-		"json.encode": c.encode,
-		"json.decode": c.decode,
+		"json.encode": c.encodeJSON,
+		"json.decode": c.decodeJSON,
 		"print":       func(*lua.LState) int { return 0 },
 		"tostring":    toString,
 	} {
-		set(l, name, l.NewFunction(fn))
+		setFunction(l, name, l.NewFunction(fn))
 	}
-	c.charge(l)
+	c.chargeLibraries(l)
 }
 
-// charge wraps library functions that do more work than one instruction. The wrapper counts
-// the work before the function runs, because a running library function cannot be interrupted.
-func (c *converter) charge(l *lua.LState) {
-	before(l, "string.rep", func() error {
+// chargeLibraries wraps library functions that do more work than one instruction. The wrapper
+// counts the work before the function runs, because a running library function cannot be
+// interrupted.
+func (c *converter) chargeLibraries(l *lua.LState) {
+	checkBefore(l, "string.rep", func() error {
 		size := float64(len(l.CheckString(1))) * float64(l.CheckNumber(2))
-		return c.text(int(min(max(size, 0), maxText+1)))
+		return c.checkTextLength(int(min(max(size, 0), maxText+1)))
 	})
 	for _, name := range []string{"string.find", "string.match", "string.gmatch", "string.gsub"} {
-		before(l, name, func() error { return c.search(l.CheckString(1)) })
-		after(l, name, func(lua.LValue) error { return c.searched() })
+		checkBefore(l, name, func() error { return c.chargeSearch(l.CheckString(1)) })
+		checkAfter(l, name, func(lua.LValue) error { return c.checkSearchTime() })
 	}
-	wrap(l, "string.gsub", func(l *lua.LState, run lua.LGFunction) int {
+	wrapFunction(l, "string.gsub", func(l *lua.LState, run lua.LGFunction) int {
 		size := len(l.CheckString(1))
 		n := run(l)
 		replaced := int(lua.LVAsNumber(l.Get(-1)))
-		must(l, c.step(replaced*size/bytesOfReplacement)) // each replacement copies the text
+		raiseError(l, c.useSteps(replaced*size/bytesOfReplacement)) // each replacement copies the text
 		return n
 	})
 	for _, name := range []string{"pcall", "xpcall"} {
-		after(l, name, func(worked lua.LValue) error {
+		checkAfter(l, name, func(worked lua.LValue) error {
 			if worked == lua.LTrue {
 				return nil
 			}
-			return c.step(stepsOfError)
+			return c.useSteps(stepsOfError)
 		})
 	}
-	before(l, "unpack", func() error {
+	checkBefore(l, "unpack", func() error {
 		list := l.CheckTable(1)
 		size := l.OptInt(3, list.Len()) - l.OptInt(2, 1)
-		return c.step(min(max(size, 0), maxRegisters) / valuesOfMove)
+		return c.useSteps(min(max(size, 0), maxRegisters) / valuesOfMove)
 	})
 	for _, name := range []string{"table.insert", "table.remove"} {
-		before(l, name, func() error { return c.step(l.CheckTable(1).Len() / valuesOfMove) })
+		checkBefore(l, name, func() error { return c.useSteps(l.CheckTable(1).Len() / valuesOfMove) })
 	}
-	before(l, "table.sort", func() error {
-		values, bytes := c.measure(l.CheckTable(1))
+	checkBefore(l, "table.sort", func() error {
+		values, bytes := c.measureList(l.CheckTable(1))
 		rounds := bits.Len(uint(values))
-		return c.step(rounds * (values/valuesOfComparison + bytes/bytesOfStep))
+		return c.useSteps(rounds * (values/valuesOfComparison + bytes/bytesOfStep))
 	})
-	before(l, "table.concat", func() error {
+	checkBefore(l, "table.concat", func() error {
 		list := l.CheckTable(1)
-		values, bytes := c.measure(list)
+		values, bytes := c.measureList(list)
 		if l.GetTop() < 3 { // of the whole list
 			bytes += max(values-1, 0) * len(l.OptString(2, ""))
-			if err := c.text(min(bytes, maxText+1)); err != nil {
+			if err := c.checkTextLength(min(bytes, maxText+1)); err != nil {
 				return err
 			}
 		}
-		return c.step(values/valuesOfConcat + bytes/bytesOfStep)
+		return c.useSteps(values/valuesOfConcat + bytes/bytesOfStep)
 	})
 }
 
@@ -99,16 +99,16 @@ const (
 	bytesOfSearch, bytesOfReplacement                = 16, 4 << 10
 )
 
-// search counts the steps of a pattern search in s, and refuses a text that is too long.
-func (c *converter) search(s string) error {
+// chargeSearch counts the steps of a pattern search in s, and refuses a text that is too long.
+func (c *converter) chargeSearch(s string) error {
 	if len(s) > maxSearched {
 		return fmt.Errorf("a text of more than %d KiB cannot be searched", maxSearched>>10)
 	}
-	return c.step(len(s) / bytesOfSearch)
+	return c.useSteps(len(s) / bytesOfSearch)
 }
 
-// measure returns the number of entries of a list and the total length of those that are texts.
-func (c *converter) measure(list *lua.LTable) (values, bytes int) {
+// measureList returns the number of entries of a list and the total length of its texts.
+func (c *converter) measureList(list *lua.LTable) (values, bytes int) {
 	values = list.Len()
 	for i := range values {
 		if s, ok := list.RawGetInt(i + 1).(lua.LString); ok {
@@ -118,26 +118,28 @@ func (c *converter) measure(list *lua.LTable) (values, bytes int) {
 	return values, bytes
 }
 
-// before wraps a library function: check runs first, and its error is raised instead of the call.
-func before(l *lua.LState, name string, check func() error) {
-	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
-		must(l, check())
+// checkBefore wraps a library function: check runs first, and its error is raised instead of the
+// call.
+func checkBefore(l *lua.LState, name string, check func() error) {
+	wrapFunction(l, name, func(l *lua.LState, run lua.LGFunction) int {
+		raiseError(l, check())
 		return run(l)
 	})
 }
 
-// after wraps a library function: check gets the first returned value, and its error is raised.
-func after(l *lua.LState, name string, check func(first lua.LValue) error) {
-	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
+// checkAfter wraps a library function: check gets the first returned value, and its error is
+// raised.
+func checkAfter(l *lua.LState, name string, check func(first lua.LValue) error) {
+	wrapFunction(l, name, func(l *lua.LState, run lua.LGFunction) int {
 		n := run(l)
-		must(l, check(l.Get(-max(n, 1))))
+		raiseError(l, check(l.Get(-max(n, 1))))
 		return n
 	})
 }
 
-// wrap replaces a library or global function with one that calls with. The parameter run is
+// wrapFunction replaces a library or global function with one that calls with. The parameter run is
 // the original function.
-func wrap(l *lua.LState, name string, with func(l *lua.LState, run lua.LGFunction) int) {
+func wrapFunction(l *lua.LState, name string, with func(l *lua.LState, run lua.LGFunction) int) {
 	value := l.GetGlobal(name)
 	if library, key, ok := strings.Cut(name, "."); ok {
 		value = l.GetField(l.GetGlobal(library), key)
@@ -147,8 +149,8 @@ func wrap(l *lua.LState, name string, with func(l *lua.LState, run lua.LGFunctio
 	fn.GFunction = func(l *lua.LState) int { return with(l, run) }
 }
 
-// set sets a name of a library, or a global name.
-func set(l *lua.LState, name string, to lua.LValue) {
+// setFunction sets a function of a library, or a global function.
+func setFunction(l *lua.LState, name string, to lua.LValue) {
 	if library, key, ok := strings.Cut(name, "."); ok {
 		l.SetField(l.GetGlobal(library), key, to)
 		return
@@ -156,8 +158,8 @@ func set(l *lua.LState, name string, to lua.LValue) {
 	l.SetGlobal(name, to)
 }
 
-// toString is tostring. Where the library would return an address, which differs
-// each time, it returns the kind.
+// toString implements tostring. It returns the type instead of an address, because addresses differ
+// between runs.
 func toString(l *lua.LState) int {
 	v := l.ToStringMeta(l.CheckAny(1))
 	if kind := l.Get(1).Type(); (kind == lua.LTTable || kind == lua.LTFunction) && v == lua.LString(l.Get(1).String()) {
@@ -167,59 +169,60 @@ func toString(l *lua.LState) int {
 	return 1
 }
 
-// must ends a script that has used up its budget.
-func must(l *lua.LState, err error) {
+// raiseError stops a script that has used up its budget.
+func raiseError(l *lua.LState, err error) {
 	if err != nil {
 		l.RaiseError("%s", err.Error())
 	}
 }
 
-// encode is json.encode. The names of an object are in order. An empty table that
-// never was a list or an object is null.
-func (c *converter) encode(l *lua.LState) int {
-	value, err := c.out(l.CheckAny(1), 0)
+// encodeJSON implements json.encode. The keys of an object are sorted. An empty table that was
+// neither a list nor an object before is null.
+func (c *converter) encodeJSON(l *lua.LState) int {
+	value, err := c.fromLua(l.CheckAny(1), 0)
 	if err != nil {
-		return c.answer(l, lua.LNil, fmt.Errorf("value%w", err))
+		return c.pushResult(l, lua.LNil, fmt.Errorf("value%w", err))
 	}
-	must(l, c.text(lengthOf(value))) // count now: a value that contains one table many times costs only one table until it is encoded
+	raiseError(l, c.checkTextLength(textLength(value))) // count now: a value that contains one table many times costs only one table until it is encoded
 	text, err := json.Marshal(value)
-	return c.answer(l, lua.LString(text), err)
+	return c.pushResult(l, lua.LString(text), err)
 }
 
-// lengthOf returns the total length of the texts in a value, a lower bound of the length of
-// its JSON.
-func lengthOf(v any) (n int) {
+// textLength returns the total length of the texts in a value, a lower bound of the length of its
+// JSON.
+func textLength(v any) (n int) {
 	switch v := v.(type) {
 	case string:
 		return len(v)
 	case []any:
 		for _, entry := range v {
-			n += lengthOf(entry)
+			n += textLength(entry)
 		}
 	case map[string]any:
 		for name, entry := range v {
-			n += len(name) + lengthOf(entry)
+			n += len(name) + textLength(entry)
 		}
 	}
 	return n
 }
 
-// decode is json.decode.
-func (c *converter) decode(l *lua.LState) int {
+// decodeJSON implements json.decode.
+func (c *converter) decodeJSON(l *lua.LState) int {
 	var v any
 	if err := json.Unmarshal([]byte(l.CheckString(1)), &v); err != nil {
-		return c.answer(l, lua.LNil, fmt.Errorf("reading JSON: %w", err))
+		return c.pushResult(l, lua.LNil, fmt.Errorf("reading JSON: %w", err))
 	}
-	value, err := c.in(v, 0)
+	value, err := c.toLua(v, 0)
 	if err != nil {
 		err = fmt.Errorf("value%w", err)
 	}
-	return c.answer(l, value, err)
+	return c.pushResult(l, value, err)
 }
 
-// answer returns nil and a message for an error, so that a script may go on.
-func (c *converter) answer(l *lua.LState, v lua.LValue, err error) int {
-	must(l, c.over())
+// pushResult returns nil and a message to the script if there is an error, so that the script may
+// continue.
+func (c *converter) pushResult(l *lua.LState, v lua.LValue, err error) int {
+	raiseError(l, c.err())
 	if err != nil {
 		l.Push(lua.LNil)
 		l.Push(lua.LString(err.Error()))

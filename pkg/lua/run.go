@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lua runs the scripts by which administrators add kinds of routers that
-// are not built in. A script is given an object and returns another. It has nothing
-// else: no file, network, clock or random numbers, so it computes the same route each
-// time. Limits are against mistakes, such as a loop without end. Most are counted, so
-// that a slow machine refuses no script that a fast one runs.
+// Package lua runs the scripts with which administrators add kinds of routers that are not built in. A
+// script gets an object and returns another one. It has access to nothing else: no files, network, clock or
+// random numbers, so it always computes the same route. Limits protect against mistakes, such as an endless
+// loop. Most limits count work instead of time, so that a slow machine accepts the same scripts as a fast one.
 package lua
 
 import (
@@ -18,13 +17,13 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// The name of a script in the messages of its errors.
+// chunkName is the name of a script in error messages.
 const chunkName = "script"
 
-// Run gives a script the global obj and returns the table that it returns. Whole
-// numbers come back as int64, others as float64.
+// Run runs a script with the global obj, and returns the table that the script returns. Whole
+// numbers are returned as int64, others as float64.
 func Run(script string, obj map[string]any) (out map[string]any, err error) {
-	limitLists()
+	limitListLength()
 	runtime.LockOSThread() // the budget measures the CPU time of one thread
 	defer runtime.UnlockOSThread()
 	state := lua.NewState(lua.Options{
@@ -33,17 +32,17 @@ func Run(script string, obj map[string]any) (out map[string]any, err error) {
 	})
 	defer state.Close()
 	b := newBudget(state)
-	defer b.end(nil)
-	if out, err = b.run(script, obj); b.over() != nil {
-		err = b.over()
+	defer b.cancel(nil)
+	if out, err = b.runScript(script, obj); b.err() != nil {
+		err = b.err()
 	}
 	if err != nil {
-		return nil, oneLine(err)
+		return nil, userError(err)
 	}
 	return out, nil
 }
 
-func (b *budget) run(script string, obj map[string]any) (map[string]any, error) {
+func (b *budget) runScript(script string, obj map[string]any) (map[string]any, error) {
 	if len(script) > maxScript {
 		return nil, fmt.Errorf("%s is longer than %d KiB", chunkName, maxScript>>10)
 	}
@@ -52,8 +51,8 @@ func (b *budget) run(script string, obj map[string]any) (map[string]any, error) 
 		return nil, fmt.Errorf("reading the script: %w", err)
 	}
 	c := &converter{budget: b, lists: map[*lua.LTable]bool{}}
-	c.open(b.state)
-	in, err := c.in(obj, 0)
+	c.openLibraries(b.state)
+	in, err := c.toLua(obj, 0)
 	if err != nil {
 		return nil, fmt.Errorf("obj%w", err)
 	}
@@ -67,12 +66,12 @@ func (b *budget) run(script string, obj map[string]any) (map[string]any, error) 
 	if !ok {
 		return nil, fmt.Errorf("%s must return a table, and returns %s", chunkName, b.state.Get(-1).Type())
 	}
-	return c.result(result)
+	return c.resultObject(result)
 }
 
-// oneLine is an error in one line for people, with the script's own text and without a
-// trace of the stack.
-func oneLine(err error) error {
+// userError returns a one-line error for users, with the message of the script and without a stack
+// trace.
+func userError(err error) error {
 	text := err.Error()
 	if failed := (*lua.ApiError)(nil); errors.As(err, &failed) {
 		switch {
@@ -90,6 +89,6 @@ func oneLine(err error) error {
 	return errors.New(text)
 }
 
-// limitLists sets a global limit of the library: a table whose entry n is set has room
-// for all entries before it, up to this limit.
-var limitLists = sync.OnceFunc(func() { lua.MaxArrayIndex = maxList })
+// limitListLength sets a global limit of the library: setting entry n of a table allocates all
+// entries before it, up to this limit.
+var limitListLength = sync.OnceFunc(func() { lua.MaxArrayIndex = maxList })

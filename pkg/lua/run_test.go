@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestExpressions evaluates what scripts are made of. Where Lua 5.1 says
-// something, it is what Lua 5.1 says.
+// TestExpressions checks that expressions have the results that Lua 5.1 defines.
 func TestExpressions(t *testing.T) {
 	for expr, want := range map[string]any{
 		`1`: int64(1), `0.5`: 0.5, `-0`: int64(0), `1e15`: int64(1e15), `1e300`: 1e300, `"a"`: "a", `true`: true,
@@ -91,7 +90,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// TestObjects sends objects through a script that changes little of them.
+// TestObjects passes objects through a script that changes little.
 func TestObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script   string
@@ -124,8 +123,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept runs one script after another that has spoilt what it could
-// reach.
+// TestNothingIsKept checks that a script is not affected by an earlier script that changed
+// everything it could reach.
 func TestNothingIsKept(t *testing.T) {
 	if _, err := Run(`
 		getmetatable("").__index = function() return "spoilt" end

@@ -14,25 +14,26 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// converter turns values into values of scripts and back. Lua has one kind of empty
-// table. A table that came in as a list or as an object leaves as such. An empty table
-// that the script made is left out, as in OpenKruise, whose scripts remove fields by it.
+// converter converts Go values into Lua values and back. Lua does not distinguish an empty list
+// from an empty object. A table that was converted from a list or an object is converted back to
+// the same type. An empty table that the script created is left out, as in OpenKruise, because
+// scripts remove fields in this way.
 //
-// Errors begin with the path to the value: each caller puts a name before it.
+// Errors begin with the path to the value: each caller prepends a key.
 type converter struct {
 	*budget
-	// lists has every table that came in, and whether it was a list.
+	// lists has every table that was converted from Go, and whether it was a list.
 	lists map[*lua.LTable]bool
 }
 
-// exact is the first whole number that a script may change by reading it.
-const exact = 1 << 53
+// maxExactInt is the first whole number that a float64 of Lua may not represent exactly.
+const maxExactInt = 1 << 53
 
-var errDeep = errors.New(" is nested too deep, or contains itself")
+var errTooDeep = errors.New(" is nested too deep, or contains itself")
 
-// in turns a value into a value of scripts.
-func (c *converter) in(v any, depth int) (lua.LValue, error) {
-	if err := c.enter(depth); err != nil {
+// toLua converts a Go value into a Lua value.
+func (c *converter) toLua(v any, depth int) (lua.LValue, error) {
+	if err := c.countValue(depth); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -41,42 +42,42 @@ func (c *converter) in(v any, depth int) (lua.LValue, error) {
 	case bool:
 		return lua.LBool(v), nil
 	case string:
-		return lua.LString(v), c.text(len(v))
+		return lua.LString(v), c.checkTextLength(len(v))
 	case int64:
-		return number(v)
+		return integerToLua(v)
 	case float64:
 		return lua.LNumber(v), nil
 	case []any:
 		if len(v) >= maxList {
 			return nil, fmt.Errorf(" has more than %d entries", maxList-1)
 		}
-		return c.table(true, len(v), depth, func(i int) (lua.LValue, any) { return lua.LNumber(i + 1), v[i] })
+		return c.newTable(true, len(v), depth, func(i int) (lua.LValue, any) { return lua.LNumber(i + 1), v[i] })
 	case map[string]any:
-		// A script goes through a table in the order in which it was filled.
+		// Lua iterates over a table in the order in which the entries were added.
 		names := slices.Sorted(maps.Keys(v))
-		return c.table(false, len(v), depth, func(i int) (lua.LValue, any) { return lua.LString(names[i]), v[names[i]] })
+		return c.newTable(false, len(v), depth, func(i int) (lua.LValue, any) { return lua.LString(names[i]), v[names[i]] })
 	}
 	return nil, fmt.Errorf(" is a %T", v)
 }
 
-func number(n int64) (lua.LValue, error) {
-	if n >= exact || n <= -exact {
+func integerToLua(n int64) (lua.LValue, error) {
+	if n >= maxExactInt || n <= -maxExactInt {
 		return nil, errors.New(" is a number too large for a script")
 	}
 	return lua.LNumber(n), nil
 }
 
-// enter counts a value.
-func (c *converter) enter(depth int) error {
+// countValue counts a value, and checks the depth.
+func (c *converter) countValue(depth int) error {
 	if depth > maxDepth {
-		return errDeep
+		return errTooDeep
 	}
-	return c.step(1)
+	return c.useSteps(1)
 }
 
-// at puts a key before an error, except where there would be too many.
-func at(key lua.LValue, err error) error {
-	if errors.Is(err, errDeep) {
+// prefixPath prepends a key to the path of an error, unless the path would be too long.
+func prefixPath(key lua.LValue, err error) error {
+	if errors.Is(err, errTooDeep) {
 		return err
 	}
 	if n, ok := key.(lua.LNumber); ok {
@@ -85,15 +86,15 @@ func at(key lua.LValue, err error) error {
 	return fmt.Errorf(".%s%w", key, err)
 }
 
-// table is a list or an object as a table.
-func (c *converter) table(list bool, size, depth int, entry func(i int) (lua.LValue, any)) (lua.LValue, error) {
+// newTable converts a list or an object into a table.
+func (c *converter) newTable(list bool, size, depth int, entry func(i int) (lua.LValue, any)) (lua.LValue, error) {
 	t := &lua.LTable{Metatable: lua.LNil}
 	c.lists[t] = list
 	for i := range size {
 		key, value := entry(i)
-		v, err := c.in(value, depth+1)
+		v, err := c.toLua(value, depth+1)
 		if err != nil {
-			return nil, at(key, err)
+			return nil, prefixPath(key, err)
 		}
 		if list {
 			t.Append(v)
@@ -101,12 +102,12 @@ func (c *converter) table(list bool, size, depth int, entry func(i int) (lua.LVa
 			t.RawSet(key, v)
 		}
 	}
-	return t, c.step(stepsOfTable)
+	return t, c.useSteps(stepsOfTable)
 }
 
-// result is the object that a script returns.
-func (c *converter) result(t *lua.LTable) (map[string]any, error) {
-	v, err := c.out(t, 0)
+// resultObject returns the object that a script returns.
+func (c *converter) resultObject(t *lua.LTable) (map[string]any, error) {
+	v, err := c.fromLua(t, 0)
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		err = errors.New(" is a list and must have names")
 	}
@@ -120,9 +121,9 @@ func (c *converter) result(t *lua.LTable) (map[string]any, error) {
 	return object, nil
 }
 
-// out turns a value of a script back.
-func (c *converter) out(v lua.LValue, depth int) (any, error) {
-	if err := c.enter(depth); err != nil {
+// fromLua converts a Lua value into a Go value.
+func (c *converter) fromLua(v lua.LValue, depth int) (any, error) {
+	if err := c.countValue(depth); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -134,52 +135,52 @@ func (c *converter) out(v lua.LValue, depth int) (any, error) {
 		if !utf8.ValidString(string(v)) {
 			return nil, errors.New(" is no valid text")
 		}
-		return string(v), c.step(len(v) / bytesOfStep)
+		return string(v), c.useSteps(len(v) / bytesOfStep)
 	case lua.LNumber:
-		return whole(float64(v))
+		return numberFromLua(float64(v))
 	case *lua.LTable:
-		return c.entries(v, depth)
+		return c.tableFromLua(v, depth)
 	}
 	return nil, fmt.Errorf(" is a %s", v.Type())
 }
 
-func whole(n float64) (any, error) {
+func numberFromLua(n float64) (any, error) {
 	switch {
 	case math.IsNaN(n) || math.IsInf(n, 0):
 		return nil, errors.New(" is no number")
-	case n == math.Trunc(n) && math.Abs(n) < exact:
+	case n == math.Trunc(n) && math.Abs(n) < maxExactInt:
 		return int64(n), nil
 	default:
 		return n, nil
 	}
 }
 
-// entries is a table as a list or an object; nil if it is empty and was neither.
-func (c *converter) entries(t *lua.LTable, depth int) (any, error) {
-	if err := c.step(stepsOfTable); err != nil {
+// tableFromLua returns a table as a list or an object; nil if the table is empty and was neither.
+func (c *converter) tableFromLua(t *lua.LTable, depth int) (any, error) {
+	if err := c.useSteps(stepsOfTable); err != nil {
 		return nil, err
 	}
-	names, numbers, err := keys(t)
+	names, numbers, err := tableKeys(t)
 	list, known := c.lists[t]
 	switch {
 	case err != nil:
 		return nil, err
 	case numbers > 0 || len(names) == 0 && list:
-		return c.listOf(t, numbers, depth)
+		return c.listFromLua(t, numbers, depth)
 	case len(names) > 0 || known:
-		return c.objectOf(t, names, depth)
+		return c.objectFromLua(t, names, depth)
 	}
 	return nil, nil
 }
 
-func (c *converter) listOf(t *lua.LTable, size, depth int) (any, error) {
+func (c *converter) listFromLua(t *lua.LTable, size, depth int) (any, error) {
 	list := make([]any, size)
 	for i := range list {
-		entry, err := c.out(t.RawGetInt(i+1), depth+1)
+		entry, err := c.fromLua(t.RawGetInt(i+1), depth+1)
 		if err != nil {
-			return nil, at(lua.LNumber(i+1), err)
+			return nil, prefixPath(lua.LNumber(i+1), err)
 		}
-		// Without an entry those after it would move.
+		// A missing entry would move the entries after it.
 		if entry == nil {
 			entry = map[string]any{}
 		}
@@ -188,12 +189,12 @@ func (c *converter) listOf(t *lua.LTable, size, depth int) (any, error) {
 	return list, nil
 }
 
-func (c *converter) objectOf(t *lua.LTable, names []string, depth int) (any, error) {
+func (c *converter) objectFromLua(t *lua.LTable, names []string, depth int) (any, error) {
 	object := make(map[string]any, len(names))
 	for _, name := range names {
-		v, err := c.out(t.RawGetString(name), depth+1)
+		v, err := c.fromLua(t.RawGetString(name), depth+1)
 		if err != nil {
-			return nil, at(lua.LString(name), err)
+			return nil, prefixPath(lua.LString(name), err)
 		}
 		if v != nil {
 			object[name] = v
@@ -202,8 +203,8 @@ func (c *converter) objectOf(t *lua.LTable, names []string, depth int) (any, err
 	return object, nil
 }
 
-// keys are the names in a table, or how many entries it has as a list.
-func keys(t *lua.LTable) (names []string, numbers int, err error) {
+// tableKeys returns the names in a table, or the number of its entries if it is a list.
+func tableKeys(t *lua.LTable) (names []string, numbers int, err error) {
 	others := 0
 	t.ForEach(func(k, _ lua.LValue) {
 		if name, ok := k.(lua.LString); ok && utf8.ValidString(string(name)) {

@@ -27,21 +27,21 @@ func web(t *testing.T) Release {
 		Namespace: "shop",
 		Workload:  "web",
 		Ingresses: []string{"web"},
-		New:       Version{Pods: pods(t, Generated, "web-5d8f"), Service: Service{Name: "web-canary", Ports: []string{"80", "http"}}},
-		Stable:    Version{Pods: pods(t, Generated, "web-77c4", "web-old"), Service: Service{Name: "web", Ports: []string{"80", "http"}}},
+		New:       Version{Pods: pods(t, PodsOfOwners, "web-5d8f"), Service: Service{Name: "web-canary", Ports: []string{"80", "http"}}},
+		Stable:    Version{Pods: pods(t, PodsOfOwners, "web-77c4", "web-old"), Service: Service{Name: "web", Ports: []string{"80", "http"}}},
 	}
 }
 
-// TestQueries has one file per row with all that it asks. hack/prometheus runs them.
+// TestQueries compares the queries of each row with a file. hack/prometheus runs these files.
 func TestQueries(t *testing.T) {
-	for _, row := range Table {
+	for _, row := range Rows {
 		t.Run(row.Name, func(t *testing.T) {
 			var text strings.Builder
 			for _, labels := range []Spelling{Plain, Exported, Auto} {
 				for _, query := range []struct {
 					kind string
 					ask  func(Release, Dialect, time.Duration) (string, error)
-				}{{"Requests", row.Requests}, {"Durations", row.Durations}} {
+				}{{"Requests", row.RequestsQuery}, {"Durations", row.DurationsQuery}} {
 					asked, err := query.ask(web(t), Dialect{Labels: labels}, 30*time.Second)
 					if err != nil {
 						t.Fatal(err)
@@ -50,7 +50,7 @@ func TestQueries(t *testing.T) {
 				}
 			}
 			for _, labels := range []Spelling{Plain, Exported, Auto} {
-				asked, err := row.Requests(one(t), Dialect{Labels: labels}, 30*time.Second)
+				asked, err := row.RequestsQuery(one(t), Dialect{Labels: labels}, 30*time.Second)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,48 +65,48 @@ func TestQueries(t *testing.T) {
 func one(t *testing.T) Release {
 	t.Helper()
 	rel := web(t)
-	rel.New, rel.Single = rel.Stable, true
+	rel.New, rel.StableOnly = rel.Stable, true
 	return rel
 }
 
-// TestSingle asks each row about the one version before a release. The answer is counted as
-// the stable version.
+// TestSingle queries the only version before a release with each row. The answer counts as the
+// stable version.
 func TestSingle(t *testing.T) {
-	for _, row := range Table {
-		for _, ask := range []func(Release, Dialect, time.Duration) (string, error){row.Requests, row.Durations} {
+	for _, row := range Rows {
+		for _, ask := range []func(Release, Dialect, time.Duration) (string, error){row.RequestsQuery, row.DurationsQuery} {
 			asked, err := ask(one(t), Dialect{}, 30*time.Second)
 			if err != nil || strings.Contains(asked, `"new"`) || !strings.Contains(asked, `"stable"`) {
 				t.Errorf("%s: got %s, %v", row.Name, asked, err)
 			}
 		}
 	}
-	counts, err := UserCounts(`checkout_failures_total{pod=~"$pods"}`, `checkouts_total{pod=~"$pods"}`, nil, one(t), Dialect{}, 30*time.Second)
+	counts, err := UserCountsQuery(`checkout_failures_total{pod=~"$pods"}`, `checkouts_total{pod=~"$pods"}`, nil, one(t), Dialect{}, 30*time.Second)
 	if err != nil || strings.Contains(counts, `"new"`) || strings.Count(counts, `"stable"`) != 2 {
 		t.Errorf("counters of a user: got %s, %v", counts, err)
 	}
 }
 
 func TestUserQueries(t *testing.T) {
-	counts, err := UserCounts(`checkout_failures_total{pod=~"$pods"}`, "checkouts_total{ pod =~ '$pods', tier='$tier' }", map[string]string{"tier": "a/b"}, web(t), Dialect{}, 30*time.Second)
+	counts, err := UserCountsQuery(`checkout_failures_total{pod=~"$pods"}`, "checkouts_total{ pod =~ '$pods', tier='$tier' }", map[string]string{"tier": "a/b"}, web(t), Dialect{}, 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	number, err := UserNumber("max(rate(jvm_heap_bytes{pod=~`$pods`,namespace=\"$namespace\"}[$window])) > bool $heap", map[string]string{"heap": "0.9"}, web(t), 90*time.Second)
+	number, err := UserNumberQuery("max(rate(jvm_heap_bytes{pod=~`$pods`,namespace=\"$namespace\"}[$window])) > bool $heap", map[string]string{"heap": "0.9"}, web(t), 90*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.File(t, "user.promql", "# Auto counts\n"+counts+"\n# Auto number\n"+number+"\n")
 }
 
-// TestNewborn has the formula alone, which hack/prometheus tries on what happens to
-// counters and targets.
+// TestNewborn compares the increment query with a file. hack/prometheus runs the query for restarts
+// of counters and targets.
 func TestNewborn(t *testing.T) {
 	var text strings.Builder
 	for _, newborn := range []Newborn{Known, Zero, Skip} {
-		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, withoutResets(increment("m", newborn, up, 30*time.Second), target("pod"), 30*time.Second, "m"))
+		fmt.Fprintf(&text, "# %s\nsum(%s)\n", newborn, withoutResets(incrementQuery("m", newborn, up, 30*time.Second), targetLabels("pod"), 30*time.Second, "m"))
 	}
 	golden.File(t, "increments.promql", text.String())
-	if got := increment("m", "", up, 500*time.Millisecond); !strings.Contains(got, "up offset 500ms == 1") {
+	if got := incrementQuery("m", "", up, 500*time.Millisecond); !strings.Contains(got, "up offset 500ms == 1") {
 		t.Error(got)
 	}
 }
@@ -122,7 +122,7 @@ func TestFor(t *testing.T) {
 		{[]string{"Ingress/aws-alb", "HTTPRoute"}, "Traefik, Istio sidecar, Istio waypoint, Linkerd, OpenTelemetry, OpenTelemetry (pushed), http_requests_total"},
 	} {
 		var names []string
-		for _, row := range For(test.routers...) {
+		for _, row := range RowsFor(test.routers...) {
 			names = append(names, row.Name)
 		}
 		if got := strings.Join(names, ", "); got != test.want {
@@ -144,13 +144,13 @@ func TestPods(t *testing.T) {
 		want  string
 		err   string
 	}{
-		{"names", Named, []string{"web-1", "web.x-0", "web-1"}, "web-1|web[.]x-0", ""},
-		{"no names", Named, nil, "", ""},
-		{"generated", Generated, []string{"web-5d8f"}, "web-5d8f-.*", ""},
-		{"a long name is cut", Generated, []string{long}, long[:58] + ".*", ""},
-		{"not a name", Named, []string{`x"} or vector(0)`}, "", `"x\"} or vector(0)" is not a name of pods`},
-		{"a pattern", Named, []string{"web|.*"}, "", `"web|[.]*" is not a name of pods`},
-		{"many", Named, many, "", "201 pods are too many for one query, which can name 200"},
+		{"names", PodsByName, []string{"web-1", "web.x-0", "web-1"}, "web-1|web[.]x-0", ""},
+		{"no names", PodsByName, nil, "", ""},
+		{"generated", PodsOfOwners, []string{"web-5d8f"}, "web-5d8f-.*", ""},
+		{"a long name is cut", PodsOfOwners, []string{long}, long[:58] + ".*", ""},
+		{"not a name", PodsByName, []string{`x"} or vector(0)`}, "", `"x\"} or vector(0)" is not a name of pods`},
+		{"a pattern", PodsByName, []string{"web|.*"}, "", `"web|[.]*" is not a name of pods`},
+		{"many", PodsByName, many, "", "201 pods are too many for one query, which can name 200"},
 	} {
 		got, err := test.make(test.names...)
 		if string(got) != test.want || message(err) != test.err {
@@ -168,7 +168,7 @@ func message(err error) string {
 
 func row(t *testing.T, name string) Row {
 	t.Helper()
-	for _, row := range Table {
+	for _, row := range Rows {
 		if row.Name == name {
 			return row
 		}
@@ -177,7 +177,7 @@ func row(t *testing.T, name string) Row {
 	return Row{}
 }
 
-// TestRefused tells what cannot be asked, before anything is sent.
+// TestRefused checks that impossible queries are refused before anything is sent.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		row  string
@@ -195,7 +195,7 @@ func TestRefused(t *testing.T) {
 	} {
 		rel := web(t)
 		test.edit(&rel)
-		if _, err := row(t, test.row).Requests(rel, Dialect{}, time.Second); message(err) != test.want {
+		if _, err := row(t, test.row).RequestsQuery(rel, Dialect{}, time.Second); message(err) != test.want {
 			t.Errorf("%s: got %q, want %q", test.row, message(err), test.want)
 		}
 	}
@@ -217,7 +217,7 @@ func TestUserRefused(t *testing.T) {
 		{"m{a='b\\'', c!~`x`, d!=\"\", }", nil, ""},
 		{`m{a="$a"}`, map[string]string{"a": ""}, ""},
 	} {
-		if _, err := UserCounts("bad_total", test.text, test.args, web(t), Dialect{}, time.Second); message(err) != test.want {
+		if _, err := UserCountsQuery("bad_total", test.text, test.args, web(t), Dialect{}, time.Second); message(err) != test.want {
 			t.Errorf("%s: got %q, want %q", test.text, message(err), test.want)
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// Series is one line of an answer: a value for each window, the oldest first.
+// Series is one series of an answer: a value for each window, the oldest first.
 type Series struct {
 	Labels map[string]string
 	Values []Value
 }
 
-// Value is a number of one window. One that is not known is NaN where the source
-// answered with something that is no number.
+// Value is the number of one window. If the source answered with something that is no number, Known
+// is false and Number is NaN.
 type Value struct {
 	Number float64
 	Known  bool
@@ -25,30 +25,30 @@ type Value struct {
 // Counts are the requests of one version in one window.
 type Counts struct{ Total, Bad float64 }
 
-// Window is what both versions did in it. It is not known where nothing was measured.
+// Window has the requests of both versions. Known is false if nothing was measured.
 type Window struct {
 	New, Stable Counts
 	Known       bool
 }
 
-// Boundary has the windows in which Bad requests took longer.
+// Boundary is a histogram boundary. In its windows, bad requests are those that took longer.
 type Boundary struct {
 	Milliseconds float64
-	// Label is how the histogram spells the boundary.
+	// Label is the boundary as the histogram spells it.
 	Label   string
 	Windows []Window
 }
 
-// MaxBoundaries is how many of a histogram are compared.
+// MaxBoundaries is the maximum number of boundaries of a histogram that are compared.
 const MaxBoundaries = 16
 
-// Windows reads the answer to a query for requests.
+// Windows reads the answer to RequestsQuery.
 func (r Row) Windows(answer []Series) []Window {
-	return count(answer, func(labels map[string]string) (bool, bool) { return true, r.bad(labels) })
+	return countWindows(answer, func(labels map[string]string) (bool, bool) { return true, r.isFailure(labels) })
 }
 
-// Boundaries reads the answer to a query for durations. A boundary that only one
-// version has is left out: its requests would look slow or fast without being so.
+// Boundaries reads the answer to DurationsQuery. It leaves out a boundary that only one version
+// has, because the requests of the other version would falsely look slow or fast.
 func (r Row) Boundaries(answer []Series) []Boundary {
 	both, labels := map[string]map[float64]bool{}, map[float64]string{}
 	var all []float64
@@ -74,19 +74,19 @@ func (r Row) Boundaries(answer []Series) []Boundary {
 	})
 	var boundaries []Boundary
 	for _, le := range all {
-		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.millisecond*1e6) / 1e6, Label: labels[le], Windows: slower(answer, le)})
+		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.millisecond*1e6) / 1e6, Label: labels[le], Windows: windowsAbove(answer, le)})
 	}
 	return boundaries
 }
 
-// slower counts the requests above a boundary: all of them without those up to it. A
-// window in which a version has only one of the two numbers is not known.
-func slower(answer []Series, boundary float64) []Window {
+// windowsAbove counts the requests above a boundary: all requests without those up to the boundary.
+// A window in which a version has only one of the two numbers is not known.
+func windowsAbove(answer []Series, boundary float64) []Window {
 	class := func(labels map[string]string) (total, bad bool) {
 		le, err := strconv.ParseFloat(labels[labelBucket], 64)
 		return err == nil && math.IsInf(le, 1), err == nil && le == boundary
 	}
-	windows, present := count(answer, class), count(ones(answer), class)
+	windows, present := countWindows(answer, class), countWindows(presence(answer), class)
 	for i := range windows {
 		for _, counts := range []*Counts{&windows[i].New, &windows[i].Stable} {
 			counts.Bad = counts.Total - counts.Bad
@@ -98,8 +98,8 @@ func slower(answer []Series, boundary float64) []Window {
 	return windows
 }
 
-// ones has a one for each number.
-func ones(answer []Series) []Series {
+// presence returns the series with 1 in place of each number.
+func presence(answer []Series) []Series {
 	present := make([]Series, 0, len(answer))
 	for _, s := range answer {
 		values := slices.Clone(s.Values)
@@ -111,8 +111,8 @@ func ones(answer []Series) []Series {
 	return present
 }
 
-// Thin leaves as many boundaries as are compared, evenly.
-func Thin(boundaries []Boundary) []Boundary {
+// ThinBoundaries selects at most MaxBoundaries boundaries, evenly.
+func ThinBoundaries(boundaries []Boundary) []Boundary {
 	if len(boundaries) <= MaxBoundaries {
 		return boundaries
 	}
@@ -123,9 +123,9 @@ func Thin(boundaries []Boundary) []Boundary {
 	return thin
 }
 
-// Judged returns the boundary that judges a time limit: the first one at or above the limit, or
-// else the last one of the histogram. A histogram without boundaries has none.
-func Judged(boundaries []Boundary, milliseconds float64) []Boundary {
+// BoundaryForLimit returns the boundary that judges a time limit: the first one at or above the
+// limit, or else the last one of the histogram. It returns none for a histogram without boundaries.
+func BoundaryForLimit(boundaries []Boundary, milliseconds float64) []Boundary {
 	i := slices.IndexFunc(boundaries, func(b Boundary) bool { return b.Milliseconds >= milliseconds })
 	if i < 0 {
 		i = max(len(boundaries)-1, 0)
@@ -133,16 +133,16 @@ func Judged(boundaries []Boundary, milliseconds float64) []Boundary {
 	return boundaries[i:min(i+1, len(boundaries))]
 }
 
-// UserWindows reads the answer to a query that a user wrote as bad and total.
+// UserWindows reads the answer to UserCountsQuery.
 func UserWindows(answer []Series) []Window {
-	return count(answer, func(labels map[string]string) (total, bad bool) {
+	return countWindows(answer, func(labels map[string]string) (total, bad bool) {
 		return labels[labelClass] == classTotal, labels[labelClass] == classBad
 	})
 }
 
-// count adds up the series of each version. A window with a value that is no count, or
-// with more bad requests than requests, is not known.
-func count(answer []Series, class func(labels map[string]string) (total, bad bool)) []Window {
+// countWindows adds up the series of each version. A window is not known if a value is no count, or
+// if there are more bad requests than requests.
+func countWindows(answer []Series, class func(labels map[string]string) (total, bad bool)) []Window {
 	length := 0
 	for _, s := range answer {
 		length = max(length, len(s.Values))
@@ -163,7 +163,7 @@ func count(answer []Series, class func(labels map[string]string) (total, bad boo
 	return windows
 }
 
-// add leaves out gaps: the other version may have numbers.
+// add adds a value to the window. It ignores gaps, because the other version may have numbers.
 func (w *Window) add(version string, v Value, total, bad bool) {
 	counts := map[string]*Counts{versionNew: &w.New, versionStable: &w.Stable}[version]
 	gap := !v.Known && !math.IsNaN(v.Number)

@@ -106,16 +106,16 @@ func TestBoundaries(t *testing.T) {
 		t.Errorf("Istio counts milliseconds, got %v", got)
 	}
 	for milliseconds, want := range map[float64]float64{50: 100, 100: 100, 101: 1000, 1000: 1000, 1001: 1000} {
-		if got := Judged(boundaries, milliseconds); len(got) != 1 || got[0].Milliseconds != want {
+		if got := BoundaryForLimit(boundaries, milliseconds); len(got) != 1 || got[0].Milliseconds != want {
 			t.Errorf("%v: got %v, want %v", milliseconds, got, want)
 		}
 	}
-	if got := Judged(nil, 5); len(got) != 0 {
+	if got := BoundaryForLimit(nil, 5); len(got) != 0 {
 		t.Errorf("a histogram without boundaries is judged by %v", got)
 	}
 }
 
-// TestBucketMissing has a window in which a bucket is missing, as a reset may leave it.
+// TestBucketMissing has a window without one of the buckets, for example after a reset.
 func TestBucketMissing(t *testing.T) {
 	answer := []Series{line(bucket("new", "0.1"), gap, 5, gap), line(bucket("new", "1"), 9, 9, 9), line(bucket("new", "+Inf"), 9, 9, gap)}
 	got := row(t, "Traefik").Boundaries(answer)[:1]
@@ -130,11 +130,11 @@ func TestThin(t *testing.T) {
 	for i := range 40 {
 		all = append(all, Boundary{Milliseconds: float64(i)})
 	}
-	thin := Thin(all)
+	thin := ThinBoundaries(all)
 	if len(thin) != MaxBoundaries || thin[0].Milliseconds != 0 || thin[15].Milliseconds != 39 {
 		t.Errorf("got %v", thin)
 	}
-	if got := Thin(all[:16]); len(got) != 16 {
+	if got := ThinBoundaries(all[:16]); len(got) != 16 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metric knows which metrics tell how the two versions of a release answer
-// their requests. A row of its table is a router, a mesh or a convention of applications.
-// A row writes the PromQL that counts, and reads the answer. The package asks nobody.
+// Package metric has the metrics that count the requests of the two versions of a release. Each row of
+// its table describes the metrics of a router, a mesh or an instrumentation library: it builds the PromQL
+// query and reads the answer. The package sends no queries.
 package metric
 
 import (
@@ -13,61 +13,62 @@ import (
 	"strings"
 )
 
-// Release is what a row has to know of one.
+// Release has the names of a release that queries contain.
 type Release struct {
 	Namespace string
 	Workload  string
-	// Ingresses are the names of the stable ones.
+	// Ingresses are the names of the owner's Ingresses.
 	Ingresses   []string
 	New, Stable Version
-	// Single reports whether there is one version, as before a release: Stable. New is equal to
-	// it, and only requests of Stable are counted.
-	Single bool
+	// StableOnly reports whether there is only one version, as before a release. Then New is equal
+	// to Stable, and only requests of Stable are counted.
+	StableOnly bool
 }
 
-// Version is one of the two of a release.
+// Version is one of the two versions of a release.
 type Version struct {
 	Pods    Pods
 	Service Service
 }
 
-// Service has the requests of one version.
+// Service is the Service that gets the requests of one version.
 type Service struct {
 	Name string
-	// Ports are numbers and names; a router may use either.
+	// Ports are numbers and names, because routers use either.
 	Ports []string
 }
 
-// Pods is a regular expression of names, without backslashes and quotes.
+// Pods is a regular expression that matches pod names. It has no backslashes and no quotes.
 type Pods string
 
-// The bounds of what a query spells.
+// The limits of names in a query.
 const (
 	maxNames = 200
-	// The server cuts the prefix of a generated name here, and adds five characters.
+	// kube-apiserver truncates the prefix of a generated name to this length, and adds five
+	// characters.
 	maxPrefix = 58
 )
 
-// Generated are the pods of owners that generate names, as ReplicaSets do.
-func Generated(owners ...string) (Pods, error) {
+// PodsOfOwners matches the pods of owners that generate pod names, such as ReplicaSets.
+func PodsOfOwners(owners ...string) (Pods, error) {
 	patterns := make([]string, 0, len(owners))
 	for _, owner := range owners {
 		prefix := owner + "-"
-		patterns = append(patterns, literal(prefix[:min(len(prefix), maxPrefix)])+".*")
+		patterns = append(patterns, quoteName(prefix[:min(len(prefix), maxPrefix)])+".*")
 	}
-	return oneOf("owners of pods", patterns)
+	return joinPatterns("owners of pods", patterns)
 }
 
-// Named are pods that are known by their names.
-func Named(names ...string) (Pods, error) {
+// PodsByName matches pods with these names.
+func PodsByName(names ...string) (Pods, error) {
 	patterns := make([]string, 0, len(names))
 	for _, name := range names {
-		patterns = append(patterns, literal(name))
+		patterns = append(patterns, quoteName(name))
 	}
-	return oneOf("pods", patterns)
+	return joinPatterns("pods", patterns)
 }
 
-func oneOf(what string, patterns []string) (Pods, error) {
+func joinPatterns(what string, patterns []string) (Pods, error) {
 	slices.Sort(patterns)
 	patterns = slices.Compact(patterns)
 	if len(patterns) > maxNames {
@@ -81,15 +82,16 @@ func oneOf(what string, patterns []string) (Pods, error) {
 	return Pods(strings.Join(patterns, "|")), nil
 }
 
-// nameCharacters are those of names of the Kubernetes API that are in queries.
+// nameCharacters are the characters of names of the Kubernetes API that occur in queries.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-// literal makes a regular expression of a name. Its only special character is the dot.
-// Brackets need no escape, whichever quotes a query has.
-func literal(name string) string { return strings.ReplaceAll(name, ".", "[.]") }
+// quoteName returns a regular expression that matches a name. The dot is its only special
+// character. Brackets need no escape, whichever quotes the query uses.
+func quoteName(name string) string { return strings.ReplaceAll(name, ".", "[.]") }
 
-// names reports what is no name of the Kubernetes API: nothing else may enter a query.
-func (r Release) names() error {
+// checkNames returns an error for a name that is not valid in the Kubernetes API. No other text may
+// enter a query.
+func (r Release) checkNames() error {
 	names := slices.Concat([]string{r.Namespace, r.Workload, r.New.Service.Name, r.Stable.Service.Name},
 		r.Ingresses, r.New.Service.Ports, r.Stable.Service.Ports)
 	for _, name := range names {

@@ -12,17 +12,18 @@ import (
 	"time"
 )
 
-// newest asks for the time of the newest sample that any of the selectors has.
-func newest(selectors ...string) string {
+// newestQuery returns a query for the time of the newest sample of any selector.
+func newestQuery(selectors ...string) string {
 	texts := make([]string, 0, len(selectors))
 	for _, s := range selectors {
 		texts = append(texts, "timestamp("+s+")")
 	}
-	return versionOf("max("+strings.Join(texts, " or ")+")", versionNewest, "", "")
+	return withVersion("max("+strings.Join(texts, " or ")+")", versionNewest, "", "")
 }
 
-// oneBucket selects one bucket of a histogram: all of its buckets have the same timestamps.
-func oneBucket(selector string) string {
+// infBucketSelector selects one bucket of a histogram, because all buckets have the same
+// timestamps.
+func infBucketSelector(selector string) string {
 	name, matchers, _ := strings.Cut(selector, "{")
 	if !strings.HasSuffix(name, bucketSuffix) {
 		return selector
@@ -32,15 +33,16 @@ func oneBucket(selector string) string {
 
 // Newest reads the time of the newest sample from an answer. It is zero if there is no sample.
 func Newest(answer []Series) time.Time {
-	seconds := highest(answer, versionNewest)
+	seconds := highestValue(answer, versionNewest)
 	if seconds <= 0 || seconds > maxTime {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(seconds * 1000))
 }
 
-// highest is the highest number of a series that an answer has besides counts; 0 if there is none.
-func highest(answer []Series, version string) float64 {
+// highestValue returns the highest number of the series with this version label; 0 if there is
+// none.
+func highestValue(answer []Series, version string) float64 {
 	var most float64
 	for _, s := range answer {
 		for _, v := range s.Values {
@@ -55,40 +57,41 @@ func highest(answer []Series, version string) float64 {
 // maxTime is the year 9999 in seconds. Later times are not timestamps of samples.
 const maxTime = 253402300799
 
-// NamespaceNewest asks for the newest sample of the targets of a namespace. It is for a query of a
-// user from which no selector can be taken.
-func NamespaceNewest(rel Release) (string, error) {
-	if err := rel.names(); err != nil {
+// NamespaceNewestQuery returns a query for the newest sample of all targets of a namespace. It is
+// for user queries, from which no selector can be extracted.
+func NamespaceNewestQuery(rel Release) (string, error) {
+	if err := rel.checkNames(); err != nil {
 		return "", err
 	}
-	return newest(fmt.Sprintf("%s{namespace=%q}", up, rel.Namespace)), nil
+	return newestQuery(fmt.Sprintf("%s{namespace=%q}", up, rel.Namespace)), nil
 }
 
 // versionGap is the usual time between the samples of a series.
 const versionGap = "gap"
 
-// Scrapes asks how much time is usually between two samples of a series in the MaxScrape before, of the
-// slowest series. The query looks at the timestamp of the last sample in steps, which must be shorter
-// than the interval of the scrapes: between two steps the timestamp does not change, or it grows by this
-// interval. A lower quantile leaves out the gap of a source that was down for a while. A series that is
-// new, stale or gone has no timestamp at one of two steps, so it has no interval either.
-func (r Row) Scrapes(rel Release, d Dialect, step time.Duration) (string, error) {
-	if err := rel.names(); err != nil {
+// ScrapeIntervalQuery returns a query for the usual time between two samples of a series in the
+// last MaxScrape, of the slowest series. The query looks at the timestamp of the last sample in
+// steps, which must be shorter than the scrape interval: between two steps the timestamp does not
+// change, or it increases by this interval. A low quantile ignores the gap of a source that was
+// down for a while. A series that is new, stale or gone has no timestamp at one of two steps, so it
+// has no interval either.
+func (r Row) ScrapeIntervalQuery(rel Release, d Dialect, step time.Duration) (string, error) {
+	if err := rel.checkNames(); err != nil {
 		return "", err
 	}
-	fresh, stable, err := r.by.versions(rel)
+	fresh, stable, err := r.versionLabel.versions(rel)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r.Name, err)
 	}
 	var selectors []string
 	for _, s := range r.spellings(d.Labels) {
-		selectors = append(selectors, r.selector(r.requests, rel, s, fresh, stable))
+		selectors = append(selectors, r.selectorFor(r.requests, rel, s, fresh, stable))
 	}
-	return usualGap(step, selectors...), nil
+	return scrapeIntervalQuery(step, selectors...), nil
 }
 
-// UserScrapes is Scrapes for the counter of all requests of a user.
-func UserScrapes(total string, args map[string]string, rel Release, every, step time.Duration) (string, error) {
+// UserScrapeIntervalQuery is ScrapeIntervalQuery for a user's counter of all requests.
+func UserScrapeIntervalQuery(total string, args map[string]string, rel Release, every, step time.Duration) (string, error) {
 	var selectors []string
 	for _, version := range []string{versionStable, versionNew} {
 		text, err := userSelector(classTotal, total, version, args, rel, every)
@@ -97,25 +100,26 @@ func UserScrapes(total string, args map[string]string, rel Release, every, step 
 		}
 		selectors = append(selectors, text)
 	}
-	return usualGap(step, selectors...), nil
+	return scrapeIntervalQuery(step, selectors...), nil
 }
 
-// usualGap asks for the usual time from one sample to the next, and for the newest sample.
-func usualGap(step time.Duration, selectors ...string) string {
+// scrapeIntervalQuery returns a query for the usual time between two samples, and for the newest
+// sample.
+func scrapeIntervalQuery(step time.Duration, selectors ...string) string {
 	var texts []string
 	for _, s := range selectors {
-		texts = append(texts, fmt.Sprintf("quantile_over_time(0.25, (timestamp(%[1]s) - timestamp(%[1]s offset %[2]s) > 0)[%[3]s:%[2]s])", s, duration(step), duration(MaxScrape)))
+		texts = append(texts, fmt.Sprintf("quantile_over_time(0.25, (timestamp(%[1]s) - timestamp(%[1]s offset %[2]s) > 0)[%[3]s:%[2]s])", s, promDuration(step), promDuration(MaxScrape)))
 	}
-	return versionOf("max("+strings.Join(texts, " or ")+")", versionGap, "", "") + " or " + newest(selectors...)
+	return withVersion("max("+strings.Join(texts, " or ")+")", versionGap, "", "") + " or " + newestQuery(selectors...)
 }
 
 // MaxScrape is the longest interval of scrapes. Prometheus shows a sample for five minutes at most.
 const MaxScrape = 5 * time.Minute
 
-// Scrape reads the interval between two scrapes from the answer to Scrapes, in whole seconds: scrapes
-// are late by some milliseconds. It is zero if no series has two samples.
-func Scrape(answer []Series) time.Duration {
-	seconds := highest(answer, versionGap)
+// ScrapeInterval reads the answer to ScrapeIntervalQuery, in whole seconds because scrapes are late
+// by some milliseconds. It returns zero if no series has two samples.
+func ScrapeInterval(answer []Series) time.Duration {
+	seconds := highestValue(answer, versionGap)
 	if seconds <= 0 {
 		return 0
 	}
@@ -123,50 +127,51 @@ func Scrape(answer []Series) time.Duration {
 	return max(interval.Round(time.Second), time.Second)
 }
 
-// mostPods is the number of pods whose counts are read.
-const mostPods = 200
+// maxPods is the maximum number of pods whose counts are read.
+const maxPods = 200
 
 // labelPod names a pod in answers: rows have different labels for pods.
 const labelPod = "weir_pod"
 
-// PodCounts asks how many requests each pod of the stable version answered in a time that ends now,
-// and how many of them failed. The text is empty if the metrics of the row do not name pods.
-func (r Row) PodCounts(rel Release, d Dialect, over time.Duration) (string, error) {
-	rel.Single = true
+// PodCountsQuery returns a query for the requests that each stable pod answered in a period that
+// ends now, and for the failed ones. The query is empty if the metrics of the row do not name pods.
+func (r Row) PodCountsQuery(rel Release, d Dialect, over time.Duration) (string, error) {
+	rel.StableOnly = true
 	stable, err := r.stablePods(rel)
 	if err != nil || stable == "" {
 		return "", err
 	}
 	var all, failed []string
 	for _, s := range r.spellings(d.Labels) {
-		selector := r.selector(r.requests, rel, s, "", stable)
+		selector := r.selectorFor(r.requests, rel, s, "", stable)
 		all = append(all, selector)
-		for _, class := range r.classes {
-			failed = append(failed, fmt.Sprintf("%s,%s=~%q}", strings.TrimSuffix(selector, "}"), class, failures(class)))
+		for _, class := range r.failureLabels {
+			failed = append(failed, fmt.Sprintf("%s,%s=~%q}", strings.TrimSuffix(selector, "}"), class, failurePattern(class)))
 		}
 	}
-	return countPods(r.by.pod, sumPods(r.by.pod, all, over), sumPods(r.by.pod, failed, over)), nil
+	return podCountsQuery(r.versionLabel.pod, podIncreaseQuery(r.versionLabel.pod, all, over), podIncreaseQuery(r.versionLabel.pod, failed, over)), nil
 }
 
-// stablePods selects the pods of the stable version. It is empty if the metrics of the row do not name pods.
+// stablePods returns a pattern of the stable pods; empty if the metrics of the row do not name
+// pods.
 func (r Row) stablePods(rel Release) (string, error) {
-	if r.by.pod == "" {
+	if r.versionLabel.pod == "" {
 		return "", nil
 	}
-	if err := rel.names(); err != nil {
+	if err := rel.checkNames(); err != nil {
 		return "", err
 	}
-	_, stable, err := r.by.versions(rel)
+	_, stable, err := r.versionLabel.versions(rel)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r.Name, err)
 	}
 	return stable, nil
 }
 
-// SlowPodCounts is PodCounts for the requests above a boundary of the histogram: all of them without those
-// up to it.
-func (r Row) SlowPodCounts(rel Release, d Dialect, boundary string, over time.Duration) (string, error) {
-	rel.Single = true
+// SlowPodCountsQuery is PodCountsQuery for the requests above a boundary of the histogram: all
+// requests without those up to the boundary.
+func (r Row) SlowPodCountsQuery(rel Release, d Dialect, boundary string, over time.Duration) (string, error) {
+	rel.StableOnly = true
 	stable, err := r.stablePods(rel)
 	if err != nil || stable == "" {
 		return "", err
@@ -174,17 +179,18 @@ func (r Row) SlowPodCounts(rel Release, d Dialect, boundary string, over time.Du
 	buckets := func(le string) string {
 		var all []string
 		for _, s := range r.spellings(d.Labels) {
-			selector := r.selector(r.durations+bucketSuffix, rel, s, "", stable)
+			selector := r.selectorFor(r.durations+bucketSuffix, rel, s, "", stable)
 			all = append(all, fmt.Sprintf("%s,%s=%q}", strings.TrimSuffix(selector, "}"), labelBucket, le))
 		}
-		return sumPods(r.by.pod, all, over)
+		return podIncreaseQuery(r.versionLabel.pod, all, over)
 	}
 	total := buckets("+Inf")
-	return countPods(r.by.pod, total, total+" - "+buckets(boundary)), nil
+	return podCountsQuery(r.versionLabel.pod, total, total+" - "+buckets(boundary)), nil
 }
 
-// UserPodCounts is PodCounts for two counters of a user, whose series may have the label pod.
-func UserPodCounts(bad, total string, args map[string]string, rel Release, every, over time.Duration) (string, error) {
+// UserPodCountsQuery is PodCountsQuery for two counters of a user, whose series may have the label
+// pod.
+func UserPodCountsQuery(bad, total string, args map[string]string, rel Release, every, over time.Duration) (string, error) {
 	all, err := userSelector(classTotal, total, versionStable, args, rel, every)
 	if err != nil {
 		return "", err
@@ -193,27 +199,29 @@ func UserPodCounts(bad, total string, args map[string]string, rel Release, every
 	if err != nil {
 		return "", err
 	}
-	return countPods("pod", sumPods("pod", []string{all}, over), sumPods("pod", []string{failed}, over)), nil
+	return podCountsQuery("pod", podIncreaseQuery("pod", []string{all}, over), podIncreaseQuery("pod", []string{failed}, over)), nil
 }
 
-// countPods asks for the two counts of each pod, of the pods with the most requests.
-func countPods(pod, total, bad string) string {
+// podCountsQuery returns a query for the two counts of each pod, for the pods with the most
+// requests.
+func podCountsQuery(pod, total, bad string) string {
 	return fmt.Sprintf(`label_replace((%s or %s) and on (%s) topk(%d, %s), %q, "$1", %q, "(.*)")`,
-		classOf(total, classTotal), classOf(bad, classBad), pod, mostPods, total, labelPod, pod)
+		withClass(total, classTotal), withClass(bad, classBad), pod, maxPods, total, labelPod, pod)
 }
 
-// sumPods asks by how much the series of some selectors grew, for each pod. A series that several of them
-// select counts once.
-func sumPods(pod string, selectors []string, over time.Duration) string {
+// podIncreaseQuery returns a query for the increase of the selected series, for each pod. A series
+// that several selectors match counts once.
+func podIncreaseQuery(pod string, selectors []string, over time.Duration) string {
 	texts := make([]string, 0, len(selectors))
 	for _, s := range selectors {
-		texts = append(texts, fmt.Sprintf("increase(%s[%s])", s, duration(over)))
+		texts = append(texts, fmt.Sprintf("increase(%s[%s])", s, promDuration(over)))
 	}
 	return fmt.Sprintf("sum by (%s) (%s)", pod, strings.Join(texts, " or "))
 }
 
-// CountsOfPods reads the answer to PodCounts: one count for each pod, in the order of their names.
-func CountsOfPods(answer []Series) []Counts {
+// ReadPodCounts reads the answer to PodCountsQuery: one count for each pod, in the order of the pod
+// names.
+func ReadPodCounts(answer []Series) []Counts {
 	counts := map[string]*Counts{}
 	for _, s := range answer {
 		pod := s.Labels[labelPod]

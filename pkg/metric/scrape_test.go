@@ -16,42 +16,42 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// TestScrapeQueries has one query for each row, and one for counters of users. hack/prometheus runs
-// them.
+// TestScrapeQueries compares one query for each row, and one for counters of users, with files.
+// hack/prometheus runs them.
 func TestScrapeQueries(t *testing.T) {
 	args, bad, total := map[string]string{"tier": "a/b"}, `checkout_failures_total{pod=~"$pods"}`, `checkouts_total{pod=~"$pods",tier="$tier"}`
 	var scrapes, pods strings.Builder
-	for _, row := range Table {
-		text, err := row.Scrapes(web(t), Dialect{}, 5*time.Second)
+	for _, row := range Rows {
+		text, err := row.ScrapeIntervalQuery(web(t), Dialect{}, 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&scrapes, "# %s\n%s\n", row.Name, text)
-		if text, err = row.PodCounts(web(t), Dialect{}, time.Hour); err != nil {
+		if text, err = row.PodCountsQuery(web(t), Dialect{}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if names := row.by.pod != ""; names != (text != "") {
+		if names := row.versionLabel.pod != ""; names != (text != "") {
 			t.Errorf("%s: its metrics name pods: %v, and the query is %q", row.Name, names, text)
 		} else if names {
 			fmt.Fprintf(&pods, "# %s\n%s\n", row.Name, text)
 		}
-		if text, err = row.SlowPodCounts(web(t), Dialect{}, "0.5", time.Hour); err != nil {
+		if text, err = row.SlowPodCountsQuery(web(t), Dialect{}, "0.5", time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if row.by.pod != "" {
+		if row.versionLabel.pod != "" {
 			fmt.Fprintf(&pods, "# %s slow\n%s\n", row.Name, text)
 		}
 	}
-	text, err := UserScrapes(total, args, web(t), 30*time.Second, 5*time.Second)
+	text, err := UserScrapeIntervalQuery(total, args, web(t), 30*time.Second, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&scrapes, "# user\n%s\n", text)
-	if text, err = NamespaceNewest(web(t)); err != nil {
+	if text, err = NamespaceNewestQuery(web(t)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&scrapes, "# namespace\n%s\n", text)
-	if text, err = UserPodCounts(bad, total, args, web(t), 30*time.Second, time.Hour); err != nil {
+	if text, err = UserPodCountsQuery(bad, total, args, web(t), 30*time.Second, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&pods, "# user\n%s\n", text)
@@ -59,12 +59,12 @@ func TestScrapeQueries(t *testing.T) {
 	golden.File(t, "pods.promql", pods.String())
 }
 
-// TestFailuresOfPods compares the pattern that the source matches with the rule that reads answers.
+// TestFailuresOfPods checks that the pattern in queries agrees with the rule that reads answers.
 func TestFailuresOfPods(t *testing.T) {
 	for _, class := range []string{"code", "classification", grpc} {
 		for _, value := range []string{"200", "500", "503", "5xx", "50", "5000", "failure", "success", "0", "2", "4", "5", "12", "13", "14", "15", "16", ""} {
-			matches := regexp.MustCompile("^(?:" + failures(class) + ")$").MatchString(value)
-			if bad := (Row{classes: []string{class}}).bad(map[string]string{class: value}); bad != matches {
+			matches := regexp.MustCompile("^(?:" + failurePattern(class) + ")$").MatchString(value)
+			if bad := (Row{failureLabels: []string{class}}).isFailure(map[string]string{class: value}); bad != matches {
 				t.Errorf("%s=%q is bad: %v, and the source finds it: %v", class, value, bad, matches)
 			}
 		}
@@ -75,8 +75,8 @@ func special(version string, values ...float64) Series {
 	return line(map[string]string{labelVersion: version}, values...)
 }
 
-// TestScrape learns the interval of scrapes. Scrapes are late by milliseconds; pods that are new, or
-// gone, have no interval.
+// TestScrape reads the scrape interval. Scrapes are late by milliseconds. Pods that are new or gone
+// have no interval.
 func TestScrape(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -93,13 +93,13 @@ func TestScrape(t *testing.T) {
 		{"a pod that is pushed again after an hour", []Series{special(versionGap, 0, 3600)}, MaxScrape},
 		{"no number", []Series{{Labels: map[string]string{labelVersion: versionGap}, Values: []Value{{Number: math.NaN()}}}}, 0},
 	} {
-		if got := Scrape(test.answer); got != test.want {
+		if got := ScrapeInterval(test.answer); got != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
 		}
 	}
 }
 
-// TestNewest reads the newest sample at any instant: the last instants may have none.
+// TestNewest reads the newest sample at any instant, because the last instants may have none.
 func TestNewest(t *testing.T) {
 	noon := time.Unix(1_800_000_000, 0)
 	for _, test := range []struct {
@@ -119,12 +119,12 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// TestCountsOfPods leaves out pods without requests, and series that name no pod.
+// TestCountsOfPods checks that pods without requests, and series without a pod name, are left out.
 func TestCountsOfPods(t *testing.T) {
 	of := func(pod, class string, value float64) Series {
 		return line(map[string]string{labelPod: pod, labelClass: class}, value)
 	}
-	got := CountsOfPods([]Series{
+	got := ReadPodCounts([]Series{
 		of("web-b", classTotal, 100), of("web-b", classBad, 3), of("web-a", classTotal, 50), of("web-c", classTotal, 0), of("web-d", classBad, 1),
 		of("web-e", classTotal, 2), of("web-e", classBad, 2.1), of("", classTotal, 1000), of("web-f", classTotal, math.NaN()),
 	})
@@ -133,20 +133,20 @@ func TestCountsOfPods(t *testing.T) {
 	}
 }
 
-// TestScrapesRefused returns what is wrong before anything is sent.
+// TestScrapesRefused checks that impossible queries are refused before anything is sent.
 func TestScrapesRefused(t *testing.T) {
 	unnamed, other := web(t), web(t)
 	unnamed.Namespace, other.Stable.Pods = "", ""
 	for _, rel := range []Release{unnamed, other} {
 		for name, ask := range map[string]func() (string, error){
-			"Scrapes":       func() (string, error) { return row(t, "Linkerd").Scrapes(rel, Dialect{}, time.Second) },
-			"PodCounts":     func() (string, error) { return row(t, "Linkerd").PodCounts(rel, Dialect{}, time.Hour) },
-			"SlowPodCounts": func() (string, error) { return row(t, "Linkerd").SlowPodCounts(rel, Dialect{}, "0.5", time.Hour) },
+			"Scrapes":       func() (string, error) { return row(t, "Linkerd").ScrapeIntervalQuery(rel, Dialect{}, time.Second) },
+			"PodCounts":     func() (string, error) { return row(t, "Linkerd").PodCountsQuery(rel, Dialect{}, time.Hour) },
+			"SlowPodCounts": func() (string, error) { return row(t, "Linkerd").SlowPodCountsQuery(rel, Dialect{}, "0.5", time.Hour) },
 			"UserScrapes": func() (string, error) {
-				return UserScrapes(`m{pod=~"$pods"}`, nil, rel, time.Minute, time.Second)
+				return UserScrapeIntervalQuery(`m{pod=~"$pods"}`, nil, rel, time.Minute, time.Second)
 			},
 			"UserPodCounts": func() (string, error) {
-				return UserPodCounts(`m{pod=~"$pods"}`, `m{pod=~"$pods"}`, nil, rel, time.Minute, time.Hour)
+				return UserPodCountsQuery(`m{pod=~"$pods"}`, `m{pod=~"$pods"}`, nil, rel, time.Minute, time.Hour)
 			},
 		} {
 			if text, err := ask(); err == nil {
@@ -154,10 +154,10 @@ func TestScrapesRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := UserScrapes("sum(m)", nil, web(t), time.Minute, time.Second); err == nil {
+	if _, err := UserScrapeIntervalQuery("sum(m)", nil, web(t), time.Minute, time.Second); err == nil {
 		t.Error("a query that is no selector was asked")
 	}
-	if _, err := NamespaceNewest(unnamed); err == nil {
+	if _, err := NamespaceNewestQuery(unnamed); err == nil {
 		t.Error("no namespace was asked about")
 	}
 }

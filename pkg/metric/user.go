@@ -15,17 +15,18 @@ import (
 var (
 	placeholder = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
 	argument    = regexp.MustCompile(`^[A-Za-z0-9_.:/-]*$`)
-	// quoted, named and selector are a series as PromQL writes it, and no more than one.
-	quoted   = "(?:\"(?:[^\"\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\n]|\\\\.)*'|`[^`]*`)"
-	named    = `[a-zA-Z_:][a-zA-Z0-9_:]*`
-	matcher  = `\s*` + named + `\s*(?:=~|!~|!=|=)\s*` + quoted + `\s*`
-	selector = regexp.MustCompile(`^\s*` + named + `\s*(?:\{(?:` + matcher + `(?:,` + matcher + `)*)?,?\s*\})?\s*$`)
+	// selectorRegexp matches exactly one PromQL selector.
+	quotedPattern  = "(?:\"(?:[^\"\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\n]|\\\\.)*'|`[^`]*`)"
+	namePattern    = `[a-zA-Z_:][a-zA-Z0-9_:]*`
+	matcherPattern = `\s*` + namePattern + `\s*(?:=~|!~|!=|=)\s*` + quotedPattern + `\s*`
+	selectorRegexp = regexp.MustCompile(`^\s*` + namePattern + `\s*(?:\{(?:` + matcherPattern + `(?:,` + matcherPattern + `)*)?,?\s*\})?\s*$`)
 )
 
-// UserCounts is the query of a check that names two counters: bad requests, and all.
-func UserCounts(bad, total string, args map[string]string, rel Release, d Dialect, every time.Duration) (string, error) {
+// UserCountsQuery returns the query for a check that names two counters: bad requests, and all
+// requests.
+func UserCountsQuery(bad, total string, args map[string]string, rel Release, d Dialect, every time.Duration) (string, error) {
 	versions := []string{versionNew, versionStable}
-	if rel.Single {
+	if rel.StableOnly {
 		versions = []string{versionStable}
 	}
 	counters := []struct{ class, text string }{{classTotal, total}, {classBad, bad}}
@@ -41,39 +42,40 @@ func UserCounts(bad, total string, args map[string]string, rel Release, d Dialec
 		}
 		totals = append(totals, selectors[0])
 		for i, counter := range counters {
-			text := "sum(" + withoutResets(increment(selectors[i], d.Newborn, up, every), target("pod"), every, selectors...) + ")"
-			parts = append(parts, classOf(versionOf(text, version, "", ""), counter.class))
+			text := "sum(" + withoutResets(incrementQuery(selectors[i], d.Newborn, up, every), targetLabels("pod"), every, selectors...) + ")"
+			parts = append(parts, withClass(withVersion(text, version, "", ""), counter.class))
 		}
 	}
-	return strings.Join(parts, " or ") + " or " + newest(totals...), nil
+	return strings.Join(parts, " or ") + " or " + newestQuery(totals...), nil
 }
 
-// classOf names what the series count.
-func classOf(text, class string) string {
+// withClass adds a label that says what the series count.
+func withClass(text, class string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, text, labelClass, class)
 }
 
-// userSelector fills in a selector of one counter that a user wrote.
+// userSelector fills the placeholders in the selector of a user's counter.
 func userSelector(class, text, version string, args map[string]string, rel Release, every time.Duration) (string, error) {
-	text, err := fill(text, version, args, rel, every)
+	text, err := fillPlaceholders(text, version, args, rel, every)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", class, err)
 	}
-	if !selector.MatchString(text) {
+	if !selectorRegexp.MatchString(text) {
 		return "", fmt.Errorf(`%s: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`, class)
 	}
 	return strings.TrimSpace(text), nil
 }
 
-// UserNumber is the query of a check that compares a number of the new version.
-func UserNumber(text string, args map[string]string, rel Release, every time.Duration) (string, error) {
-	return fill(text, versionNew, args, rel, every)
+// UserNumberQuery returns the query for a check that limits a number of the new version.
+func UserNumberQuery(text string, args map[string]string, rel Release, every time.Duration) (string, error) {
+	return fillPlaceholders(text, versionNew, args, rel, every)
 }
 
-// fill sets the names of a release and the arguments of a check into a text. None of
-// them has a character that ends a string, whichever quotes are around it.
-func fill(text, version string, args map[string]string, rel Release, every time.Duration) (string, error) {
-	if err := rel.names(); err != nil {
+// fillPlaceholders replaces placeholders in a text by the names of a release and the arguments of a
+// check. No value has a character that could end a string, whichever quotes enclose the
+// placeholder.
+func fillPlaceholders(text, version string, args map[string]string, rel Release, every time.Duration) (string, error) {
+	if err := rel.checkNames(); err != nil {
 		return "", err
 	}
 	of := rel.New
@@ -81,7 +83,7 @@ func fill(text, version string, args map[string]string, rel Release, every time.
 		of = rel.Stable
 	}
 	values := map[string]string{
-		"namespace": rel.Namespace, "workload": rel.Workload, "service": of.Service.Name, "pods": string(of.Pods), "window": duration(every),
+		"namespace": rel.Namespace, "workload": rel.Workload, "service": of.Service.Name, "pods": string(of.Pods), "window": promDuration(every),
 	}
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
 	for name, value := range args {

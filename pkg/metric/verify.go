@@ -13,60 +13,60 @@ import (
 	"strings"
 )
 
-// ofRelease are the names that a text gets from the release, with a value of each.
-var ofRelease = map[string]string{"namespace": "x", "pods": "x", "service": "x", "window": "30s", "workload": "x"}
+// releasePlaceholders are the placeholders for names of the release, with a sample value of each.
+var releasePlaceholders = map[string]string{"namespace": "x", "pods": "x", "service": "x", "window": "30s", "workload": "x"}
 
-// VerifyNumber returns what is wrong with a query for one number, as far as that is known without a
-// source. It does not parse PromQL: sources have dialects of it, such as MetricsQL. So it refuses only
-// what is an error in all of them.
+// VerifyNumber returns an error for an invalid query for one number. It does not parse PromQL,
+// because sources have dialects of it, such as MetricsQL. So it rejects only what is an error in
+// all dialects.
 func VerifyNumber(text string) error {
 	filled, err := fillSample(text)
 	if err != nil {
 		return err
 	}
-	return verify(filled)
+	return verifySyntax(filled)
 }
 
-// VerifyCounter returns what is wrong with the selector of a counter.
+// VerifyCounter returns an error for an invalid selector of a counter.
 func VerifyCounter(text string) error {
 	filled, err := fillSample(text)
 	if err != nil {
 		return err
 	}
-	if err := verify(filled); err != nil {
+	if err := verifySyntax(filled); err != nil {
 		return err
 	}
-	if !selector.MatchString(filled) {
+	if !selectorRegexp.MatchString(filled) {
 		return errors.New(`name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`)
 	}
 	return nil
 }
 
-// fillSample sets any values in place of the names of a release.
+// fillSample replaces the placeholders of a text by sample values.
 func fillSample(text string) (string, error) {
 	var unknown string
 	filled := placeholder.ReplaceAllStringFunc(text, func(name string) string {
-		value, ok := ofRelease[name[1:]]
+		value, ok := releasePlaceholders[name[1:]]
 		if !ok && unknown == "" {
 			unknown = name
 		}
 		return value
 	})
 	if unknown != "" {
-		return "", fmt.Errorf("%s has no value; known are $%s", unknown, strings.Join(slices.Sorted(maps.Keys(ofRelease)), ", $"))
+		return "", fmt.Errorf("%s has no value; known are $%s", unknown, strings.Join(slices.Sorted(maps.Keys(releasePlaceholders)), ", $"))
 	}
 	return filled, nil
 }
 
-// tokens are the parts of a query that verify looks at: comments, strings, operators that match a
-// regular expression, and brackets.
-var tokens = regexp.MustCompile("(?s)#[^\n]*|" + quoted + "|=~|!~|[][(){}\"'`]|\\S")
+// tokens are the parts of a query that verifySyntax examines: comments, strings, operators that
+// match a regular expression, and brackets.
+var tokens = regexp.MustCompile("(?s)#[^\n]*|" + quotedPattern + "|=~|!~|[][(){}\"'`]|\\S")
 
 var brackets = map[string]string{"(": ")", "[": "]", "{": "}"}
 
-// verify returns what is wrong with a query: it is empty, a string or a bracket has no end, or a regular
-// expression has no meaning.
-func verify(text string) error {
+// verifySyntax returns an error for a query that is empty, has an unterminated string or bracket,
+// or has an invalid regular expression.
+func verifySyntax(text string) error {
 	var open []string
 	empty, matches := true, false
 	for _, token := range tokens.FindAllString(text, -1) {
@@ -101,7 +101,7 @@ func verify(text string) error {
 	return nil
 }
 
-// verifyPattern returns what is wrong with the string of a matcher.
+// verifyPattern returns an error for an invalid string or regular expression of a matcher.
 func verifyPattern(text string) error {
 	inner := text[1 : len(text)-1]
 	if text[0] == '\'' {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestVerify refuses what no source can answer, and nothing that some source can.
+// TestVerify checks that queries are refused only if no source can answer them.
 func TestVerify(t *testing.T) {
 	const known = " has no value; known are $namespace, $pods, $service, $window, $workload"
 	for _, test := range []struct{ text, want string }{
@@ -53,7 +53,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// FuzzVerify compares both: a query that is filled in at a release was not refused for its names.
+// FuzzVerify checks that a query that passed verification is not refused for its placeholders at a
+// release.
 func FuzzVerify(f *testing.F) {
 	f.Add(`checkouts_total{pod=~"$pods"}`)
 	f.Add("m{a='it\\'s'}")
@@ -64,7 +65,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		_, atWrite := fillSample(text)
-		_, atRelease := fill(text, versionNew, nil, rel, 0)
+		_, atRelease := fillPlaceholders(text, versionNew, nil, rel, 0)
 		if (atWrite == nil) != (atRelease == nil) {
 			t.Errorf("%q: %v when it is written, %v at a release", text, atWrite, atRelease)
 		}

@@ -104,9 +104,9 @@ func (f *foretold) foretell(name string) {
 	}
 	seen := api{w}.read(row, name, planner.HoldState{})
 	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.HoldState{Holder: name, Releasing: true}), nil)
-	begin := forecast.Begin{Rollout: r, Workload: facts, Stable: stable}
+	begin := forecast.Start{Rollout: r, Workload: facts, Stable: stable}
 	begin.Surge, begin.Workload.MaxUnavailable = row.Limits(seen.Object)
-	f.planned = forecast.Of(begin).Steps
+	f.planned = forecast.Compute(begin).Steps
 	f.peak, f.minReady = stable, stable
 }
 

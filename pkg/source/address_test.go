@@ -76,9 +76,10 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestDial refuses addresses where the connection is made: whatever the name said before.
+// TestDial checks that addresses are refused when the connection is made, regardless of earlier
+// lookups of the name.
 func TestDial(t *testing.T) {
-	url := serve(t, text(200, matrix("")))
+	url := serve(t, respondWith(200, matrix("")))
 	port := netip.MustParseAddrPort(strings.TrimPrefix(url, "http://")).Port()
 	for _, test := range []struct {
 		name  string
@@ -95,7 +96,7 @@ func TestDial(t *testing.T) {
 		{"by its name", "localhost", AddressRules{Hosts: []string{"localhost"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client := dialled(t, "http://"+net.JoinHostPort(test.host, strconv.Itoa(int(port))), Config{}, test.rules)
+			client := clientFor(t, "http://"+net.JoinHostPort(test.host, strconv.Itoa(int(port))), Config{}, test.rules)
 			_, fault := client.Query(t.Context(), noon, question)
 			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
 				t.Errorf("got %v, want %q", fault, test.want)
@@ -104,12 +105,12 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestProxy does not ask the proxy that the environment names.
+// TestProxy checks that the proxy of the environment is not used.
 func TestProxy(t *testing.T) {
 	proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	t.Setenv("HTTP_PROXY", proxy)
 	t.Setenv("http_proxy", proxy)
-	client := dialled(t, "http://192.0.2.1:9", Config{}, AddressRules{Hosts: []string{"nobody"}})
+	client := clientFor(t, "http://192.0.2.1:9", Config{}, AddressRules{Hosts: []string{"nobody"}})
 	if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "192.0.2.1 is not among the hosts") {
 		t.Error(fault)
 	}

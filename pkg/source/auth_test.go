@@ -23,7 +23,7 @@ import (
 
 const secret = "s3cr3t-0815"
 
-// TestAuth has a server that answers only those it knows.
+// TestAuth has a server that answers only authenticated requests.
 func TestAuth(t *testing.T) {
 	var tokens atomic.Int32
 	token := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestAuth(t *testing.T) {
 				}
 				fmt.Fprint(w, matrix(""))
 			}))
-			client := dialled(t, url, test.config, local)
+			client := clientFor(t, url, test.config, local)
 			for i := range 2 {
 				if _, fault := client.Query(t.Context(), noon.Add(time.Duration(i)*time.Hour), question); fault != nil {
 					t.Error(fault)
@@ -66,7 +66,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// A client that is closed leaves no connection open, whatever it asks with.
+// TestClose checks that a closed client has no open connections, with any kind of authentication.
 func TestClose(t *testing.T) {
 	for name, with := range map[string]Config{"nobody": {}, "basic": {Username: "weir", Password: secret}, "OAuth2": {OAuth2: &OAuth2{ID: "weir", Secret: secret}}} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestClose(t *testing.T) {
 			if with.OAuth2 != nil {
 				with.OAuth2.TokenURL, open = counted(`{"access_token":"of-oauth","token_type":"Bearer","expires_in":3600}`), 2
 			}
-			client := dialled(t, counted(matrix("")), with, local)
+			client := clientFor(t, counted(matrix("")), with, local)
 			if _, fault := client.Query(t.Context(), noon, question); fault != nil {
 				t.Fatal(fault)
 			}
@@ -101,34 +101,35 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestTokenURL has servers of tokens that do what servers of metrics may not do either.
+// TestTokenURL has token servers that behave in ways that are not allowed for metric servers,
+// either.
 func TestTokenURL(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"401": {text(401, `{"error":"invalid_client","error_description":"`+secret+`"}`), "no token: the token URL answers 401 Unauthorized"},
+		"401": {respondWith(401, `{"error":"invalid_client","error_description":"`+secret+`"}`), "no token: the token URL answers 401 Unauthorized"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254", http.StatusTemporaryRedirect)
 		}, "the server redirects, which is not followed; name the address that it has now"},
-		"10 MiB": {text(200, strings.Repeat("x", 10<<20)), "cannot reach the source: oauth2: server response missing access_token"},
+		"10 MiB": {respondWith(200, strings.Repeat("x", 10<<20)), "cannot reach the source: oauth2: server response missing access_token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := dialled(t, serve(t, text(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: serve(t, test.handler)}}, local)
+			client := clientFor(t, serve(t, respondWith(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: serve(t, test.handler)}}, local)
 			if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, test.want) {
 				t.Errorf("got %v, want %q", fault, test.want)
 			}
 		})
 	}
 	rules := AddressRules{Hosts: []string{"127.0.0.1"}}
-	client := dialled(t, serve(t, text(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: "http://localhost:1"}}, rules)
+	client := clientFor(t, serve(t, respondWith(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: "http://localhost:1"}}, rules)
 	if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "localhost is not among the hosts") {
 		t.Error(fault)
 	}
 }
 
-// TestSilentTokenURL does not wait for a token for ever. A client tries both ways to
-// name itself, where it does not know which one the server wants.
+// TestSilentTokenURL checks that a client does not wait for a token forever. A client tries both
+// ways to authenticate if it does not know which one the server wants.
 func TestSilentTokenURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := OAuth2{ID: "weir", Secret: secret, TokenURL: "http://tokens"}.tokenSource(&http.Client{Timeout: timeout, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -142,9 +143,10 @@ func TestSilentTokenURL(t *testing.T) {
 	})
 }
 
-// TestCertificates has a server that must be trusted, and that trusts one client.
+// TestCertificates has a server whose CA must be configured, and which accepts only one client
+// certificate.
 func TestCertificates(t *testing.T) {
-	server := httptest.NewUnstartedServer(text(200, matrix("")))
+	server := httptest.NewUnstartedServer(respondWith(200, matrix("")))
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -167,7 +169,7 @@ func TestCertificates(t *testing.T) {
 		{"no certificate", Config{CA: ca}, "cannot reach the source: remote error: tls: certificate required"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, fault := dialled(t, server.URL, test.config, local).Query(t.Context(), noon, question)
+			_, fault := clientFor(t, server.URL, test.config, local).Query(t.Context(), noon, question)
 			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
 				t.Errorf("got %v, want %q", fault, test.want)
 			}
@@ -200,21 +202,21 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestSecrets are not in what people read, even if a server sends them back.
+// TestSecrets checks that messages contain no secrets, even if a server returns them.
 func TestSecrets(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"status":"error","errorType":"bad_data","error":"not for %s %s"}`, secret, r.Header.Get("X-Key"))
 	}
 	for _, c := range []Config{{Username: "weir", Password: secret}, {Token: secret}, {Headers: map[string]string{"X-Key": secret}}} {
-		_, fault := dialled(t, serve(t, http.HandlerFunc(echo)), c, local).Query(t.Context(), noon, question)
+		_, fault := clientFor(t, serve(t, http.HandlerFunc(echo)), c, local).Query(t.Context(), noon, question)
 		if fault == nil || strings.Contains(fault.Why, secret) || !strings.Contains(fault.Why, "not for …") {
 			t.Error(fault)
 		}
 	}
 }
 
-// FuzzAnswer has servers that answer anything.
+// FuzzAnswer has servers with arbitrary answers.
 func FuzzAnswer(f *testing.F) {
 	for _, result := range []string{``, `{"metric":{"le":"1"},"values":[[1800000030,"1"],[1800000060.000,"NaN"]]}`, `{"metric":{},"histograms":[[1800000030,{}]]}`, `null`, `{"values":[[1e400,"-Inf"]]}`} {
 		f.Add(matrix(result))
@@ -222,7 +224,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"error","errorType":"bad_data","error":"x"}`)
 	f.Add(`{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		client := piped(t, func(*http.Request) (*http.Response, error) { return respond(body), nil })
+		client := clientWith(t, func(*http.Request) (*http.Response, error) { return respond(body), nil })
 		series, fault := client.Query(t.Context(), noon, question)
 		if fault != nil && (fault.Why == "" || len([]rune(fault.Why)) > 260) {
 			t.Errorf("%q", fault.Why)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The header Date shows by how much the clock of a source differs. A date that is missing, is none or
-// comes from a cache shows nothing.
+// TestSkew checks that the Date header shows the clock difference of a source. A missing, invalid
+// or cached date is ignored.
 func TestSkew(t *testing.T) {
 	for _, test := range []struct {
 		name, date, age string
@@ -32,7 +32,7 @@ func TestSkew(t *testing.T) {
 				}
 				fmt.Fprint(w, matrix(""))
 			}))
-			client := dialled(t, url, Config{Now: func() time.Time { return noon }}, local)
+			client := clientFor(t, url, Config{Now: func() time.Time { return noon }}, local)
 			if _, fault := client.Query(t.Context(), noon, question); fault != nil {
 				t.Fatal(fault)
 			}
@@ -43,7 +43,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// An incomplete answer is asked for again, and the answer to that is kept in its place.
+// TestAgain checks that BypassCache sends a query again, and replaces the cached answer.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -51,7 +51,7 @@ func TestAgain(t *testing.T) {
 		asked++
 		fmt.Fprint(w, matrix(""))
 	}))
-	client, q := dialled(t, url, Config{}, local), question
+	client, q := clientFor(t, url, Config{}, local), question
 	for i, test := range []struct {
 		again bool
 		want  int

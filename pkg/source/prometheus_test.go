@@ -51,19 +51,19 @@ func (p *pods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "http_request_duration_seconds_count %d\nhttp_request_duration_seconds_sum 1\n", good*n)
 }
 
-// TestPrometheus asks a real one, which `make prometheus` builds.
+// TestPrometheus queries a real Prometheus, which `make prometheus` builds.
 func TestPrometheus(t *testing.T) {
 	target := &pods{scrapes: map[string]int{}, still: make(chan struct{})}
 	exporter := httptest.NewServer(target)
 	t.Cleanup(exporter.Close)
-	client := dialled(t, prometheus(t, exporter.URL), Config{}, local)
+	client := clientFor(t, prometheus(t, exporter.URL), Config{}, local)
 	since := time.Now().Truncate(2 * time.Second)
 
 	<-target.still
 	release := metric.Release{
 		Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"},
 	}
-	rows := metric.For()
+	rows := metric.RowsFor()
 	row := rows[len(rows)-1]
 	ask := func(text string, err error) []metric.Series {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestPrometheus(t *testing.T) {
 	}
 
 	// The first sample of a target is its base, and the failures begin later.
-	sum := add(row.Windows(ask(row.Requests(release, metric.Dialect{}, 2*time.Second))))
+	sum := add(row.Windows(ask(row.RequestsQuery(release, metric.Dialect{}, 2*time.Second))))
 	if sum.New.Bad != scrapes-3 {
 		t.Errorf("%v of %d failures were counted: %+v", sum.New.Bad, scrapes-3, sum)
 	}
@@ -91,7 +91,7 @@ func TestPrometheus(t *testing.T) {
 	within("stable", sum.Stable.Total, 100)
 	within("new", sum.New.Total-sum.New.Bad, 10)
 	var slow []float64
-	for _, boundary := range row.Boundaries(ask(row.Durations(release, metric.Dialect{}, 2*time.Second))) {
+	for _, boundary := range row.Boundaries(ask(row.DurationsQuery(release, metric.Dialect{}, 2*time.Second))) {
 		sum := add(boundary.Windows)
 		within("stable", sum.Stable.Total, 100)
 		slow = append(slow, boundary.Milliseconds, sum.Stable.Bad/sum.Stable.Total)
@@ -117,7 +117,7 @@ func add(windows []metric.Window) (sum metric.Window) {
 func prometheus(t *testing.T, exporter string) string {
 	t.Helper()
 	dir := t.TempDir()
-	address := free(t)
+	address := freeAddress(t)
 	config := fmt.Sprintf(`{global: {scrape_interval: 500ms}, scrape_configs: [
   {job_name: stable, metrics_path: /stable, static_configs: [{targets: [%[1]q], labels: {namespace: shop, pod: web-77c4-a}}]},
   {job_name: new, metrics_path: /new, static_configs: [{targets: [%[1]q], labels: {namespace: shop, pod: web-5d8f-a}}]}]}`, strings.TrimPrefix(exporter, "http://"))
@@ -143,8 +143,8 @@ func prometheus(t *testing.T, exporter string) string {
 	return "http://" + address
 }
 
-// free is an address that nobody listens on.
-func free(t *testing.T) string {
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

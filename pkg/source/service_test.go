@@ -35,7 +35,8 @@ func requestAt(t *testing.T, address string) Request {
 	return Request{Host: "tickets.shop.svc", Port: 80, Path: "/approved?by=weir", Endpoint: at, Window: noon}
 }
 
-// Whatever a Service answers, it is an answer of a bounded size, or one sentence.
+// TestServiceAnswers checks that the result is an answer of limited size or a one-sentence error,
+// whatever a Service returns.
 func TestServiceAnswers(t *testing.T) {
 	t.Parallel()
 	redirected := atomic.Int32{}
@@ -45,13 +46,13 @@ func TestServiceAnswers(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		{"200", text(200, `{"state":"open"}`), `200 {"state":"open"}`},
-		{"204", text(204, ""), "204 "},
-		{"500", text(500, "stack"), "500 stack"},
-		{"no JSON", text(200, "\xff\x00"), "200 \xff\x00"},
-		{"64 KiB", text(200, strings.Repeat("x", maxServiceBody)), "200 xxx"},
-		{"one more", text(200, strings.Repeat("x", maxServiceBody+1)), "the answer is larger than 64 KiB"},
-		{"10 MiB", text(200, strings.Repeat("x", 10<<20)), "the answer is larger than 64 KiB"},
+		{"200", respondWith(200, `{"state":"open"}`), `200 {"state":"open"}`},
+		{"204", respondWith(204, ""), "204 "},
+		{"500", respondWith(500, "stack"), "500 stack"},
+		{"no JSON", respondWith(200, "\xff\x00"), "200 \xff\x00"},
+		{"64 KiB", respondWith(200, strings.Repeat("x", maxServiceBody)), "200 xxx"},
+		{"one more", respondWith(200, strings.Repeat("x", maxServiceBody+1)), "the answer is larger than 64 KiB"},
+		{"10 MiB", respondWith(200, strings.Repeat("x", 10<<20)), "the answer is larger than 64 KiB"},
 		{"zipped", func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Accept-Encoding") != "" {
 				t.Errorf("asks for %s", r.Header.Get("Accept-Encoding"))
@@ -97,7 +98,8 @@ func TestServiceAnswers(t *testing.T) {
 	}
 }
 
-// A name of a Service does not open what is closed to all.
+// TestServiceAddresses checks that the name of a Service does not allow addresses that are
+// forbidden for all.
 func TestServiceAddresses(t *testing.T) {
 	t.Parallel()
 	server := func() []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443")} }
@@ -119,7 +121,7 @@ func TestServiceAddresses(t *testing.T) {
 		}
 	}
 	s := ServiceClient{Rules: tickets}
-	if _, err := s.Get(t.Context(), requestAt(t, closed(t))); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := s.Get(t.Context(), requestAt(t, closedAddress(t))); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a closed port: %v", err)
 	}
 	r := requestAt(t, "10.0.0.1:80")
@@ -129,8 +131,8 @@ func TestServiceAddresses(t *testing.T) {
 	}
 }
 
-// closed is an address where nobody listens.
-func closed(t *testing.T) string {
+// closedAddress is an address where nobody listens.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -142,7 +144,8 @@ func closed(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Equal requests about one window are sent once, and what is kept is bounded.
+// TestServiceOnce checks that equal requests in one window are sent once, and that the cache is
+// limited.
 func TestServiceOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -170,7 +173,8 @@ func TestServiceOnce(t *testing.T) {
 	}
 }
 
-// A Service that says nothing is left after ten seconds, and by those who stop waiting at once.
+// TestServiceSilent has a Service that never answers. The request ends after ten seconds, and
+// callers may stop waiting earlier.
 func TestServiceSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

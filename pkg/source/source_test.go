@@ -33,10 +33,10 @@ var (
 	question = RangeQuery{PromQL: "m", Namespace: "shop", Start: noon, Step: 30 * time.Second, Windows: 3}
 )
 
-// ask sends the question to a server that answers with that.
-func ask(t *testing.T, handler http.HandlerFunc) ([]metric.Series, *Fault) {
+// queryServer sends the question to a server that answers with that.
+func queryServer(t *testing.T, handler http.HandlerFunc) ([]metric.Series, *Fault) {
 	t.Helper()
-	return dialled(t, serve(t, handler), Config{}, local).Query(t.Context(), noon, question)
+	return clientFor(t, serve(t, handler), Config{}, local).Query(t.Context(), noon, question)
 }
 
 func serve(t *testing.T, handler http.Handler) string {
@@ -46,7 +46,7 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-func dialled(t *testing.T, url string, c Config, rules AddressRules) *Client {
+func clientFor(t *testing.T, url string, c Config, rules AddressRules) *Client {
 	t.Helper()
 	c.URL = url
 	if c.QueriesPerSecond == 0 {
@@ -60,21 +60,21 @@ func dialled(t *testing.T, url string, c Config, rules AddressRules) *Client {
 	return client
 }
 
-func text(code int, body string) http.HandlerFunc {
+func respondWith(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, body)
 	}
 }
 
-// matrix is a good answer with that result.
+// matrix returns a successful answer with the given result.
 func matrix(result string) string {
 	return `{"status":"success","data":{"resultType":"matrix","result":[` + result + `]}}`
 }
 
 func TestWindows(t *testing.T) {
 	at := func(k int) int64 { return noon.Unix() + int64(k+1)*30 }
-	series, fault := ask(t, func(w http.ResponseWriter, r *http.Request) {
+	series, fault := queryServer(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, want := range map[string]string{"query": "m", "start": strconv.FormatInt(at(0), 10), "end": strconv.FormatInt(at(2), 10), "step": "30"} {
 			if got := r.FormValue(name); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
@@ -101,7 +101,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestFaults has what a server may do, and what a person reads of it.
+// TestFaults has misbehaving servers, and the messages about them.
 func TestFaults(t *testing.T) {
 	values := func(at string) string { return matrix(`{"metric":{},"values":[[` + at + `,"1"]]}`) }
 	for _, test := range []struct {
@@ -109,30 +109,30 @@ func TestFaults(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		{"401", text(401, "token=geheim"), "the source refuses: client error: 401"},
-		{"403", text(403, ""), "the source refuses: client error: 403"},
-		{"500", text(500, "stack"), "the source refuses: server error: 500"},
-		{"503", text(503, matrix("")), "the source refuses: server error: 503"},
-		{"204", text(204, ""), "the answer is not that of a Prometheus"},
-		{"a bad query", text(400, `{"status":"error","errorType":"bad_data","error":"parse error:\n unexpected }"}`), "the source refuses: parse error:  unexpected }"},
-		{"a long error", text(422, `{"status":"error","errorType":"execution","error":"`+strings.Repeat("é", 500)+`"}`), "the source refuses: " + strings.Repeat("é", 180) + "…"},
-		{"success as an error", text(400, matrix("")), "the answer is not that of a Prometheus"},
-		{"a web page", text(200, "<html>root:x:0:0</html>"), "the answer is not that of a Prometheus"},
-		{"cut JSON", text(200, values("1800000030")[:60]), "the answer is not that of a Prometheus"},
-		{"a value that is none", text(200, matrix(`{"metric":{},"values":[[1800000030,"many"]]}`)), "the answer is not that of a Prometheus"},
-		{"a vector", text(200, `{"status":"success","data":{"resultType":"vector","result":[]}}`), "the answer is no matrix, as one by range is"},
-		{"a scalar", text(200, `{"status":"success","data":{"resultType":"scalar","result":[1800000030,"1"]}}`), "the answer is no matrix, as one by range is"},
-		{"nothing", text(200, `{}`), "the answer is not that of a Prometheus"},
-		{"a warning", text(200, `{"status":"success","warnings":["a store is away"],"data":{"resultType":"matrix","result":[]}}`), "the answer may be incomplete: a store is away"},
-		{"too early", text(200, values("1800000000")), "the answer is about other times than those that were asked for"},
-		{"too late", text(200, values("1800000120")), "the answer is about other times than those that were asked for"},
-		{"beside a window", text(200, values("1800000031")), "the answer is about other times than those that were asked for"},
-		{"long ago", text(200, values("-9e300")), "the answer is not that of a Prometheus"},
-		{"a histogram", text(200, matrix(`{"metric":{},"histograms":[[1800000030,{"count":"1","sum":"1","buckets":[]}]]}`)), "the answer has native histograms; ask for the buckets of a classic one"},
-		{"null", text(200, matrix(`null`)), "the answer has native histograms; ask for the buckets of a classic one"},
-		{"many series", text(200, matrix(strings.Repeat(`{"metric":{},"values":[]},`, 1000)+`{"metric":{}}`)), "the answer has 1001 series; at most 1000 are read"},
-		{"10 MiB", text(200, `{"status":"`+strings.Repeat("x", 10<<20)), "the answer is larger than 4 MiB"},
-		{"10 MiB of an error", text(400, strings.Repeat(" ", 10<<20)), "the answer is larger than 4 MiB"},
+		{"401", respondWith(401, "token=geheim"), "the source refuses: client error: 401"},
+		{"403", respondWith(403, ""), "the source refuses: client error: 403"},
+		{"500", respondWith(500, "stack"), "the source refuses: server error: 500"},
+		{"503", respondWith(503, matrix("")), "the source refuses: server error: 503"},
+		{"204", respondWith(204, ""), "the answer is not that of a Prometheus"},
+		{"a bad query", respondWith(400, `{"status":"error","errorType":"bad_data","error":"parse error:\n unexpected }"}`), "the source refuses: parse error:  unexpected }"},
+		{"a long error", respondWith(422, `{"status":"error","errorType":"execution","error":"`+strings.Repeat("é", 500)+`"}`), "the source refuses: " + strings.Repeat("é", 180) + "…"},
+		{"success as an error", respondWith(400, matrix("")), "the answer is not that of a Prometheus"},
+		{"a web page", respondWith(200, "<html>root:x:0:0</html>"), "the answer is not that of a Prometheus"},
+		{"cut JSON", respondWith(200, values("1800000030")[:60]), "the answer is not that of a Prometheus"},
+		{"a value that is none", respondWith(200, matrix(`{"metric":{},"values":[[1800000030,"many"]]}`)), "the answer is not that of a Prometheus"},
+		{"a vector", respondWith(200, `{"status":"success","data":{"resultType":"vector","result":[]}}`), "the answer is no matrix, as one by range is"},
+		{"a scalar", respondWith(200, `{"status":"success","data":{"resultType":"scalar","result":[1800000030,"1"]}}`), "the answer is no matrix, as one by range is"},
+		{"nothing", respondWith(200, `{}`), "the answer is not that of a Prometheus"},
+		{"a warning", respondWith(200, `{"status":"success","warnings":["a store is away"],"data":{"resultType":"matrix","result":[]}}`), "the answer may be incomplete: a store is away"},
+		{"too early", respondWith(200, values("1800000000")), "the answer is about other times than those that were asked for"},
+		{"too late", respondWith(200, values("1800000120")), "the answer is about other times than those that were asked for"},
+		{"beside a window", respondWith(200, values("1800000031")), "the answer is about other times than those that were asked for"},
+		{"long ago", respondWith(200, values("-9e300")), "the answer is not that of a Prometheus"},
+		{"a histogram", respondWith(200, matrix(`{"metric":{},"histograms":[[1800000030,{"count":"1","sum":"1","buckets":[]}]]}`)), "the answer has native histograms; ask for the buckets of a classic one"},
+		{"null", respondWith(200, matrix(`null`)), "the answer has native histograms; ask for the buckets of a classic one"},
+		{"many series", respondWith(200, matrix(strings.Repeat(`{"metric":{},"values":[]},`, 1000)+`{"metric":{}}`)), "the answer has 1001 series; at most 1000 are read"},
+		{"10 MiB", respondWith(200, `{"status":"`+strings.Repeat("x", 10<<20)), "the answer is larger than 4 MiB"},
+		{"10 MiB of an error", respondWith(400, strings.Repeat(" ", 10<<20)), "the answer is larger than 4 MiB"},
 		{"without end", func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = w.Write(make([]byte, 1<<20))
@@ -150,7 +150,7 @@ func TestFaults(t *testing.T) {
 		}, "the server redirects, which is not followed; name the address that it has now"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			series, fault := ask(t, test.handler)
+			series, fault := queryServer(t, test.handler)
 			if fault == nil {
 				t.Fatalf("no fault, but %v", series)
 			}
@@ -162,7 +162,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestManyValues(t *testing.T) {
-	client := dialled(t, serve(t, text(200, matrix(strings.Repeat(`{"metric":{}},`, 19)+`{"metric":{}}`))), Config{}, local)
+	client := clientFor(t, serve(t, respondWith(200, matrix(strings.Repeat(`{"metric":{}},`, 19)+`{"metric":{}}`))), Config{}, local)
 	q := question
 	q.Windows = maxWindows
 	if _, fault := client.Query(t.Context(), noon, q); fault == nil || fault.Why != "the answer has 20 series of 11000 windows; at most 200000 values are read" {
@@ -175,11 +175,11 @@ func TestManyValues(t *testing.T) {
 	}
 }
 
-// TestSilence has a server that takes the question and says nothing, or less and less.
+// TestSilence has a server that accepts a query and sends nothing, or sends slower and slower.
 func TestSilence(t *testing.T) {
 	for _, start := range []string{"", `{"status":`} {
 		synctest.Test(t, func(t *testing.T) {
-			client := piped(t, func(r *http.Request) (*http.Response, error) {
+			client := clientWith(t, func(r *http.Request) (*http.Response, error) {
 				if start == "" {
 					<-r.Context().Done()
 					return nil, r.Context().Err()
@@ -203,8 +203,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// piped asks without a network.
-func piped(t testing.TB, f roundTrip) *Client {
+// clientWith asks without a network.
+func clientWith(t testing.TB, f roundTrip) *Client {
 	t.Helper()
 	client, err := Config{URL: "http://prometheus", QueriesPerSecond: 1000}.newClient(limitedTransport{f})
 	if err != nil {
@@ -217,11 +217,11 @@ func respond(body string) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// TestOnce asks equal questions once, in flight and within a window.
+// TestOnce checks that equal queries are sent once, both concurrently and within a window.
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		client := piped(t, func(*http.Request) (*http.Response, error) {
+		client := clientWith(t, func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			<-time.After(time.Second)
 			return respond(matrix(`{"metric":{}}`)), nil
@@ -266,7 +266,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestRate asks eight at a time, and as often as the source allows.
+// TestRate checks the limits of eight concurrent queries and of queries per second.
 func TestRate(t *testing.T) {
 	for _, test := range []struct {
 		perSecond                  int
@@ -278,7 +278,7 @@ func TestRate(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var running, most, asked, late atomic.Int32
-			client := piped(t, func(*http.Request) (*http.Response, error) {
+			client := clientWith(t, func(*http.Request) (*http.Response, error) {
 				asked.Add(1)
 				most.Store(max(most.Load(), running.Add(1)))
 				<-time.After(4500 * time.Millisecond)
@@ -309,11 +309,11 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestSince tells how long a question has had no answer.
+// TestSince checks the time since which a query has had no answer.
 func TestSince(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
-	client := piped(t, func(*http.Request) (*http.Response, error) {
+	client := clientWith(t, func(*http.Request) (*http.Response, error) {
 		if broken.Load() {
 			return nil, io.ErrUnexpectedEOF
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
-// A namespace asks a source a hundred questions that never end. It has two places, and the
-// question of another namespace is asked at once.
+// TestPlacesAreShared has a namespace with a hundred queries that never end. It has two places, and
+// the query of another namespace is sent immediately.
 func TestPlacesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		asked := map[string]int{}
-		client := piped(t, func(r *http.Request) (*http.Response, error) {
+		client := clientWith(t, func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			namespace := r.Header.Get("X-Namespace")
 			asked[namespace]++
@@ -62,10 +62,10 @@ func TestPlacesAreShared(t *testing.T) {
 	})
 }
 
-// What is kept of one namespace leaves room for that of others.
+// TestKeptIsShared checks that the cached answers of one namespace leave room for other namespaces.
 func TestKeptIsShared(t *testing.T) {
 	t.Parallel()
-	client := piped(t, func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
+	client := clientWith(t, func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
 	keep := func(namespace string, i, values int) bool {
 		key := namespace + strconv.Itoa(i)
 		client.cache(key, cachedSeries{series: []metric.Series{{Values: make([]metric.Value, values)}}, namespace: namespace, until: noon.Add(time.Hour)}, nil, noon)
@@ -104,8 +104,8 @@ func TestKeptIsShared(t *testing.T) {
 	}
 }
 
-// Many questions of a namespace, about two Services, lead to one address: it is asked one of
-// them at a time. Another namespace's does not wait.
+// TestAddressIsAskedOnceAtATime has many requests of a namespace to two Services with the same
+// address. The address gets one request at a time. The requests of another namespace do not wait.
 func TestAddressIsAskedOnceAtATime(t *testing.T) {
 	t.Parallel()
 	const others = 30

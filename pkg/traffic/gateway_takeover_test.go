@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestTakeover takes over routers as OpenKruise leaves them in the middle of a
-// release. They count as routed, go on with the next share, and are restored to
-// the same object whether they were routed once more or not.
+// TestTakeover takes over routers in the state in which OpenKruise leaves them in the middle of a
+// release. They count as routed, continue with the next weight, and are restored to the same object
+// whether or not they got another route.
 func TestTakeover(t *testing.T) {
 	for _, kind := range []string{"taken-share", "taken-matches", "taken-virtual"} {
 		t.Run(kind, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestNoTakeover leaves a route alone that leads to somebody's own Service.
+// TestNoTakeover checks that a route to a Service of the owner is not changed.
 func TestNoTakeover(t *testing.T) {
 	objs := routerOf(t, "taken-share")
 	objs.CanaryService = newCanaryService(objs, "two")

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestGatewayRefuses wants an error that names the field, and nothing written.
+// TestGatewayRefuses checks that errors name the wrong field, and that nothing is written.
 func TestGatewayRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind string
@@ -35,7 +35,7 @@ func TestGatewayRefuses(t *testing.T) {
 	}
 }
 
-// TestGatewayAccepted reads what a gateway says of the route.
+// TestGatewayAccepted reads the conditions that gateways write to a route.
 func TestGatewayAccepted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status           string

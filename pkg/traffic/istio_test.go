@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// istioObjects has a router of a kind with a spec, leading to the Service echoserver.
+// istioObjects returns the test objects with one Istio router for the Service echoserver.
 func istioObjects(t *testing.T, kind, spec string, shared bool) Objects {
 	t.Helper()
 	objs := routerOf(t, kind)
@@ -38,7 +38,7 @@ func specOf(t *testing.T, objs Objects) string {
 	return string(data)
 }
 
-// TestIstioExactly wants what OpenKruise writes, to the letter.
+// TestIstioExactly checks that the routes are identical to those of OpenKruise.
 func TestIstioExactly(t *testing.T) {
 	const (
 		echo  = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
@@ -79,8 +79,8 @@ func TestIstioExactly(t *testing.T) {
 	}
 }
 
-// TestIstioTogether: a DestinationRule beside a VirtualService does not make
-// matches possible that the VirtualService cannot tell.
+// TestIstioTogether checks that a DestinationRule together with a VirtualService does not allow
+// matches that the VirtualService does not support.
 func TestIstioTogether(t *testing.T) {
 	const tcp = `{"tcp":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
 	objs := istioObjects(t, "virtualservice", tcp, false)
@@ -94,8 +94,8 @@ func TestIstioTogether(t *testing.T) {
 	}
 }
 
-// TestSeveral routes by two routers: each takes the matches that it can tell,
-// and that is observed, kept up and taken back.
+// TestSeveral routes with two routers. Each implements the matches that it supports. The route is
+// observed, maintained and restored.
 func TestSeveral(t *testing.T) {
 	objs := ingressObjects(t)
 	before := routerOf(t, "virtualservice")
@@ -129,8 +129,8 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// applyToStoredMesh is what a server makes of changes where the first router is an
-// object of its own, and the second an Ingress.
+// applyToStoredMesh applies changes as a server would, to a first router that is a custom object
+// and a second one that is an Ingress.
 func applyToStoredMesh(t *testing.T, objs Objects, changes []object.Change) Objects {
 	t.Helper()
 	for _, c := range changes {

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestForgedOriginal has whoever may write a router write the record on it, or take
-// it off, in the middle of a release and before one. What is restored is never what
-// they have chosen, and nothing leads to the update revision then.
+// TestForgedOriginal has an attacker who can write a router and adds or removes Weir's annotations,
+// before and during a release. The restored object is never the attacker's choice, and has no
+// reference to the canary revision.
 func TestForgedOriginal(t *testing.T) {
 	for kind := range inPlaceKinds {
 		for name, record := range map[string]map[string]string{
@@ -57,7 +57,7 @@ func TestForgedOriginal(t *testing.T) {
 	}
 }
 
-// checkStable wants a router to lead to the stable Service alone, and no record on it.
+// checkStable checks that a router uses only the stable Service and has no annotations of Weir.
 func checkStable(t *testing.T, obj *unstructured.Unstructured, objs Objects) {
 	t.Helper()
 	for _, key := range []string{rollouts.AnnotationOriginalSpec, rollouts.AnnotationRouted, rollouts.AnnotationRoutedBy} {
@@ -80,8 +80,8 @@ func checkStable(t *testing.T, obj *unstructured.Unstructured, objs Objects) {
 	}
 }
 
-// TestForgedBefore has somebody write a record on a router that nothing was ever
-// routed by: it is taken off, and what the router says stays.
+// TestForgedBefore adds Weir's annotations to a router that has never had a route. They are
+// removed, and the rest of the router is kept.
 func TestForgedBefore(t *testing.T) {
 	objs := routerOf(t, "virtualservice")
 	before := specOf(t, objs)

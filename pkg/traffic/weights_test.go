@@ -22,7 +22,7 @@ const (
 	actionOfBrowse = "alb.ingress.kubernetes.io/actions.browse"
 )
 
-// services are those of a TraefikService, each with a weight.
+// services sets the Services of a TraefikService, each with a weight.
 func services(o object.Object, all ...any) {
 	var list []any
 	for i := 0; i < len(all); i += 2 {
@@ -31,7 +31,7 @@ func services(o object.Object, all ...any) {
 	childMap(o.(*unstructured.Unstructured).Object["spec"].(map[string]any), "weighted")["services"] = list
 }
 
-// action is one that forwards to Services, with or without a weight.
+// action sets an ALB action that forwards to Services, with or without weights.
 func action(o object.Object, key string, groups ...string) {
 	o.GetAnnotations()[key] = `{"type":"forward","forwardConfig":{"targetGroups":[{"servicePort":80,` + strings.Join(groups, `},{"servicePort":80,`) + `}]}}`
 }
@@ -40,9 +40,8 @@ func backendOf(o object.Object, rule, path int) *networkingv1.IngressServiceBack
 	return o.(*networkingv1.Ingress).Spec.Rules[rule].HTTP.Paths[path].Backend.Service
 }
 
-// TestOwnersWeights changes a routed object in the middle of a release. What its
-// owner writes anew is routed, and is there after the release; what somebody
-// does to the route is not.
+// TestOwnersWeights changes a router with a route in the middle of a release. The changes of its
+// owner are routed, and are kept after the release. Changes of the route itself are not kept.
 func TestOwnersWeights(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind   string
@@ -101,7 +100,7 @@ func TestOwnersWeights(t *testing.T) {
 	}
 }
 
-// TestWeightsRefuse wants an error that names the field, and nothing written.
+// TestWeightsRefuse checks that errors name the wrong field, and that nothing is written.
 func TestWeightsRefuse(t *testing.T) {
 	header := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}}
 	none := func(object.Object) {}

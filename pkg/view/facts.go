@@ -22,59 +22,60 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// facts are what the controller would think of the objects.
+// facts are the controller's observations of the objects.
 type facts struct {
 	planner.Workload
 	row workload.Row
-	// object is the workload; nil if there is none, or it is not seen.
+	// object is the workload; nil if it does not exist or is not visible.
 	object object.Object
-	// extras were made beside it, sets keep templates of revisions, pods are those of both.
-	extras, sets []object.Object
-	pods         map[place][]*corev1.Pod
-	network      traffic.Objects
-	// route is what the network does; nil where not all of it is seen.
+	// canaryWorkloads are the Deployments that Weir created for the canary revision.
+	// revisionObjects are ReplicaSets or ControllerRevisions. pods are the pods of both.
+	canaryWorkloads, revisionObjects []object.Object
+	pods                             map[podOwner][]*corev1.Pod
+	network                          traffic.Objects
+	// route is the current route; nil if a part of the network is not visible.
 	route *planner.Route
-	// released is the label value of the pods of the release under way, as the status says;
-	// empty if there is none.
-	released string
-	// weight is the share of the update revision; nil where requests go to whatever pod.
+	// releasedRevision is the revision label of the pods of the release under way according to the
+	// status; empty if there is no release.
+	releasedRevision string
+	// weight is the canary weight; nil if no router divides requests.
 	weight *int32
 }
 
-// place is whose pods are: of a set, or of a revision of the workload.
-type place struct {
-	owner types.UID
-	value string
+// podOwner is a ReplicaSet, or a workload together with the revision label of the pod.
+type podOwner struct {
+	owner    types.UID
+	revision string
 }
 
-// places sorts pods.
-func (f *facts) places(pods []object.Object) map[place][]*corev1.Pod {
-	all := map[place][]*corev1.Pod{}
-	for _, p := range As[*corev1.Pod](Answer{Objects: pods}) {
-		at := place{owner: metav1.GetControllerOf(p).UID}
+// groupPods groups pods by their owner.
+func (f *facts) groupPods(pods []object.Object) map[podOwner][]*corev1.Pod {
+	all := map[podOwner][]*corev1.Pod{}
+	for _, p := range ObjectsAs[*corev1.Pod](Answer{Objects: pods}) {
+		at := podOwner{owner: metav1.GetControllerOf(p).UID}
 		if at.owner == f.object.GetUID() {
-			at.value = p.Labels[f.row.RevisionKey]
+			at.revision = p.Labels[f.row.RevisionKey]
 		}
 		all[at] = append(all[at], p)
 	}
 	return all
 }
 
-func (s *Seen) facts() facts {
+func (s *Observed) computeFacts() facts {
 	var f facts
-	if row, ok := s.row(); ok {
+	if row, ok := s.workloadRow(); ok {
 		f.row = row
 		f.object = s.Workload(row)
 	}
 	if f.object != nil {
-		s.observe(&f)
+		s.observeWorkload(&f)
 	}
 	s.observeNetwork(&f)
 	return f
 }
 
-// Decoded is a workload in the Go type of its row; nil where it has not that type.
-func Decoded(row workload.Row, found object.Object) object.Object {
+// DecodeWorkload returns a workload in the Go type of its row; nil if it cannot be decoded.
+func DecodeWorkload(row workload.Row, found object.Object) object.Object {
 	u, ok := found.(*unstructured.Unstructured)
 	if !ok {
 		return nil
@@ -87,32 +88,33 @@ func Decoded(row workload.Row, found object.Object) object.Object {
 	return o
 }
 
-// Workload is the workload; nil if there is none, or it is not seen.
-func (s *Seen) Workload(row workload.Row) object.Object {
-	return Decoded(row, s.one(s.workloadRead(row)))
+// Workload returns the workload; nil if it does not exist or is not visible.
+func (s *Observed) Workload(row workload.Row) object.Object {
+	return DecodeWorkload(row, s.objectOf(s.workloadRead(row)))
 }
 
-// Stored is the workload as it was read, and reports whether it may be seen.
-func (s *Seen) Stored(row workload.Row) (found object.Object, isSeen bool) {
+// StoredWorkload returns the workload as it was read, and reports whether it is visible.
+func (s *Observed) StoredWorkload(row workload.Row) (found object.Object, isSeen bool) {
 	read := s.workloadRead(row)
-	return s.one(read), s.Answers[read].seen()
+	return s.objectOf(read), s.Answers[read].isVisible()
 }
 
-// observe sorts what was read by whose it is, which uids tell, and asks the row.
-func (s *Seen) observe(f *facts) {
-	batch, _ := s.one(s.BatchRead()).(*rollouts.BatchRelease)
+// observeWorkload assigns the objects to their owners by UID, and observes the workload with its
+// row.
+func (s *Observed) observeWorkload(f *facts) {
+	batch, _ := s.objectOf(s.BatchRead()).(*rollouts.BatchRelease)
 	known := planner.HoldStateOf(s.Rollout, batch)
 	var beside []object.Object
-	for _, o := range s.Answers[extraRead(f.row, f.object.GetName())].Objects {
-		if extra := Decoded(f.row, o); extra != nil {
+	for _, o := range s.Answers[canaryWorkloadRead(f.row, f.object.GetName())].Objects {
+		if extra := DecodeWorkload(f.row, o); extra != nil {
 			beside = append(beside, extra)
 		}
 	}
-	f.extras = f.row.Extras(f.object, beside, known)
+	f.canaryWorkloads = f.row.Extras(f.object, beside, known)
 	var pods []object.Object
-	f.sets, pods = s.owned(f.row, append([]object.Object{f.object}, f.extras...))
-	f.pods = f.places(pods)
-	owned := slices.Concat(f.extras, f.sets)
+	f.revisionObjects, pods = s.ownedObjects(f.row, append([]object.Object{f.object}, f.canaryWorkloads...))
+	f.pods = f.groupPods(pods)
+	owned := slices.Concat(f.canaryWorkloads, f.revisionObjects)
 	if slices.Contains(f.row.Owns, podKind) {
 		owned = append(owned, pods...)
 	}
@@ -123,30 +125,30 @@ func (s *Seen) observe(f *facts) {
 	}
 	f.Workload = f.row.Facts(f.object, owned, f.row.HoldOf(f.object, owned, known), nil)
 	if p := s.Rollout.Status.Active(); p != nil && s.Rollout.Status.UnderWay() {
-		f.released = p.PodTemplateHash
+		f.releasedRevision = p.PodTemplateHash
 	}
 }
 
-// owned are the revisions and the pods that one of the owners controls.
-func (s *Seen) owned(row workload.Row, owners []object.Object) (sets, pods []object.Object) {
-	selector := selectorOf(s.one(s.workloadRead(row)))
-	if read := setRead(row, selector); read != nil {
-		sets = controlled(s.Answers[*read].Objects, owners)
+// ownedObjects returns the revisions and the pods that one of the owners controls.
+func (s *Observed) ownedObjects(row workload.Row, owners []object.Object) (sets, pods []object.Object) {
+	selector := podSelector(s.objectOf(s.workloadRead(row)))
+	if read := revisionRead(row, selector); read != nil {
+		sets = controlledBy(s.Answers[*read].Objects, owners)
 	}
-	return sets, controlled(s.Answers[podRead(selector)].Objects, slices.Concat(owners, sets))
+	return sets, controlledBy(s.Answers[podRead(selector)].Objects, slices.Concat(owners, sets))
 }
 
-// Owned are the revisions of a workload, and its pods where no ReplicaSet owns them.
-func (s *Seen) Owned(row workload.Row, o object.Object) []object.Object {
-	sets, pods := s.owned(row, []object.Object{o})
+// OwnedObjects returns the revisions of a workload and, if no ReplicaSet owns the pods, its pods.
+func (s *Observed) OwnedObjects(row workload.Row, o object.Object) []object.Object {
+	sets, pods := s.ownedObjects(row, []object.Object{o})
 	if slices.Contains(row.Owns, podKind) {
 		return append(sets, pods...)
 	}
 	return sets
 }
 
-// controlled are the objects that one of the owners controls.
-func controlled(all, owners []object.Object) []object.Object {
+// controlledBy returns the objects that one of the owners controls.
+func controlledBy(all, owners []object.Object) []object.Object {
 	uids := sets.New[types.UID]()
 	for _, owner := range owners {
 		uids.Insert(owner.GetUID())
@@ -157,16 +159,16 @@ func controlled(all, owners []object.Object) []object.Object {
 	})
 }
 
-// Scalers are the autoscalers of the workload, disabled or not.
-func (s *Seen) Scalers() []*autoscalingv2.HorizontalPodAutoscaler {
+// Scalers returns the autoscalers of the workload, including disabled ones.
+func (s *Observed) Scalers() []*autoscalingv2.HorizontalPodAutoscaler {
 	ref := s.Rollout.Spec.WorkloadRef
-	return slices.DeleteFunc(As[*autoscalingv2.HorizontalPodAutoscaler](s.Answers[scalers]), func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return slices.DeleteFunc(ObjectsAs[*autoscalingv2.HorizontalPodAutoscaler](s.Answers[scalerRead]), func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return h.Spec.ScaleTargetRef.Kind != ref.Kind || workload.Scaled(h) != ref.Name
 	})
 }
 
-// observeNetwork asks what Services and routers do.
-func (s *Seen) observeNetwork(f *facts) {
+// observeNetwork observes Services and routers.
+func (s *Observed) observeNetwork(f *facts) {
 	var pods map[string]string
 	if f.object != nil {
 		pods = f.row.PodLabels(f.object)
@@ -177,31 +179,31 @@ func (s *Seen) observeNetwork(f *facts) {
 	}
 }
 
-// Network are Services and routers, and what they do for pods with the labels of a template;
-// the route is nil where none is asked for, or not all of it is seen.
-func (s *Seen) Network(row workload.Row, pods map[string]string, steps []rollouts.Step) (traffic.Objects, *planner.Route) {
-	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.owner())
+// Network returns Services and routers, and the route for pods with the labels of a template. The
+// route is nil if the Rollout routes no requests, or if a part of the network is not visible.
+func (s *Observed) Network(row workload.Row, pods map[string]string, steps []rollouts.Step) (traffic.Objects, *planner.Route) {
+	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.ownerReference())
 	if ref == nil {
 		return o, nil
 	}
 	o.RevisionKey, o.ServiceName.Namespace, o.ServiceName.Name, o.TemplateLabels = row.RevisionKey, s.Rollout.Namespace, ref.Service, pods
-	o.Service, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service}).(*corev1.Service)
-	o.CanaryService, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service + rollouts.CanarySuffix}).(*corev1.Service)
+	o.Service, _ = s.objectOf(Read{Role: roleService, Kind: serviceKind, Name: ref.Service}).(*corev1.Service)
+	o.CanaryService, _ = s.objectOf(Read{Role: roleService, Kind: serviceKind, Name: ref.Service + rollouts.CanarySuffix}).(*corev1.Service)
 	for i := range o.Routers {
 		r := &o.Routers[i]
 		if !r.HasProvider() {
 			continue
 		}
-		r.Object = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name})
-		r.CanaryIngress, _ = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name + rollouts.CanarySuffix}).(*networkingv1.Ingress)
+		r.Object = s.objectOf(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name})
+		r.CanaryIngress, _ = s.objectOf(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name + rollouts.CanarySuffix}).(*networkingv1.Ingress)
 	}
-	if slices.ContainsFunc(s.networkReads(), func(r Read) bool { return !s.Answers[r].seen() }) {
+	if slices.ContainsFunc(s.networkReads(), func(r Read) bool { return !s.Answers[r].isVisible() }) {
 		return o, nil
 	}
 	return o, new(traffic.ObserveSteps(o, *ref, steps))
 }
 
-// weightOf is the share of the update revision; nil where no router divides requests.
+// weightOf returns the canary weight; nil if no router divides requests.
 func weightOf(r planner.Route) *int32 {
 	switch {
 	case r.Routed && r.Weight != nil:
@@ -213,24 +215,24 @@ func weightOf(r planner.Route) *int32 {
 	}
 }
 
-// revisionOf is stable, update or other, by the label value of pods; empty where there is
-// none.
+// revisionOf returns stable, update or other for the revision label of pods; empty if there is no
+// label.
 func (f *facts) revisionOf(value string) string {
 	switch {
 	case value == "":
 		return ""
 	case value == f.StableRevision:
 		return "stable"
-	case value == f.UpdateRevision, value == f.PodTemplateHash, value == f.LiveRevision, value == f.released:
+	case value == f.UpdateRevision, value == f.PodTemplateHash, value == f.LiveRevision, value == f.releasedRevision:
 		return "update"
 	default:
 		return "other"
 	}
 }
 
-// share is how many of the requests a revision serves, in percent; nil if that is not
-// known. Without a router that divides them, each ready pod serves as many.
-func (f *facts) share(revision string, ready, of int32) *int32 {
+// trafficShare returns the percentage of requests that a revision serves; nil if it is unknown.
+// Without a router that divides requests, all ready pods serve the same number of requests.
+func (f *facts) trafficShare(revision string, ready, of int32) *int32 {
 	switch {
 	case f.route == nil, f.route.Routed && f.weight == nil: // by their content
 		return nil
@@ -248,9 +250,9 @@ func (f *facts) share(revision string, ready, of int32) *int32 {
 	}
 }
 
-// valueOf is the label value of the pods whose template a set keeps. A ControllerRevision
-// has it as a label, in its name, or at the end of its name.
-func (f *facts) valueOf(set object.Object) string {
+// revisionLabel returns the revision label of the pods of a ReplicaSet or ControllerRevision. A
+// ControllerRevision has the value as a label, as its name, or at the end of its name.
+func (f *facts) revisionLabel(set object.Object) string {
 	if value := set.GetLabels()[f.row.RevisionKey]; value != "" {
 		return value
 	}
@@ -262,26 +264,26 @@ func (f *facts) valueOf(set object.Object) string {
 	return set.GetName()
 }
 
-// For is what another viewer sees of the same, and reports whether something that this one
-// may see was not read.
-func (s *Seen) For(may func(Read) bool) (mine *Seen, unread bool) {
-	mine = NewSeen(s.Rollout)
-	for next := mine.Next(); len(next) > 0; next = mine.Next() {
+// ForViewer returns the observations that another viewer may see. hasUnread reports whether this
+// viewer may see objects that were not read.
+func (s *Observed) ForViewer(isAllowed func(Read) bool) (visible *Observed, hasUnread bool) {
+	visible = NewObserved(s.Rollout)
+	for next := visible.Next(); len(next) > 0; next = visible.Next() {
 		for _, r := range next {
 			answer, read := s.Answers[r]
-			if !may(r) {
-				mine.Answers[r] = Answer{Forbidden: true}
+			if !isAllowed(r) {
+				visible.Answers[r] = Answer{Forbidden: true}
 				continue
 			}
-			mine.Answers[r] = answer
-			unread = unread || !read || answer.Forbidden
+			visible.Answers[r] = answer
+			hasUnread = hasUnread || !read || answer.Forbidden
 		}
 	}
-	return mine, unread
+	return visible, hasUnread
 }
 
-// Unseen names what the viewer may not see; the same for all that see as much.
-func (s *Seen) Unseen() string {
+// ForbiddenReads lists what the viewer may not see. Viewers with the same list may share a tree.
+func (s *Observed) ForbiddenReads() string {
 	var denied []string
 	for r, answer := range s.Answers {
 		if answer.Forbidden {

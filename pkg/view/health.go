@@ -21,8 +21,7 @@ const (
 	missing     = "Missing"
 )
 
-// stateHealth is the health of a Rollout by its state; the others are progressing, or
-// waiting.
+// stateHealth is the health of a Rollout by its state. Other states are progressing or waiting.
 var stateHealth = map[planner.State]string{
 	planner.StatePaused:  suspended,
 	planner.StateRefused: degraded,
@@ -68,11 +67,11 @@ func workloadHealth(f *facts, ready int32) string {
 	}
 }
 
-func images(t *corev1.PodTemplateSpec) []string { return imagesOf(t.Spec.Containers) }
+func templateImages(t *corev1.PodTemplateSpec) []string { return containerImages(t.Spec.Containers) }
 
-func imagesOf(containers []corev1.Container) []string {
+func containerImages(containers []corev1.Container) []string {
 	var all []string
-	for _, c := range containers[:min(len(containers), most)] {
+	for _, c := range containers[:min(len(containers), maxNodes)] {
 		all = append(all, rollouts.Clean(c.Image, maxImage))
 	}
 	return all

@@ -18,26 +18,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// addNetwork adds Services and routers. Those that are made for a release are left out
-// where they do not exist.
+// addNetwork adds Services and routers. The canary Service and canary Ingresses are left out if
+// they do not exist.
 func (b *builder) addNetwork() {
-	for _, read := range b.seen.networkReads() {
-		if !b.seen.Answers[read].seen() {
+	for _, read := range b.observed.networkReads() {
+		if !b.observed.Answers[read].isVisible() {
 			continue
 		}
-		o := b.seen.one(read)
+		o := b.observed.objectOf(read)
 		switch {
 		case read.Role == roleService && read.Name == b.facts.network.ServiceName.Name, o != nil && read.Role == roleService:
-			b.add(b.service(read, o))
+			b.addNode(b.serviceNode(read, o))
 		case read.Role == roleRouter:
 			b.addRouter(read, o)
 		}
 	}
 }
 
-// service makes the node of a Service. It serves the revision that it selects.
-func (b *builder) service(read Read, o object.Object) rollouts.Node {
-	n := node(roleService, read.Kind, read.Name, o, b.root)
+// serviceNode returns the node of a Service. Its revision is the one that the Service selects.
+func (b *builder) serviceNode(read Read, o object.Object) rollouts.Node {
+	n := newNode(roleService, read.Kind, read.Name, o, b.rolloutID)
 	s, ok := o.(*corev1.Service)
 	if !ok {
 		return n
@@ -50,12 +50,12 @@ func (b *builder) service(read Read, o object.Object) rollouts.Node {
 		n.Message = cmp.Or(n.Message, "it selects the pods of revision "+value)
 	}
 	if b.facts.weight != nil && n.Revision != "" {
-		n.Traffic = b.facts.share(n.Revision, 0, 0)
+		n.Traffic = b.facts.trafficShare(n.Revision, 0, 0)
 	}
 	return n
 }
 
-// addRouter adds a router, or what is made beside it for a release.
+// addRouter adds a router or a canary Ingress.
 func (b *builder) addRouter(read Read, o object.Object) {
 	for _, r := range b.facts.network.Routers {
 		if r.Kind != read.Kind.GroupKind() {
@@ -63,29 +63,29 @@ func (b *builder) addRouter(read Read, o object.Object) {
 		}
 		switch read.Name {
 		case r.Name:
-			n := node(roleRouter, read.Kind, read.Name, o, b.root)
+			n := newNode(roleRouter, read.Kind, read.Name, o, b.rolloutID)
 			if o != nil {
-				b.judgeRouter(&n, r)
+				b.setRouterHealth(&n, r)
 			}
-			b.add(n)
+			b.addNode(n)
 		case r.Name + rollouts.CanarySuffix:
 			if o != nil && r.UsesCanaryIngress() {
-				n := node(roleRouter, read.Kind, read.Name, o, "")
+				n := newNode(roleRouter, read.Kind, read.Name, o, "")
 				n.Parent, n.Revision, n.Traffic = b.routerID(r), "update", b.facts.weight
-				b.add(n)
+				b.addNode(n)
 			}
 		}
 	}
 }
 
-// addRouting adds a TrafficRouting, which routes for several Rollouts.
-func (b *builder) addRouting() {
-	read := b.seen.routingRead()
-	if read.Name == "" || !b.seen.Answers[read].seen() {
+// addTrafficRouting adds the TrafficRouting, which several Rollouts may use.
+func (b *builder) addTrafficRouting() {
+	read := b.observed.routingRead()
+	if read.Name == "" || !b.observed.Answers[read].isVisible() {
 		return
 	}
-	o := b.seen.one(read)
-	n := node(read.Role, read.Kind, read.Name, o, b.root)
+	o := b.observed.objectOf(read)
+	n := newNode(read.Role, read.Kind, read.Name, o, b.rolloutID)
 	if t, ok := o.(*rollouts.TrafficRouting); ok {
 		n.Message = cmp.Or(t.Status.Message, n.Message)
 		switch {
@@ -95,19 +95,19 @@ func (b *builder) addRouting() {
 			n.Health = progressing
 		}
 	}
-	b.add(n)
+	b.addNode(n)
 }
 
-// routerID is that of the owner's router.
+// routerID returns the ID of the owner's router.
 func (b *builder) routerID(r traffic.Router) string {
 	if r.Object != nil {
 		return string(r.Object.GetUID())
 	}
-	return b.root
+	return b.rolloutID
 }
 
-// judgeRouter says what a router does.
-func (b *builder) judgeRouter(n *rollouts.Node, r traffic.Router) {
+// setRouterHealth sets the health, the message and the weight of a router's node.
+func (b *builder) setRouterHealth(n *rollouts.Node, r traffic.Router) {
 	route := traffic.ObserveRouter(b.facts.network, r)
 	if n.Message = cmp.Or(route.Trouble, route.Refused); n.Message != "" {
 		n.Health = degraded
@@ -126,35 +126,35 @@ func (b *builder) judgeRouter(n *rollouts.Node, r traffic.Router) {
 }
 
 func (b *builder) addScalers() {
-	if b.main == "" {
+	if b.workloadID == "" {
 		return
 	}
-	found := b.seen.Scalers()
-	for _, h := range found[:min(len(found), most)] {
-		n := node(roleScaler, scalerKind, "", h, b.main)
+	found := b.observed.Scalers()
+	for _, h := range found[:min(len(found), maxNodes)] {
+		n := newNode(roleScaler, scalerKind, "", h, b.workloadID)
 		n.Desired, n.Pods = new(h.Status.DesiredReplicas), new(h.Status.CurrentReplicas)
 		if workload.Scaled(h) != h.Spec.ScaleTargetRef.Name {
 			n.Health, n.Message = suspended, "it is disabled until the release ends"
 		}
-		b.add(n)
+		b.addNode(n)
 	}
 }
 
-// addBudgets adds the budgets that select pods of the workload.
+// addBudgets adds the PodDisruptionBudgets that select pods of the workload.
 func (b *builder) addBudgets() {
-	if b.main == "" {
+	if b.workloadID == "" {
 		return
 	}
 	pods, added := labels.Set(b.facts.row.PodLabels(b.facts.object)), 0
-	for _, p := range As[*policyv1.PodDisruptionBudget](b.seen.Answers[Budgets]) {
+	for _, p := range ObjectsAs[*policyv1.PodDisruptionBudget](b.observed.Answers[BudgetRead]) {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
-		if err != nil || !selector.Matches(pods) || added == most {
+		if err != nil || !selector.Matches(pods) || added == maxNodes {
 			continue
 		}
-		n := node(roleBudget, budgetKind, "", p, b.main)
+		n := newNode(roleBudget, budgetKind, "", p, b.workloadID)
 		n.Desired, n.Ready = new(p.Status.DesiredHealthy), new(p.Status.CurrentHealthy)
 		n.Message = cmp.Or(n.Message, fmt.Sprintf("it allows %d disruptions", p.Status.DisruptionsAllowed))
 		added++
-		b.add(n)
+		b.addNode(n)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// mostPods is how many pods of a revision have a node each.
-const mostPods = 200
+// maxPodNodes is the maximum number of pods of a revision that have a node each.
+const maxPodNodes = 200
 
 // revision is a node of a ReplicaSet or a ControllerRevision, with its pods.
 type revision struct {
@@ -28,11 +28,12 @@ type revision struct {
 	pods []*corev1.Pod
 }
 
-// revisions are those that have pods, and the stable and the update one, newest first.
-func (b *builder) revisions() []revision {
+// revisionNodes returns the revisions with pods, and the stable and the updated revision, newest
+// first.
+func (b *builder) revisionNodes() []revision {
 	var all []revision
-	for _, set := range b.facts.sets {
-		r := b.revision(set)
+	for _, set := range b.facts.revisionObjects {
+		r := b.revisionNode(set)
 		if r.Revision != "other" && r.Revision != "" || len(r.pods) > 0 || r.Pods != nil && *r.Pods > 0 {
 			all = append(all, r)
 		}
@@ -40,13 +41,13 @@ func (b *builder) revisions() []revision {
 	slices.SortStableFunc(all, func(a, b revision) int {
 		return cmp.Or(b.Since.Compare(a.Since.Time), cmp.Compare(a.Name, b.Name))
 	})
-	all = all[:min(len(all), most)]
+	all = all[:min(len(all), maxNodes)]
 	ready := int32(0)
 	for _, r := range all {
 		ready += deref(r.Ready)
 	}
 	for i := range all {
-		all[i].Traffic = b.facts.share(all[i].Revision, deref(all[i].Ready), ready)
+		all[i].Traffic = b.facts.trafficShare(all[i].Revision, deref(all[i].Ready), ready)
 	}
 	return all
 }
@@ -58,32 +59,33 @@ func deref(n *int32) int32 {
 	return *n
 }
 
-// revision makes the node of a set. A ReplicaSet counts its own pods.
-func (b *builder) revision(set object.Object) revision {
-	f, value := &b.facts, b.facts.valueOf(set)
-	kind, parent := setRead(f.row, "").Kind, b.main
-	for _, extra := range f.extras {
+// revisionNode returns the node of a ReplicaSet or ControllerRevision. A ReplicaSet counts its own
+// pods.
+func (b *builder) revisionNode(set object.Object) revision {
+	f, value := &b.facts, b.facts.revisionLabel(set)
+	kind, parent := revisionRead(f.row, "").Kind, b.workloadID
+	for _, extra := range f.canaryWorkloads {
 		if metav1.IsControlledBy(set, extra) {
 			parent = string(extra.GetUID())
 		}
 	}
-	r := revision{Node: node(roleRevision, kind, "", set, parent)}
+	r := revision{Node: newNode(roleRevision, kind, "", set, parent)}
 	r.Revision = f.revisionOf(value)
-	r.pods = slices.Concat(f.pods[place{owner: set.GetUID()}], f.pods[place{owner: f.object.GetUID(), value: value}])
+	r.pods = slices.Concat(f.pods[podOwner{owner: set.GetUID()}], f.pods[podOwner{owner: f.object.GetUID(), revision: value}])
 	if rs, ok := set.(*appsv1.ReplicaSet); ok {
-		r.Desired, r.Pods, r.Ready, r.Images = rs.Spec.Replicas, new(rs.Status.Replicas), new(rs.Status.ReadyReplicas), images(&rs.Spec.Template)
+		r.Desired, r.Pods, r.Ready, r.Images = rs.Spec.Replicas, new(rs.Status.Replicas), new(rs.Status.ReadyReplicas), templateImages(&rs.Spec.Template)
 	} else {
-		b.count(&r)
+		b.countPods(&r)
 	}
-	b.judge(&r, f.PodCreationErrors[value])
+	b.setRevisionHealth(&r, f.PodCreationErrors[value])
 	return r
 }
 
-// count counts the pods of a revision where nothing else does. Where they are not seen, the
-// status counts those of the update revision.
-func (b *builder) count(r *revision) {
-	if !b.seesPods() {
-		if p := b.seen.Rollout.Status.Active(); p != nil && r.Revision == "update" {
+// countPods counts the pods of a ControllerRevision, which has no counts of its own. If the pods
+// are not visible, the status of the Rollout has the counts of the updated revision.
+func (b *builder) countPods(r *revision) {
+	if !b.canSeePods() {
+		if p := b.observed.Rollout.Status.Active(); p != nil && r.Revision == "update" {
 			r.Pods, r.Ready = new(p.UpdateReplicas), new(p.UpdateReadyReplicas)
 		}
 		return
@@ -94,21 +96,21 @@ func (b *builder) count(r *revision) {
 		if workload.Well(p) && p.DeletionTimestamp == nil {
 			*r.Ready++
 		}
-		r.Images = imagesOf(p.Spec.Containers)
+		r.Images = containerImages(p.Spec.Containers)
 	}
 }
 
-func (b *builder) seesPods() bool {
-	return b.seen.Answers[podRead(selectorOf(b.seen.one(b.seen.workloadRead(b.facts.row))))].seen()
+func (b *builder) canSeePods() bool {
+	return b.observed.Answers[podRead(podSelector(b.observed.objectOf(b.observed.workloadRead(b.facts.row))))].isVisible()
 }
 
-// judge says how a revision is.
-func (b *builder) judge(r *revision, refusal string) {
+// setRevisionHealth sets the health and the message of a revision's node.
+func (b *builder) setRevisionHealth(r *revision, refusal string) {
 	if r.Health != healthy {
 		return
 	}
 	trouble, again := workload.Trouble(r.pods, r.Revision, b.now)
-	b.lookAgain(again)
+	b.requeueAfter(again)
 	switch r.Message = cmp.Or(refusal, trouble); {
 	case r.Message != "":
 		r.Health = degraded
@@ -117,31 +119,32 @@ func (b *builder) judge(r *revision, refusal string) {
 	}
 }
 
-func (b *builder) lookAgain(after time.Duration) {
-	if after > 0 && (b.tree.Again == 0 || after < b.tree.Again) {
-		b.tree.Again = after
+func (b *builder) requeueAfter(after time.Duration) {
+	if after > 0 && (b.tree.RequeueAfter == 0 || after < b.tree.RequeueAfter) {
+		b.tree.RequeueAfter = after
 	}
 }
 
-// addRevisions adds revisions and their pods: one node each, or one for each cause.
+// addRevisions adds revisions and their pods: one node for each pod or, if there are many, one node
+// for pods with the same health and message.
 func (b *builder) addRevisions(all []revision) {
 	for _, r := range all {
-		b.add(r.Node)
-		if len(r.pods) > mostPods {
-			b.addGroups(r)
+		b.addNode(r.Node)
+		if len(r.pods) > maxPodNodes {
+			b.addPodGroups(r)
 			continue
 		}
 		slices.SortFunc(r.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 		for _, p := range r.pods {
-			b.add(podNode(p, r, b.now))
+			b.addNode(podNode(p, r, b.now))
 		}
 	}
 }
 
 func podNode(p *corev1.Pod, of revision, now time.Time) rollouts.Node {
-	n := node(rolePod, podKind, "", p, of.ID)
-	n.Revision, n.Node, n.Images = of.Revision, p.Spec.NodeName, imagesOf(p.Spec.Containers)
-	n.Batch = batchOf(p)
+	n := newNode(rolePod, podKind, "", p, of.ID)
+	n.Revision, n.Node, n.Images = of.Revision, p.Spec.NodeName, containerImages(p.Spec.Containers)
+	n.Batch = batchNumber(p)
 	for _, c := range p.Status.ContainerStatuses {
 		n.Restarts += c.RestartCount
 	}
@@ -160,8 +163,8 @@ func podNode(p *corev1.Pod, of revision, now time.Time) rollouts.Node {
 	return n
 }
 
-// batchOf is the step that has brought a pod, as its label records it.
-func batchOf(p *corev1.Pod) int32 {
+// batchNumber returns the step that created a pod, according to the label of the pod.
+func batchNumber(p *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
 	if err != nil || n < 0 {
 		return 0
@@ -169,8 +172,8 @@ func batchOf(p *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// addGroups adds one node for all pods that are the same.
-func (b *builder) addGroups(r revision) {
+// addPodGroups adds one node for all pods with the same health and message.
+func (b *builder) addPodGroups(r revision) {
 	groups := map[string]*rollouts.Node{}
 	var order []string
 	for _, p := range r.pods {
@@ -191,7 +194,7 @@ func (b *builder) addGroups(r revision) {
 		g.Restarts += one.Restarts
 	}
 	slices.Sort(order)
-	for _, key := range order[:min(len(order), mostPods)] {
-		b.add(*groups[key])
+	for _, key := range order[:min(len(order), maxPodNodes)] {
+		b.addNode(*groups[key])
 	}
 }

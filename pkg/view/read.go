@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view answers which objects belong to a Rollout, and how each of them is: the
-// tree. It is pure: it says what to read, and makes nodes of the answers with the code that
-// decides. It must not know who reads, nor for whom.
+// Package view builds the tree of objects that belong to a Rollout, with the health of each object. It is
+// pure: it lists the reads that a tree needs, and builds nodes from the results with the same code that
+// decides about releases. It must not know who reads, nor for whom.
 package view
 
 import (
@@ -44,21 +44,21 @@ const (
 	roleBudget   = "budget"
 )
 
-// Read is a question about objects of the namespace: one by its name, or those that a
-// selector of labels selects.
+// Read is a read of objects of the namespace: one object by its name, or the objects that a label
+// selector selects.
 type Read struct {
 	Role         string
 	Kind         schema.GroupVersionKind
 	Name, Labels string
 }
 
-// Resource is that of the kind.
+// Resource returns the resource of the kind.
 func (r Read) Resource() schema.GroupVersionResource {
 	resource, _ := meta.UnsafeGuessKindToResource(r.Kind)
 	return resource
 }
 
-// Verb is what the viewer has to be allowed.
+// Verb returns the verb that the viewer must be allowed to use.
 func (r Read) Verb() string {
 	if r.Name != "" {
 		return "get"
@@ -66,38 +66,38 @@ func (r Read) Verb() string {
 	return "list"
 }
 
-// Permission says that in a message.
+// Permission returns the verb and the resource for a message.
 func (r Read) Permission() string {
 	return r.Verb() + " " + r.Resource().GroupResource().String()
 }
 
-// Answer is what came of a Read.
+// Answer is the result of a Read.
 type Answer struct {
 	Objects []object.Object
-	// Forbidden reports whether the viewer may not see them.
+	// Forbidden reports whether the viewer may not see the objects.
 	Forbidden bool
-	// Failure says why they could not be read; empty if they could.
+	// Failure says why the objects could not be read; empty if they could.
 	Failure string
 }
 
-func (a Answer) seen() bool { return !a.Forbidden && a.Failure == "" }
+func (a Answer) isVisible() bool { return !a.Forbidden && a.Failure == "" }
 
-// Seen is a Rollout, and the answers to what was read for a viewer.
-type Seen struct {
+// Observed has a Rollout, and the results of the reads for a viewer.
+type Observed struct {
 	Rollout *rollouts.Rollout
 	Answers map[Read]Answer
-	// also is read besides.
-	also []Read
+	// additional are reads that the caller needs besides those of the tree.
+	additional []Read
 }
 
-// NewSeen is a Rollout of which nothing else was read, and what to read besides.
-func NewSeen(r *rollouts.Rollout, also ...Read) *Seen {
-	return &Seen{Rollout: r, Answers: map[Read]Answer{}, also: also}
+// NewObserved returns a Rollout without any results, and with additional reads.
+func NewObserved(r *rollouts.Rollout, also ...Read) *Observed {
+	return &Observed{Rollout: r, Answers: map[Read]Answer{}, additional: also}
 }
 
-// Next are the reads that are still to be done. Some depend on the answers to others.
-func (s *Seen) Next() []Read {
-	return slices.DeleteFunc(s.reads(), func(r Read) bool {
+// Next returns the reads that are still to be done. Some depend on the results of others.
+func (s *Observed) Next() []Read {
+	return slices.DeleteFunc(s.allReads(), func(r Read) bool {
 		_, done := s.Answers[r]
 		return done
 	})
@@ -115,22 +115,22 @@ var (
 
 // Reads of all objects of a kind.
 var (
-	scalers = Read{Role: roleScaler, Kind: scalerKind}
-	Budgets = Read{Role: roleBudget, Kind: budgetKind}
-	Quotas  = Read{Kind: quotaKind}
+	scalerRead = Read{Role: roleScaler, Kind: scalerKind}
+	BudgetRead = Read{Role: roleBudget, Kind: budgetKind}
+	QuotaRead  = Read{Kind: quotaKind}
 )
 
-// reads are all of them, as far as the answers tell.
-func (s *Seen) reads() []Read {
-	reads := append([]Read{s.BatchRead()}, s.also...)
-	row, ok := s.row()
+// allReads returns all reads, as far as they are known from the results so far.
+func (s *Observed) allReads() []Read {
+	reads := append([]Read{s.BatchRead()}, s.additional...)
+	row, ok := s.workloadRow()
 	if ok {
 		main := s.workloadRead(row)
 		reads = append(reads, main)
-		if found := s.one(main); found != nil {
+		if found := s.objectOf(main); found != nil {
 			reads = append(reads, s.ownedReads(row, found)...)
 		}
-		reads = append(reads, scalers, Budgets)
+		reads = append(reads, scalerRead, BudgetRead)
 	}
 	if read := s.routingRead(); read.Name != "" {
 		reads = append(reads, read)
@@ -138,8 +138,8 @@ func (s *Seen) reads() []Read {
 	return append(reads, s.networkReads()...)
 }
 
-// routingRead is that of a TrafficRouting; without a name where there is none.
-func (s *Seen) routingRead() Read {
+// routingRead returns the read of the TrafficRouting. It has no name if the Rollout uses none.
+func (s *Observed) routingRead() Read {
 	read := Read{Role: roleRouter, Kind: routingKind}
 	if _, plan := s.Rollout.Spec.Strategy.Active(); plan != nil {
 		read.Name = plan.TrafficRouting()
@@ -147,36 +147,36 @@ func (s *Seen) routingRead() Read {
 	return read
 }
 
-// BatchRead is that of the BatchRelease.
-func (s *Seen) BatchRead() Read {
+// BatchRead returns the read of the BatchRelease.
+func (s *Observed) BatchRead() Read {
 	return Read{Role: roleBatch, Kind: batchKind, Name: s.Rollout.Name}
 }
 
-func (s *Seen) workloadRead(row workload.Row) Read {
+func (s *Observed) workloadRead(row workload.Row) Read {
 	return Read{Role: roleWorkload, Kind: row.GVK, Name: s.Rollout.Spec.WorkloadRef.Name}
 }
 
-// ownedReads are those of what the workload owns, and of what is made beside it.
-func (s *Seen) ownedReads(row workload.Row, found object.Object) []Read {
-	selector := selectorOf(found)
+// ownedReads returns the reads of the objects that the workload owns, and of the canary Deployment.
+func (s *Observed) ownedReads(row workload.Row, found object.Object) []Read {
+	selector := podSelector(found)
 	if selector == "" {
 		return nil
 	}
 	var reads []Read
 	if row.Extra {
-		reads = append(reads, extraRead(row, found.GetName()))
+		reads = append(reads, canaryWorkloadRead(row, found.GetName()))
 	}
-	if sets := setRead(row, selector); sets != nil {
+	if sets := revisionRead(row, selector); sets != nil {
 		reads = append(reads, *sets)
-		if !s.Answers[*sets].seen() && !slices.Contains(row.Owns, podKind) {
-			return reads // whose the pods are is not known
+		if !s.Answers[*sets].isVisible() && !slices.Contains(row.Owns, podKind) {
+			return reads // without revisions, the owners of the pods are unknown
 		}
 	}
 	return append(reads, podRead(selector))
 }
 
-// setRead is that of what keeps the templates of revisions.
-func setRead(row workload.Row, selector string) *Read {
+// revisionRead returns the read of the ReplicaSets or ControllerRevisions.
+func revisionRead(row workload.Row, selector string) *Read {
 	for _, kind := range row.Owns {
 		if kind != podKind {
 			return &Read{Role: roleRevision, Kind: kind, Labels: selector}
@@ -185,16 +185,16 @@ func setRead(row workload.Row, selector string) *Read {
 	return nil
 }
 
-func extraRead(row workload.Row, name string) Read {
+func canaryWorkloadRead(row workload.Row, name string) Read {
 	return Read{Role: roleWorkload, Kind: row.GVK, Labels: labels.Set{rollouts.LabelCanaryDeployment: name}.String()}
 }
 
 func podRead(selector string) Read { return Read{Role: rolePod, Kind: podKind, Labels: selector} }
 
-// networkReads are those of Services and routers. A router of which no row of the table
-// knows the kind is routed by a script; it is not read.
-func (s *Seen) networkReads() []Read {
-	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.owner())
+// networkReads returns the reads of Services and routers. A router without a built-in provider uses
+// a script; it is not read.
+func (s *Observed) networkReads() []Read {
+	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.ownerReference())
 	if ref == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (s *Seen) networkReads() []Read {
 	return reads
 }
 
-// kindOf is the kind of a router in a version that each cluster with the kind serves.
+// kindOf returns the kind of a router in a version that every cluster with the kind serves.
 func kindOf(r traffic.Router) schema.GroupVersionKind {
 	version := r.Version
 	if version == "" {
@@ -223,8 +223,8 @@ func kindOf(r traffic.Router) schema.GroupVersionKind {
 	return r.Kind.WithVersion(version)
 }
 
-// As are the objects of an answer in their Go type.
-func As[T object.Object](a Answer) (all []T) {
+// ObjectsAs returns the objects of an answer that have the Go type T.
+func ObjectsAs[T object.Object](a Answer) (all []T) {
 	for _, o := range a.Objects {
 		if typed, ok := o.(T); ok {
 			all = append(all, typed)
@@ -233,14 +233,14 @@ func As[T object.Object](a Answer) (all []T) {
 	return all
 }
 
-// Unknown says what was not seen, and why.
-func (s *Seen) Unknown() (all []string) {
+// UnreadReasons returns what is not visible, and why.
+func (s *Observed) UnreadReasons() (all []string) {
 	for r, a := range s.Answers {
 		why := "it takes permission to " + r.Permission()
 		if !a.Forbidden {
 			why = r.Permission() + ": " + a.Failure
 		}
-		if !a.seen() && !slices.Contains(all, why) {
+		if !a.isVisible() && !slices.Contains(all, why) {
 			all = append(all, why)
 		}
 	}
@@ -248,8 +248,8 @@ func (s *Seen) Unknown() (all []string) {
 	return all
 }
 
-// row is that of the workload.
-func (s *Seen) row() (workload.Row, bool) {
+// workloadRow returns the row of the workload's kind.
+func (s *Observed) workloadRow() (workload.Row, bool) {
 	ref := s.Rollout.Spec.WorkloadRef
 	if ref == nil {
 		return workload.Row{}, false
@@ -261,12 +261,12 @@ func (s *Seen) row() (workload.Row, bool) {
 	return row, ok
 }
 
-func (s *Seen) owner() metav1.OwnerReference {
+func (s *Observed) ownerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(s.Rollout, v1beta1.SchemeGroupVersion.WithKind("Rollout"))
 }
 
-// one is the object of a name; nil if it is not there, or not seen.
-func (s *Seen) one(r Read) object.Object {
+// objectOf returns the object that a read names; nil if it does not exist or is not visible.
+func (s *Observed) objectOf(r Read) object.Object {
 	for _, o := range s.Answers[r].Objects {
 		if o.GetName() == r.Name {
 			return o
@@ -275,9 +275,8 @@ func (s *Seen) one(r Read) object.Object {
 	return nil
 }
 
-// selectorOf selects the pods of a workload and what it owns beside them; empty if that
-// cannot be read.
-func selectorOf(found object.Object) string {
+// podSelector returns the selector of a workload's pods; empty if it cannot be read.
+func podSelector(found object.Object) string {
 	u, ok := found.(*unstructured.Unstructured)
 	if !ok {
 		return ""
@@ -297,8 +296,8 @@ func selectorOf(found object.Object) string {
 	return parsed.String()
 }
 
-// typed are the kinds that are read by their types.
-var typed = map[schema.GroupVersionKind]func() object.Object{
+// typedKinds are the kinds that are decoded into Go types.
+var typedKinds = map[schema.GroupVersionKind]func() object.Object{
 	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):         func() object.Object { return &appsv1.ReplicaSet{} },
 	appsv1.SchemeGroupVersion.WithKind("ControllerRevision"): func() object.Object { return &appsv1.ControllerRevision{} },
 	networkingv1.SchemeGroupVersion.WithKind("Ingress"):      func() object.Object { return &networkingv1.Ingress{} },
@@ -310,11 +309,11 @@ var typed = map[schema.GroupVersionKind]func() object.Object{
 	quotaKind:   func() object.Object { return &corev1.ResourceQuota{} },
 }
 
-// Trimmed is an object with what a node or a plan needs.
-func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
+// TrimObject returns an object with only the fields that a node or a plan needs.
+func (r Read) TrimObject(u *unstructured.Unstructured) (object.Object, error) {
 	u.SetManagedFields(nil)
 	r.trimAnnotations(u)
-	empty := typed[r.Kind]
+	empty := typedKinds[r.Kind]
 	if empty == nil {
 		return u, nil
 	}
@@ -333,11 +332,12 @@ func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
 	return into, nil
 }
 
-// native is the prefix of annotations that the native controllers write on ReplicaSets.
-const native = "deployment.kubernetes.io/"
+// nativePrefix is the prefix of annotations that the Deployment controller writes to ReplicaSets.
+const nativePrefix = "deployment.kubernetes.io/"
 
-// trimAnnotations drops the annotations that decide nothing. Those of a router are its routes.
-// Weir and the native controllers keep records in those of workloads, revisions and Services.
+// trimAnnotations removes the annotations that no decision needs. The annotations of a router are
+// its routes. In the annotations of workloads, revisions and Services, Weir and the native
+// controllers keep records.
 func (r Read) trimAnnotations(u *unstructured.Unstructured) {
 	var kept map[string]string
 	switch r.Role {
@@ -346,7 +346,7 @@ func (r Read) trimAnnotations(u *unstructured.Unstructured) {
 	case roleWorkload, roleRevision, roleService:
 		kept = u.GetAnnotations() // a copy
 		for key := range kept {
-			if key != rollouts.LabelRolloutID && !rollouts.IsRecord(key) && !strings.HasPrefix(key, native) {
+			if key != rollouts.LabelRolloutID && !rollouts.IsRecord(key) && !strings.HasPrefix(key, nativePrefix) {
 				delete(kept, key)
 			}
 		}
@@ -354,21 +354,21 @@ func (r Read) trimAnnotations(u *unstructured.Unstructured) {
 	u.SetAnnotations(kept)
 }
 
-// trimScaler drops what an autoscaler measures.
+// trimScaler removes the metrics of an autoscaler.
 func trimScaler(h *autoscalingv2.HorizontalPodAutoscaler) {
 	h.Labels, h.Spec.Metrics, h.Spec.Behavior = nil, nil, nil
 	h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: h.Status.DesiredReplicas, CurrentReplicas: h.Status.CurrentReplicas}
 }
 
-// trimBudget drops which pods were disrupted, and why.
+// trimBudget removes the disrupted pods and the conditions of a budget.
 func trimBudget(p *policyv1.PodDisruptionBudget) {
 	p.Labels, p.Status.DisruptedPods, p.Status.Conditions = nil, nil, nil
 }
 
-// trimPod drops most of what users write into pods.
+// trimPod removes most of the fields that users set in pods.
 func trimPod(p *corev1.Pod) {
 	var containers []corev1.Container
-	for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), most)] {
+	for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), maxNodes)] {
 		containers = append(containers, corev1.Container{Name: c.Name, Image: rollouts.Clean(c.Image, maxImage)})
 	}
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: containers}

@@ -19,55 +19,57 @@ import (
 )
 
 const (
-	// most is how many revisions, autoscalers or budgets a tree has.
-	most = 20
-	// maxText bounds a message, which others may have written.
+	// maxNodes is the maximum number of revisions, autoscalers or budgets in a tree.
+	maxNodes = 20
+	// maxText limits the length of a message, which other controllers may have written.
 	maxText = 1024
-	// maxImage bounds the name of an image.
+	// maxImage limits the length of an image name.
 	maxImage = 512
 )
 
-// Tree is what a viewer sees.
+// Tree is the tree of objects that a viewer sees.
 type Tree struct {
 	Nodes  []rollouts.Node
 	Hidden []rollouts.HiddenKind
-	// Again is how soon a node may be another though no object has changed; 0 for never.
-	Again time.Duration
+	// RequeueAfter is the time after which a node may change although no object changes; 0 if there
+	// is none.
+	RequeueAfter time.Duration
 }
 
-// Of makes the tree.
-func Of(s *Seen, now time.Time) Tree {
-	b := &builder{seen: s, facts: s.facts(), now: now, root: string(s.Rollout.UID)}
-	b.add(rolloutNode(s.Rollout, b.root))
-	b.addBatch()
+// BuildTree builds the tree of a Rollout.
+func BuildTree(s *Observed, now time.Time) Tree {
+	b := &builder{observed: s, facts: s.computeFacts(), now: now, rolloutID: string(s.Rollout.UID)}
+	b.addNode(rolloutNode(s.Rollout, b.rolloutID))
+	b.addBatchRelease()
 	b.addWorkloads()
 	b.addScalers()
 	b.addBudgets()
 	b.addNetwork()
-	b.addRouting()
-	b.hide()
+	b.addTrafficRouting()
+	b.addHiddenKinds()
 	return b.tree
 }
 
 // builder adds nodes to a tree.
 type builder struct {
-	seen  *Seen
-	facts facts
-	now   time.Time
-	tree  Tree
-	// root is the ID of the Rollout, and main that of the workload; empty if it is not seen.
-	root, main string
-	// pods is how many pods there are, as far as revisions tell; nil if none is seen.
-	pods *int32
+	observed *Observed
+	facts    facts
+	now      time.Time
+	tree     Tree
+	// rolloutID and workloadID are the IDs of the nodes of the Rollout and the workload. workloadID
+	// is empty if the workload is not visible.
+	rolloutID, workloadID string
+	// podCount is the number of pods according to the revisions; nil if no revision is visible.
+	podCount *int32
 }
 
-func (b *builder) add(n rollouts.Node) {
+func (b *builder) addNode(n rollouts.Node) {
 	n.Message = rollouts.Clean(strings.TrimSpace(n.Message), maxText)
 	b.tree.Nodes = append(b.tree.Nodes, n)
 }
 
-// node is that of an object, which may not exist.
-func node(role string, kind schema.GroupVersionKind, name string, o object.Object, parent string) rollouts.Node {
+// newNode returns the node of an object, which may not exist.
+func newNode(role string, kind schema.GroupVersionKind, name string, o object.Object, parent string) rollouts.Node {
 	apiVersion, k := kind.ToAPIVersionAndKind()
 	n := rollouts.Node{Parent: parent, Role: role, APIVersion: apiVersion, Kind: k, Name: name}
 	if o == nil {
@@ -82,7 +84,7 @@ func node(role string, kind schema.GroupVersionKind, name string, o object.Objec
 }
 
 func rolloutNode(r *rollouts.Rollout, id string) rollouts.Node {
-	n := node(roleRollout, v1beta1.SchemeGroupVersion.WithKind("Rollout"), r.Name, r, "")
+	n := newNode(roleRollout, v1beta1.SchemeGroupVersion.WithKind("Rollout"), r.Name, r, "")
 	n.ID = id
 	n.Health, n.Since = rolloutHealth(r)
 	n.Message = r.Status.Message
@@ -92,71 +94,71 @@ func rolloutNode(r *rollouts.Rollout, id string) rollouts.Node {
 	return n
 }
 
-func (b *builder) addBatch() {
-	batch, ok := b.seen.one(b.seen.BatchRead()).(*rollouts.BatchRelease)
-	if !ok || !metav1.IsControlledBy(batch, b.seen.Rollout) {
+func (b *builder) addBatchRelease() {
+	batch, ok := b.observed.objectOf(b.observed.BatchRead()).(*rollouts.BatchRelease)
+	if !ok || !metav1.IsControlledBy(batch, b.observed.Rollout) {
 		return
 	}
-	n := node(roleBatch, batchKind, batch.Name, batch, b.root)
+	n := newNode(roleBatch, batchKind, batch.Name, batch, b.rolloutID)
 	if n.Health == healthy && batch.Status.BatchState != rollouts.BatchReady && batch.Status.Phase != rollouts.PhaseCompleted {
 		n.Health = progressing
 	}
 	n.Message, n.Batch = cmp.Or(batch.Status.Message, n.Message), batch.Status.CurrentBatch+1
 	n.Pods, n.Ready = new(batch.Status.UpdatedReplicas), new(batch.Status.UpdatedReadyReplicas)
-	b.add(n)
+	b.addNode(n)
 }
 
-// addWorkloads adds the workload, what is made beside it, and their revisions.
+// addWorkloads adds the workload, the canary Deployment, and their revisions.
 func (b *builder) addWorkloads() {
 	f := &b.facts
 	if f.row.New == nil {
 		return
 	}
-	read := b.seen.workloadRead(f.row)
-	if !b.seen.Answers[read].seen() {
+	read := b.observed.workloadRead(f.row)
+	if !b.observed.Answers[read].isVisible() {
 		return
 	}
-	n := node(roleWorkload, f.row.GVK, read.Name, f.object, b.root)
+	n := newNode(roleWorkload, f.row.GVK, read.Name, f.object, b.rolloutID)
 	if f.object == nil {
-		b.add(n)
+		b.addNode(n)
 		return
 	}
-	b.main = n.ID
-	revisions := b.revisions()
-	n.Images = images(f.row.Template(f.object))
-	own := slices.DeleteFunc(slices.Clone(revisions), func(r revision) bool { return r.Parent != b.main })
-	n.Desired, n.Pods, n.Ready = new(f.Replicas), sum(own, podsOf), sum(own, readyOf)
-	b.judgeWorkload(&n)
-	b.pods = sum(revisions, podsOf)
-	b.add(n)
-	for _, extra := range f.extras {
-		b.add(b.extra(extra))
+	b.workloadID = n.ID
+	revisions := b.revisionNodes()
+	n.Images = templateImages(f.row.Template(f.object))
+	own := slices.DeleteFunc(slices.Clone(revisions), func(r revision) bool { return r.Parent != b.workloadID })
+	n.Desired, n.Pods, n.Ready = new(f.Replicas), sumRevisions(own, podsOf), sumRevisions(own, readyOf)
+	b.setWorkloadHealth(&n)
+	b.podCount = sumRevisions(revisions, podsOf)
+	b.addNode(n)
+	for _, extra := range f.canaryWorkloads {
+		b.addNode(b.extraNode(extra))
 	}
 	b.addRevisions(revisions)
 }
 
-// judgeWorkload says how the workload is.
-func (b *builder) judgeWorkload(n *rollouts.Node) {
+// setWorkloadHealth sets the health and the message of the workload's node.
+func (b *builder) setWorkloadHealth(n *rollouts.Node) {
 	f := &b.facts
 	switch {
 	case n.Health != healthy:
-	case n.Ready == nil: // of its pods no more is known than the status says
+	case n.Ready == nil: // only the status of the Rollout describes its pods
 		n.Health = b.tree.Nodes[0].Health
 	default:
 		n.Health = workloadHealth(f, *n.Ready)
 	}
 	n.Message = cmp.Or(f.Deleted, f.UnsupportedReason, n.Message)
 	if n.Message == "" && f.Held {
-		n.Message = "it is held by rollout " + b.seen.Rollout.Name
+		n.Message = "it is held by rollout " + b.observed.Rollout.Name
 	}
 }
 
-// extra is the node of what was made beside the workload.
-func (b *builder) extra(o object.Object) rollouts.Node {
-	n := node(roleWorkload, b.facts.row.GVK, "", o, b.root)
+// extraNode returns the node of a workload that Weir created for the canary revision.
+func (b *builder) extraNode(o object.Object) rollouts.Node {
+	n := newNode(roleWorkload, b.facts.row.GVK, "", o, b.rolloutID)
 	n.Revision = "update"
 	if d, ok := o.(*appsv1.Deployment); ok {
-		n.Desired, n.Pods, n.Ready, n.Images = d.Spec.Replicas, new(d.Status.Replicas), new(d.Status.ReadyReplicas), images(&d.Spec.Template)
+		n.Desired, n.Pods, n.Ready, n.Images = d.Spec.Replicas, new(d.Status.Replicas), new(d.Status.ReadyReplicas), templateImages(&d.Spec.Template)
 		if n.Health == healthy && deref(n.Ready) < deref(n.Desired) {
 			n.Health = progressing
 		}
@@ -167,15 +169,15 @@ func (b *builder) extra(o object.Object) rollouts.Node {
 func podsOf(n *rollouts.Node) *int32  { return n.Pods }
 func readyOf(n *rollouts.Node) *int32 { return n.Ready }
 
-// sum adds up a number of all revisions; nil if one
-// of them is not known, or there is none.
-func sum(all []revision, of func(*rollouts.Node) *int32) *int32 {
+// sumRevisions adds up a number of all revisions. It returns nil if the number of one revision is
+// unknown, or if there is no revision.
+func sumRevisions(all []revision, number func(*rollouts.Node) *int32) *int32 {
 	if len(all) == 0 {
 		return nil
 	}
 	total := int32(0)
 	for i := range all {
-		n := of(&all[i].Node)
+		n := number(&all[i].Node)
 		if n == nil {
 			return nil
 		}
@@ -184,11 +186,12 @@ func sum(all []revision, of func(*rollouts.Node) *int32) *int32 {
 	return &total
 }
 
-// hide adds what the viewer may not see, or what could not be read, once for each kind.
-func (b *builder) hide() {
-	for _, r := range b.seen.reads() {
-		a := b.seen.Answers[r]
-		if a.seen() {
+// addHiddenKinds adds the kinds that the viewer may not see or that could not be read, each kind
+// once.
+func (b *builder) addHiddenKinds() {
+	for _, r := range b.observed.allReads() {
+		a := b.observed.Answers[r]
+		if a.isVisible() {
 			continue
 		}
 		h := rollouts.HiddenKind{Kind: r.Kind.Kind, Permission: r.Permission()}
@@ -196,11 +199,11 @@ func (b *builder) hide() {
 			h.Message = rollouts.Clean(a.Failure, maxText)
 		}
 		if r.Role == rolePod {
-			h.Count = b.hiddenPods()
+			h.Count = b.hiddenPodCount()
 		}
 		b.addHidden(h)
 		if r.Role == roleRevision && !slices.Contains(b.facts.row.Owns, podKind) {
-			h.Kind, h.Count = podKind.Kind, b.hiddenPods()
+			h.Kind, h.Count = podKind.Kind, b.hiddenPodCount()
 			b.addHidden(h)
 		}
 	}
@@ -217,13 +220,13 @@ func (b *builder) addHidden(h rollouts.HiddenKind) {
 	}
 }
 
-// hiddenPods is how many pods there are that are not seen: as the revisions say, else those
-// of the update revision, as the status does.
-func (b *builder) hiddenPods() *int32 {
-	if b.pods != nil {
-		return b.pods
+// hiddenPodCount returns the number of pods that are not visible: according to the revisions or, if
+// these are not visible either, the number of updated pods in the status.
+func (b *builder) hiddenPodCount() *int32 {
+	if b.podCount != nil {
+		return b.podCount
 	}
-	if p := b.seen.Rollout.Status.Active(); p != nil && b.seen.Rollout.Status.UnderWay() {
+	if p := b.observed.Rollout.Status.Active(); p != nil && b.observed.Rollout.Status.UnderWay() {
 		return new(p.UpdateReplicas)
 	}
 	return nil

@@ -110,7 +110,7 @@ func (w world) answer(t *testing.T, r view.Read) view.Answer {
 		var o object.Object
 		if u.GetKind() == "BatchRelease" {
 			o = hub[rollouts.BatchRelease](t, u, &v1beta1.BatchRelease{})
-		} else if o, err = r.Trimmed(u.DeepCopy()); err != nil {
+		} else if o, err = r.TrimObject(u.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 		a.Objects = append(a.Objects, o)
@@ -121,7 +121,7 @@ func (w world) answer(t *testing.T, r view.Read) view.Answer {
 // tree is what somebody sees that may not do some things.
 func (w world) tree(t *testing.T, forbidden ...string) view.Tree {
 	t.Helper()
-	seen := view.NewSeen(nil)
+	seen := view.NewObserved(nil)
 	for _, u := range w {
 		if u.GetKind() == "Rollout" {
 			seen.Rollout = hub[rollouts.Rollout](t, u, &v1beta1.Rollout{})
@@ -132,11 +132,11 @@ func (w world) tree(t *testing.T, forbidden ...string) view.Tree {
 			seen.Answers[r] = w.answer(t, r)
 		}
 	}
-	mine, unread := seen.For(func(r view.Read) bool { return !sets.New(forbidden...).Has(r.Permission()) })
+	mine, unread := seen.ForViewer(func(r view.Read) bool { return !sets.New(forbidden...).Has(r.Permission()) })
 	if unread {
 		t.Error("something was not read")
 	}
-	return view.Of(mine, now)
+	return view.BuildTree(mine, now)
 }
 
 // draw has a line for each node, below its parent.
@@ -167,8 +167,8 @@ func draw(t *testing.T, tree view.Tree) string {
 	for _, h := range tree.Hidden {
 		fmt.Fprintf(&out, "hidden: %s %s, %s %s\n", number(h.Count), h.Kind, h.Permission, h.Message)
 	}
-	if tree.Again > 0 {
-		fmt.Fprintf(&out, "again in %s\n", tree.Again)
+	if tree.RequeueAfter > 0 {
+		fmt.Fprintf(&out, "again in %s\n", tree.RequeueAfter)
 	}
 	var trimmed []string
 	for line := range strings.SplitSeq(out.String(), "\n") {
@@ -184,7 +184,7 @@ func number(n *int32) string {
 	return strconv.Itoa(int(*n))
 }
 
-// Each file is a Rollout and what belongs to it; the tree of it is beside it.
+// TestTrees compares the tree of each file, a Rollout with its objects, with a golden file.
 func TestTrees(t *testing.T) {
 	tests := []struct {
 		name, file string
@@ -220,7 +220,7 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// A pod that is kept has nothing of what users write into one.
+// TestTrimmed checks that a stored pod has none of the fields that users write.
 func TestTrimmed(t *testing.T) {
 	pod := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
@@ -230,7 +230,7 @@ func TestTrimmed(t *testing.T) {
 		}}},
 	}}
 	read := view.Read{Role: "pod", Kind: pod.GroupVersionKind()}
-	o, err := read.Trimmed(pod)
+	o, err := read.TrimObject(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +252,8 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// However many objects others put beside a workload, say that it owns them, and write into
-// them: the work for the tree grows with their number and no faster, and its size is bounded.
+// TestCrowd has many large objects that claim to belong to a workload. The work for the tree grows
+// linearly with their number, and the size of the tree is limited.
 func TestCrowd(t *testing.T) {
 	for _, many := range []int{90, 1500} {
 		w := read(t, "step.in.yaml")
@@ -289,8 +289,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Objects that are kept have no annotations but those that decide what a node says. Anybody
-// may put thousands of objects with large ones beside a workload.
+// TestTrimmedAnnotations checks that stored objects have only the annotations that a node needs,
+// because users can create thousands of objects with large annotations.
 func TestTrimmedAnnotations(t *testing.T) {
 	const note, ours, revision = "example.com/note", "rollouts.kruise.io/original-deployment-strategy", "deployment.kubernetes.io/revision"
 	for _, tt := range []struct {
@@ -317,7 +317,7 @@ func TestTrimmedAnnotations(t *testing.T) {
 			},
 			"spec": map[string]any{}, "status": map[string]any{},
 		}}
-		o, err := view.Read{Role: tt.role, Kind: u.GroupVersionKind()}.Trimmed(u)
+		o, err := view.Read{Role: tt.role, Kind: u.GroupVersionKind()}.TrimObject(u)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,8 @@ func TestTrimmedAnnotations(t *testing.T) {
 	}
 }
 
-// Autoscalers and budgets, of which all in the namespace are kept, have what a tree and a plan read.
+// TestTrimmedScalers checks that autoscalers and budgets, which are stored for the whole namespace,
+// have only the fields that a tree and a plan need.
 func TestTrimmedScalers(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for kind, object := range map[string]map[string]any{
@@ -355,7 +356,7 @@ func TestTrimmedScalers(t *testing.T) {
 		object["kind"], object["metadata"] = kind, map[string]any{"name": "web"}
 		u := &unstructured.Unstructured{Object: object}
 		sevens := strings.Count(fmt.Sprint(u.Object), ":7")
-		o, err := view.Read{Kind: u.GroupVersionKind()}.Trimmed(u)
+		o, err := view.Read{Kind: u.GroupVersionKind()}.TrimObject(u)
 		if err != nil {
 			t.Fatal(err)
 		}

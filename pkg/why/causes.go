@@ -14,27 +14,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// conditions that say why a release does not go on, the most important first.
-var conditions = []struct {
+// blockingConditions are conditions that explain why a release does not continue, the most
+// important first.
+var blockingConditions = []struct {
 	kind    rollouts.ConditionType
 	bad     metav1.ConditionStatus
 	about   string
 	objects func(*rollouts.Rollout) []rollouts.ObjectRef
 }{
-	{rollouts.ConditionWritable, metav1.ConditionFalse, "write", workload},
-	{rollouts.ConditionRevertible, metav1.ConditionFalse, "stable", workload},
-	{rollouts.ConditionRoutable, metav1.ConditionFalse, "route", network},
-	{rollouts.ConditionProtected, metav1.ConditionFalse, "admission", workload},
-	{rollouts.ConditionBypassed, metav1.ConditionTrue, "admission", workload},
+	{rollouts.ConditionWritable, metav1.ConditionFalse, "write", workloadRefs},
+	{rollouts.ConditionRevertible, metav1.ConditionFalse, "stable", workloadRefs},
+	{rollouts.ConditionRoutable, metav1.ConditionFalse, "route", networkRefs},
+	{rollouts.ConditionProtected, metav1.ConditionFalse, "admission", workloadRefs},
+	{rollouts.ConditionBypassed, metav1.ConditionTrue, "admission", workloadRefs},
 }
 
-// causes are what keeps the release where it is.
+// causes returns what prevents the release from continuing.
 func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) []rollouts.Cause {
 	var out []rollouts.Cause
 	if c := r.Status.Stalled(); c != nil {
-		out = append(out, stalled(r, c))
+		out = append(out, stalledCause(r, c))
 	}
-	for _, row := range conditions {
+	for _, row := range blockingConditions {
 		if c := r.Status.Condition(row.kind); c != nil && c.Status == row.bad {
 			out = append(out, rollouts.Cause{About: row.about, Message: c.Message, Objects: row.objects(r)})
 		}
@@ -43,13 +44,13 @@ func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) 
 	if p == nil || s == planner.StateIdle {
 		return out
 	}
-	out = append(out, trouble(r, p, batch)...)
-	return append(out, checks(r)...)
+	out = append(out, progressCauses(r, p, batch)...)
+	return append(out, checkCauses(r)...)
 }
 
-// stalled is what the condition says. What to do about an abort, the summary says.
-func stalled(r *rollouts.Rollout, c *rollouts.Condition) rollouts.Cause {
-	cause := rollouts.Cause{About: "stalled", Message: c.Message, Objects: workload(r)}
+// stalledCause returns the message of the condition. The summary says what to do about an abort.
+func stalledCause(r *rollouts.Rollout, c *rollouts.Condition) rollouts.Cause {
+	cause := rollouts.Cause{About: "stalled", Message: c.Message, Objects: workloadRefs(r)}
 	if rollouts.StallReason(c.Reason) == rollouts.StalledDeadline {
 		cause.About = "deadline"
 		cause.Message, cause.Advice = planner.SplitHelp(c.Message)
@@ -57,24 +58,24 @@ func stalled(r *rollouts.Rollout, c *rollouts.Condition) rollouts.Cause {
 	return cause
 }
 
-// trouble is what the batch, or the step, says of pods and routes.
-func trouble(r *rollouts.Rollout, p *rollouts.Progress, batch *rollouts.BatchRelease) []rollouts.Cause {
-	about, objects := "route", network
+// progressCauses returns the messages of the step and of the BatchRelease about pods and routes.
+func progressCauses(r *rollouts.Rollout, p *rollouts.Progress, batch *rollouts.BatchRelease) []rollouts.Cause {
+	about, objects := "route", networkRefs
 	if p.State == rollouts.StepUpgrade || p.State == "" {
-		about, objects = "pods", workload
+		about, objects = "pods", workloadRefs
 	}
 	var out []rollouts.Cause
 	if p.Message != "" {
 		out = append(out, rollouts.Cause{About: about, Message: p.Message, Objects: objects(r)})
 	}
 	if batch != nil && batch.Status.Message != "" && batch.Status.Message != p.Message {
-		out = append(out, rollouts.Cause{About: "pods", Message: batch.Status.Message, Objects: workload(r)})
+		out = append(out, rollouts.Cause{About: "pods", Message: batch.Status.Message, Objects: workloadRefs(r)})
 	}
 	return out
 }
 
-// checks are those of the step that have not passed, with their numbers.
-func checks(r *rollouts.Rollout) []rollouts.Cause {
+// checkCauses returns the checks of the step that have not passed, with their numbers.
+func checkCauses(r *rollouts.Rollout) []rollouts.Cause {
 	a, p := r.Status.Analysis, r.Status.Active()
 	if a == nil || a.Step != p.CurrentStepIndex {
 		return nil
@@ -84,7 +85,7 @@ func checks(r *rollouts.Rollout) []rollouts.Cause {
 		if slices.Contains([]rollouts.CheckResult{rollouts.CheckPassed, rollouts.CheckSkipped}, c.Result) {
 			continue
 		}
-		cause := rollouts.Cause{About: "checks", Message: fmt.Sprintf("check %s is %s: %s%s", c.Name, c.Result, c.Why, counts(c))}
+		cause := rollouts.Cause{About: "checks", Message: fmt.Sprintf("check %s is %s: %s%s", c.Name, c.Result, c.Why, requestCounts(c))}
 		if c.Result != rollouts.CheckRunning {
 			cause.Advice = "abort, or promote with override: true, which takes a reason and permission to create rollouts/override"
 		}
@@ -93,8 +94,8 @@ func checks(r *rollouts.Rollout) []rollouts.Cause {
 	return out
 }
 
-// counts are the numbers of a check.
-func counts(c rollouts.CheckStatus) string {
+// requestCounts returns the request counts of a check.
+func requestCounts(c rollouts.CheckStatus) string {
 	var text strings.Builder
 	for _, of := range []struct {
 		whose string
@@ -107,15 +108,15 @@ func counts(c rollouts.CheckStatus) string {
 	return text.String()
 }
 
-func workload(r *rollouts.Rollout) []rollouts.ObjectRef {
+func workloadRefs(r *rollouts.Rollout) []rollouts.ObjectRef {
 	if r.Spec.WorkloadRef == nil {
 		return nil
 	}
 	return []rollouts.ObjectRef{*r.Spec.WorkloadRef}
 }
 
-// network are the Service and the routers that a plan names.
-func network(r *rollouts.Rollout) []rollouts.ObjectRef {
+// networkRefs returns the Service and the routers that a plan names.
+func networkRefs(r *rollouts.Rollout) []rollouts.ObjectRef {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || len(release.TrafficRoutings) == 0 {
 		return nil

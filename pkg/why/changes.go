@@ -17,14 +17,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// MaxChanges is how many changes an answer has.
+// MaxChanges is the maximum number of changes in an answer.
 const MaxChanges = 50
 
-// maxValue bounds a value of a change, in characters.
+// maxValue limits the length of a value, in characters.
 const maxValue = 1024
 
-// template is the one of a workload on record; nil if there is none.
-func template(data rollouts.RawJSON) map[string]any {
+// storedTemplate returns the pod template in a stored workload; nil if there is none.
+func storedTemplate(data rollouts.RawJSON) map[string]any {
 	var spec struct {
 		Template map[string]any `json:"template"`
 	}
@@ -34,29 +34,29 @@ func template(data rollouts.RawJSON) map[string]any {
 	return spec.Template
 }
 
-// Template is the one that a release has brought; nil if it is not on record.
-func Template(h *rollouts.RolloutHistory) map[string]any {
+// ReleasedTemplate returns the pod template of a release; nil if it is not stored.
+func ReleasedTemplate(h *rollouts.RolloutHistory) map[string]any {
 	if h == nil || h.Spec.Workload == nil {
 		return nil
 	}
-	return template(h.Spec.Workload.Data)
+	return storedTemplate(h.Spec.Workload.Data)
 }
 
-// Images are those among changes.
-func Images(changes []rollouts.Change) []rollouts.ImageChange {
+// ImageChanges returns the changes of images among the changes.
+func ImageChanges(changes []rollouts.Change) []rollouts.ImageChange {
 	var out []rollouts.ImageChange
 	for _, c := range changes {
 		name, ok := strings.CutPrefix(c.Path, "spec.containers[")
 		name, image := strings.CutSuffix(name, "].image")
 		if ok && image {
-			out = append(out, rollouts.ImageChange{Container: name, From: text(c.From), To: text(c.To)})
+			out = append(out, rollouts.ImageChange{Container: name, From: decodeString(c.From), To: decodeString(c.To)})
 		}
 	}
 	return out
 }
 
-// text is a string that a change has as JSON.
-func text(value string) string {
+// decodeString returns the string of a value in JSON.
+func decodeString(value string) string {
 	var s string
 	if json.Unmarshal([]byte(value), &s) != nil {
 		return ""
@@ -64,13 +64,13 @@ func text(value string) string {
 	return s
 }
 
-// Changes are the fields of the template that a release changed, and how many there are
-// besides. There are none where one of the templates is not on record.
-func Changes(h *rollouts.RolloutHistory) (changes []rollouts.Change, more int) {
+// TemplateChanges returns the fields of the pod template that a release changed, and the number of
+// further changes. It returns none if one of the templates is not stored.
+func TemplateChanges(h *rollouts.RolloutHistory) (changes []rollouts.Change, more int) {
 	if h.Spec.Stable == nil {
 		return nil, 0
 	}
-	from, to := template(h.Spec.Stable.Data), Template(h)
+	from, to := storedTemplate(h.Spec.Stable.Data), ReleasedTemplate(h)
 	if from == nil || to == nil {
 		return nil, 0
 	}
@@ -78,8 +78,8 @@ func Changes(h *rollouts.RolloutHistory) (changes []rollouts.Change, more int) {
 	if err != nil {
 		return nil, 0
 	}
-	d := differ{}
-	// The native controller adds the label to the template of a revision.
+	d := templateDiff{}
+	// The Deployment controller adds the label to the template of a ReplicaSet.
 	for _, t := range []map[string]any{from, to} {
 		if metadata, ok := t["metadata"].(map[string]any); ok {
 			delete(metadata, "creationTimestamp")
@@ -88,22 +88,22 @@ func Changes(h *rollouts.RolloutHistory) (changes []rollouts.Change, more int) {
 			}
 		}
 	}
-	d.objects("", from, to, schema)
+	d.compareObjects("", from, to, schema)
 	n := min(len(d.changes), MaxChanges)
 	return d.changes[:n], len(d.changes) - n
 }
 
-// differ collects changes.
-type differ struct{ changes []rollouts.Change }
+// templateDiff collects changes.
+type templateDiff struct{ changes []rollouts.Change }
 
-func (d *differ) add(path string, from, to any) {
+func (d *templateDiff) addChange(path string, from, to any) {
 	if !equality.Semantic.DeepEqual(from, to) {
-		d.changes = append(d.changes, rollouts.Change{Path: path, From: short(from), To: short(to)})
+		d.changes = append(d.changes, rollouts.Change{Path: path, From: jsonText(from), To: jsonText(to)})
 	}
 }
 
-// short is a value as JSON.
-func short(v any) string {
+// jsonText returns a value as JSON.
+func jsonText(v any) string {
 	if v == nil {
 		return ""
 	}
@@ -114,8 +114,8 @@ func short(v any) string {
 	return rollouts.Clean(string(data), maxValue)
 }
 
-// objects compares two objects; schema is nil where it knows nothing of them.
-func (d *differ) objects(path string, from, to map[string]any, schema strategicpatch.LookupPatchMeta) {
+// compareObjects compares two objects. schema is nil if the fields are unknown.
+func (d *templateDiff) compareObjects(path string, from, to map[string]any, schema strategicpatch.LookupPatchMeta) {
 	keys := maps.Clone(from)
 	maps.Copy(keys, to)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
@@ -123,28 +123,28 @@ func (d *differ) objects(path string, from, to map[string]any, schema strategicp
 		if strings.ContainsAny(key, "./") {
 			at = path + "[" + key + "]"
 		}
-		d.values(at, key, from[key], to[key], schema)
+		d.compareValues(at, key, from[key], to[key], schema)
 	}
 }
 
-func (d *differ) values(path, key string, from, to any, schema strategicpatch.LookupPatchMeta) {
+func (d *templateDiff) compareValues(path, key string, from, to any, schema strategicpatch.LookupPatchMeta) {
 	a, ok := from.(map[string]any)
 	if b, both := to.(map[string]any); ok && both {
-		d.objects(path, a, b, under(schema, key))
+		d.compareObjects(path, a, b, fieldSchema(schema, key))
 		return
 	}
 	as, isList := from.([]any)
 	bs, both := to.([]any)
 	if isList && both && schema != nil {
-		if items, meta, err := schema.LookupPatchMetadataForSlice(key); err == nil && meta.GetPatchMergeKey() != "" && keyed(as, meta.GetPatchMergeKey()) && keyed(bs, meta.GetPatchMergeKey()) {
-			d.lists(path, meta.GetPatchMergeKey(), as, bs, items)
+		if items, meta, err := schema.LookupPatchMetadataForSlice(key); err == nil && meta.GetPatchMergeKey() != "" && hasUniqueKeys(as, meta.GetPatchMergeKey()) && hasUniqueKeys(bs, meta.GetPatchMergeKey()) {
+			d.compareLists(path, meta.GetPatchMergeKey(), as, bs, items)
 			return
 		}
 	}
-	d.add(path, from, to)
+	d.addChange(path, from, to)
 }
 
-func under(schema strategicpatch.LookupPatchMeta, key string) strategicpatch.LookupPatchMeta {
+func fieldSchema(schema strategicpatch.LookupPatchMeta, key string) strategicpatch.LookupPatchMeta {
 	if schema == nil {
 		return nil
 	}
@@ -155,8 +155,8 @@ func under(schema strategicpatch.LookupPatchMeta, key string) strategicpatch.Loo
 	return inner
 }
 
-// keyed reports whether each item of a list has a key of its own.
-func keyed(list []any, key string) bool {
+// hasUniqueKeys reports whether the items of a list have a key, and no two items have the same one.
+func hasUniqueKeys(list []any, key string) bool {
 	seen := map[string]bool{}
 	for _, item := range list {
 		o, ok := item.(map[string]any)
@@ -168,8 +168,8 @@ func keyed(list []any, key string) bool {
 	return true
 }
 
-// lists compares two lists by the key of their items.
-func (d *differ) lists(path, key string, from, to []any, schema strategicpatch.LookupPatchMeta) {
+// compareLists compares two lists by the key of their items.
+func (d *templateDiff) compareLists(path, key string, from, to []any, schema strategicpatch.LookupPatchMeta) {
 	find := func(list []any, name string) any {
 		for _, item := range list {
 			if fmt.Sprint(item.(map[string]any)[key]) == name {
@@ -188,9 +188,9 @@ func (d *differ) lists(path, key string, from, to []any, schema strategicpatch.L
 		at := path + "[" + name + "]"
 		a, b := find(from, name), find(to, name)
 		if a == nil || b == nil {
-			d.add(at, a, b)
+			d.addChange(at, a, b)
 			continue
 		}
-		d.objects(at, a.(map[string]any), b.(map[string]any), schema)
+		d.compareObjects(at, a.(map[string]any), b.(map[string]any), schema)
 	}
 }

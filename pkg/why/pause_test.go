@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// New pods that crash keep a step paused after the time of its pause. The answer does not name a
-// time in the past as the end.
+// TestPauseOverTime has new pods that crash, which keep a step paused after the end of its pause.
+// The answer does not name a time in the past as the end.
 func TestPauseOverTime(t *testing.T) {
 	t.Parallel()
 	entered := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
@@ -24,10 +24,10 @@ func TestPauseOverTime(t *testing.T) {
 	r.Status.Phase, r.Status.Message = rollouts.PhaseProgressing, message
 	r.Status.SetActivity(rollouts.ActivityInRolling, "m", entered)
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 1, State: rollouts.StepPaused, LastUpdateTime: &entered}
-	if w := Of(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "at 2026-01-05T10:01:00Z") {
+	if w := Explain(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "at 2026-01-05T10:01:00Z") {
 		t.Errorf("within the time: until %v, %s", w.WaitingFor.Until, w.Summary)
 	}
-	w := Of(r, Facts{Now: entered.Add(10 * time.Minute)})
+	w := Explain(r, Facts{Now: entered.Add(10 * time.Minute)})
 	if w.WaitingFor.Until != nil || w.WaitingFor.What != message || strings.Contains(w.Summary, "10:01:00") || !strings.Contains(w.Summary, "2 of 2 new pods crash") {
 		t.Errorf("after the time: until %v, what %q, %s", w.WaitingFor.Until, w.WaitingFor.What, w.Summary)
 	}

@@ -15,9 +15,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// A step waits, and somebody has deleted the stable ReplicaSet: abort and rollback are offered
-// no more, and the cause is what the condition says. The other verbs stay possible. Of a
-// StatefulSet the stable pods serve on, so that an abort still moves requests to them.
+// TestIrreversible has a step that waits after somebody deleted the stable ReplicaSet. Abort and
+// rollback are not offered any more, and the cause is the message of the condition. Other verbs
+// remain possible. The stable pods of a StatefulSet continue to run, so an abort still moves
+// requests to them.
 func TestIrreversible(t *testing.T) {
 	t.Parallel()
 	const message = "the ReplicaSet of the stable revision v1 was deleted; set the earlier template"
@@ -32,7 +33,7 @@ func TestIrreversible(t *testing.T) {
 		})
 		r.Status.SetActivity(rollouts.ActivityInRolling, "", now)
 		possible := func(v rollouts.Verb) why.Attempt {
-			return why.Try(r, verb.Command{Verb: v, User: "alice", Now: now}, nil)
+			return why.TryVerb(r, verb.Command{Verb: v, User: "alice", Now: now}, nil)
 		}
 		for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPromote, rollouts.VerbPause} {
 			if a := possible(v); !a.Possible {
@@ -47,7 +48,7 @@ func TestIrreversible(t *testing.T) {
 				t.Errorf("%s: %s: %+v, want possible %t", kind, v, a, want)
 			}
 		}
-		if w := why.Of(r, why.Facts{Now: now.Time}); len(w.Causes) != 1 || w.Causes[0].About != "stable" || w.Causes[0].Message != message {
+		if w := why.Explain(r, why.Facts{Now: now.Time}); len(w.Causes) != 1 || w.Causes[0].About != "stable" || w.Causes[0].Message != message {
 			t.Errorf("%s: causes are %+v", kind, w.Causes)
 		}
 	}

@@ -13,36 +13,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Attempt is what a verb would do.
+// Attempt is the expected result of a verb.
 type Attempt struct {
 	Possible bool
-	// Reason is why it is not possible, or what happens.
+	// Reason is why the verb is not possible, or what it does.
 	Reason string
-	// Needs are the fields of the body that a person adds.
-	Needs []string
+	// RequiredFields are the fields that the user must add to the request.
+	RequiredFields []string
 }
 
-// The fields of bodies that a person adds.
+// The fields of a request that the user must add.
 const (
 	NeedsStep     = "step"
 	NeedsReason   = "reason"
 	NeedsOverride = "override"
 )
 
-// Try asks what a verb would do to a Rollout, which stays as it is.
-func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Attempt {
-	next, warning, err := apply(r, c)
+// TryVerb returns what a verb would do to a Rollout. The Rollout is not changed.
+func TryVerb(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Attempt {
+	next, warning, err := applyToCopy(r, c)
 	if invalid, ok := errors.AsType[*verb.Invalid](err); ok {
-		// Which step it is, is the caller's to choose.
-		return Attempt{Possible: true, Reason: invalid.Why, Needs: []string{NeedsStep}}
+		// The caller chooses the step.
+		return Attempt{Possible: true, Reason: invalid.Why, RequiredFields: []string{NeedsStep}}
 	}
 	if err != nil {
-		reason := obstacle(r, c, err)
+		reason := refusalReason(r, c, err)
 		c.Override, c.Options.Reason = true, NeedsReason
-		if _, warning, again := apply(r, c); again != nil || warning != "" {
+		if _, warning, again := applyToCopy(r, c); again != nil || warning != "" {
 			return Attempt{Reason: reason}
 		}
-		return Attempt{Possible: true, Reason: reason, Needs: []string{NeedsReason, NeedsOverride}}
+		return Attempt{Possible: true, Reason: reason, RequiredFields: []string{NeedsReason, NeedsOverride}}
 	}
 	if warning != "" {
 		return Attempt{Reason: warning}
@@ -53,7 +53,7 @@ func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Atte
 	if c.Verb == rollouts.VerbAbort && planner.StateOf(r) == planner.StateAborted {
 		return Attempt{Possible: true, Reason: "the release is aborted already; a template that was set since is aborted, too"}
 	}
-	return Attempt{Possible: true, Reason: effect(next, batch)}
+	return Attempt{Possible: true, Reason: describeEffect(next, batch)}
 }
 
 // stablePodsSurvive reports whether the stable pods keep running after their ReplicaSet or
@@ -63,8 +63,8 @@ func stablePodsSurvive(r *rollouts.Rollout) bool {
 	return r.Spec.WorkloadRef != nil && r.Spec.WorkloadRef.Kind != "Deployment"
 }
 
-// obstacles say in a few words what is in the way of a verb, and what helps.
-var obstacles = map[planner.State]string{
+// blockedReasons are short reasons why a state does not allow a verb, and what helps.
+var blockedReasons = map[planner.State]string{
 	planner.StateIdle:           "no release is under way",
 	planner.StateWorkloadGone:   "the workload is gone",
 	planner.StateLeaving:        "the Rollout is being disabled or deleted; abort is possible",
@@ -80,42 +80,42 @@ var obstacles = map[planner.State]string{
 	planner.StateInStep:         "only an aborted release is retried",
 }
 
-// obstacle says why a verb was refused. The verb itself answers with more words.
-func obstacle(r *rollouts.Rollout, c verb.Command, err error) string {
+// refusalReason returns why a verb was refused. The error of the verb itself is longer.
+func refusalReason(r *rollouts.Rollout, c verb.Command, err error) string {
 	refusal, ok := errors.AsType[*verb.Refusal](err)
 	switch s := planner.StateOf(r); {
 	case !ok:
 	case s == planner.StatePaused && r.Spec.Strategy.Paused:
 		return "spec.strategy.paused is true; set it to false first"
 	case refusal.ByState:
-		return obstacles[s]
+		return blockedReasons[s]
 	case c.Verb == rollouts.VerbPromote && s == planner.StateInStep:
-		return cmp.Or(unready(r, c), err.Error())
+		return cmp.Or(unreadyStepReason(r, c), err.Error())
 	}
 	return err.Error()
 }
 
-// unready says what a step waits for that is no approval.
-func unready(r *rollouts.Rollout, c verb.Command) string {
+// unreadyStepReason returns what a step waits for other than an approval.
+func unreadyStepReason(r *rollouts.Rollout, c verb.Command) string {
 	p := r.Status.Active()
 	if open := planner.NeedOverride(planner.OpenForApproval(r, c.Full)); len(open) > 0 {
 		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, planner.DescribeResults(open))
 	}
-	what := waits[planner.WaitingFor(r).For]
+	what := waitDescriptions[planner.WaitingFor(r).For]
 	if what == "" || p.State == rollouts.StepReady || p.State == rollouts.StepPaused {
 		return ""
 	}
 	return fmt.Sprintf("step %d waits for %s; approve it later, or promote in full", p.CurrentStepIndex, what)
 }
 
-func apply(r *rollouts.Rollout, c verb.Command) (next *rollouts.Rollout, warning string, err error) {
+func applyToCopy(r *rollouts.Rollout, c verb.Command) (next *rollouts.Rollout, warning string, err error) {
 	next = r.DeepCopy()
 	warning, err = verb.Apply(next, c)
 	return next, warning, err
 }
 
-// effect says what happens after a verb.
-func effect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string {
+// describeEffect describes what happens after a verb.
+func describeEffect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string {
 	p := next.Status.Active()
 	_, release := next.Spec.Strategy.Active()
 	if planner.StateOf(next) != planner.StateInStep || p == nil || release == nil {
@@ -127,9 +127,9 @@ func effect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string {
 	}
 	text := "the release is completed"
 	if s := release.Step(step); s != nil {
-		text = fmt.Sprintf("step %d goes on: %s", step, goal(next, s, batch))
+		text = fmt.Sprintf("step %d goes on: %s", step, describeStep(next, s, batch))
 		if step != p.CurrentStepIndex || p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade {
-			text = fmt.Sprintf("step %d starts: %s", step, goal(next, s, batch))
+			text = fmt.Sprintf("step %d starts: %s", step, describeStep(next, s, batch))
 		}
 	}
 	if p.FullyPromoted {
@@ -138,8 +138,8 @@ func effect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string {
 	return text
 }
 
-// goal says what a step wants.
-func goal(r *rollouts.Rollout, s *rollouts.Step, batch *rollouts.BatchRelease) string {
+// describeStep describes the pods and the requests of a step.
+func describeStep(r *rollouts.Rollout, s *rollouts.Step, batch *rollouts.BatchRelease) string {
 	text := "no pods"
 	switch {
 	case s.Replicas == nil:

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why answers what a Rollout waits for, since when, and what would help. It is pure:
-// it reads what the deciding code has stored, and asks that code what a verb would do. It
-// must not know who asks, nor what they may do.
+// Package why explains what a Rollout waits for, since when, and what would help. It is pure: it reads
+// what the deciding code has stored, and applies verbs to a copy to learn what they would do. It must not
+// know who asks, nor what they may do.
 package why
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The states on the wire.
+// The states in the API.
 const (
 	AtRest   = "AtRest"
 	Moving   = "Moving"
@@ -31,25 +31,26 @@ const (
 	Ending   = "Ending"
 )
 
-// Facts are what is known beside the Rollout. Each may be missing.
+// Facts are observations in addition to the Rollout. Each may be missing.
 type Facts struct {
 	Now time.Time
 	// Batch is the BatchRelease of the Rollout.
 	Batch *rollouts.BatchRelease
-	// Images are those that the release changes.
+	// Images are the images that the release changes.
 	Images []rollouts.ImageChange
-	// Generation is that of the workload, and ProgressDeadline what its owner wrote, in seconds.
+	// Generation is the generation of the workload. ProgressDeadline is the deadline in the
+	// workload's spec, in seconds.
 	Generation       int64
 	ProgressDeadline int32
 }
 
-// Of says it of a Rollout, but for the actions.
-func Of(r *rollouts.Rollout, f Facts) rollouts.RolloutWhy {
+// Explain returns everything about a Rollout except the actions.
+func Explain(r *rollouts.Rollout, f Facts) rollouts.RolloutWhy {
 	s, waiting := planner.StateOf(r), planner.WaitingFor(r)
 	w := rollouts.RolloutWhy{
 		ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: r.Namespace, UID: r.UID, ResourceVersion: r.ResourceVersion},
-		State:      stateOf(r, s, waiting),
-		Release:    releaseOf(r, s, f.Images),
+		State:      wireState(r, s, waiting),
+		Release:    releaseRef(r, s, f.Images),
 		WaitingFor: waitingFor(r, s, waiting, f),
 		Causes:     causes(r, s, f.Batch),
 		Workload:   rollouts.WorkloadSeen{Generation: f.Generation},
@@ -62,14 +63,15 @@ func Of(r *rollouts.Rollout, f Facts) rollouts.RolloutWhy {
 	return w
 }
 
-// states of releases on the wire; those of a step depend on what it waits for.
-var states = map[planner.State]string{
+// wireStates are the API's states of releases. The state during a step depends on what the step
+// waits for.
+var wireStates = map[planner.State]string{
 	planner.StateIdle: AtRest, planner.StateWorkloadGone: Ending, planner.StateLeaving: Ending, planner.StateLeavingAborted: Ending,
 	planner.StateInitializing: Moving, planner.StateRefused: Stalled, planner.StatePaused: Paused, planner.StateSuperseding: Moving,
 	planner.StateAborted: Aborted, planner.StateFinalising: Ending, planner.StateRestoring: Ending, planner.StateCancelling: Ending,
 }
 
-func stateOf(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
+func wireState(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	stalled := r.Status.Stalled()
 	switch {
 	case stalled != nil && stalled.Reason != string(rollouts.StalledAborted):
@@ -77,7 +79,7 @@ func stateOf(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	case s == planner.StateAborted && w.For != planner.WaitDecision:
 		return Aborting
 	case s != planner.StateInStep:
-		return states[s]
+		return wireStates[s]
 	case w.For == planner.WaitPods, w.For == planner.WaitTraffic, w.For == planner.WaitController:
 		return Moving
 	default:
@@ -85,8 +87,8 @@ func stateOf(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	}
 }
 
-// releaseOf names the release under way; nil at rest.
-func releaseOf(r *rollouts.Rollout, s planner.State, images []rollouts.ImageChange) *rollouts.ReleaseRef {
+// releaseRef identifies the release under way; nil if there is none.
+func releaseRef(r *rollouts.Rollout, s planner.State, images []rollouts.ImageChange) *rollouts.ReleaseRef {
 	p := r.Status.Active()
 	if p == nil || s == planner.StateIdle {
 		return nil
@@ -98,9 +100,9 @@ func releaseOf(r *rollouts.Rollout, s planner.State, images []rollouts.ImageChan
 	return ref
 }
 
-// Version names what is released for a person: the tag of the only image that changes, or
-// else the revision.
-func Version(ref *rollouts.ReleaseRef) string {
+// VersionName returns a name of the release for users: the tag of the image if only one image
+// changes, or else the revision.
+func VersionName(ref *rollouts.ReleaseRef) string {
 	if len(ref.Images) == 1 {
 		to := ref.Images[0].To
 		if at := strings.LastIndex(to, ":"); at > strings.LastIndex(to, "/") && !strings.Contains(to, "@") {
@@ -120,7 +122,7 @@ func waitingFor(r *rollouts.Rollout, s planner.State, w planner.Waiting, f Facts
 	}
 	if until := planner.PauseEnds(r); s == planner.StateInStep && !until.IsZero() {
 		out.Until = &until
-		if f.Now.After(until.Time) { // something else holds the step, such as new pods that crash
+		if f.Now.After(until.Time) { // the step waits for something else, for example for new pods that crash
 			out.Until, out.What = nil, r.Status.Message
 		}
 	}
@@ -128,7 +130,7 @@ func waitingFor(r *rollouts.Rollout, s planner.State, w planner.Waiting, f Facts
 	return out
 }
 
-// deadline is when the release is stalled without progress; nil where none runs.
+// deadline returns when the release is stalled without progress; nil if there is no deadline.
 func deadline(r *rollouts.Rollout, ofWorkload int32) *metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
@@ -146,23 +148,23 @@ func deadline(r *rollouts.Rollout, ofWorkload int32) *metav1.Time {
 	return &at
 }
 
-// summary is one sentence for a person.
+// summary returns one sentence for users.
 func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *rollouts.RolloutWhy, now time.Time) string {
 	switch s {
 	case planner.StateIdle:
-		return atRest(r, waiting)
+		return idleSummary(r, waiting)
 	case planner.StateInStep:
 		return stepSummary(r, waiting, w, now)
 	}
 	text := sentence(s.Explain(r))
 	switch waiting.For {
 	case planner.WaitPods, planner.WaitTraffic, planner.WaitWorkload:
-		text += " It waits for: " + waiting.What + since(waiting, now) + "."
+		text += " It waits for: " + waiting.What + sinceText(waiting, now) + "."
 	}
 	return text
 }
 
-func atRest(r *rollouts.Rollout, waiting planner.Waiting) string {
+func idleSummary(r *rollouts.Rollout, waiting planner.Waiting) string {
 	c := r.Status.Stalled()
 	switch {
 	case c != nil:
@@ -176,8 +178,8 @@ func atRest(r *rollouts.Rollout, waiting planner.Waiting) string {
 	}
 }
 
-// waits say what a step waits for, within a sentence.
-var waits = map[planner.Wait]string{
+// waitDescriptions describe what a step waits for, within a sentence.
+var waitDescriptions = map[planner.Wait]string{
 	planner.WaitApproval: "an approval", planner.WaitTime: "the end of its pause", planner.WaitPods: "its pods",
 	planner.WaitTraffic: "its traffic", planner.WaitChecks: "its checks", planner.WaitController: "the controller",
 }
@@ -189,7 +191,7 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	if release != nil {
 		steps = len(release.Steps)
 	}
-	what := waits[waiting.For]
+	what := waitDescriptions[waiting.For]
 	if what == "" {
 		what = waiting.What
 	}
@@ -200,38 +202,38 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	if w.State == Stalled {
 		does = "is stalled, and waits"
 	}
-	text := fmt.Sprintf("Step %d of %d of %s %s for %s", p.CurrentStepIndex, steps, Version(w.Release), does, what)
+	text := fmt.Sprintf("Step %d of %d of %s %s for %s", p.CurrentStepIndex, steps, VersionName(w.Release), does, what)
 	if until := w.WaitingFor.Until; until != nil {
 		text += " at " + until.UTC().Format(time.RFC3339)
 	}
-	text += since(waiting, now)
+	text += sinceText(waiting, now)
 	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
 		return text + ": " + strings.TrimSuffix(w.WaitingFor.What, ".") + "."
 	}
-	if p.Message != "" && waits[waiting.For] != "" {
+	if p.Message != "" && waitDescriptions[waiting.For] != "" {
 		text += ": " + strings.TrimSuffix(p.Message, ".")
 	}
 	return text + "."
 }
 
-// since says how long ago a wait began, in one unit.
-func since(w planner.Waiting, now time.Time) string {
+// sinceText returns how long ago a wait began, in one unit.
+func sinceText(w planner.Waiting, now time.Time) string {
 	if w.Since.IsZero() {
 		return ""
 	}
-	return ", since " + span(now.Sub(w.Since.Time))
+	return ", since " + durationText(now.Sub(w.Since.Time))
 }
 
-// units of spans, the longest first.
-var units = []struct {
+// durationUnits are the units of durations, the longest first.
+var durationUnits = []struct {
 	name string
 	long time.Duration
 }{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}}
 
-func span(d time.Duration) string {
-	for i, u := range units {
+func durationText(d time.Duration) string {
+	for i, u := range durationUnits {
 		n := int(d / u.long)
-		if n >= 2 || n == 1 && i > 0 && d < 2*u.long || i == len(units)-1 {
+		if n >= 2 || n == 1 && i > 0 && d < 2*u.long || i == len(durationUnits)-1 {
 			return plural(max(n, 0), u.name)
 		}
 	}
@@ -245,7 +247,7 @@ func plural(n int, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// sentence makes a sentence of a clause.
+// sentence turns a clause into a sentence.
 func sentence(text string) string {
 	text = strings.TrimSuffix(text, ".")
 	if text == "" {

@@ -31,8 +31,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
-// clusterOf has objects, and is allowed to ask a Service of this machine.
-func clusterOf(t *testing.T, objects ...client.Object) (*analysis.Cluster, client.Client) {
+// newCluster has objects, and is allowed to ask a Service of this machine.
+func newCluster(t *testing.T, objects ...client.Object) (*analysis.Cluster, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, weir.AddToScheme)
@@ -63,14 +63,14 @@ func endpoints(namespace, name string, at ...string) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-func unready(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+func setUnready(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	for i := range s.Endpoints {
 		s.Endpoints[i].Conditions.Ready = new(false)
 	}
 	return s
 }
 
-// A Service is asked at its endpoints that are ready, and nowhere else.
+// TestGet checks that a Service is queried only at its ready endpoints.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+r.URL.Path) }))
@@ -88,14 +88,14 @@ func TestGet(t *testing.T) {
 		"no such port":     {[]client.Object{service("shop", "web", 8080), endpoints("shop", "web", at)}, rollouts.HTTPCheck{}, "invalid: service web has no port 80 of TCP"},
 		"no Service":       {nil, rollouts.HTTPCheck{}, "service web does not exist"},
 		"no endpoint":      {[]client.Object{service("shop", "web", 80)}, rollouts.HTTPCheck{}, "service web has no endpoint that is ready"},
-		"none is ready":    {[]client.Object{service("shop", "web", 80), unready(endpoints("shop", "web", at))}, rollouts.HTTPCheck{}, "service web has no endpoint that is ready"},
+		"none is ready":    {[]client.Object{service("shop", "web", 80), setUnready(endpoints("shop", "web", at))}, rollouts.HTTPCheck{}, "service web has no endpoint that is ready"},
 		"another's":        {[]client.Object{service("shop", "web", 80), endpoints("other", "web", at)}, rollouts.HTTPCheck{}, "service web has no endpoint that is ready"},
 		"an external name": {[]client.Object{external, endpoints("shop", "web", at)}, rollouts.HTTPCheck{}, "invalid: service web is of type ExternalName"},
 		"metadata":         {[]client.Object{service("shop", "web", 80), endpoints("shop", "web", "169.254.169.254:80")}, rollouts.HTTPCheck{}, "web.shop.svc is a link-local address"},
 		"kube-apiserver":   {[]client.Object{service("shop", "web", 80), endpoints("shop", "web", "10.0.0.9:6443")}, rollouts.HTTPCheck{}, "web.shop.svc is kube-apiserver"},
 		"its Service":      {[]client.Object{service("shop", "web", 80), endpoints("shop", "web", "10.96.0.1:443")}, rollouts.HTTPCheck{}, "web.shop.svc is kube-apiserver"},
 	} {
-		c, _ := clusterOf(t, test.objects...)
+		c, _ := newCluster(t, test.objects...)
 		test.check.Service = "web"
 		answer, err := c.QueryService(t.Context(), "shop", test.check, analysis.Window{Start: time.Unix(1_800_000_000, 0), Length: 30 * time.Second})
 		got := string(answer.Body)
@@ -143,11 +143,11 @@ func jobs(t *testing.T, c client.Client) []batchv1.Job {
 	return all.Items
 }
 
-// A job of a step is made once, of the template of its CronJob, and belongs to the Rollout.
-// Another step, attempt or check has another one.
+// TestRun checks that the job of a step is created once, from the template of its CronJob, and
+// belongs to the Rollout. Another step, attempt or check has another job.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	c, server := clusterOf(t, cronJob(true))
+	c, server := newCluster(t, cronJob(true))
 	for range 2 {
 		if o, err := c.RunJob(t.Context(), aJob); err != nil || !o.Ended.IsZero() {
 			t.Fatalf("%+v, %v", o, err)
@@ -176,7 +176,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// How a job goes is what the server says of it, if it belongs to the Rollout.
+// TestRunEnds checks the outcome of a job, if the job belongs to the Rollout.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	at := metav1.Unix(300, 0)
@@ -201,7 +201,7 @@ func TestRunEnds(t *testing.T) {
 		"no image":                {func(*batchv1.Job) {}, "invalid: job"},
 		"no image, another's pod": {func(*batchv1.Job) {}, "0 "},
 	} {
-		c, server := clusterOf(t, cronJob(true))
+		c, server := newCluster(t, cronJob(true))
 		if _, err := c.RunJob(t.Context(), aJob); err != nil {
 			t.Fatal(err)
 		}
@@ -235,21 +235,22 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// A job that cannot be made says what to do, and whether another try may do.
+// TestRunNot checks that the error about a job that cannot be created says what to do, and whether
+// a retry may help.
 func TestRunNot(t *testing.T) {
 	t.Parallel()
 	for want, objects := range map[string][]client.Object{
 		"cronjob web-smoke does not exist":                                        nil,
 		"invalid: cronjob web-smoke runs by itself; set its spec.suspend to true": {cronJob(false)},
 	} {
-		c, server := clusterOf(t, objects...)
+		c, server := newCluster(t, objects...)
 		if _, err := c.RunJob(t.Context(), aJob); err == nil || describe(err) != want || len(jobs(t, server)) > 0 {
 			t.Errorf("got %v, want %s; %d jobs", err, want, len(jobs(t, server)))
 		}
 	}
 }
 
-// What a reusable check gives is validated with the arguments of the Rollout.
+// TestUse checks that a reusable check is validated with the arguments of the Rollout.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	heap := &weir.ClusterCheck{ObjectMeta: metav1.ObjectMeta{Name: "heap"}, Spec: weir.CheckSpec{
@@ -259,7 +260,7 @@ func TestUse(t *testing.T) {
 	own := &weir.Check{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ticket"}, Spec: weir.CheckSpec{
 		Gate: new(true), HTTP: &v1beta1.HTTPCheck{Service: "tickets", Pass: "body.open"},
 	}}
-	c, _ := clusterOf(t, heap, own)
+	c, _ := newCluster(t, heap, own)
 	for _, test := range []struct {
 		ref  rollouts.CheckRef
 		want string

@@ -172,14 +172,14 @@ func (s *series) queryScrapeInterval(ctx context.Context, from *Source, subject 
 	var err error
 	switch q := check.Query; {
 	case q != nil:
-		text, err = metric.UserScrapes(q.Total, nil, subject.Release, s.question.Every, step)
+		text, err = metric.UserScrapeIntervalQuery(q.Total, nil, subject.Release, s.question.Every, step)
 	default:
-		text, err = s.row.Scrapes(subject.Release, from.Dialect, step)
+		text, err = s.row.ScrapeIntervalQuery(subject.Release, from.Dialect, step)
 	}
 	if err != nil {
 		return judge.Fault{Why: err.Error(), Since: now, Invalid: true}
 	}
-	// The query looks at learnFrom before each of two instants: now, and later for a clock that is ahead.
+	// The query covers scrapeReadRange before each of two instants: now, and later for a clock that is ahead.
 	answer, fault := from.Query(ctx, RangeQuery{
 		PromQL: text, Namespace: subject.Release.Namespace, Start: now.Truncate(step).Add(-scrapeReadRange), Step: scrapeReadRange, Windows: 2,
 	})
@@ -190,7 +190,7 @@ func (s *series) queryScrapeInterval(ctx context.Context, from *Source, subject 
 		return fault
 	}
 	s.scrapeIntervalReadAt = now
-	if learnt := metric.Scrape(answer); learnt > 0 {
+	if learnt := metric.ScrapeInterval(answer); learnt > 0 {
 		s.measured.Data.Scrape = learnt
 	}
 	s.measured.Ahead = 0

@@ -59,7 +59,7 @@ func (s remote) Source(ctx context.Context, name, namespace string) (*analysis.S
 	return of, err
 }
 
-func constant(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+func constantDelay(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
 // each is what every complete window has.
 var each = judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
@@ -67,7 +67,7 @@ var each = judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Tota
 // wantComplete wants only complete windows, and so many.
 func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.Measured {
 	t.Helper()
-	of := one(t, m, rate)
+	of := onlyMeasurement(t, m, rate)
 	if n := len(of.Data.Windows); n < least || n > most {
 		t.Errorf("%d windows are measured, want %d to %d", n, least, most)
 	}
@@ -79,18 +79,18 @@ func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.Mea
 	return of
 }
 
-func asksRate(m *analysis.Runner, every time.Duration) (began time.Time) {
+func askSuccessRate(m *analysis.Runner, every time.Duration) (began time.Time) {
 	began = time.Now().Truncate(every)
 	m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 	return began
 }
 
-// A source that is always 40 seconds behind has each window, 40 seconds later. The message says how
-// far it is behind, and changes seldom.
+// TestBehind has a source that is always 40 seconds behind. Each window is complete 40 seconds
+// later. The message says how far the source is behind, and seldom changes.
 func TestBehind(t *testing.T) {
 	p := &prometheus{bad: 1}
-	run(t, remote{p, constant(40 * time.Second), 0}, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		asksRate(m, 5*time.Second)
+	run(t, remote{p, constantDelay(40 * time.Second), 0}, func(m *analysis.Runner, woken chan event.GenericEvent) {
+		askSuccessRate(m, 5*time.Second)
 		<-time.After(30 * time.Second)
 		synctest.Wait()
 		if of := wantComplete(t, m, 0, 0); of.Delay != "source default is 40 s behind" || !of.Answered {
@@ -126,7 +126,8 @@ func wantFresh(t *testing.T, asked []analysis.RangeQuery) {
 	}
 }
 
-// A source falls behind in mid-release, and catches up. Nothing of the time is lost.
+// TestFallsBehind has a source that falls behind in the middle of a release and catches up. No
+// window is lost.
 func TestFallsBehind(t *testing.T) {
 	began := time.Now()
 	late := func() time.Duration {
@@ -137,7 +138,7 @@ func TestFallsBehind(t *testing.T) {
 	}
 	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return late() }, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began = time.Now()
-		asksRate(m, 5*time.Second)
+		askSuccessRate(m, 5*time.Second)
 		<-time.After(2*time.Minute + 50*time.Second)
 		synctest.Wait()
 		if of := wantComplete(t, m, 5, 6); of.Delay != "source default has no samples since "+began.Add(30*time.Second).UTC().Format(time.TimeOnly) {
@@ -151,13 +152,13 @@ func TestFallsBehind(t *testing.T) {
 	})
 }
 
-// A source is scraped every 20 seconds, and the third window ends 2 seconds before a scrape. It is kept
-// soon after that scrape, and nobody asks every second.
+// TestRareScrapes has scrapes every 20 seconds, and a window that ends 2 seconds before a scrape.
+// The window is kept soon after this scrape, without a query each second.
 func TestRareScrapes(t *testing.T) {
 	p := &prometheus{bad: 1, scrape: 20}
 	late := func() time.Duration { return time.Duration((time.Now().Unix()+8)%20) * time.Second }
 	run(t, remote{p, late, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		asksRate(m, 30*time.Second)
+		askSuccessRate(m, 30*time.Second)
 		<-time.After(91*time.Second + time.Millisecond)
 		synctest.Wait()
 		wantComplete(t, m, 2, 2)
@@ -176,11 +177,11 @@ func TestRareScrapes(t *testing.T) {
 	})
 }
 
-// The pods of both versions are not scraped for a while. The message names the last sample.
+// TestNotScraped has pods that are not scraped for a while. The message names the last sample.
 func TestNotScraped(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		began := asksRate(m, 5*time.Second)
+		began := askSuccessRate(m, 5*time.Second)
 		<-time.After(32 * time.Second)
 		p.series = func(analysis.RangeQuery) []metric.Series { return nil }
 		p.unscraped = true
@@ -199,10 +200,11 @@ func TestNotScraped(t *testing.T) {
 	})
 }
 
-// A controller that restarts while its source is behind has the same windows as one that did not.
+// TestBehindRestart restarts the controller while its source is behind. The windows are the same as
+// without a restart.
 func TestBehindRestart(t *testing.T) {
 	measured := func(restart bool) (of planner.Measured) {
-		source := remote{&prometheus{bad: 1}, constant(40 * time.Second), 0}
+		source := remote{&prometheus{bad: 1}, constantDelay(40 * time.Second), 0}
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now().Truncate(5 * time.Second)
 			ask := []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
@@ -234,12 +236,13 @@ func measuredBy(t *testing.T, sources analysis.Sources, do func(*analysis.Runner
 	m, stop := start(t, sources, make(chan event.GenericEvent, 1000))
 	do(m)
 	synctest.Wait()
-	of := one(t, m, rate)
+	of := onlyMeasurement(t, m, rate)
 	stop()
 	return of
 }
 
-// The clock of a source differs: behind, its samples look old, and ahead, they are of the future.
+// TestClocks has a source whose clock differs: if it is behind, samples look old, and if it is
+// ahead, they are in the future.
 func TestClocks(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
@@ -254,8 +257,8 @@ func TestClocks(t *testing.T) {
 		{"ahead", "the clock of source default is 2 min ahead", -2 * time.Minute, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run(t, remote{&prometheus{bad: 1}, constant(test.late), test.skew}, func(m *analysis.Runner, _ chan event.GenericEvent) {
-				asksRate(m, 5*time.Second)
+			run(t, remote{&prometheus{bad: 1}, constantDelay(test.late), test.skew}, func(m *analysis.Runner, _ chan event.GenericEvent) {
+				askSuccessRate(m, 5*time.Second)
 				<-time.After(4 * time.Minute)
 				synctest.Wait()
 				of := wantComplete(t, m, 10, 48)
@@ -267,8 +270,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// Before anything is judged, the interval of scrapes is known, and what each pod of stable answered.
-// It is learnt again after some time, and from nothing after a restart.
+// TestScrapesAndPods checks that the scrape interval and the request counts of stable pods are
+// known before the first verdict. They are queried again after some time, and after a restart.
 func TestScrapesAndPods(t *testing.T) {
 	slow := rollouts.Check{Latency: &rollouts.LatencyCheck{Share: "99%", BelowMilliseconds: 300}}
 	for _, check := range []rollouts.Check{rate, slow, {Query: &rollouts.QueryCheck{Bad: `m_bad{pod=~"$pods"}`, Total: `m{pod=~"$pods"}`}}} {
@@ -284,7 +287,7 @@ func TestScrapesAndPods(t *testing.T) {
 				m.SetQuestions(web, of, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(7 * time.Second)
 				synctest.Wait()
-				data := one(t, m, check).Data
+				data := onlyMeasurement(t, m, check).Data
 				if len(data.Windows) != 1 || data.Scrape != 15*time.Second {
 					t.Errorf("%d windows, and scrapes every %s", len(data.Windows), data.Scrape)
 				}
@@ -325,11 +328,12 @@ func userCounts(r analysis.RangeQuery) []metric.Series {
 	return []metric.Series{of("new", "total", 10), of("new", "bad", 1), of("stable", "total", 90), of("stable", "bad", 0)}
 }
 
-// One query for a window finds the requests and the newest sample.
+// TestQueriesOfAWindow checks that one query for a window returns the requests and the newest
+// sample.
 func TestQueriesOfAWindow(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		asksRate(m, 5*time.Second)
+		askSuccessRate(m, 5*time.Second)
 		<-time.After(20 * time.Second)
 		synctest.Wait()
 		before := len(p.asked)
@@ -341,7 +345,8 @@ func TestQueriesOfAWindow(t *testing.T) {
 	})
 }
 
-// A check by a number has no value while its source is behind, and has all of them afterwards.
+// TestNumbersBehind checks that a check of a number has no value while its source is behind, and
+// all values afterwards.
 func TestNumbersBehind(t *testing.T) {
 	check := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
 	for _, targets := range []bool{true, false} {
@@ -354,12 +359,12 @@ func TestNumbersBehind(t *testing.T) {
 			return []metric.Series{s}
 		}
 		p.noTargets = !targets
-		run(t, remote{p, constant(40 * time.Second), 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
+		run(t, remote{p, constantDelay(40 * time.Second), 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
 			m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(100 * time.Second)
 			synctest.Wait()
-			of := one(t, m, check)
+			of := onlyMeasurement(t, m, check)
 			if n := len(of.Data.Samples); n < 11 || n > 12 || len(of.Data.Windows) != n {
 				t.Errorf("targets %v: %d samples in %d windows", targets, n, len(of.Data.Windows))
 			}
@@ -370,19 +375,19 @@ func TestNumbersBehind(t *testing.T) {
 	}
 }
 
-// The pods of both versions are gone, and nothing is scraped any more. After an hour the windows are
-// kept as they are.
+// TestAbandonedWindows has pods that are gone, so that nothing is scraped any more. After an hour
+// the incomplete windows are kept.
 func TestAbandonedWindows(t *testing.T) {
 	began := time.Now()
 	run(t, remote{&prometheus{bad: 1}, func() time.Duration { return max(time.Since(began)-32*time.Second, 0) }, 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began = time.Now()
-		asksRate(m, 5*time.Second)
+		askSuccessRate(m, 5*time.Second)
 		<-time.After(50 * time.Minute)
 		synctest.Wait()
 		wantComplete(t, m, 6, 6)
 		<-time.After(20 * time.Minute)
 		synctest.Wait()
-		if n := len(one(t, m, rate).Data.Windows); n < 100 || n > 125 {
+		if n := len(onlyMeasurement(t, m, rate).Data.Windows); n < 100 || n > 125 {
 			t.Errorf("%d windows are kept", n)
 		}
 	})

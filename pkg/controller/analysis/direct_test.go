@@ -25,16 +25,16 @@ var (
 	smoke  = rollouts.Check{Job: &rollouts.JobCheck{CronJob: "web-smoke"}}
 )
 
-// asks asks about a check from now on, whose step begins in two seconds, and the first window later.
-func asks(m *analysis.Runner, c rollouts.Check, passed bool) (since time.Time) {
+// setQuestion asks about a check from now on, whose step begins in two seconds, and the first window later.
+func setQuestion(m *analysis.Runner, c rollouts.Check, passed bool) (since time.Time) {
 	since = time.Now().Truncate(time.Second).Add(2 * time.Second)
 	first := since.Add(28 * time.Second)
 	m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
 	return since
 }
 
-// said is what a check has measured, and why it does not know more.
-func said(t *testing.T, m *analysis.Runner, c rollouts.Check) (all []string) {
+// sampleTexts is what a check has measured, and why it does not know more.
+func sampleTexts(t *testing.T, m *analysis.Runner, c rollouts.Check) (all []string) {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
@@ -49,8 +49,9 @@ func said(t *testing.T, m *analysis.Runner, c rollouts.Check) (all []string) {
 	return all
 }
 
-// A Service is asked at once when a step begins, and then at the beginning of each window.
-// What it answers is one sentence, and what says nothing about the new version is a fault.
+// TestServiceAnswers checks that a Service is queried when a step begins, and then at the beginning
+// of each window. The message is one sentence. An answer that says nothing about the new version is
+// a fault.
 func TestServiceAnswers(t *testing.T) {
 	const unclear = "invalid false: health answers 200, and body.errors < 5 is neither true nor false: the body lacks a field, or has another type"
 	for _, test := range []struct {
@@ -71,10 +72,10 @@ func TestServiceAnswers(t *testing.T) {
 	} {
 		p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(test.body)}, fault: test.fault}
 		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-			asks(m, health, false)
+			setQuestion(m, health, false)
 			<-time.After(3 * time.Second)
 			synctest.Wait()
-			if diff := cmp.Diff([]string{test.want}, said(t, m, health)); diff != "" {
+			if diff := cmp.Diff([]string{test.want}, sampleTexts(t, m, health)); diff != "" {
 				t.Errorf("%.20q (-want +got):\n%s", test.body, diff)
 			}
 		})
@@ -84,7 +85,7 @@ func TestServiceAnswers(t *testing.T) {
 func TestServiceWindows(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"errors": 0}`)}}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		since := asks(m, health, false)
+		since := setQuestion(m, health, false)
 		<-time.After(time.Second)
 		synctest.Wait()
 		if len(p.windows) > 0 {
@@ -92,7 +93,7 @@ func TestServiceWindows(t *testing.T) {
 		}
 		<-time.After(31 * time.Second)
 		synctest.Wait()
-		if n := len(said(t, m, health)); n != 4 || len(p.windows) != 4 || len(woken) != 4 {
+		if n := len(sampleTexts(t, m, health)); n != 4 || len(p.windows) != 4 || len(woken) != 4 {
 			t.Errorf("%d answers of %d, woken %d times", n, len(p.windows), len(woken))
 		}
 		// What was answered before the step says nothing about it.
@@ -104,32 +105,32 @@ func TestServiceWindows(t *testing.T) {
 	})
 }
 
-// A Service may answer what readers of the Rollout must not read: an expression must not put a
-// part of the body into a message.
+// TestBodiesAreNotRepeated checks that no part of a response body appears in a message, because
+// readers of the Rollout may not be allowed to call the Service.
 func TestBodiesAreNotRepeated(t *testing.T) {
 	for _, pass := range []string{"body.ok[body.password]", "body[body.password] == 1", "body.ok == body.password", "int(body.password) == 1", "duration(body.password) == duration('1s')"} {
 		check := rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "health", Pass: pass}}
 		p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"ok": {}, "password": "hunter2"}`)}}
 		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-			asks(m, check, false)
+			setQuestion(m, check, false)
 			<-time.After(3 * time.Second)
 			synctest.Wait()
-			if all := strings.Join(said(t, m, check), "; "); all == "" || strings.Contains(all, "hunter2") {
+			if all := strings.Join(sampleTexts(t, m, check), "; "); all == "" || strings.Contains(all, "hunter2") {
 				t.Errorf("%s: %s", pass, all)
 			}
 		})
 	}
 }
 
-// A job is made when its step begins, looked at until it has ended, and asked about no more
-// when its step has passed.
+// TestJob checks that a job is created when its step begins, is read until it has ended, and is not
+// read after its step has passed.
 func TestJob(t *testing.T) {
 	p := &prometheus{outcome: analysis.Outcome{Name: "web-smoke-1"}}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		since := asks(m, smoke, false)
+		since := setQuestion(m, smoke, false)
 		<-time.After(8 * time.Second)
 		synctest.Wait()
-		if got := said(t, m, smoke); len(got) > 0 || len(p.jobs) != 2 {
+		if got := sampleTexts(t, m, smoke); len(got) > 0 || len(p.jobs) != 2 {
 			t.Errorf("measured %v, and looked %d times", got, len(p.jobs))
 		}
 		want := analysis.Job{Subject: subject, Check: "job", CronJob: "web-smoke", Began: since.Add(28 * time.Second), Since: since, Step: 2}
@@ -144,7 +145,7 @@ func TestJob(t *testing.T) {
 			t.Errorf("measured %+v", samples)
 		}
 		looked := len(p.jobs)
-		asks(m, smoke, true)
+		setQuestion(m, smoke, true)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if len(p.jobs) > looked+1 {
@@ -164,18 +165,18 @@ func TestJobFails(t *testing.T) {
 	} {
 		p := &prometheus{outcome: analysis.Outcome{Name: "j", FailureReason: test.why, Ended: time.Now()}, fault: test.fault}
 		run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-			asks(m, smoke, false)
+			setQuestion(m, smoke, false)
 			<-time.After(5 * time.Second)
 			synctest.Wait()
-			if diff := cmp.Diff([]string{test.want}, said(t, m, smoke)); diff != "" {
+			if diff := cmp.Diff([]string{test.want}, sampleTexts(t, m, smoke)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A check that is tried is asked about the whole day by one question, and not again for an
-// hour. Its answer is marked; a check by http or job is not tried.
+// TestTry checks that a trial queries the whole last day once, and again only after an hour. The
+// answer is marked as a trial. A check by http or job is not tried.
 func TestTry(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
@@ -201,28 +202,29 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// A check that becomes invalid after a long outage has a minute of its own, in which a user can repair the
-// cause before the check is inconclusive. The outage itself keeps its time.
+// TestInvalidAfterOutage checks that a check that becomes invalid after a long outage is
+// inconclusive only a minute later, so that a user can repair the cause. The outage itself keeps
+// its time.
 func TestInvalidAfterOutage(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{}`)}} // which is neither true nor false
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		asks(m, health, false)
+		setQuestion(m, health, false)
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
-		outage := one(t, m, health).Data.Fault
+		outage := onlyMeasurement(t, m, health).Data.Fault
 		if age := time.Since(outage.Since); age < 9*time.Minute || outage.Invalid {
 			t.Errorf("the outage began %s ago: %+v", age, outage)
 		}
 		p.fault = errors.New("service health has no port 80 of TCP")
 		<-time.After(time.Minute)
 		synctest.Wait()
-		invalid := one(t, m, health).Data.Fault
+		invalid := onlyMeasurement(t, m, health).Data.Fault
 		if age := time.Since(invalid.Since); age > time.Minute || !invalid.Invalid {
 			t.Errorf("the check is invalid since %s: %+v", age, invalid)
 		}
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
-		if again := one(t, m, health).Data.Fault; !again.Since.Equal(invalid.Since) {
+		if again := onlyMeasurement(t, m, health).Data.Fault; !again.Since.Equal(invalid.Since) {
 			t.Errorf("the check is invalid since %s, then since %s", invalid.Since, again.Since)
 		}
 	})

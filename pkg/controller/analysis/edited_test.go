@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/source"
 )
 
-// one is the check of a Rollout, as it was measured.
-func one(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.Measured {
+// onlyMeasurement is the check of a Rollout, as it was measured.
+func onlyMeasurement(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.Measured {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
@@ -29,7 +29,7 @@ func one(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.Measured {
 	return measured[0]
 }
 
-// A check that was edited has nothing of what was measured before, under the same name.
+// TestEditedCheck checks that an edited check has no measurements of the check before the edit.
 func TestEditedCheck(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -38,16 +38,16 @@ func TestEditedCheck(t *testing.T) {
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		edited := rollouts.Check{SuccessRate: new("95%")}
-		if of := one(t, m, edited); of.Answered || *of.Check.SuccessRate != "95%" {
+		if of := onlyMeasurement(t, m, edited); of.Answered || *of.Check.SuccessRate != "95%" {
 			t.Errorf("the edited check is measured as %+v", of)
 		}
-		if of := one(t, m, rate); !of.Answered || len(of.Data.Windows) != 2 {
+		if of := onlyMeasurement(t, m, rate); !of.Answered || len(of.Data.Windows) != 2 {
 			t.Errorf("the check of before is measured as %+v", of)
 		}
 	})
 }
 
-// Windows of another length are asked for anew.
+// TestEditedWindows checks that a change of the window length causes new queries.
 func TestEditedWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -56,7 +56,7 @@ func TestEditedWindows(t *testing.T) {
 			m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 			<-time.After(42 * time.Second)
 			synctest.Wait()
-			for i, w := range one(t, m, rate).Data.Windows {
+			for i, w := range onlyMeasurement(t, m, rate).Data.Windows {
 				if want := began.Add(time.Duration(i) * every); !w.Start.Equal(want) {
 					t.Errorf("window %d of %s begins at %s", i, every, w.Start)
 				}
@@ -83,21 +83,21 @@ func (l late) QueryService(ctx context.Context, namespace string, h rollouts.HTT
 	return l.prometheus.QueryService(ctx, namespace, h, window)
 }
 
-// A Service has said what it was asked about, however late it answers: nothing about a step
-// that has begun meanwhile.
+// TestLateService checks that a late answer of a Service counts for the step of its query, not for
+// a step that began in the meantime.
 func TestLateService(t *testing.T) {
 	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"errors": 0}`)}}
 	run(t, late{p}, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		since := asks(m, health, false)
+		since := setQuestion(m, health, false)
 		<-time.After(70 * time.Second)
 		synctest.Wait()
-		if all := one(t, m, health).Data.Samples; len(all) != 1 || all[0].At.Sub(since) > time.Second {
+		if all := onlyMeasurement(t, m, health).Data.Samples; len(all) != 1 || all[0].At.Sub(since) > time.Second {
 			t.Errorf("measured %+v, asked from %s on", all, since)
 		}
 	})
 }
 
-// An answer that comes when the check is another one is no answer to that.
+// TestLateAnswer checks that an answer is dropped if the check was edited after the query.
 func TestLateAnswer(t *testing.T) {
 	p := &prometheus{bad: 10}
 	run(t, late{p}, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -110,7 +110,7 @@ func TestLateAnswer(t *testing.T) {
 		m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
-		if of := one(t, m, edited); of.Answered {
+		if of := onlyMeasurement(t, m, edited); of.Answered {
 			t.Errorf("the answer to another question is %+v", of)
 		}
 	})
@@ -134,7 +134,7 @@ func (f forgetful) Source(ctx context.Context, name, namespace string) (*analysi
 	return of, err
 }
 
-// Nothing is judged before it is known how failures come in clumps.
+// TestUnknownPast checks that nothing is judged before the dispersion of the past is known.
 func TestUnknownPast(t *testing.T) {
 	p := forgetful{&prometheus{bad: 10}, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -142,7 +142,7 @@ func TestUnknownPast(t *testing.T) {
 		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if data := one(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
+		if data := onlyMeasurement(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
 			t.Errorf("measured %d windows, fault %q", len(data.Windows), data.Fault.Why)
 		}
 	})
@@ -163,8 +163,8 @@ func (s *shared) ResolveCheck(_ context.Context, _ string, c rollouts.Check) (ro
 
 var jvm = rollouts.Check{Use: &rollouts.CheckRef{Kind: "Check", Name: "jvm"}}
 
-// A Check that a plan uses is edited in the middle of a release. All windows are asked for again, and
-// no verdict counts answers to two queries.
+// TestEditedSharedCheck edits a Check that a plan uses in the middle of a release. All windows are
+// queried again, so that no verdict combines the answers to two queries.
 func TestEditedSharedCheck(t *testing.T) {
 	query := func(text string) rollouts.Check { return rollouts.Check{Query: &rollouts.QueryCheck{PromQL: text}} }
 	p := &shared{prometheus: &prometheus{}, check: query("heap")}
@@ -181,14 +181,14 @@ func TestEditedSharedCheck(t *testing.T) {
 		m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(17 * time.Second)
 		synctest.Wait()
-		if of := one(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
+		if of := onlyMeasurement(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
 			t.Fatalf("measured %+v", of)
 		}
 		p.check = query("threads")
-		woken = drained(woken)
+		woken = discardEvents(woken)
 		<-time.After(5 * time.Second)
 		synctest.Wait()
-		of := one(t, m, jvm)
+		of := onlyMeasurement(t, m, jvm)
 		if len(of.Data.Samples) != 4 || len(of.Data.Windows) != 4 || of.Check.Query.PromQL != "threads" || len(woken) == 0 {
 			t.Errorf("after the edit it measures %+v, and wakes the Rollout %d times", of, len(woken))
 		}
@@ -200,28 +200,29 @@ func TestEditedSharedCheck(t *testing.T) {
 	})
 }
 
-func drained(woken chan event.GenericEvent) chan event.GenericEvent {
+func discardEvents(woken chan event.GenericEvent) chan event.GenericEvent {
 	for len(woken) > 0 {
 		<-woken
 	}
 	return woken
 }
 
-// The answers of a Service are dropped as well if another Service is asked from now on.
+// TestEditedSharedService checks that answers of a Service are dropped if the check names another
+// Service.
 func TestEditedSharedService(t *testing.T) {
 	of := func(name string) rollouts.Check { return rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: name}} }
 	p := &shared{prometheus: &prometheus{answer: source.Answer{Code: 500}}, check: of("old")}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
-		asks(m, jvm, false)
+		setQuestion(m, jvm, false)
 		<-time.After(40 * time.Second)
 		synctest.Wait()
-		if all := one(t, m, jvm).Data.Samples; len(all) < 2 || all[0].Value != 0 {
+		if all := onlyMeasurement(t, m, jvm).Data.Samples; len(all) < 2 || all[0].Value != 0 {
 			t.Fatalf("measured %+v", all)
 		}
 		p.check, p.answer = of("other"), source.Answer{Code: 200}
 		<-time.After(40 * time.Second)
 		synctest.Wait()
-		all := one(t, m, jvm).Data.Samples
+		all := onlyMeasurement(t, m, jvm).Data.Samples
 		for _, s := range all {
 			if s.Value != 1 {
 				t.Errorf("an answer of the earlier Service counts: %+v", s)
@@ -233,8 +234,8 @@ func TestEditedSharedService(t *testing.T) {
 	})
 }
 
-// Evidence that was folded for an earlier check is of no use for the check as it is now: its windows
-// are asked for again, from the beginning of the attempt.
+// TestWindowsAgain checks that evidence which was folded for an earlier check is not used. The
+// windows are queried again from the beginning of the attempt.
 func TestWindowsAgain(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -248,7 +249,7 @@ func TestWindowsAgain(t *testing.T) {
 			m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
 			<-time.After(row.wait)
 			synctest.Wait()
-			if got := one(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {
+			if got := onlyMeasurement(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {
 				t.Errorf("from %s on it has %d windows, want %d", row.from, len(got), row.want)
 			}
 		}

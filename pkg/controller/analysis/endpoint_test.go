@@ -30,21 +30,22 @@ func podAt(namespace, name string, ips ...string) *corev1.Pod {
 	return p
 }
 
-func ended(p *corev1.Pod) *corev1.Pod {
+func setSucceeded(p *corev1.Pod) *corev1.Pod {
 	p.Status.Phase = corev1.PodSucceeded
 	return p
 }
 
-// leadTo names a pod as the target of each endpoint.
-func leadTo(s *discoveryv1.EndpointSlice, kind, namespace, name string) *discoveryv1.EndpointSlice {
+// setTargetRef names a pod as the target of each endpoint.
+func setTargetRef(s *discoveryv1.EndpointSlice, kind, namespace, name string) *discoveryv1.EndpointSlice {
 	for i := range s.Endpoints {
 		s.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: kind, Namespace: namespace, Name: name}
 	}
 	return s
 }
 
-// A Service is asked at addresses of running pods of its namespace only, whatever an
-// EndpointSlice says. Here they are on this machine, which is refused when it is dialled.
+// TestEndpointsArePods checks that a Service is queried only at addresses of running pods of its
+// namespace, even if an EndpointSlice has others. In this test the addresses are local, so the
+// connection is refused later.
 func TestEndpointsArePods(t *testing.T) {
 	t.Parallel()
 	const dialled, none = "api.shop.svc is on this machine", "service api has no endpoint that is a running pod of namespace shop; an administrator may add api.shop.svc to --source-hosts, so that other endpoints are asked"
@@ -53,24 +54,24 @@ func TestEndpointsArePods(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"a pod":                         {[]client.Object{leadTo(slice(), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1")}, dialled},
-		"a pod of an unnamed namespace": {[]client.Object{leadTo(slice(), "Pod", "", "p"), podAt("shop", "p", "127.0.0.1")}, dialled},
-		"its second address":            {[]client.Object{leadTo(slice(), "Pod", "shop", "p"), podAt("shop", "p", "fd00::1", "127.0.0.1")}, dialled},
+		"a pod":                         {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1")}, dialled},
+		"a pod of an unnamed namespace": {[]client.Object{setTargetRef(slice(), "Pod", "", "p"), podAt("shop", "p", "127.0.0.1")}, dialled},
+		"its second address":            {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p"), podAt("shop", "p", "fd00::1", "127.0.0.1")}, dialled},
 		"as IPv4 in IPv6": {[]client.Object{
-			leadTo(endpoints("shop", "api", "[::ffff:127.0.0.1]:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"),
+			setTargetRef(endpoints("shop", "api", "[::ffff:127.0.0.1]:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"),
 		}, dialled},
 		"no pod":               {[]client.Object{slice(), podAt("shop", "p", "127.0.0.1")}, none},
-		"another address":      {[]client.Object{leadTo(slice(), "Pod", "shop", "p"), podAt("shop", "p", "10.0.0.1")}, none},
-		"a pod without one":    {[]client.Object{leadTo(slice(), "Pod", "shop", "p"), podAt("shop", "p")}, none},
-		"a pod that has ended": {[]client.Object{leadTo(slice(), "Pod", "shop", "p"), ended(podAt("shop", "p", "127.0.0.1"))}, none},
-		"a pod that is gone":   {[]client.Object{leadTo(slice(), "Pod", "shop", "p")}, none},
-		"another namespace's":  {[]client.Object{leadTo(slice(), "Pod", "bank", "p"), podAt("bank", "p", "127.0.0.1")}, none},
-		"a node":               {[]client.Object{leadTo(slice(), "Node", "", "p"), podAt("shop", "p", "127.0.0.1")}, none},
+		"another address":      {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p"), podAt("shop", "p", "10.0.0.1")}, none},
+		"a pod without one":    {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p"), podAt("shop", "p")}, none},
+		"a pod that has ended": {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p"), setSucceeded(podAt("shop", "p", "127.0.0.1"))}, none},
+		"a pod that is gone":   {[]client.Object{setTargetRef(slice(), "Pod", "shop", "p")}, none},
+		"another namespace's":  {[]client.Object{setTargetRef(slice(), "Pod", "bank", "p"), podAt("bank", "p", "127.0.0.1")}, none},
+		"a node":               {[]client.Object{setTargetRef(slice(), "Node", "", "p"), podAt("shop", "p", "127.0.0.1")}, none},
 		"one of several": {[]client.Object{
-			leadTo(endpoints("shop", "api", "10.0.0.1:8080", "10.0.0.2:8080", "127.0.0.1:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"),
+			setTargetRef(endpoints("shop", "api", "10.0.0.1:8080", "10.0.0.2:8080", "127.0.0.1:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"),
 		}, dialled},
 	} {
-		c, _ := clusterOf(t, append(test.objects, service("shop", "api", 80))...)
+		c, _ := newCluster(t, append(test.objects, service("shop", "api", 80))...)
 		for k := range 3 {
 			_, err := c.QueryService(t.Context(), "shop", rollouts.HTTPCheck{Service: "api"}, analysis.Window{Start: time.Unix(1_800_000_000+5*int64(k), 0), Length: 5 * time.Second})
 			if err == nil || !strings.HasPrefix(describe(err), test.want) {
@@ -80,8 +81,9 @@ func TestEndpointsArePods(t *testing.T) {
 	}
 }
 
-// Consecutive windows ask one endpoint after the other, whatever the length of a window. The first
-// window of a step may be shorter, and the next one asks the next endpoint all the same.
+// TestEndpointsTakeTurns checks that consecutive windows query one endpoint after the other, for
+// any window length. The first window of a step may be shorter; the next one still queries the next
+// endpoint.
 func TestEndpointsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for pods := 1; pods <= 6; pods++ {
@@ -95,7 +97,7 @@ func TestEndpointsTakeTurns(t *testing.T) {
 			objects = append(objects, slice)
 		}
 		for _, every := range []time.Duration{time.Second, 5 * time.Second, 7 * time.Second, 30 * time.Second, time.Minute} {
-			c, _ := clusterOf(t, objects...) // which has no answers in its cache
+			c, _ := newCluster(t, objects...) // which has no answers in its cache
 			asked = nil
 			whole := time.Unix(1_800_000_000, 0).Truncate(every)
 			for k := range 2 * pods {

@@ -173,7 +173,7 @@ func (s *series) queryCheck(ctx context.Context, from *Source, subject Subject, 
 	var newest time.Time // a sample of any row shows that the source is not behind
 	var looked []string  // the series that were looked for, the last ones first
 	var last judge.Fault
-	for _, row := range metric.For(subject.Routers...) {
+	for _, row := range metric.RowsFor(subject.Routers...) {
 		was := s.measured.Data
 		s.measured.Data, s.delay.newest = before, time.Time{}
 		found, fault := s.queryRow(ctx, from, subject, check, row, r)
@@ -251,13 +251,13 @@ func (s *series) queryPodCounts(ctx context.Context, from *Source, subject Subje
 	var err error
 	switch q := check.Query; {
 	case q != nil:
-		text, err = metric.UserPodCounts(q.Bad, q.Total, nil, subject.Release, s.question.Every, pastHour)
+		text, err = metric.UserPodCountsQuery(q.Bad, q.Total, nil, subject.Release, s.question.Every, pastHour)
 	case check.Latency != nil && s.boundary == "":
 		return judge.Fault{} // there is no histogram yet
 	case check.Latency != nil:
-		text, err = s.row.SlowPodCounts(subject.Release, from.Dialect, s.boundary, pastHour)
+		text, err = s.row.SlowPodCountsQuery(subject.Release, from.Dialect, s.boundary, pastHour)
 	default:
-		text, err = s.row.PodCounts(subject.Release, from.Dialect, pastHour)
+		text, err = s.row.PodCountsQuery(subject.Release, from.Dialect, pastHour)
 	}
 	if err != nil || text == "" {
 		return judge.Fault{}
@@ -265,7 +265,7 @@ func (s *series) queryPodCounts(ctx context.Context, from *Source, subject Subje
 	answer, fault := from.Query(ctx, RangeQuery{
 		PromQL: text, Namespace: subject.Release.Namespace, Start: s.question.Began.Add(-pastHour), Step: pastHour, Windows: 1,
 	})
-	for _, c := range metric.CountsOfPods(answer) {
+	for _, c := range metric.ReadPodCounts(answer) {
 		s.measured.Data.Pods = append(s.measured.Data.Pods, judge.Count(c))
 	}
 	return fault
@@ -280,7 +280,7 @@ func (s *series) queryRow(ctx context.Context, from *Source, subject Subject, ch
 	}
 	var bounds []float64
 	if check.SuccessRate != nil || check.AsGoodAs != "" {
-		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Step) })
+		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.RequestsQuery(subject.Release, from.Dialect, r.Step) })
 		if fault.Why != "" {
 			return false, fault
 		}
@@ -289,18 +289,18 @@ func (s *series) queryRow(ctx context.Context, from *Source, subject Subject, ch
 		addCounts(windows, make([]metric.Window, r.Windows)) // errors are not looked at
 	}
 	if check.Latency != nil || check.AsGoodAs != "" {
-		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.Durations(subject.Release, from.Dialect, r.Step) })
+		answer, fault := s.query(ctx, from, r, func() (string, error) { return row.DurationsQuery(subject.Release, from.Dialect, r.Step) })
 		if fault.Why != "" {
 			return false, fault
 		}
 		boundaries := row.Boundaries(answer)
 		if check.Latency != nil {
-			boundaries = metric.Judged(boundaries, float64(check.Latency.BelowMilliseconds))
+			boundaries = metric.BoundaryForLimit(boundaries, float64(check.Latency.BelowMilliseconds))
 			for _, b := range boundaries {
 				s.boundary = b.Label
 			}
 		}
-		for _, b := range metric.Thin(boundaries) {
+		for _, b := range metric.ThinBoundaries(boundaries) {
 			bounds = append(bounds, b.Milliseconds)
 			found = addCounts(windows, b.Windows) || found
 		}
@@ -315,12 +315,12 @@ func (s *series) queryUserMetric(ctx context.Context, from *Source, subject Subj
 	args := map[string]string{}
 	text := cmp.Or(q.PromQL, q.Total)
 	s.measured.Query = text
-	if filled, err := metric.UserNumber(text, args, subject.Release, r.Step); err == nil {
+	if filled, err := metric.UserNumberQuery(text, args, subject.Release, r.Step); err == nil {
 		s.measured.Query = filled
 	}
 	if q.PromQL == "" {
 		answer, fault := s.query(ctx, from, r, func() (string, error) {
-			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Step)
+			return metric.UserCountsQuery(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Step)
 		})
 		if fault.Why != "" {
 			return fault
@@ -332,13 +332,13 @@ func (s *series) queryUserMetric(ctx context.Context, from *Source, subject Subj
 	}
 	if s.findsNewest {
 		// The number has no timestamps. Those of the targets of the namespace show how far the source is behind.
-		_, fault := s.query(ctx, from, r, func() (string, error) { return metric.NamespaceNewest(subject.Release) })
+		_, fault := s.query(ctx, from, r, func() (string, error) { return metric.NamespaceNewestQuery(subject.Release) })
 		if fault.Why != "" {
 			return fault
 		}
 	}
 	targets := s.delay.newest
-	answer, fault := s.query(ctx, from, r, func() (string, error) { return metric.UserNumber(q.PromQL, args, subject.Release, r.Step) })
+	answer, fault := s.query(ctx, from, r, func() (string, error) { return metric.UserNumberQuery(q.PromQL, args, subject.Release, r.Step) })
 	switch {
 	case fault.Why != "":
 		return fault

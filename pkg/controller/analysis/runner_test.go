@@ -136,18 +136,18 @@ func (p *prometheus) Source(_ context.Context, name, namespace string) (*analysi
 	return &analysis.Source{Query: p.ask, Lag: time.Second, RawQueries: true}, nil
 }
 
-// Use implements analysis.Sources.
+// ResolveCheck implements analysis.Sources.
 func (p *prometheus) ResolveCheck(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
 	return c, false, nil
 }
 
-// Get implements analysis.Sources.
+// QueryService implements analysis.Sources.
 func (p *prometheus) QueryService(_ context.Context, _ string, _ rollouts.HTTPCheck, window analysis.Window) (source.Answer, error) {
 	p.windows = append(p.windows, window.Start)
 	return p.answer, p.fault
 }
 
-// Run implements analysis.Sources.
+// RunJob implements analysis.Sources.
 func (p *prometheus) RunJob(_ context.Context, j analysis.Job) (analysis.Outcome, error) {
 	p.jobs = append(p.jobs, j)
 	return p.outcome, p.fault
@@ -165,7 +165,7 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 	return r
 }
 
-// run measures in a time of its own.
+// run runs a test with a runner, in a synctest bubble.
 func run(t *testing.T, p analysis.Sources, test func(m *analysis.Runner, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func run(t *testing.T, p analysis.Sources, test func(m *analysis.Runner, woken c
 	})
 }
 
-// start starts measures, which end with stop.
+// start starts a runner, which ends when stop is called.
 func start(t *testing.T, p analysis.Sources, woken chan event.GenericEvent) (m *analysis.Runner, stop func()) {
 	t.Helper()
 	m = analysis.New(p, clock.RealClock{}, woken)
@@ -204,8 +204,8 @@ func counts(t *testing.T, m *analysis.Runner, r *rollouts.Rollout) (got []judge.
 	return got, measured[0].Data.Fault.Why
 }
 
-// Each window is asked for once, when it is over and the source knows it. The hour before
-// the release is asked for once.
+// TestWindows checks that each window is queried once, when it has ended and the source has its
+// samples. The hour before the release is queried once.
 func TestWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
@@ -230,7 +230,8 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// While the source is down, that is said once; what was missed is asked for afterwards.
+// TestOutage checks that an outage of the source is reported once, and that missed windows are
+// queried afterwards.
 func TestOutage(t *testing.T) {
 	p := &prometheus{down: true}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
@@ -250,7 +251,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// What nobody asks about any more is forgotten, and another Rollout of the name is another.
+// TestForget checks that answers are dropped when there is no question any more. A Rollout that was
+// created again has no answers of its predecessor.
 func TestForget(t *testing.T) {
 	p := &prometheus{}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -274,7 +276,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// Another attempt has nothing of the windows and of the past of the one before.
+// TestAnotherAttempt checks that a new attempt has no windows of the previous attempt.
 func TestAnotherAttempt(t *testing.T) {
 	p := &prometheus{bad: 10}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
@@ -299,7 +301,8 @@ func TestAnotherAttempt(t *testing.T) {
 	})
 }
 
-// Before a release there is one version. Each router's row can be asked about it.
+// TestTryOneVersion checks that each router's row can be queried before a release, when there is
+// one version.
 func TestTryOneVersion(t *testing.T) {
 	version := metric.Version{Pods: "web-77c4-.*", Service: metric.Service{Name: "web", Ports: []string{"80", "http"}}}
 	for _, router := range []string{"", "Ingress/nginx", "TraefikService", "HTTPRoute", "VirtualService"} {
@@ -308,7 +311,7 @@ func TestTryOneVersion(t *testing.T) {
 				p := &prometheus{}
 				run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
-					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, Single: true}
+					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, StableOnly: true}
 					m.SetQuestions(web, analysis.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 					<-time.After(time.Second)
 					synctest.Wait()
@@ -322,8 +325,8 @@ func TestTryOneVersion(t *testing.T) {
 	}
 }
 
-// The histogram of Linkerd has more boundaries than asGoodAs compares. latency is judged by the
-// boundary of the check.
+// TestLatencyBoundary has the histogram of Linkerd, which has more boundaries than asGoodAs
+// compares. latency uses the boundary of the check.
 func TestLatencyBoundary(t *testing.T) {
 	buckets := strings.Fields("1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000 +Inf")
 	for below, want := range map[int32]float64{1: 1, 450: 500, 500: 500, 1000: 1000, 1001: 2000, 50000: 50000, 60000: 50000} {
@@ -352,8 +355,8 @@ func TestLatencyBoundary(t *testing.T) {
 	}
 }
 
-// An answer without data says why, since each cause needs another correction. Messages name the
-// series that were looked for, and not the whole query.
+// TestNothing checks that an answer without data has a reason, because each cause needs another
+// fix. Messages name the series of the query instead of the whole query.
 func TestNothing(t *testing.T) {
 	const (
 		rows    = `http_requests_total{namespace="shop",pod=~"web-5d8f-.*|web-77c4-.*"}, http_server_request_duration_seconds_count, response_total, istio_requests_total, nginx_ingress_controller_requests`
@@ -401,9 +404,10 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// The hour before the release has the histogram of stable alone, which may have other boundaries than the
-// versions have in common. The windows of this hour are counted at the boundaries of the release. A
-// boundary that stable did not have has no counts, so its dispersion is assumed.
+// TestPastBoundaries has a histogram of the hour before the release, with stable alone, whose
+// boundaries differ from those that the versions have in common. The past is counted at the
+// boundaries of the release. A boundary that stable did not have has no counts, so its dispersion
+// is assumed.
 func TestPastBoundaries(t *testing.T) {
 	check := rollouts.Check{AsGoodAs: "Stable"}
 	for _, test := range []struct {
@@ -445,7 +449,7 @@ func TestPastBoundaries(t *testing.T) {
 				m.SetQuestions(web, analysis.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
-				data := one(t, m, check).Data
+				data := onlyMeasurement(t, m, check).Data
 				if len(data.Windows) == 0 || len(data.Past) == 0 {
 					t.Fatalf("measured %+v", data)
 				}
@@ -459,7 +463,7 @@ func TestPastBoundaries(t *testing.T) {
 				release = test.past // the boundaries change in the release
 				<-time.After(15 * time.Second)
 				synctest.Wait()
-				if data := one(t, m, check).Data; len(data.Past) == 0 || len(data.Past[0].Counts) != 1+len(test.past) || len(data.Pods) != 2 {
+				if data := onlyMeasurement(t, m, check).Data; len(data.Past) == 0 || len(data.Past[0].Counts) != 1+len(test.past) || len(data.Pods) != 2 {
 					t.Errorf("with other boundaries the hour before is %+v, and the pods are %+v", data.Past, data.Pods)
 				}
 			})

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 )
 
-// A source that is gone leaves nothing behind: its connections end, and one of the same name is
-// asked anew, also where both have the same version.
+// TestSourceIsGone checks that the connections of a deleted source are closed. A new source with
+// the same name is queried again, even if it has the same resource version.
 func TestSourceIsGone(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -36,7 +36,7 @@ func TestSourceIsGone(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	_, stored := clusterOf(t)
+	_, stored := newCluster(t)
 	c := analysis.NewCluster(stored, stored, stored, []string{"127.0.0.1"}, clock.RealClock{})
 	ask := func() {
 		t.Helper()

@@ -27,10 +27,10 @@ func metricSource(name, secret string) *weir.MetricSource {
 	}}
 }
 
-// stalls is a cluster whose server does not answer some requests, until they are given up.
-func stalls(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, objects ...client.Object) *analysis.Cluster {
+// stallingCluster is a cluster whose server does not answer some requests, until they are given up.
+func stallingCluster(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, objects ...client.Object) *analysis.Cluster {
 	t.Helper()
-	_, stored := clusterOf(t, objects...)
+	_, stored := newCluster(t, objects...)
 	wait := func(ctx context.Context, obj any, key client.ObjectKey) error {
 		if stalled(obj, key) {
 			<-ctx.Done()
@@ -56,16 +56,16 @@ func stalls(t *testing.T, stalled func(obj any, key client.ObjectKey) bool, obje
 	return analysis.NewCluster(stored, live, stored, nil, clock.RealClock{})
 }
 
-// While the Secret of a source cannot be read, other sources and Services are asked, and those
-// who need the Secret stop waiting.
+// TestStalledSecret checks that other sources and Services are queried while the Secret of a source
+// cannot be read, and that callers that need the Secret stop waiting.
 func TestStalledSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := stalls(t, func(obj any, key client.ObjectKey) bool {
+		c := stallingCluster(t, func(obj any, key client.ObjectKey) bool {
 			_, is := obj.(*corev1.Secret)
 			return is && key.Name == "slow"
 		},
 			metricSource("slow", "slow"), metricSource("main", "quick"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: weir.SecretNamespace, Name: "quick"}},
-			service("shop", "api", 80), leadTo(endpoints("shop", "api", "127.0.0.1:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"))
+			service("shop", "api", 80), setTargetRef(endpoints("shop", "api", "127.0.0.1:8080"), "Pod", "shop", "p"), podAt("shop", "p", "127.0.0.1"))
 		failed := make(chan error, 2)
 		for range 2 {
 			go func() {
@@ -91,12 +91,12 @@ func TestStalledSecret(t *testing.T) {
 	})
 }
 
-// A lookup of kube-apiserver's addresses that stalls ends, and keeps no connection waiting that
-// is made meanwhile: those that were known are still known.
+// TestStalledServers checks that a lookup of kube-apiserver's addresses that stalls ends, and that
+// connections in the meantime use the cached addresses.
 func TestStalledServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stalled := false
-		c := stalls(t, func(obj any, key client.ObjectKey) bool {
+		c := stallingCluster(t, func(obj any, key client.ObjectKey) bool {
 			_, is := obj.(*discoveryv1.EndpointSliceList)
 			return stalled && is && key.Namespace == metav1.NamespaceDefault
 		}, metricSource("main", "quick"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: weir.SecretNamespace, Name: "quick"}})

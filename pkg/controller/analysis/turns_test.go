@@ -63,7 +63,7 @@ func (n *network) question(ctx context.Context, namespace, target string) error 
 	return errors.New("no answer within 10s")
 }
 
-// Get implements analysis.Sources.
+// QueryService implements analysis.Sources.
 func (n *network) QueryService(ctx context.Context, namespace string, h rollouts.HTTPCheck, _ analysis.Window) (source.Answer, error) {
 	return source.Answer{Code: 200}, n.question(ctx, namespace, h.Service)
 }
@@ -90,8 +90,8 @@ func (n *network) count(namespace, target string) (begun, most, mostOfTarget int
 	return begun, n.most[namespace], n.most[namespace+"/"+target]
 }
 
-// asksOf has a Rollout ask about checks from now on.
-func asksOf(m *analysis.Runner, namespace, name string, checks ...rollouts.Check) {
+// setQuestionsOf has a Rollout ask about checks from now on.
+func setQuestionsOf(m *analysis.Runner, namespace, name string, checks ...rollouts.Check) {
 	since := time.Now().Truncate(time.Second).Add(-time.Second)
 	var all []planner.MeasurementRequest
 	for _, c := range checks {
@@ -108,20 +108,20 @@ func rawCheck(from string) rollouts.Check {
 	return rollouts.Check{Query: &rollouts.QueryCheck{Source: from, PromQL: "up", Min: new("1")}}
 }
 
-// A namespace has two hundred Rollouts, each with a Service and a source of its own that never
-// answer. Others are asked at once, after four of its questions at most.
+// TestNobodyWaitsForTheSilent has a namespace with two hundred Rollouts, each with a Service and a
+// source that never answer. Other namespaces are served after at most four of its queries.
 func TestNobodyWaitsForTheSilent(t *testing.T) {
 	n := &network{}
 	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		defer drain(woken)()
+		defer discardEventsUntilEnd(woken)()
 		for i := range 200 {
-			asksOf(m, "greedy", fmt.Sprint("r", i), httpCheck(fmt.Sprint("silent-", i)))
-			asksOf(m, "greedy", fmt.Sprint("q", i), rawCheck(fmt.Sprint("silent-source-", i)))
+			setQuestionsOf(m, "greedy", fmt.Sprint("r", i), httpCheck(fmt.Sprint("silent-", i)))
+			setQuestionsOf(m, "greedy", fmt.Sprint("q", i), rawCheck(fmt.Sprint("silent-source-", i)))
 		}
 		<-time.After(time.Second)
 		synctest.Wait() // all that may be asked is asked
 		for i := range 50 {
-			asksOf(m, fmt.Sprint("modest-", i), "web", httpCheck("health"))
+			setQuestionsOf(m, fmt.Sprint("modest-", i), "web", httpCheck("health"))
 		}
 		synctest.Wait() // no time passes
 		for i := range 50 {
@@ -142,20 +142,21 @@ func TestNobodyWaitsForTheSilent(t *testing.T) {
 	})
 }
 
-// A hundred namespaces do nothing but wait. One more is asked at once all the same.
+// TestManyNamespacesWait has a hundred namespaces that only wait. Another namespace is still served
+// immediately.
 func TestManyNamespacesWait(t *testing.T) {
 	n := &network{}
 	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		defer drain(woken)()
+		defer discardEventsUntilEnd(woken)()
 		for i := range 100 {
 			for j := range 5 {
-				asksOf(m, fmt.Sprint("greedy-", i), fmt.Sprint("r", j), httpCheck(fmt.Sprint("silent-", j)))
+				setQuestionsOf(m, fmt.Sprint("greedy-", i), fmt.Sprint("r", j), httpCheck(fmt.Sprint("silent-", j)))
 			}
 		}
 		<-time.After(time.Second)
 		synctest.Wait()
 		for i := range 20 {
-			asksOf(m, fmt.Sprint("modest-", i), "web", httpCheck("health"))
+			setQuestionsOf(m, fmt.Sprint("modest-", i), "web", httpCheck("health"))
 		}
 		synctest.Wait()
 		for i := range 20 {
@@ -166,22 +167,22 @@ func TestManyNamespacesWait(t *testing.T) {
 	})
 }
 
-// A silent Service, or source, has one question of a namespace at a time, whoever asks, and the
-// other checks of its namespace go on.
+// TestSilentTargetIsAskedOnceAtATime checks that a silent Service or source gets one query of a
+// namespace at a time, and that the other checks of the namespace continue.
 func TestSilentTargetIsAskedOnceAtATime(t *testing.T) {
 	n := &network{}
 	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		defer drain(woken)()
+		defer discardEventsUntilEnd(woken)()
 		for i := range 10 {
-			asksOf(m, "shop", fmt.Sprint("r", i), httpCheck("silent"))
-			asksOf(m, "shop", fmt.Sprint("q", i), rawCheck("silent-source"))
+			setQuestionsOf(m, "shop", fmt.Sprint("r", i), httpCheck("silent"))
+			setQuestionsOf(m, "shop", fmt.Sprint("q", i), rawCheck("silent-source"))
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
 		n.mu.Lock()
 		n.most = map[string]int{} // from when the source is known as silent
 		n.mu.Unlock()
-		asksOf(m, "shop", "web", httpCheck("health"))
+		setQuestionsOf(m, "shop", "web", httpCheck("health"))
 		synctest.Wait()
 		if _, _, most := n.count("shop", "health"); most != 1 {
 			t.Error("the check of another Service is not asked at once")
@@ -196,12 +197,12 @@ func TestSilentTargetIsAskedOnceAtATime(t *testing.T) {
 	})
 }
 
-// Checks that are tried before a release wait neither for those that are judged nor for the
-// tries of another namespace, of which one at a time is asked.
+// TestTriesHaveTurns checks that trials wait neither for the checks of releases nor for the trials
+// of another namespace, which run one at a time.
 func TestTriesHaveTurns(t *testing.T) {
 	n := &network{}
 	run(t, n, func(m *analysis.Runner, woken chan event.GenericEvent) {
-		defer drain(woken)()
+		defer discardEventsUntilEnd(woken)()
 		try := func(namespace, name, from string) {
 			began := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 			m.SetQuestions(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
@@ -223,8 +224,8 @@ func TestTriesHaveTurns(t *testing.T) {
 	})
 }
 
-// drain takes what wakes Rollouts until it is ended.
-func drain(woken chan event.GenericEvent) (end func()) {
+// discardEventsUntilEnd takes what wakes Rollouts until it is ended.
+func discardEventsUntilEnd(woken chan event.GenericEvent) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		for {

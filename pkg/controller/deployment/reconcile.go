@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deployment sizes the ReplicaSets of Deployments that no Rollout releases: the
-// sizes move to what the Deployment was told, within its owner's surge and unavailability.
-// A BatchRelease without a Rollout tells it, or its own annotation where nothing names it.
+// Package deployment scales the ReplicaSets of Deployments that no Rollout releases. It moves the sizes
+// toward the target within the owner's maxSurge and maxUnavailable. The target is in a BatchRelease without
+// a Rollout or, if no object names the Deployment, in an annotation of the Deployment.
 package deployment
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler sizes ReplicaSets.
+// Reconciler scales the ReplicaSets of Deployments.
 type Reconciler struct {
 	Server      cluster.Server
 	Concurrency int
@@ -30,7 +30,7 @@ type Reconciler struct {
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
-		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), cluster.WorkloadChanged())).
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(isHeldOrDriven), cluster.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
 		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.Lone(), cluster.DriveChanged())).
 		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.PhaseChanged())).
@@ -38,12 +38,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ours passes Deployments that are held or driven.
-func ours(o client.Object) bool { return workload.Marked(o) }
+// isHeldOrDriven reports whether a Deployment has an annotation of Weir.
+func isHeldOrDriven(o client.Object) bool { return workload.Marked(o) }
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-// Reconcile runs one pass over one Deployment.
+// Reconcile reconciles one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return reconcile.Result(Run(ctx, r.Server, req.NamespacedName, Decide))
 }

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease answers: may this process still write?
+// Package lease refuses writes of a process that may not be the leader any more.
 //
-// A leader that was frozen wakes without knowing that another one leads by now.
-// Before the election tells it, its passes would go on where they stood. So each
-// write checks, last before the wire, how long ago the lease was renewed.
+// A leader that was frozen does not know that another replica leads now. Until the election notices, its
+// reconciles would continue. So the transport checks before each write when the lease was last renewed.
 //
-// It must not know what is written.
+// The package must not know what is written.
 package lease
 
 import (
@@ -23,97 +22,97 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrStale refuses a write.
+// ErrStale is the error of a refused write.
 var ErrStale = errors.New("the lease was not renewed in time, so another replica may lead")
 
 // ErrLost is the error of controllers that were the leader and did not renew the lease in time.
 var ErrLost = errors.New("the leader election lease weir-controller was not renewed in time")
 
-// Lease is the lock of a leader election that remembers when this process last
-// renewed it.
+// Lease is the lock of a leader election that remembers when this process last renewed it.
 type Lease struct {
 	resourcelock.Interface
-	// Limit is how old a renewal may be for a write. It must be less than the time
-	// after which others take over by what a request takes.
-	Limit time.Duration
-	// Clock must be monotonic, and go on while the process is stopped.
+	// MaxAge is the maximum age of the last renewal at which writes are allowed. It must be shorter
+	// than the lease duration by the time that a request takes.
+	MaxAge time.Duration
+	// Clock must be monotonic, and must continue while the process is stopped.
 	Clock clock.PassiveClock
-	// Fence is raised when the lease is taken, or renewed too late; nil for none.
+	// Fence is raised when the lease is acquired, or renewed too late. It may be nil.
 	Fence Fence
 
-	mu      sync.Mutex
-	renewed time.Time
-	// taken reports whether this process has ever had the lease.
-	taken bool
-	// read is the record as it was read last, and since when it has been so.
-	read  []byte
-	since time.Time
+	mu        sync.Mutex
+	renewedAt time.Time
+	// everHeld reports whether this process has ever held the lease.
+	everHeld bool
+	// lastRecord is the last record that was read, and lastRecordSince is when it was first read.
+	lastRecord      []byte
+	lastRecordSince time.Time
 }
 
-// Get reads the lease. An election waits for a holder from when it reads the record first,
-// which is after all caches are filled. The record says less where this process has read
-// the same before: nobody has renewed the lease since.
+// Get reads the lease. An election waits for the expiry of another holder from its first read,
+// which is after all caches have synced. If this process read the same record earlier, nobody has
+// renewed the lease since. So Get reduces the lease duration in the returned record by this time.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	left := time.Duration(record.LeaseDurationSeconds)*time.Second - l.age(raw)
+	left := time.Duration(record.LeaseDurationSeconds)*time.Second - l.recordAge(raw)
 	rest := *record
 	rest.LeaseDurationSeconds = int(max(left+time.Second-1, 0) / time.Second)
 	return &rest, raw, nil
 }
 
-// age is how long the record is known to be as it is.
-func (l *Lease) age(raw []byte) time.Duration {
+// recordAge returns how long the record is known to be unchanged.
+func (l *Lease) recordAge(raw []byte) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !bytes.Equal(raw, l.read) {
-		l.read, l.since = raw, l.Clock.Now()
+	if !bytes.Equal(raw, l.lastRecord) {
+		l.lastRecord, l.lastRecordSince = raw, l.Clock.Now()
 	}
-	return l.Clock.Since(l.since)
+	return l.Clock.Since(l.lastRecordSince)
 }
 
-// Create takes the lease that nobody has held.
+// Create acquires a lease that does not exist yet.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(ctx, record, func() error { return l.Interface.Create(ctx, record) })
+	return l.writeRecord(ctx, record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update takes, renews or releases the lease.
+// Update acquires, renews or releases the lease.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(ctx, record, func() error { return l.Interface.Update(ctx, record) })
+	return l.writeRecord(ctx, record, func() error { return l.Interface.Update(ctx, record) })
 }
 
-// Fence keeps processes that led before from writing.
+// Fence prevents writes of former leaders.
 type Fence interface {
-	// Seen is when it was raised last.
+	// Seen returns when the fence was last raised.
 	Seen(context.Context) (int64, error)
-	// Raise raises it, unless somebody has since.
+	// Raise raises the fence, unless it was raised after seen.
 	Raise(ctx context.Context, seen int64) error
 }
 
-// renew counts from before the request: others count from when they see it.
-func (l *Lease) renew(ctx context.Context, record resourcelock.LeaderElectionRecord, write func() error) error {
+// writeRecord writes the record. The renewal counts from before the request, because other replicas
+// count from when they see the record.
+func (l *Lease) writeRecord(ctx context.Context, record resourcelock.LeaderElectionRecord, write func() error) error {
 	began, ours := l.Clock.Now(), record.HolderIdentity == l.Identity()
 	if !ours {
-		// It is given back: no write may follow, whether that works or not.
-		l.set(time.Time{})
+		// The lease is being released: no write may follow, even if the release fails.
+		l.setRenewed(time.Time{})
 	}
-	if ours && l.Fence != nil && l.check() != nil {
-		// Another process may have taken the lease and raised the fence since, even if this
-		// one has not given it back.
-		write = l.behindFence(ctx, write)
+	if ours && l.Fence != nil && l.checkFresh() != nil {
+		// Another process may have acquired the lease and raised the fence since, even if this
+		// process has not released the lease.
+		write = l.takeAndRaiseFence(ctx, write)
 	}
 	err := write()
 	if err == nil && ours {
-		l.set(began)
+		l.setRenewed(began)
 	}
 	return err
 }
 
-// behindFence raises the fence once the lease is taken. Whoever saw it before another took
-// the lease and raised it can not raise it any more.
-func (l *Lease) behindFence(ctx context.Context, take func() error) func() error {
+// takeAndRaiseFence returns a function that acquires the lease and then raises the fence. It fails
+// if another process has acquired the lease and raised the fence in between.
+func (l *Lease) takeAndRaiseFence(ctx context.Context, take func() error) func() error {
 	return func() error {
 		seen, err := l.Fence.Seen(ctx)
 		if err != nil {
@@ -126,51 +125,51 @@ func (l *Lease) behindFence(ctx context.Context, take func() error) func() error
 	}
 }
 
-// Lost wraps the error of controllers that ended although their context had not. It wraps the
-// error in ErrLost if this process has ever held the lease. It does not ask whether the lease
-// is held now: an election that fails to renew the lease tries to release it.
-func (l *Lease) Lost(err error) error {
+// WrapLost wraps the error of controllers that ended although their context had not. It wraps the
+// error in ErrLost if this process has ever held the lease. It does not check whether the process
+// holds the lease now, because an election that fails to renew the lease tries to release it.
+func (l *Lease) WrapLost(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil || !l.taken {
+	if err == nil || !l.everHeld {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-func (l *Lease) set(renewed time.Time) {
+func (l *Lease) setRenewed(renewed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewed = renewed
-	l.taken = l.taken || !renewed.IsZero()
+	l.renewedAt = renewed
+	l.everHeld = l.everHeld || !renewed.IsZero()
 }
 
-// check returns why a write is refused, or nil.
-func (l *Lease) check() error {
+// checkFresh returns an error if the lease was not renewed recently.
+func (l *Lease) checkFresh() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewed.IsZero() {
+	if l.renewedAt.IsZero() {
 		return fmt.Errorf("%w: this process does not hold it", ErrStale)
 	}
-	if age := l.Clock.Since(l.renewed); age > l.Limit {
+	if age := l.Clock.Since(l.renewedAt); age > l.MaxAge {
 		return fmt.Errorf("%w: %s ago", ErrStale, age.Round(time.Millisecond))
 	}
 	return nil
 }
 
-// Guard lets reads pass, and writes while the lease is fresh.
+// Guard returns a transport that allows reads, and writes while the lease is fresh.
 func (l *Lease) Guard(inner http.RoundTripper) http.RoundTripper {
-	return guard{l, inner}
+	return guardedTransport{l, inner}
 }
 
-type guard struct {
+type guardedTransport struct {
 	lease *Lease
 	inner http.RoundTripper
 }
 
-func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if err := g.lease.check(); err != nil {
+		if err := g.lease.checkFresh(); err != nil {
 			if r.Body != nil {
 				err = errors.Join(err, r.Body.Close())
 			}
@@ -181,4 +180,4 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
-func (g guard) WrappedRoundTripper() http.RoundTripper { return g.inner }
+func (g guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.inner }

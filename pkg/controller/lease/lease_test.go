@@ -21,8 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/lease"
 )
 
-// A write passes while the lease is held and was renewed in time, by the time at
-// which the renewal began. Reads always pass.
+// TestGuard checks that writes are allowed while the lease is held and was renewed recently,
+// counted from the beginning of the renewal. Reads are always allowed.
 func TestGuard(t *testing.T) {
 	const limit = 5 * time.Second
 	tests := map[string]struct {
@@ -71,9 +71,10 @@ func (f *fence) Raise(_ context.Context, seen int64) error {
 	return f.failed
 }
 
-// What takes the lease raises the fence that it saw before, once. While that fails nothing
-// is written, and the lease is taken again. A process that was frozen for too long raises the
-// fence again: another one may have led and released the lease meanwhile.
+// TestFence checks that acquiring the lease raises the fence once, based on what was seen before.
+// If this fails, nothing is written, and the lease is acquired again. A process that was frozen for
+// too long raises the fence again, because another leader may have held and released the lease in
+// the meantime.
 func TestFence(t *testing.T) {
 	s := newStory(t, time.Second)
 	f := &fence{failed: errors.New("there is no etcd")}
@@ -115,7 +116,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestRest has a record say how much of its time a holder has, since it was read first.
+// TestRest checks that a record has the remaining lease duration of its holder since the first
+// read.
 func TestRest(t *testing.T) {
 	s := newStory(t, time.Second)
 	renew := func(at int64) {
@@ -174,7 +176,7 @@ func newStory(t *testing.T, limit time.Duration) *story {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	s := &story{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), url: server.URL}
-	s.lease = &lease.Lease{Interface: slow{lock, s}, Limit: limit, Clock: s.clock}
+	s.lease = &lease.Lease{Interface: slow{lock, s}, MaxAge: limit, Clock: s.clock}
 	s.client = &http.Client{Transport: s.lease.Guard(server.Client().Transport)}
 	return s
 }

@@ -30,56 +30,57 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// shared is what controllers are made of.
-type shared struct {
+// dependencies are what the controllers need.
+type dependencies struct {
 	Options
-	server    cluster.Server
-	recorder  events.EventRecorder
-	clock     clock.Clock
-	beside    cache.Cache
-	admission cluster.AdmissionStatus
-	metrics   *metrics.Metrics
-	measures  *analysis.Runner
-	measured  chan event.GenericEvent
-	atRest    queue.IsResting
+	server         cluster.Server
+	recorder       events.EventRecorder
+	clock          clock.Clock
+	admissionCache cache.Cache
+	admission      cluster.AdmissionStatus
+	metrics        *metrics.Metrics
+	analysis       *analysis.Runner
+	measuredEvents chan event.GenericEvent
+	atRest         queue.IsResting
 }
 
-// controller is a part of the manager that watches.
+// controller registers watches with the manager.
 type controller interface {
 	SetupWithManager(mgr ctrl.Manager) error
 }
 
-// controllers is the table of them.
+// controllers are all controllers by name.
 var controllers = []struct {
 	name string
-	of   func(s shared) []controller
+	of   func(s dependencies) []controller
 }{
-	{"rollout", func(s shared) []controller {
+	{"rollout", func(s dependencies) []controller {
 		return []controller{&rollout.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.analysis, Measured: s.measuredEvents,
 			Keep: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
-			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission,
+			AtRest: s.atRest, Beside: s.admissionCache, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
-	{"batchrelease", func(s shared) []controller {
+	{"batchrelease", func(s dependencies) []controller {
 		return []controller{&batchrelease.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: planner.PodLabels(s.PodLabels),
 		}}
 	}},
-	{"trafficrouting", func(s shared) []controller {
+	{"trafficrouting", func(s dependencies) []controller {
 		return []controller{&trafficrouting.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Configuration: s.Configuration,
 		}}
 	}},
-	{"deployment", func(s shared) []controller {
+	{"deployment", func(s dependencies) []controller {
 		return []controller{&deployment.Reconciler{Server: s.server, Concurrency: s.Concurrency}}
 	}},
-	{"orphan", orphans},
+	{"orphan", orphanControllers},
 }
 
-// orphans give back what nothing names any more, of each kind that the cluster serves.
-func orphans(s shared) []controller {
+// orphanControllers returns the controllers that restore orphaned workloads, for each kind that the
+// cluster serves.
+func orphanControllers(s dependencies) []controller {
 	all := []controller{&orphan.OptionalKinds{Server: s.server, Recorder: s.recorder}}
 	for _, row := range workload.Kinds() {
 		if s.server.Native(row) {
@@ -89,7 +90,7 @@ func orphans(s shared) []controller {
 	return all
 }
 
-// Names are those of all controllers.
+// Names returns the names of all controllers.
 func Names() []string {
 	var names []string
 	for _, c := range controllers {
@@ -98,11 +99,11 @@ func Names() []string {
 	return names
 }
 
-// setup adds the controllers to the manager. The returned function is never nil. It unregisters
-// the metrics collector, so that setup can run again in this process.
-func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ error) {
+// setUpControllers adds the controllers to the manager. The returned function is never nil. It
+// unregisters the metrics collector, so that setUpControllers can run again in this process.
+func setUpControllers(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ error) {
 	forget = func() {}
-	s := shared{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
+	s := dependencies{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
 	s.admission.Verdicts = &cluster.Verdicts{}
 	var err error
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
@@ -112,10 +113,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
 		return forget, fmt.Errorf("asking the cluster for policies: %w", err)
 	}
-	if s.beside, err = newCache(mgr, s.admission); err != nil {
+	if s.admissionCache, err = newAdmissionCache(mgr, s.admission); err != nil {
 		return forget, err
 	}
-	s.admission.Reader = s.beside
+	s.admission.Reader = s.admissionCache
 	if err := cluster.Index(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return forget, fmt.Errorf("indexing: %w", err)
 	}
@@ -125,7 +126,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 	}
 	reader := cluster.Reader{
 		API:    api,
-		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
+		Client: s.metrics.CountWrites(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.admissionCache, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
 	s.atRest = cluster.AtRest(ctx, reader)
 	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
@@ -134,26 +135,26 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 		return forget, fmt.Errorf("registering metrics: %w", err)
 	}
 	forget = func() { ctrlmetrics.Registry.Unregister(collector) }
-	if err := s.addMeasures(mgr); err != nil {
+	if err := s.addAnalysis(mgr); err != nil {
 		return forget, err
 	}
-	return forget, addAll(mgr, s)
+	return forget, addControllers(mgr, s)
 }
 
-// addMeasures measures beside the passes over Rollouts.
-func (s *shared) addMeasures(mgr ctrl.Manager) error {
-	s.measured = make(chan event.GenericEvent)
+// addAnalysis adds the runner of analysis queries to the manager.
+func (s *dependencies) addAnalysis(mgr ctrl.Manager) error {
+	s.measuredEvents = make(chan event.GenericEvent)
 	sources := analysis.NewCluster(mgr.GetClient(), mgr.GetAPIReader(), s.server.Client, s.SourceHosts, s.clock)
-	s.measures = analysis.New(sources, clock.RealClock{}, s.measured)
-	if err := mgr.Add(s.measures); err != nil {
+	s.analysis = analysis.New(sources, clock.RealClock{}, s.measuredEvents)
+	if err := mgr.Add(s.analysis); err != nil {
 		return fmt.Errorf("adding measures: %w", err)
 	}
 	return nil
 }
 
-func addAll(mgr ctrl.Manager, s shared) error {
+func addControllers(mgr ctrl.Manager, s dependencies) error {
 	for _, row := range controllers {
-		if !s.runs(row.name) {
+		if !s.isControllerEnabled(row.name) {
 			continue
 		}
 		for _, c := range row.of(s) {

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/net"
 )
 
-func plainly(rt http.RoundTripper) http.RoundTripper { return uncompressed{rt} }
+func withoutCompression(rt http.RoundTripper) http.RoundTripper { return uncompressed{rt} }
 
-// uncompressed asks for answers as they are, as the controllers of Kubernetes do:
-// within a cluster compressing costs more than sending. Merely not asking for
-// compression does not do, since kube-apiserver would then ask weir-apiserver for it.
+// uncompressed requests uncompressed responses, as the controllers of Kubernetes do: within a
+// cluster, compression costs more than transfer. The header is set explicitly, because without it
+// kube-apiserver would request compression from weir-apiserver.
 type uncompressed struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

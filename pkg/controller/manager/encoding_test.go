@@ -11,14 +11,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Nobody on the way is asked to compress, and the caller's request stays as it is.
+// TestUncompressed checks that requests ask for uncompressed responses, and that the caller's
+// request is not changed.
 func TestUncompressed(t *testing.T) {
 	t.Parallel()
 	asked := ""
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.Header.Get("Accept-Encoding") }))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
-	config.Wrap(plainly)
+	config.Wrap(withoutCompression)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -37,10 +38,10 @@ func TestUncompressed(t *testing.T) {
 	}
 }
 
-// Profiles are served only where they are asked for.
+// TestProfiles checks that profiles are served only if they are enabled.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	if len(profiles(false)) > 0 || profiles(true)["/debug/pprof/profile"] == nil {
-		t.Errorf("pages: %v and %v", profiles(false), profiles(true))
+	if len(profilingHandlers(false)) > 0 || profilingHandlers(true)["/debug/pprof/profile"] == nil {
+		t.Errorf("pages: %v and %v", profilingHandlers(false), profilingHandlers(true))
 	}
 }

@@ -19,9 +19,9 @@ import (
 
 const leaseName = "weir-controller"
 
-// guardByLease makes the lock of the election, and lets writes with the
-// configuration pass only while the lease is fresh. Without an election there is
-// no lock, and nothing is guarded.
+// guardByLease creates the lock of the leader election. It changes the configuration so that writes
+// are refused unless the lease was renewed recently. Without leader election it returns no lock,
+// and writes are not limited.
 func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (*lease.Lease, error) {
 	if !o.LeaderElect {
 		return nil, nil
@@ -31,13 +31,13 @@ func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lea
 		return nil, fmt.Errorf("finding a name for the lease: %w", err)
 	}
 	who := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	// It has clients of its own, which are not guarded.
+	// The lock has its own client, whose writes are not limited.
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.LeaderNamespace, leaseName, who, config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}
-	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
-	// The time of a holder that is gone begins now, and not when all caches are filled. The
+	held := &lease.Lease{Interface: lock, MaxAge: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
+	// Start the expiry time of a former holder now instead of after all caches have synced. The
 	// election reads the lease again.
 	if _, _, err := held.Get(ctx); err != nil {
 		logf.FromContext(ctx).Info("The lease is not read yet", "error", err.Error())

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager runs the controllers that release workloads: in a process of their own,
-// or in that of weir-apiserver. It answers what they share: caches, lease, metrics and probes.
+// Package manager runs the controllers, in a process of their own or in the process of weir-apiserver. It
+// sets up what the controllers share: caches, lease, metrics and probes.
 package manager
 
 import (
@@ -49,10 +49,10 @@ func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config = rest.CopyConfig(config)
-	config.WarningHandlerWithContext = &warnings{}
+	config.WarningHandlerWithContext = &warningLogger{}
 	// Disable client-side rate limiting: the server's priority and fairness limits requests.
 	config.QPS = -1
-	config.Wrap(plainly)
+	config.Wrap(withoutCompression)
 	held, err := guardByLease(ctx, config, o, fence)
 	if err != nil {
 		return err
@@ -61,21 +61,21 @@ func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence)
 	if err != nil {
 		return err
 	}
-	forget, err := setup(ctx, mgr, o)
+	forget, err := setUpControllers(ctx, mgr, o)
 	defer forget()
 	if err != nil {
 		return err
 	}
-	err = start(ctx, mgr)
+	err = startManager(ctx, mgr)
 	if held != nil && ctx.Err() == nil {
-		return held.Lost(err)
+		return held.WrapLost(err)
 	}
 	return err
 }
 
-// start runs the manager. A manager whose caches never filled does not stop with its
-// context. Nothing is lost when the process ends without it: each decision is stored.
-func start(ctx context.Context, mgr ctrl.Manager) error {
+// startManager runs the manager. A manager whose caches never sync does not stop with its context.
+// The process can end without it, because each decision is stored.
+func startManager(ctx context.Context, mgr ctrl.Manager) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	select {
@@ -86,19 +86,19 @@ func start(ctx context.Context, mgr ctrl.Manager) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(2 * shutdown):
+	case <-time.After(2 * shutdownTimeout):
 		return errors.New("stopping: the controllers did not end in time")
 	}
 }
 
-// A leader that is killed is followed after leaseDuration: releases wait for so
-// long, and nothing else does.
+// Another replica takes over leaseDuration after a leader was killed. Until then releases do not
+// continue; serving traffic is not affected.
 var (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
-	// shutdown is how long a pass under way may take to end.
-	shutdown = 3 * time.Second
+	// shutdownTimeout is how long a running reconcile may take to end.
+	shutdownTimeout = 3 * time.Second
 )
 
 func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager, error) {
@@ -113,29 +113,29 @@ func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress, ExtraHandlers: profiles(o.Profiling)},
+		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress, ExtraHandlers: profilingHandlers(o.Profiling)},
 		HealthProbeBindAddress: o.ProbeAddress,
 		LeaderElection:         o.LeaderElect,
-		// It names the lease in metrics; the lock is what counts.
+		// The ID names the lease in metrics. The lock decides about leadership.
 		LeaderElectionID:                    leaseName,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaderElectionResourceLockInterface: lock,
 		LeaseDuration:                       &leaseDuration,
 		RenewDeadline:                       &renewDeadline,
 		RetryPeriod:                         &retryPeriod,
-		GracefulShutdownTimeout:             &shutdown,
+		GracefulShutdownTimeout:             &shutdownTimeout,
 		// An earlier Run in this process may have used the same controller names.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
-		// Routers of kinds that not every cluster serves are watched like all others.
+		// Routers of kinds that not every cluster serves are read from a cache, like other objects.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		MapperProvider: cluster.NewMapper(clock.RealClock{}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:         {Transform: onlyTrouble},
-				&corev1.Service{}:     {Transform: onlySelector},
-				cluster.Definitions(): {Transform: onlyName},
-				&corev1.ConfigMap{}:   onlyScripts(o.Configuration),
+				&corev1.Pod{}:         {Transform: trimPod},
+				&corev1.Service{}:     {Transform: trimService},
+				cluster.Definitions(): {Transform: trimDefinition},
+				&corev1.ConfigMap{}:   scriptConfigMaps(o.Configuration),
 			},
 		},
 	})
@@ -145,15 +145,15 @@ func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding healthz: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("caches", cachesFilled(mgr.GetCache())); err != nil {
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())); err != nil {
 		return nil, fmt.Errorf("adding readyz: %w", err)
 	}
 	return mgr, nil
 }
 
-// newCache is for kinds of which the controller may read few names only: ConfigMaps
-// other than those of the manager's cache, and the parts of admission.
-func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
+// newAdmissionCache returns a cache for kinds of which the controller may read only a few names:
+// the ConfigMap of the index, the webhook configuration and the admission policies.
+func newAdmissionCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	}
@@ -178,8 +178,8 @@ func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache,
 	return c.GetCache(), nil
 }
 
-// cachesFilled fails until all that is watched has been read once.
-func cachesFilled(c cache.Cache) healthz.Checker {
+// cachesSynced returns a check that fails until all caches have synced.
+func cachesSynced(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
@@ -190,8 +190,8 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 	}
 }
 
-// onlyScripts reads one ConfigMap of each namespace: the one with scripts of users.
-func onlyScripts(namespaces []string) cache.ByObject {
+// scriptConfigMaps caches one ConfigMap of each namespace: the one with users' scripts.
+func scriptConfigMaps(namespaces []string) cache.ByObject {
 	by := cache.ByObject{Namespaces: map[string]cache.Config{}}
 	for _, n := range namespaces {
 		by.Namespaces[n] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", rollouts.ConfigurationName)}
@@ -199,8 +199,8 @@ func onlyScripts(namespaces []string) cache.ByObject {
 	return by
 }
 
-// onlyName drops metadata that may be large and that nothing here reads.
-func onlyName(o any) (any, error) {
+// trimDefinition removes metadata that may be large and that no controller reads.
+func trimDefinition(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(nil)
 		o.SetAnnotations(nil)
@@ -208,17 +208,17 @@ func onlyName(o any) (any, error) {
 	return o, nil
 }
 
-// onlySelector keeps the managed fields of a Service that own its selector.
-func onlySelector(o any) (any, error) {
+// trimService keeps only the managed fields of a Service that own its selector.
+func trimService(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.OwnsSelector(by) }))
 	}
 	return o, nil
 }
 
-// onlyTrouble keeps the fields of a pod that say whether it is ready, and why it does
-// not run: a cluster has many pods.
-func onlyTrouble(o any) (any, error) {
+// trimPod keeps only the fields of a pod that say whether it is ready and why it does not run,
+// because a cluster has many pods.
+func trimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
@@ -230,19 +230,19 @@ func onlyTrouble(o any) (any, error) {
 	}
 	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
 	slim.Status.PodIPs = pod.Status.PodIPs // for checks by http, which ask pods only
-	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, restarted) {
+	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, hasRestarted) {
 		return slim, nil
 	}
 	slim.Spec.NodeName = pod.Spec.NodeName
 	slim.Status.Reason, slim.Status.Message = pod.Status.Reason, pod.Status.Message
-	slim.Status.InitContainerStatuses = slimmed(pod.Status.InitContainerStatuses)
-	slim.Status.ContainerStatuses = slimmed(pod.Status.ContainerStatuses)
+	slim.Status.InitContainerStatuses = trimContainerStatuses(pod.Status.InitContainerStatuses)
+	slim.Status.ContainerStatuses = trimContainerStatuses(pod.Status.ContainerStatuses)
 	return slim, nil
 }
 
-func restarted(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }
+func hasRestarted(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }
 
-func slimmed(all []corev1.ContainerStatus) []corev1.ContainerStatus {
+func trimContainerStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range all {
 		out = append(out, corev1.ContainerStatus{Name: c.Name, Ready: c.Ready, RestartCount: c.RestartCount, State: c.State, LastTerminationState: c.LastTerminationState})

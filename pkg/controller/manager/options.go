@@ -18,7 +18,7 @@ import (
 
 // Options are the flags of the controllers.
 type Options struct {
-	// Controllers are the names of those that run, with commas between them, or All, or None.
+	// Controllers are the comma-separated names of the controllers that run, or All, or None.
 	Controllers     string
 	LeaderElect     bool
 	LeaderNamespace string
@@ -34,7 +34,7 @@ type Options struct {
 	SourceHosts     []string
 }
 
-// podsChecks are what may be done about new pods that crash, where a plan has no analysis.
+// podsChecks are the reactions to new pods that crash if a plan has no analysis.
 var podsChecks = map[string]rollouts.OnFail{"wait": rollouts.OnFailWait, "report": rollouts.OnFailReport, "off": ""}
 
 // All is the name of all controllers, and None that of none.
@@ -67,7 +67,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.PodLabels, "pod-batch-labels", o.PodLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
 }
 
-// Validate refuses what makes no sense.
+// Validate returns an error for invalid options.
 func (o *Options) Validate() error {
 	if o.HistoryLimit < 1 || o.HistoryAge < 0 {
 		return errors.New("--history-limit must be at least 1, and --history-age not negative")
@@ -99,7 +99,7 @@ func (o *Options) validateNames() error {
 // Enabled reports whether any controller runs.
 func (o *Options) Enabled() bool { return o.Controllers != None }
 
-// runs reports whether the controller of a name does.
-func (o *Options) runs(name string) bool {
+// isControllerEnabled reports whether the controller with this name runs.
+func (o *Options) isControllerEnabled(name string) bool {
 	return o.Controllers == All || slices.Contains(strings.Split(o.Controllers, ","), name)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/manager"
 )
 
-// Wrong flags are refused by name, and of two of them the last counts.
+// TestOptions checks that the error about an invalid flag names the flag, and that the last of two
+// equal flags counts.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for flags, want := range map[string]string{

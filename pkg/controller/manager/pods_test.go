@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Of a pod's annotations the cache keeps the cost of its deletion, by which a DaemonSet's pods
-// are chosen.
+// TestOnlyTroubleKeepsTheCost checks that cached pods keep the annotation with the deletion cost,
+// which selects the pods of a DaemonSet.
 func TestOnlyTroubleKeepsTheCost(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Annotations: map[string]string{
 		"large": "…", "controller.kubernetes.io/pod-deletion-cost": "-10",
 	}}}
-	kept, err := onlyTrouble(pod)
+	kept, err := trimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,13 +27,14 @@ func TestOnlyTroubleKeepsTheCost(t *testing.T) {
 	}
 }
 
-// Checks by http ask a pod only at the addresses that the cache has of it.
+// TestOnlyTroubleKeepsTheAddresses checks that cached pods keep their addresses, because checks by
+// http connect only to these.
 func TestOnlyTroubleKeepsTheAddresses(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, Status: corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
 	}}
-	kept, err := onlyTrouble(pod)
+	kept, err := trimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"net/http/pprof"
 )
 
-// profiles are the pages of profiles, if they are served at all.
-func profiles(served bool) map[string]http.Handler {
+// profilingHandlers returns the handlers of the profiling pages; nil if profiling is disabled.
+func profilingHandlers(served bool) map[string]http.Handler {
 	if !served {
 		return nil
 	}

@@ -10,33 +10,33 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// warnings logs each warning of an API server once. Most are about what the owner of
-// a workload wrote, and come again with every write of ours.
-type warnings struct {
-	mu   sync.Mutex
-	said map[string]bool
+// warningLogger logs each warning of an API server once. Most warnings are about the fields of a
+// user's workload, and every write of Weir repeats them.
+type warningLogger struct {
+	mu     sync.Mutex
+	logged map[string]bool
 }
 
-// mostWarnings bounds what is kept of them: texts quote what anybody may write.
-const mostWarnings = 1000
+// maxWarnings limits the remembered warnings, because their texts quote user input.
+const maxWarnings = 1000
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+func (w *warningLogger) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	const ofServer = 299
-	if code == ofServer && text != "" && w.news(text) {
+	if code == ofServer && text != "" && w.isNew(text) {
 		logf.FromContext(ctx).Info("The API server warns", "warning", text)
 	}
 }
 
-func (w *warnings) news(text string) bool {
+func (w *warningLogger) isNew(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.said[text] {
+	if w.logged[text] {
 		return false
 	}
-	if w.said == nil || len(w.said) >= mostWarnings {
-		w.said = map[string]bool{}
+	if w.logged == nil || len(w.logged) >= maxWarnings {
+		w.logged = map[string]bool{}
 	}
-	w.said[text] = true
+	w.logged[text] = true
 	return true
 }

@@ -15,14 +15,15 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// TestWarnings logs a warning that comes with every answer once, and another one too.
+// TestWarnings checks that a repeated warning is logged once, and that another warning is logged,
+// too.
 func TestWarnings(t *testing.T) {
 	text := "one"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Add("Warning", `299 - `+strconv.Quote(text))
 	}))
 	defer server.Close()
-	config := &rest.Config{Host: server.URL, WarningHandlerWithContext: &warnings{}}
+	config := &rest.Config{Host: server.URL, WarningHandlerWithContext: &warningLogger{}}
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
@@ -39,11 +40,11 @@ func TestWarnings(t *testing.T) {
 	if logged != 2 {
 		t.Errorf("%d warnings logged, want 2", logged)
 	}
-	w := &warnings{}
-	for i := range 3 * mostWarnings {
-		w.news(strconv.Itoa(i))
+	w := &warningLogger{}
+	for i := range 3 * maxWarnings {
+		w.isNew(strconv.Itoa(i))
 	}
-	if len(w.said) > mostWarnings {
-		t.Errorf("%d warnings are kept", len(w.said))
+	if len(w.logged) > maxWarnings {
+		t.Errorf("%d warnings are kept", len(w.logged))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Controllers that start again in one process go on with their counters, and know nothing of
-// checks that they measured before.
+// TestNewAgain restarts the controllers in one process. Counters continue, and metrics of single
+// checks are reset.
 func TestNewAgain(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {
@@ -21,7 +21,7 @@ func TestNewAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Announced([]planner.Event{{Reason: string(rollouts.ConditionBypassed)}})
+		m.CountEvents([]planner.Event{{Reason: string(rollouts.ConditionBypassed)}})
 	}
 	families, err := registry.Gather()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// results say what came of a write, by its error. The first row that fits
-// counts; without an error it is ok, and whatever fits none is failed.
-var results = []struct {
+// writeResults are the values of the label result, by the error of a write. The first row that
+// matches counts. A write without an error is ok, and an error that matches no row is failed.
+var writeResults = []struct {
 	name string
 	is   func(error) bool
 }{
-	// Somebody else wrote first: the plan is made anew.
+	// Another writer was first. The next reconcile decides again.
 	{"conflict", apierrors.IsConflict},
 	{"conflict", apierrors.IsAlreadyExists},
 	{"gone", apierrors.IsNotFound},
-	// Trying again does not help.
+	// Retries do not help.
 	{"refused", apierrors.IsForbidden},
 	{"refused", apierrors.IsInvalid},
 	{"refused", apierrors.IsBadRequest},
@@ -29,11 +29,11 @@ var results = []struct {
 	{"refused", apierrors.IsRequestEntityTooLargeError},
 }
 
-func result(err error) string {
+func resultOf(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	for _, r := range results {
+	for _, r := range writeResults {
 		if r.is(err) {
 			return r.name
 		}
@@ -41,61 +41,61 @@ func result(err error) string {
 	return "failed"
 }
 
-// Counting is the client, with its writes counted.
-func (m *Metrics) Counting(c client.Client) client.Client {
-	return counting{Client: c, metrics: m}
+// CountWrites returns a client that counts its writes.
+func (m *Metrics) CountWrites(c client.Client) client.Client {
+	return countingClient{Client: c, metrics: m}
 }
 
-type counting struct {
+type countingClient struct {
 	client.Client
 	metrics *Metrics
 }
 
-func (c counting) count(o runtime.Object, verb string, err error) error {
+func (c countingClient) count(o runtime.Object, verb string, err error) error {
 	kind := "unknown"
 	if gvk, bad := c.GroupVersionKindFor(o); bad == nil {
 		kind = gvk.Kind
 	}
-	c.metrics.writes.WithLabelValues(kind, verb, result(err)).Inc()
+	c.metrics.writes.WithLabelValues(kind, verb, resultOf(err)).Inc()
 	return err
 }
 
 // Create implements client.Writer.
-func (c counting) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+func (c countingClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	return c.count(o, "create", c.Client.Create(ctx, o, opts...))
 }
 
 // Update implements client.Writer.
-func (c counting) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+func (c countingClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	return c.count(o, "update", c.Client.Update(ctx, o, opts...))
 }
 
 // Patch implements client.Writer.
-func (c counting) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c countingClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	return c.count(o, "patch", c.Client.Patch(ctx, o, patch, opts...))
 }
 
 // Delete implements client.Writer.
-func (c counting) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+func (c countingClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	return c.count(o, "delete", c.Client.Delete(ctx, o, opts...))
 }
 
 // Status implements client.StatusClient.
-func (c counting) Status() client.SubResourceWriter {
-	return countingStatus{SubResourceWriter: c.Client.Status(), of: c}
+func (c countingClient) Status() client.SubResourceWriter {
+	return countingStatusWriter{SubResourceWriter: c.Client.Status(), client: c}
 }
 
-type countingStatus struct {
+type countingStatusWriter struct {
 	client.SubResourceWriter
-	of counting
+	client countingClient
 }
 
 // Update implements client.SubResourceWriter.
-func (s countingStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	return s.of.count(o, "update status", s.SubResourceWriter.Update(ctx, o, opts...))
+func (s countingStatusWriter) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	return s.client.count(o, "update status", s.SubResourceWriter.Update(ctx, o, opts...))
 }
 
 // Patch implements client.SubResourceWriter.
-func (s countingStatus) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	return s.of.count(o, "patch status", s.SubResourceWriter.Patch(ctx, o, patch, opts...))
+func (s countingStatusWriter) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return s.client.count(o, "patch status", s.SubResourceWriter.Patch(ctx, o, patch, opts...))
 }

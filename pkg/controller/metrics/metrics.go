@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics answers: which numbers tell how releases go?
+// Package metrics has the metrics of releases.
 //
-// What is so now is counted when somebody asks (collector.go), from the caches.
-// What has happened is counted when it is stored (here) or written (client.go).
-// Nothing is remembered that a restart would lose, but counters, of which
-// Prometheus expects it. docs/metrics.md has the list.
+// Current values are computed from the caches on each scrape (collector.go). Past events are counted when
+// they are stored (this file) or written (client.go). A restart loses only counters, which Prometheus
+// handles. docs/metrics.md has the list.
 package metrics
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Metrics are those of what happens. A nil one counts nothing.
+// Metrics has the counters of events and writes. A nil Metrics counts nothing.
 type Metrics struct {
 	stepDurations *prometheus.HistogramVec
 	writes        *prometheus.CounterVec
@@ -82,8 +81,9 @@ func register[C prometheus.Collector](registry prometheus.Registerer, c *C) erro
 
 const namespaceLabel, rolloutLabel = "namespace", "rollout"
 
-// Measured shows what the checks of a Rollout have found, of those that are under way.
-func (m *Metrics) Measured(namespace, name string, questions []planner.MeasurementRequest) {
+// SetCheckResults sets the request counts and the evidence of a Rollout's checks that are under
+// way.
+func (m *Metrics) SetCheckResults(namespace, name string, questions []planner.MeasurementRequest) {
 	if m == nil {
 		return
 	}
@@ -108,8 +108,8 @@ func (m *Metrics) Measured(namespace, name string, questions []planner.Measureme
 	}
 }
 
-// Announced counts what is announced.
-func (m *Metrics) Announced(announced []planner.Event) {
+// CountEvents counts the announced events that have a metric.
+func (m *Metrics) CountEvents(announced []planner.Event) {
 	if m == nil {
 		return
 	}
@@ -120,16 +120,17 @@ func (m *Metrics) Announced(announced []planner.Event) {
 	}
 }
 
-// Changed counts what ended between two records of a Rollout, whoever wrote them: a verb ends a wait, too.
-func (m *Metrics) Changed(before, after *rollouts.Rollout) {
+// ObserveSteps records the durations of steps that ended between two versions of a Rollout. The
+// versions may have been written by anybody, because a verb ends a wait, too.
+func (m *Metrics) ObserveSteps(before, after *rollouts.Rollout) {
 	if m == nil {
 		return
 	}
 	for _, duration := range planner.StepDurations(after, before.Status.Releases, after.Status.Releases) {
-		m.stepDurations.WithLabelValues(string(style(after)), string(duration.For)).Observe(duration.Took.Seconds())
+		m.stepDurations.WithLabelValues(string(styleOf(after)), string(duration.For)).Observe(duration.Took.Seconds())
 	}
 }
 
-func style(r *rollouts.Rollout) rollouts.Style {
+func styleOf(r *rollouts.Rollout) rollouts.Style {
 	return rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 }

@@ -35,7 +35,8 @@ func rollout(name string, phase rollouts.Phase) *rollouts.Rollout {
 	return r
 }
 
-// Only Rollouts that somebody may wait for are named; the others are counted.
+// TestCollector checks that only Rollouts that users may wait for have metrics of their own; others
+// are only counted.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	entered := metav1.NewTime(now.Add(-90 * time.Second))
@@ -90,7 +91,7 @@ weir_rollouts_unprotected 1
 	}
 }
 
-// What checks have found is shown while they are under way.
+// TestMeasured checks that the results of checks are reported while the checks are under way.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -100,10 +101,10 @@ func TestMeasured(t *testing.T) {
 	q := planner.MeasurementRequest{Check: rollouts.Check{Name: "errors"}, Evidence: judge.Evidence{
 		Pair: judge.Pair{New: judge.Count{Total: 100, Bad: 3}, Old: judge.Count{Total: 900, Bad: 1}}, Harm: 2, HarmNeeded: 8, Safe: 1, SafeNeeded: 2,
 	}}
-	m.Measured("shop", "web", []planner.MeasurementRequest{q})
-	m.Measured("shop", "cart", []planner.MeasurementRequest{q})
-	m.Measured("shop", "cart", nil)
-	(*Metrics)(nil).Measured("shop", "web", nil)
+	m.SetCheckResults("shop", "web", []planner.MeasurementRequest{q})
+	m.SetCheckResults("shop", "cart", []planner.MeasurementRequest{q})
+	m.SetCheckResults("shop", "cart", nil)
+	(*Metrics)(nil).SetCheckResults("shop", "web", nil)
 	requests := `
 # HELP weir_check_requests Requests that a check under way has counted, by the version that answered and how.
 # TYPE weir_check_requests gauge
@@ -123,7 +124,7 @@ weir_check_evidence{check="errors",for="safe",namespace="shop",rollout="web"} 0.
 	}
 }
 
-// What has changed is counted, by what it was that took so long.
+// TestChanged checks that step durations are recorded by what the step waited for.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -139,9 +140,9 @@ func TestChanged(t *testing.T) {
 	r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, Steps: []rollouts.StepRecord{{Step: 1, StepTimes: rollouts.StepTimes{EnteredTime: at(0), UpgradedTime: at(7)}}}}}
 	was := r.DeepCopy()
 	was.Status.Releases = before
-	m.Changed(was, r)
-	m.Changed(r, r)
-	(*Metrics)(nil).Changed(was, r)
+	m.ObserveSteps(was, r)
+	m.ObserveSteps(r, r)
+	(*Metrics)(nil).ObserveSteps(was, r)
 	var want strings.Builder
 	want.WriteString(`
 # HELP weir_step_wait_seconds How long steps of releases waited for their pods, their traffic, an approval, or their time.
@@ -162,20 +163,20 @@ weir_step_wait_seconds_count{for="pods",style="Partition"} 1
 	}
 }
 
-// So is what no part of admission held.
+// TestBypasses checks that changes that admission did not hold are counted.
 func TestBypasses(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Announced([]planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
+	m.CountEvents([]planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
 	if n := testutil.ToFloat64(m.bypasses); n != 1 {
 		t.Errorf("%v are counted, want 1", n)
 	}
 }
 
-// Every write is counted, by what came of it.
+// TestWrites checks that each write is counted by its result.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -183,7 +184,7 @@ func TestWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	c := m.Counting(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build())
+	c := m.CountWrites(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build())
 	if err := c.Create(t.Context(), d.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestResult(t *testing.T) {
 		"gone":     apierrors.NewNotFound(pods, "a"),
 		"failed":   errors.New("connection refused"),
 	} {
-		if got := result(err); got != want {
+		if got := resultOf(err); got != want {
 			t.Errorf("%v is %s, want %s", err, got, want)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// OptionalKinds starts a Reconciler for each kind that not every cluster serves, once
-// it is served. It reconciles the definitions of these kinds.
+// OptionalKinds starts a Reconciler for each kind that not every cluster serves, once the cluster
+// serves it. It reconciles the CustomResourceDefinitions of these kinds.
 type OptionalKinds struct {
 	Server   cluster.Server
 	Recorder events.EventRecorder
@@ -29,36 +29,38 @@ type OptionalKinds struct {
 	kinds    cluster.OptionalKinds
 }
 
-// SetupWithManager registers the watches. A kind that may not be read when its
-// definition comes may be readable when a Rollout of it is deleted.
+// SetupWithManager registers the watches. A kind that is not readable when its definition is
+// created may be readable when a Rollout of this kind is deleted.
 func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
-		Watches(cluster.Definitions(), cluster.Later(cluster.Served, cluster.EnqueueMapped(defined))).
-		Watches(cluster.NewRollout(), cluster.EnqueueMapped(definedFor), builder.WithPredicates(cluster.Deleted())).
-		Watches(cluster.NewBatchRelease(), cluster.EnqueueMapped(definedFor), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.Definitions(), cluster.Later(cluster.Served, cluster.EnqueueMapped(requestForDefinition))).
+		Watches(cluster.NewRollout(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.Deleted())).
 		Complete(r)
 }
 
-// defined is the request for a definition of a workload, and none for other definitions.
-func defined(_ context.Context, o client.Object) []reconcile.Request {
-	if _, ok := rowOf(o.GetName()); !ok {
+// requestForDefinition returns a request for the definition of a workload kind; none for other
+// definitions.
+func requestForDefinition(_ context.Context, o client.Object) []reconcile.Request {
+	if _, ok := rowForDefinition(o.GetName()); !ok {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
 }
 
-// definedFor is the request for the definition of the kind that a Rollout or a BatchRelease names.
-func definedFor(ctx context.Context, o client.Object) []reconcile.Request {
+// requestForReleasedKind returns a request for the definition of the kind that a Rollout or
+// BatchRelease names.
+func requestForReleasedKind(ctx context.Context, o client.Object) []reconcile.Request {
 	kind, _ := cluster.Released(o)
 	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
 	definition := cluster.Definitions()
 	definition.SetName(plural.GroupResource().String())
-	return defined(ctx, definition)
+	return requestForDefinition(ctx, definition)
 }
 
-// rowOf is the row of the kind that a definition of this name brings.
-func rowOf(name string) (workload.Row, bool) {
+// rowForDefinition returns the row of the kind that a definition with this name defines.
+func rowForDefinition(name string) (workload.Row, bool) {
 	resource := schema.ParseGroupResource(name)
 	for _, row := range workload.Kinds() {
 		if plural, _ := meta.UnsafeGuessKindToResource(row.GVK); plural.Resource == resource.Resource {
@@ -68,10 +70,10 @@ func rowOf(name string) (workload.Row, bool) {
 	return workload.Row{}, false
 }
 
-// Reconcile starts a Reconciler for a kind once it is served. A kind that is not, or
-// that may not be read, is looked at again when its definition changes.
+// Reconcile starts a Reconciler for a kind once it is served. A kind that is not served or not
+// readable is reconciled again when its definition changes.
 func (r *OptionalKinds) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	row, ok := rowOf(req.Name)
+	row, ok := rowForDefinition(req.Name)
 	if !ok || r.Server.Native(row) {
 		return ctrl.Result{}, nil
 	}

@@ -11,14 +11,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Of all definitions of a cluster only those of workloads are looked at.
+// TestDefinitionsOfWorkloads checks that only the CustomResourceDefinitions of workloads cause
+// requests.
 func TestDefinitionsOfWorkloads(t *testing.T) {
 	got := map[string]string{}
 	for _, name := range []string{
 		"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.example.com",
 		"sidecarsets.apps.kruise.io", "clonesets.apps.example.com", "deployments.apps.example.com", "gateways.gateway.networking.k8s.io", "",
 	} {
-		if row, ok := rowOf(name); ok {
+		if row, ok := rowForDefinition(name); ok {
 			got[name] = row.GVK.String()
 		}
 	}
@@ -33,15 +34,15 @@ func TestDefinitionsOfWorkloads(t *testing.T) {
 	}
 }
 
-// What was not readable when its definition came is looked for again when what
-// named it leaves.
+// TestDefinitionOfWhatIsReleased checks that a kind that was not readable when its definition was
+// created is tried again when a Rollout or BatchRelease of the kind is deleted.
 func TestDefinitionOfWhatIsReleased(t *testing.T) {
 	r := &v1beta1.Rollout{}
-	if got := definedFor(t.Context(), r); len(got) > 0 {
+	if got := requestForReleasedKind(t.Context(), r); len(got) > 0 {
 		t.Errorf("a Rollout of nothing: %v", got)
 	}
 	r.Spec.WorkloadRef = v1beta1.ObjectRef{APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "db"}
-	if got := definedFor(t.Context(), r); len(got) != 1 || got[0].Name != "statefulsets.apps.example.com" {
+	if got := requestForReleasedKind(t.Context(), r); len(got) != 1 || got[0].Name != "statefulsets.apps.example.com" {
 		t.Errorf("a look-alike: %v", got)
 	}
 }

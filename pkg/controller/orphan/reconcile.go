@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphan gives back held workloads that no Rollout or BatchRelease names: the
-// Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
-// not touch a workload that any live Rollout or BatchRelease names, nor one whose Rollout
-// was lost with the data of weir-apiserver.
+// Package orphan restores held workloads that no Rollout or BatchRelease names, for example because the
+// Rollout lost its finalizer, or because a user added the annotation. It must not change a workload that
+// any Rollout or BatchRelease names, nor a workload whose Rollout was lost together with the data of
+// weir-apiserver.
 package orphan
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler gives workloads of one kind back.
+// Reconciler restores workloads of one kind.
 type Reconciler struct {
 	Server   cluster.Server
 	Recorder events.EventRecorder
@@ -38,20 +38,21 @@ type Reconciler struct {
 	Row workload.Row
 }
 
-// workers is the least number that leaves one to others when a namespace has its share.
+// workers is 2 so that one worker is left for other namespaces when one namespace has used its
+// share.
 const workers = 2
 
-// settling is how soon to look again after a write that the native controller acts on.
-const settling = time.Second
+// minRequeue is the delay of the next reconcile after a write on which the native controller acts.
+const minRequeue = time.Second
 
-// lookAgain is how soon to look again at a workload whose Rollout was lost: a deletion is
-// remembered a moment after the Rollout is gone.
-const lookAgain = time.Minute
+// lostRolloutRequeue is the delay of the next reconcile of a workload whose Rollout was lost.
+// weir-apiserver records a deletion only a moment after the Rollout is gone.
+const lostRolloutRequeue = time.Minute
 
-// SetupWithManager registers the watches: of held workloads, and of Rollouts and
-// BatchReleases that are deleted.
+// SetupWithManager registers the watches of held workloads, and of deleted Rollouts and
+// BatchReleases.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// A workload that stays held is looked at when the Rollout that names it is deleted.
+	// A workload that stays held is reconciled again when the Rollout that names it is deleted.
 	held := predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
@@ -67,9 +68,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile runs one pass over one workload.
+// Reconcile reconciles one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	after, err := r.pass(ctx, req.NamespacedName)
+	after, err := r.reconcileWorkload(ctx, req.NamespacedName)
 	switch {
 	case cluster.Behind(err):
 		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
@@ -81,14 +82,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: after}, err
 }
 
-// pass returns how soon to look again; never, if 0.
-func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+// reconcileWorkload restores a held workload that no Rollout or BatchRelease names. It returns the
+// time until the next reconcile; 0 if only a change of an object causes one.
+func (r *Reconciler) reconcileWorkload(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	w, err := r.Server.Unnamed(ctx, r.Row, key.Namespace, key.Name)
 	switch {
 	case err != nil, w == nil:
 		return 0, err
 	case !w.Hold.Active():
-		return r.tidy(ctx, w)
+		return r.removeLeftovers(ctx, w)
 	case !w.Hold.Held:
 		return 0, nil
 	}
@@ -98,22 +100,22 @@ func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.D
 	if rollout, err := r.Server.LostRollout(ctx, w); err != nil {
 		return 0, err
 	} else if rollout != "" {
-		r.warn(w, "RolloutLost", lostMessage(rollout))
-		return lookAgain, nil
+		r.recordWarning(w, "RolloutLost", lostMessage(rollout))
+		return lostRolloutRequeue, nil
 	}
-	return r.giveBack(ctx, w)
+	return r.restoreWorkload(ctx, w)
 }
 
-// lostMessage is about a held workload whose Rollout was lost.
+// lostMessage returns the message about a held workload whose Rollout was lost.
 func lostMessage(rollout string) string {
 	return "the workload stays held: its Rollout " + rollout + " does not exist, and weir-apiserver does not remember that it was deleted; " +
 		"the data of weir-apiserver may be lost or restored from an old snapshot. Create the Rollout again, for instance from git, and resume it " +
 		"to continue the release from step 1. Or create it and delete it, to release the pending template to all pods"
 }
 
-// giveBack ends the hold: as a Rollout does that is deleted, an aborted version is
-// not released by this.
-func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
+// restoreWorkload returns the workload to its own controller. As at the deletion of a Rollout, this
+// does not release an aborted version.
+func (r *Reconciler) restoreWorkload(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
 	row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, workload.StyleOf(w.Object))
 	if !ok {
 		row = w.Row
@@ -123,22 +125,22 @@ func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Du
 		return 0, err
 	}
 	facts := row.Observe(w.Object, w.Owned, w.Hold)
-	rejected := facts.Target != nil && facts.Target.Abort
-	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{KeepPaused: rejected})); err != nil {
-		return settling, err
+	wasAborted := facts.Target != nil && facts.Target.Abort
+	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{KeepPaused: wasAborted})); err != nil {
+		return minRequeue, err
 	}
-	said := "no Rollout names this workload any more, so it was given back to its own controller"
-	if rejected {
-		said += ", paused, since its release was aborted"
+	message := "no Rollout names this workload any more, so it was given back to its own controller"
+	if wasAborted {
+		message += ", paused, since its release was aborted"
 	}
-	r.warn(w, "WorkloadGivenBack", said)
+	r.recordWarning(w, "WorkloadGivenBack", message)
 	// The native controller may copy Weir's annotations to ReplicaSets until it sees this write;
 	// the next pass removes the copies.
-	return settling, nil
+	return minRequeue, nil
 }
 
-// warn creates an event about a workload.
-func (r *Reconciler) warn(w *cluster.Workload, reason, message string) {
+// recordWarning creates an event about a workload.
+func (r *Reconciler) recordWarning(w *cluster.Workload, reason, message string) {
 	about := &corev1.ObjectReference{
 		APIVersion: w.Row.GVK.GroupVersion().String(), Kind: w.Row.GVK.Kind,
 		Namespace: w.Object.GetNamespace(), Name: w.Object.GetName(), UID: w.Object.GetUID(),
@@ -146,21 +148,21 @@ func (r *Reconciler) warn(w *cluster.Workload, reason, message string) {
 	r.Recorder.Eventf(about, nil, corev1.EventTypeWarning, reason, "Release", "%s", message)
 }
 
-// tidy takes off what is left on a workload that was given back here.
-func (r *Reconciler) tidy(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
-	left := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
-	if !left && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
-		return 0, nil // as most workloads are
+// removeLeftovers removes Weir's metadata from a workload that was restored.
+func (r *Reconciler) removeLeftovers(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
+	ownedHaveCopies := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
+	if !ownedHaveCopies && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
+		return 0, nil // the usual case
 	}
-	anyOne := func(client.Object) bool { return true }
-	if named, err := r.Server.Named(ctx, w, anyOne); named || err != nil {
+	anyRollout := func(client.Object) bool { return true }
+	if named, err := r.Server.Named(ctx, w, anyRollout); named || err != nil {
 		return 0, err
 	}
 	changes := w.Row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{})
 	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned, w.Hold).Settled {
 		if changes = w.Row.Unlabel(w.Object, w.Hold); len(changes) == 0 {
-			return 0, nil // a ControllerRevision keeps its copies, and nobody reads them
+			return 0, nil // the copies on a ControllerRevision remain, and nothing reads them
 		}
 	}
-	return settling, r.Server.Write(ctx, changes)
+	return minRequeue, r.Server.Write(ctx, changes)
 }

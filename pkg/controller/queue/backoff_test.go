@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestBackoff fails a request again and again: it waits longer each time, and no longer than
-// its pass wants to wait.
+// TestBackoff lets a request fail repeatedly. Its delay increases, up to the planned requeue time
+// of its reconcile.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	options := Options(2)

@@ -19,8 +19,8 @@ func request(text string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// TestOrder takes what waits: "a/1" waits, "-" takes as many as can be taken, and
-// "a" is done with one of that namespace.
+// TestOrder adds and takes requests: "a/1" adds a request, "-" takes as many requests as possible,
+// and "a" ends one request of this namespace.
 func TestOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit    int
@@ -58,8 +58,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestRestingLast counts the passes after a start: of 10,000 Rollouts twenty are under way.
-// They do not wait for the others, and those do not wait for ever.
+// TestRestingLast counts the reconciles after a start, when twenty of 10,000 Rollouts are under
+// way. These do not wait for the others, and the others do not wait forever.
 func TestRestingLast(t *testing.T) {
 	const all, every = 10000, 500
 	o := newNamespaceOrder(all, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
@@ -92,7 +92,7 @@ func TestRestingLast(t *testing.T) {
 	}
 }
 
-// TestTouch has something begin of what waits with those that rest.
+// TestTouch begins a release of an object whose request waits among those of resting objects.
 func TestTouch(t *testing.T) {
 	begun := map[string]bool{"0": true}
 	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return !begun[r.Name] })
@@ -115,8 +115,8 @@ func TestTouch(t *testing.T) {
 	}
 }
 
-// TestKnownLater asks when their turn comes which of them rest: while requests are added, the
-// caches may not know.
+// TestKnownLater checks that isResting is called when a request has its turn. When requests are
+// added, the caches may not know the objects yet.
 func TestKnownLater(t *testing.T) {
 	known := false
 	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return known && strings.HasPrefix(r.Name, "idle") })
@@ -130,8 +130,8 @@ func TestKnownLater(t *testing.T) {
 	}
 }
 
-// TestPassedOver keeps the turn of a namespace while those are passed over that rest: what is
-// under way there does not wait for another namespace, which always has something to do.
+// TestPassedOver checks that a namespace keeps its turn while its resting requests are skipped. Its
+// active requests do not wait for another namespace that always has requests.
 func TestPassedOver(t *testing.T) {
 	o := newNamespaceOrder(9, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
 	for i := range 5000 {
@@ -152,8 +152,8 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// TestShare has a namespace fill a queue whose passes never end. Another one is
-// worked on at once all the same, however often it comes.
+// TestShare has a namespace that fills a queue with reconciles that never end. Requests of another
+// namespace are still processed immediately.
 func TestShare(t *testing.T) {
 	const workers = 4
 	options := Options(workers)

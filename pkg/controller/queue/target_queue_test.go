@@ -12,9 +12,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestTargets adds and takes items as namespace/target/item: "a/x/1" waits, "-" takes as many as can be
-// taken, "!a/x/1" ends without an answer, "?a/x/1" ends with one, and "=a/x/1" ends without having
-// asked. There are eight places, three of each namespace, and two items ask a target at once.
+// TestTargets adds and takes items named namespace/target/item: "a/x/1" adds an item, "-" takes as
+// many items as possible, "!a/x/1" ends an item without an answer, "?a/x/1" ends it with an answer,
+// and "=a/x/1" ends it without a query. There are eight places, three per namespace, and a target
+// gets two queries at the same time.
 func TestTargets(t *testing.T) {
 	for name, tc := range map[string]struct{ do, want string }{
 		"a target has two":                  {"a/x/1 a/x/2 a/x/3 -", "a/x/1 a/x/2"},
@@ -59,8 +60,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestSilentMeanwhile has a target fall silent between the question whether an item can be
-// taken and its being taken: one is taken all the same, and none is lost.
+// TestSilentMeanwhile has a target that becomes silent between the calls of Len and Pop. Pop still
+// returns an item, and no item is lost.
 func TestSilentMeanwhile(t *testing.T) {
 	o := NewTargetQueue(clock.RealClock{}, Limits{Total: 8, PerNamespace: 4}, func(string) Target { return Target{Namespace: "a", Name: "x", MaxQueries: 3} }).order
 	for i := range 3 {

@@ -109,7 +109,7 @@ func (l live) Stored(ctx context.Context) {
 			logf.FromContext(ctx).Info("Settled decision", "decision", d.ID, "verb", d.Verb, "user", d.User, "via", d.Via, "outcome", d.Outcome)
 		}
 	}
-	l.r.Metrics.Announced(l.decision.Events)
+	l.r.Metrics.CountEvents(l.decision.Events)
 }
 
 // Announce implements reconcile.Object.
@@ -125,7 +125,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	if r.Measures != nil {
 		r.Measures.SetQuestions(key, analysis.Subject{}, nil)
 	}
-	r.Metrics.Measured(key.Namespace, key.Name, nil)
+	r.Metrics.SetCheckResults(key.Namespace, key.Name, nil)
 	entry, err := r.Server.Entry(ctx, key, nil)
 	if err != nil || !entry.Listed {
 		return err

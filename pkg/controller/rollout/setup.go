@@ -22,7 +22,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.noLater = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
-		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.Changed)).
+		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.ObserveSteps)).
 		// It has the name of its Rollout, and so has one that is in the way of it.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).

@@ -77,7 +77,7 @@ func (r *Reconciler) askMetrics(ctx context.Context, p *Pass, d planner.Decision
 	if len(d.MeasurementRequests) > 0 {
 		subject = r.subject(ctx, p, d)
 	}
-	r.Metrics.Measured(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
+	r.Metrics.SetCheckResults(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
 	r.Measures.SetQuestions(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) a
 	s.Release.New.Service, s.Release.Stable.Service = serviceOf(p.objects.CanaryService), serviceOf(p.objects.Service)
 	if d.MeasurementRequests[0].Try { // there is one version
 		s.Release.Stable.Pods = r.podsOf(ctx, p, p.Facts.Workload.StableRevision)
-		s.Release.New, s.Release.Single = s.Release.Stable, true
+		s.Release.New, s.Release.StableOnly = s.Release.Stable, true
 	}
 	for _, router := range p.objects.Routers {
 		kind := router.Kind.Kind
@@ -135,13 +135,13 @@ func (r *Reconciler) podsOf(ctx context.Context, p *Pass, revision string) metri
 			sets = append(sets, rs.Name)
 		}
 	}
-	pods, err := metric.Generated(sets...)
+	pods, err := metric.PodsOfOwners(sets...)
 	if len(sets) == 0 {
 		found, failed := r.Server.Pods(ctx, w, revision)
 		for i := range found {
 			names = append(names, found[i].Name)
 		}
-		if pods, err = metric.Named(names...); failed != nil {
+		if pods, err = metric.PodsByName(names...); failed != nil {
 			err = failed
 		}
 	}

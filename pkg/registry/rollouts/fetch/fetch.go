@@ -130,7 +130,7 @@ func (s *Sources) LiveReader(namespace string) Reader {
 		}
 		var found []object.Object
 		for i := range list.Items {
-			o, err := r.Trimmed(&list.Items[i])
+			o, err := r.TrimObject(&list.Items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -185,7 +185,7 @@ func toObjects(list runtime.Object) (found []object.Object, err error) {
 }
 
 // ReadAll reads all objects that are still needed, as far as may permits them.
-func ReadAll(ctx context.Context, seen *view.Seen, read Reader, may func(view.Read) bool) {
+func ReadAll(ctx context.Context, seen *view.Observed, read Reader, may func(view.Read) bool) {
 	for next := seen.Next(); len(next) > 0; next = seen.Next() {
 		answers := make([]view.Answer, len(next))
 		var all sync.WaitGroup

@@ -105,7 +105,7 @@ func (t *REST) newInformer(namespace string, r view.Read) (*informer, error) {
 func trimObject(r view.Read, obj any) (any, error) {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
-		return r.Trimmed(o)
+		return r.TrimObject(o)
 	case runtime.CacheableObject: // prepared for encoding to several watchers
 		return o.GetObject(), nil
 	default:

@@ -47,7 +47,7 @@ type openTree struct {
 // snapshot is the observed state of the tree at one moment.
 type snapshot struct {
 	// seen is nil before the first observation, and after the Rollout was deleted.
-	seen *view.Seen
+	seen *view.Observed
 	gone bool
 	at   time.Time
 	why  func(context.Context) (*rollouts.RolloutWhy, error)
@@ -61,13 +61,13 @@ type snapshot struct {
 }
 
 // treeFor returns the tree for viewers with the permissions of seen.
-func (s *snapshot) treeFor(seen *view.Seen) view.Tree {
+func (s *snapshot) treeFor(seen *view.Observed) view.Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := seen.Unseen()
+	key := seen.ForbiddenReads()
 	tree, ok := s.trees[key]
 	if !ok {
-		tree = view.Of(seen, s.at)
+		tree = view.BuildTree(seen, s.at)
 		s.trees[key] = tree
 	}
 	return tree
@@ -207,7 +207,7 @@ func (o *openTree) observe(ctx context.Context) time.Duration {
 	}
 	if next.gone = len(found) == 0; !next.gone {
 		r, _ := found[0].(*rollouts.Rollout)
-		next.seen = view.NewSeen(r)
+		next.seen = view.NewObserved(r)
 		fetch.ReadAll(bounded, next.seen, read.informerReader(ctx), o.anyViewerMay)
 		next.why = o.trees.Why(genericapirequest.WithNamespace(bounded, o.key.Namespace), r)
 	}
@@ -216,7 +216,7 @@ func (o *openTree) observe(ctx context.Context) time.Duration {
 	if next.gone {
 		return recheckInterval
 	}
-	if again := next.treeFor(next.seen).Again; again > 0 {
+	if again := next.treeFor(next.seen).RequeueAfter; again > 0 {
 		return min(again, recheckInterval)
 	}
 	return recheckInterval

@@ -92,9 +92,9 @@ func (t *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	bounded, cancel := context.WithTimeout(ctx, fetch.Timeout)
 	defer cancel()
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	seen := view.NewSeen(r)
+	seen := view.NewObserved(r)
 	fetch.ReadAll(bounded, seen, t.joinSharedRead(key).readOnce, func(read view.Read) bool { return t.MayRead(ctx, read) })
-	return newRolloutTree(ctx, r, view.Of(seen, t.Clock.Now()), t.Why(ctx, r))
+	return newRolloutTree(ctx, r, view.BuildTree(seen, t.Clock.Now()), t.Why(ctx, r))
 }
 
 // Watch implements rest.Watcher.

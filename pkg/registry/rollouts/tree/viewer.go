@@ -119,7 +119,7 @@ func (v *viewer) nextEvent(ctx context.Context, s *snapshot) (e *watch.Event, la
 	case s.seen == nil:
 		return nil, false
 	}
-	mine, unread := s.seen.For(v.may)
+	mine, unread := s.seen.ForViewer(v.may)
 	if unread {
 		v.open.requestUpdate() // the tree has not read these objects, because no other viewer may see them
 		return nil, false

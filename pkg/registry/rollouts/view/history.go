@@ -137,8 +137,8 @@ func toPastRelease(r *rollouts.Rollout, f filedRelease) rollouts.PastRelease {
 		RolloutID:  rec.RolloutID, StartTime: &rec.StartTime, EndTime: rec.EndTime, Outcome: rec.Outcome, Steps: rec.Steps,
 	}
 	if f.history != nil {
-		changes, more := why.Changes(f.history)
-		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.Images(changes) //nolint:gosec // of one object
+		changes, more := why.TemplateChanges(f.history)
+		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.ImageChanges(changes) //nolint:gosec // of one object
 		past.Decisions = f.history.Status.Decisions
 	}
 	if len(past.Decisions) == 0 && rec.FirstDecision > 0 {
@@ -150,11 +150,11 @@ func toPastRelease(r *rollouts.Rollout, f filedRelease) rollouts.PastRelease {
 // restorePatch returns the merge patch that sets the template of a release again and removes the fields that
 // only the newest template has. It is empty if a template is not on record.
 func restorePatch(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
-	to := why.Template(h)
+	to := why.ReleasedTemplate(h)
 	if to == nil {
 		return runtime.RawExtension{}
 	}
-	addRemovals(to, why.Template(newest))
+	addRemovals(to, why.ReleasedTemplate(newest))
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": to}})
 	if err != nil {
 		return runtime.RawExtension{}

@@ -73,8 +73,8 @@ type planBuilder struct {
 	r      *rollouts.Rollout
 	spec   rollouts.PlanSpec
 	status rollouts.PlanStatus
-	begin  forecast.Begin
-	around forecast.Around
+	begin  forecast.Start
+	around forecast.Environment
 }
 
 func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.PlanSpec) (runtime.Object, error) {
@@ -98,15 +98,15 @@ func (m *planBuilder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.begin = forecast.Begin{
+	m.begin = forecast.Start{
 		Rollout: m.r, Batch: b, UnderWay: planner.StateOf(m.r) != planner.StateIdle,
-		Back: planner.StateOf(m.r) == planner.StateAborted || planner.StateOf(m.r) == planner.StateLeavingAborted,
+		RollingBack: planner.StateOf(m.r) == planner.StateAborted || planner.StateOf(m.r) == planner.StateLeavingAborted,
 	}
 	if !m.observe(ctx, b) {
 		return nil
 	}
-	f := forecast.Of(m.begin)
-	if m.around.Same && !m.begin.UnderWay {
+	f := forecast.Compute(m.begin)
+	if m.around.IsStableTemplate && !m.begin.UnderWay {
 		f.Steps, f.Moments = nil, f.Moments[:1]
 	}
 	m.status.Steps = f.Steps

@@ -36,11 +36,11 @@ func (m *planBuilder) observe(ctx context.Context, b *rollouts.BatchRelease) boo
 		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
 		return false
 	}
-	seen := view.NewSeen(m.r, view.Quotas)
+	seen := view.NewObserved(m.r, view.QuotaRead)
 	seen.Answers[seen.BatchRead()] = view.Answer{} // the BatchRelease was read before
 	fetch.ReadAll(ctx, seen, m.LiveReader(m.r.Namespace), func(r view.Read) bool { return m.MayRead(ctx, r) })
-	m.status.Unknown = seen.Unknown()
-	live, isSeen := seen.Stored(row)
+	m.status.Unknown = seen.UnreadReasons()
+	live, isSeen := seen.StoredWorkload(row)
 	if live == nil && len(m.spec.Workload.Raw) == 0 {
 		if isSeen {
 			m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "workload", Object: ref, Message: "the workload does not exist", Fix: "create it, or send it as spec.workload"})
@@ -58,7 +58,7 @@ func (m *planBuilder) observe(ctx context.Context, b *rollouts.BatchRelease) boo
 		if obj = seen.Workload(row); obj == nil {
 			return false
 		}
-		owned = seen.Owned(row, obj)
+		owned = seen.OwnedObjects(row, obj)
 	}
 	m.setFacts(row, obj, next, owned, b)
 	m.observeSurroundings(row, seen)
@@ -66,9 +66,9 @@ func (m *planBuilder) observe(ctx context.Context, b *rollouts.BatchRelease) boo
 }
 
 // observeSurroundings sets what the release depends on: quotas, budgets, autoscalers and the route.
-func (m *planBuilder) observeSurroundings(row workload.Row, seen *view.Seen) {
-	m.around.Quotas = view.As[*corev1.ResourceQuota](seen.Answers[view.Quotas])
-	m.around.Budgets = view.As[*policyv1.PodDisruptionBudget](seen.Answers[view.Budgets])
+func (m *planBuilder) observeSurroundings(row workload.Row, seen *view.Observed) {
+	m.around.Quotas = view.ObjectsAs[*corev1.ResourceQuota](seen.Answers[view.QuotaRead])
+	m.around.Budgets = view.ObjectsAs[*policyv1.PodDisruptionBudget](seen.Answers[view.BudgetRead])
 	m.around.Scalers = seen.Scalers()
 	_, plan := m.r.Spec.Strategy.Active()
 	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
@@ -86,7 +86,7 @@ func (m *planBuilder) changedWorkload(row workload.Row, live object.Object) (obj
 	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err == nil && (n < 0 || n > maxReplicas) {
 		return nil, fmt.Errorf("spec.replicas: %d is not between 0 and %d", n, maxReplicas)
 	}
-	next := view.Decoded(row, u)
+	next := view.DecodeWorkload(row, u)
 	if next == nil {
 		return nil, fmt.Errorf("spec.workload: this is not a %s of %s", row.GVK.Kind, row.GVK.GroupVersion())
 	}
@@ -130,7 +130,7 @@ func (m *planBuilder) requestedWorkload(live object.Object) (*unstructured.Unstr
 func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
 	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	another := obj == next || row.Rolls(obj, next)
-	m.around.Same = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
+	m.around.IsStableTemplate = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
 	switch {
 	case m.begin.UnderWay && another:
 		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // a new release replaces the current one

@@ -47,7 +47,7 @@ func (w explainer) explain(ctx context.Context, r *rollouts.Rollout) func(ctx co
 		if err != nil {
 			return nil, err
 		}
-		out := why.Of(r, facts)
+		out := why.Explain(r, facts)
 		var err error
 		out.Actions, err = w.listActions(ctx, r, facts)
 		return &out, err
@@ -66,8 +66,8 @@ func (w explainer) gatherFacts(ctx context.Context, r *rollouts.Rollout) (f why.
 		// Every user who may see the Rollout may see its images. So read the RolloutHistory as this
 		// process, which may see the copies, instead of as the user.
 		if h, err = getOwn[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
-			changes, _ := why.Changes(h)
-			f.Images = why.Images(changes)
+			changes, _ := why.TemplateChanges(h)
+			f.Images = why.ImageChanges(changes)
 		}
 	}
 	wg.Wait()
@@ -140,8 +140,8 @@ func (w explainer) listActions(ctx context.Context, r *rollouts.Rollout, f why.F
 		body := use.Body(expectation(r))
 		command := use.Command(body)
 		command.Now = metav1.NewTime(f.Now)
-		tried := why.Try(r, command, f.Batch)
-		raw, err := w.encodeBody(body, tried.Needs)
+		tried := why.TryVerb(r, command, f.Batch)
+		raw, err := w.encodeBody(body, tried.RequiredFields)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (w explainer) listActions(ctx context.Context, r *rollouts.Rollout, f why.F
 		}
 		a := rollouts.Action{
 			Verb: string(use.Verb), Title: use.Title(step), Possible: tried.Possible, Allowed: allowed[string(use.Verb)], Reason: tried.Reason,
-			Path: "namespaces/" + r.Namespace + "/rollouts/" + r.Name + "/" + string(use.Verb), Body: runtime.RawExtension{Raw: raw}, Needs: tried.Needs,
+			Path: "namespaces/" + r.Namespace + "/rollouts/" + r.Name + "/" + string(use.Verb), Body: runtime.RawExtension{Raw: raw}, Needs: tried.RequiredFields,
 		}
 		overrides := slices.Contains(a.Needs, why.NeedsOverride)
 		if use.Verb == rollouts.VerbJump && tried.Possible {
