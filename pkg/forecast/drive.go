@@ -24,7 +24,7 @@ func (r *run) drive(to planner.Target) {
 // beside has pods come beside the stable ones, all at once.
 func (r *run) beside(to planner.Target) {
 	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.Least)
-	if r.Workload.LastStays {
+	if r.Workload.KeepsLastStablePod {
 		n = r.Workload.Limit(r.style, to.Partition)
 	}
 	if to.Abort {
@@ -37,7 +37,7 @@ func (r *run) beside(to planner.Target) {
 func (r *run) sized(to planner.Target) {
 	n := r.Workload.Replicas
 	s := sizes.Scaling{
-		Replicas: n, Surge: r.Surge, Unavailable: r.Workload.Unavailable, Target: to.Limit(n), Full: to.Full(n), Abort: to.Abort,
+		Replicas: n, Surge: r.Surge, Unavailable: r.Workload.MaxUnavailable, Target: to.Limit(n), Full: to.IsAllPods(n), Abort: to.Abort,
 		Stable: set("stable", 1, r.Stable),
 	}
 	if r.Update > 0 || to.Abort {
@@ -75,11 +75,11 @@ func set(name string, created int64, n int32) *sizes.Set {
 
 // replaced has the native controller, or Weir, replace as many pods as may be missing.
 func (r *run) replaced(to planner.Target) {
-	by := to.LimitOf(&r.Workload) - r.Update
+	by := to.LimitFor(&r.Workload) - r.Update
 	if to.Abort {
 		by = -r.Update
 	}
-	at := max(r.Workload.Unavailable+r.Surge, 1)
+	at := max(r.Workload.MaxUnavailable+r.Surge, 1)
 	by = max(min(by, at), -at)
 	if by == 0 {
 		return

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -118,8 +117,8 @@ func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
 	w.UpdateRevision, w.PodTemplateHash, w.StableRevision, w.LiveRevision = revision, revision, "stable", revision
 	w.UpdateTemplate, w.StableTemplate = "", ""
 	w.UID, r.Batch.Status.WorkloadUID = uid, uid
-	w.Held, w.Paused, w.Settled, w.AtStable, w.Native, w.StableGone, w.Rolling = true, true, true, false, false, false, false
-	w.Rival, w.Deleted, w.Shrinks, w.ExtraStatusStale, w.Target = "", "", false, false, target(r.Batch.Status.Drive)
+	w.Held, w.Paused, w.Settled, w.HasStableTemplate, w.OwnerStrategyActive, w.StableRevisionGone, w.NativeUpdateRunning = true, true, true, false, false, false, false
+	w.NameConflict, w.Deleted, w.HasSurplusPods, w.ExtraStatusStale, w.Target = "", "", false, false, target(r.Batch.Status.Drive)
 	w.TargetApplied = w.Target != nil
 	r.count()
 	r.Moments = append(r.Moments, Moment{Update: r.Update, Stable: r.Stable + r.Others, Ready: r.all()})
@@ -187,8 +186,8 @@ func (r *run) end() {
 	if r.style == rollouts.StyleCanary {
 		// The native controller replaces the stable pods, and those beside them go then.
 		beside := r.Update
-		r.note(r.Update+r.Workload.Replicas, 0, beside+r.Workload.Replicas-r.Workload.Unavailable)
-		r.note(r.Update+r.Surge, r.Workload.Replicas, beside+r.Workload.Replicas-r.Workload.Unavailable)
+		r.note(r.Update+r.Workload.Replicas, 0, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
+		r.note(r.Update+r.Surge, r.Workload.Replicas, beside+r.Workload.Replicas-r.Workload.MaxUnavailable)
 	}
 	r.move(r.Workload.Replicas-r.Update, -r.Stable-r.Others)
 	r.finish()
@@ -232,7 +231,7 @@ func Load(s rollouts.PlannedStep) float64 {
 func (r *run) settle() {
 	r.Batch.Generation++
 	for ; r.moves < mostMoves; r.moves++ {
-		r.Batch.Status = batch.Decide(batch.Observed{Release: r.Batch, Workload: &r.Workload, Wanted: true, Owned: true, Now: time.Unix(0, 0)}).Status
+		r.Batch.Status = planner.DecideBatch(planner.BatchInput{Release: r.Batch, Workload: &r.Workload, RolloutExists: true, OwnedByRollout: true, Now: time.Unix(0, 0)}).Status
 		back := r.Batch.Spec.Plan.Abort && r.Update == 0 && r.Stable >= r.Workload.Replicas
 		if back || r.Batch.Status.BatchState == rollouts.BatchReady {
 			return
@@ -261,7 +260,7 @@ func (r *run) follow(to *planner.Target) {
 func (r *run) then(n int32, step *rollouts.Step) rollouts.Then {
 	p := r.Rollout.Status.Active()
 	switch promoted := r.UnderWay && p != nil && p.FullyPromoted; {
-	case promoted || planner.Unguarded(r.style, r.plan, n):
+	case promoted || planner.PassesWithoutApproval(r.style, r.plan, n):
 		return rollouts.Then{For: "none"}
 	case step.Pause.Duration != nil:
 		return rollouts.Then{For: string(planner.WaitTime), Seconds: step.Pause.Duration}

@@ -46,8 +46,8 @@ func (a Action) String() string {
 	return text
 }
 
-// Actions returns an action for each effect.
-func Actions(when When, reason string, effects ...Effect) []Action {
+// NewActions returns an action for each effect.
+func NewActions(when When, reason string, effects ...Effect) []Action {
 	actions := make([]Action, 0, len(effects))
 	for _, effect := range effects {
 		actions = append(actions, Action{Effect: effect, Reason: reason, When: when})
@@ -55,8 +55,8 @@ func Actions(when When, reason string, effects ...Effect) []Action {
 	return actions
 }
 
-// At returns the actions that are carried out at a time, in their order.
-func At(when When, actions []Action) []Action {
+// ActionsAt returns the actions that are carried out at a time, in their order.
+func ActionsAt(when When, actions []Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return a.When != when })
 }
 

@@ -38,7 +38,7 @@ type AdmissionVerdict struct {
 func Admit(a Admission) AdmissionVerdict {
 	by := ""
 	for _, r := range a.Rollouts {
-		if Holds(r) {
+		if HoldsOnTemplateChange(r) {
 			by = r.Name
 			break
 		}
@@ -58,10 +58,10 @@ func Admit(a Admission) AdmissionVerdict {
 	return AdmissionVerdict{Records: true, By: by}
 }
 
-// Holds reports whether a Rollout holds its workload when the template changes.
+// HoldsOnTemplateChange reports whether a Rollout holds its workload when the template changes.
 // While it waits for the workload to be labelled and settled it does not: the
 // native rolling update under way is not interrupted.
-func Holds(r *rollouts.Rollout) bool {
+func HoldsOnTemplateChange(r *rollouts.Rollout) bool {
 	if r.DeletionTimestamp != nil || r.Spec.Disabled {
 		return false
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func named(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
+func rolloutIDOf(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Status.Phase = phase
 	for _, change := range changes {
@@ -24,30 +24,30 @@ func named(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)
 
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = new(metav1.NewTime(start)) }
+	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = new(metav1.NewTime(startRelease)) }
 	disabled := func(r *rollouts.Rollout) { r.Spec.Disabled = true }
 	tests := map[string]struct {
 		in   planner.Admission
 		want planner.AdmissionVerdict
 	}{
 		"nobody names it":           {planner.Admission{Changed: true}, planner.AdmissionVerdict{}},
-		"a new template":            {changed(named("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"in a release":              {changed(named("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{named("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{Records: true, By: "a"}},
-		"not to be held":            {unholdable(changed(named("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refuse: "OnDelete, or disable the Rollout a", By: "a"}},
-		"not to be held by anybody": {unholdable(changed(named("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
-		"held, and not to be kept":  {held(unholdable(changed(named("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refuse: "OnDelete", By: "a"}},
-		"not adopted yet":           {changed(named("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
-		"no phase yet":              {changed(named("a", "")), planner.AdmissionVerdict{}},
-		"disabled":                  {changed(named("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
-		"disabling":                 {changed(named("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
-		"terminating":               {changed(named("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
-		"about to be disabled":      {changed(named("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
-		"about to be deleted":       {changed(named("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
-		"the second one is live":    {changed(named("a", rollouts.PhaseDisabled), named("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "b"}},
+		"a new template":            {changed(rolloutIDOf("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "a"}},
+		"in a release":              {changed(rolloutIDOf("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, By: "a"}},
+		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{rolloutIDOf("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{Records: true, By: "a"}},
+		"not to be held":            {unholdable(changed(rolloutIDOf("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refuse: "OnDelete, or disable the Rollout a", By: "a"}},
+		"not to be held by anybody": {unholdable(changed(rolloutIDOf("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
+		"held, and not to be kept":  {held(unholdable(changed(rolloutIDOf("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refuse: "OnDelete", By: "a"}},
+		"not adopted yet":           {changed(rolloutIDOf("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
+		"no phase yet":              {changed(rolloutIDOf("a", "")), planner.AdmissionVerdict{}},
+		"disabled":                  {changed(rolloutIDOf("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
+		"disabling":                 {changed(rolloutIDOf("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
+		"terminating":               {changed(rolloutIDOf("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
+		"about to be disabled":      {changed(rolloutIDOf("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
+		"about to be deleted":       {changed(rolloutIDOf("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
+		"the second one is live":    {changed(rolloutIDOf("a", rollouts.PhaseDisabled), rolloutIDOf("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "b"}},
 		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{Keep: true}},
-		"held, and a new template":  {held(changed(named("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{Keep: true, By: "a"}},
-		"held by one that is going": {held(changed(named("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{Keep: true}},
+		"held, and a new template":  {held(changed(rolloutIDOf("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{Keep: true, By: "a"}},
+		"held by one that is going": {held(changed(rolloutIDOf("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{Keep: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func onInconclusiveOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconc
 func beginStep(d *draft, _ *rollouts.Step) {
 	beginAttempt(d)
 	a := d.status.Analysis
-	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !Ahead(a.StepSince, d.Now) {
+	if a == nil || d.stageUnchanged() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !IsAhead(a.StepSince, d.Now) {
 		return
 	}
 	a.Step, a.StepSince = d.progress().CurrentStepIndex, stampAfterResults(a, d.Now)
@@ -61,20 +61,20 @@ func beginStep(d *draft, _ *rollouts.Step) {
 func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 	since := RoundUp(now)
 	for i := range a.Checks {
-		if c := &a.Checks[i]; !earlier(since.Time, c) {
+		if c := &a.Checks[i]; !isFromEarlierStep(since.Time, c) {
 			c.Time = new(metav1.NewTime(since.Add(-time.Second)))
 		}
 	}
 	return &since
 }
 
-// analysed waits until the checks of the step are decided. A check about which a person must decide holds
+// stepChecks waits until the checks of the step are decided. A check about which a person must decide holds
 // the pause of the step instead (checksDecided).
-func analysed(f *facts, _ *rollouts.Step) Verdict {
+func stepChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checks(f) {
-		if c.verdict.Is != judge.Running || c.onFail == rollouts.OnFailReport || overridden(f) {
+		if c.verdict.Is != judge.Running || c.onFail == rollouts.OnFailReport || checksOverridden(f) {
 			continue
 		}
 		open = append(open, c.name+": "+c.verdict.Why)
@@ -103,9 +103,9 @@ func waitForChecks(f *facts, open []string, wake time.Duration) Verdict {
 	return v
 }
 
-// sayMeasured sets the message of a step that is measured.
-func sayMeasured(d *draft, _ *rollouts.Step) {
-	d.say("its metrics are measured: " + strings.Join(waitingFor(d.verdicts), "; "))
+// setAnalysisMessage sets the message of a step that is measured.
+func setAnalysisMessage(d *draft, _ *rollouts.Step) {
+	d.setStepMessage("its metrics are measured: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
 // checksDecided holds the pause of a step for a person while checks have failed or are inconclusive, as the
@@ -115,7 +115,7 @@ func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var wake time.Duration
 	for _, c := range checks(f) {
 		// An inconclusive check runs again if its source answers again.
-		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !overridden(f)
+		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !checksOverridden(f)
 		if again || awaitsPerson(f, &c) {
 			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
 			wake = sooner(wake, c.verdict.Wake)
@@ -126,7 +126,7 @@ func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 
 func awaitsPerson(f *facts, c *checked) bool {
 	switch {
-	case overridden(f):
+	case checksOverridden(f):
 		return false
 	case c.verdict.Is == judge.Failed:
 		return c.onFail == rollouts.OnFailWait
@@ -137,9 +137,9 @@ func awaitsPerson(f *facts, c *checked) bool {
 	}
 }
 
-// podsWell waits while the new pods of a plan without analysis crash: a timed pause does not end meanwhile,
+// podsDoNotCrash waits while the new pods of a plan without analysis crash: a timed pause does not end meanwhile,
 // but an approval ends it.
-func podsWell(f *facts, step *rollouts.Step) Verdict {
+func podsDoNotCrash(f *facts, step *rollouts.Step) Verdict {
 	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f, step) {
 		return passed
 	}
@@ -150,15 +150,15 @@ func podsWell(f *facts, step *rollouts.Step) Verdict {
 	return Verdict{Result: ResultWait, Message: v.Why}
 }
 
-// gated reports whether a check that is not passed waits, and never fails.
-func gated(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
+// isGateCheck reports whether a check that is not passed waits, and never fails.
+func isGateCheck(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
 
-// overridden reports whether checks only report for the rest of the attempt.
-func overridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
+// checksOverridden reports whether checks only report for the rest of the attempt.
+func checksOverridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
 
-// failing returns the check that ends the release; nil if there is none.
-func failing(f *facts) *checked {
-	if overridden(f) {
+// failedCheck returns the check that ends the release; nil if there is none.
+func failedCheck(f *facts) *checked {
+	if checksOverridden(f) {
 		return nil
 	}
 	for _, c := range checks(f) {
@@ -173,18 +173,18 @@ func failing(f *facts) *checked {
 
 // checkFailed reports whether a check ends the release under way.
 func checkFailed(f *facts) bool {
-	return f.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.live() && f.progress().FinalisingStep == "" && failing(f) != nil
+	return f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.hasReleasedTemplate() && f.progress().FinalisingStep == "" && failedCheck(f) != nil
 }
 
 // abortByCheck aborts the release, in one write with the verdict. The server puts the
 // decision on record.
 func abortByCheck(d *draft) {
-	c := failing(d.facts)
-	keepCheck(d, c, false)
+	c := failedCheck(d.facts)
+	storeCheck(d, c, false)
 	AbortRelease(&d.status, RoundUp(d.Now))
 	d.unstall(rollouts.StalledRefused)
 	d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
-	bindAbort(d)
+	recordAbortedRevision(d)
 }
 
 // EventAnalysisFailed is the reason of events about a failed check, and EventCheckChanged of events about a
@@ -194,25 +194,25 @@ const (
 	EventCheckChanged   = "CheckChanged"
 )
 
-// keepAnalysis stores the results of the checks if a result or the stage changes, or if the status is written
+// storeAnalysis stores the results of the checks if a result or the stage changes, or if the status is written
 // anyway. It also asks what must be measured next.
-func keepAnalysis(d *draft) {
+func storeAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
 	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && judgesRelease(a, *d.progress()):
 		return // nothing is measured yet
-	case d.status.Phase != rollouts.PhaseProgressing, d.doing(rollouts.ActivityInitializing), !judgesRelease(a, *d.progress()):
+	case d.status.Phase != rollouts.PhaseProgressing, d.isDoing(rollouts.ActivityInitializing), !judgesRelease(a, *d.progress()):
 		d.status.Analysis = nil
 		return
-	case d.aborted():
+	case d.isAborted():
 		return
 	}
 	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
 	all, written := checks(d.facts), !equality.Semantic.DeepEqual(d.Rollout.Status, d.status)
 	for i := range all {
-		keepCheck(d, &all[i], !written && all[i].outdated(storedCheck(a, all[i].name), d.Now))
+		storeCheck(d, &all[i], !written && all[i].outdated(storedCheck(a, all[i].name), d.Now))
 		d.wakeIn(all[i].verdict.Wake)
-		ask(d, &all[i])
+		requestMeasurement(d, &all[i])
 	}
 	refreshTexts(d, all)
 }
@@ -236,13 +236,13 @@ func refreshTexts(d *draft, all []checked) {
 // foldAfter is the number of windows after which the measurements are folded.
 const foldAfter = 240
 
-// keepCheck stores the result of a check, and folds its measurements, in four cases: the result is news, its
+// storeCheck stores the result of a check, and folds its measurements, in four cases: the result is news, its
 // text is outdated, the stage changes, or there are many measurements.
-func keepCheck(d *draft, c *checked, outdated bool) {
+func storeCheck(d *draft, c *checked, outdated bool) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
-	news := isNews(stored, c)
-	if !news && !c.long() && !outdated && d.stayed() {
+	news := resultChanged(stored, c)
+	if !news && !c.hasManyMeasurements() && !outdated && d.stageUnchanged() {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
@@ -271,10 +271,10 @@ func keepCheck(d *draft, c *checked, outdated bool) {
 	}
 }
 
-// isNews reports whether the result of a check differs from the stored one, or is about another step or
+// resultChanged reports whether the result of a check differs from the stored one, or is about another step or
 // another version of the check.
-func isNews(stored *rollouts.CheckStatus, c *checked) bool {
-	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored) || c.changed(stored)
+func resultChanged(stored *rollouts.CheckStatus, c *checked) bool {
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || isFromEarlierStep(c.since, stored) || c.edited(stored) || c.changed(stored)
 }
 
 // measuresMore reports whether the check has measurements that can be folded. A check has none while the
@@ -283,8 +283,8 @@ func (c *checked) measuresMore() bool {
 	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
-// long reports whether there are many measurements since the last fold.
-func (c *checked) long() bool {
+// hasManyMeasurements reports whether there are many measurements since the last fold.
+func (c *checked) hasManyMeasurements() bool {
 	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
 }
 
@@ -332,10 +332,10 @@ func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	}
 }
 
-// ask adds the question about a check, unless nothing must be measured for it. The pods of podsHealthy are
+// requestMeasurement adds the question about a check, unless nothing must be measured for it. The pods of podsHealthy are
 // observed in each pass. An inconclusive check is measured further: a user may repair its cause, and a job
 // may end late.
-func ask(d *draft, c *checked) {
+func requestMeasurement(d *draft, c *checked) {
 	a := d.status.Analysis
 	from, passed := a.Since.Time, c.once() && (c.verdict.Is == judge.Passed || c.verdict.Is == judge.Skipped)
 	if stored := storedCheck(a, c.name); stored.FoldedTo != nil {
@@ -344,7 +344,7 @@ func ask(d *draft, c *checked) {
 	if c.rule.Rule == "" || c.verdict.Is == judge.Failed || passed && c.before() {
 		return
 	}
-	d.questions = append(d.questions, Question{
+	d.questions = append(d.questions, MeasurementRequest{
 		Check: c.Planned, Began: a.Since.Time, From: from, Every: c.rule.Every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
 	})
 }

@@ -9,19 +9,19 @@ import "time"
 // has a problem. An immediate explanation would cost a status write for each step.
 const sayAfter = 30 * time.Second
 
-// untilSaid returns the time until the message of the step should explain what the batch waits for.
-func untilSaid(f *facts) time.Duration {
+// untilWaitExplained returns the time until the message of the step should explain what the batch waits for.
+func untilWaitExplained(f *facts) time.Duration {
 	since := f.progress().LastUpdateTime
-	if since == nil || Ahead(since, f.Now) || !f.stayed() {
+	if since == nil || IsAhead(since, f.Now) || !f.stageUnchanged() {
 		return sayAfter
 	}
 	return f.until(since.Add(sayAfter))
 }
 
-// awaited returns the explanation of what a batch waits for; empty if none is known. The text has
+// batchWaitReason returns the explanation of what a batch waits for; empty if none is known. The text has
 // no counts, so that the status is not written for each pod.
-func awaited(f *facts) string {
-	w, desired := f.w, given(f)
+func batchWaitReason(f *facts) string {
+	w, desired := f.w, plannedUpdatedReplicas(f)
 	switch {
 	case !w.Settled:
 		return "the native controller has not acted on the latest change of the workload yet"
@@ -31,7 +31,7 @@ func awaited(f *facts) string {
 		return "not all new pods are created yet"
 	case w.UpdatedReadyReplicas < desired:
 		return "not all new pods are ready yet"
-	case w.Shrinks, f.replaces() && w.StableReplicas > w.Replicas-desired:
+	case w.HasSurplusPods, f.replacesPods() && w.StableReplicas > w.Replicas-desired:
 		return "old pods are still to go"
 	default:
 		return ""

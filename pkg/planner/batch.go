@@ -22,18 +22,18 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
 		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
 		Message:     s.Message,
-		Terminating: b.DeletionTimestamp != nil && BatchGuarded(b), Kept: b.DeletionTimestamp != nil && !BatchGuarded(b),
+		Terminating: b.DeletionTimestamp != nil && HasBatchFinalizer(b), KeptByOtherFinalizers: b.DeletionTimestamp != nil && !HasBatchFinalizer(b),
 	}
 }
 
-// BatchGuarded reports whether a BatchRelease has the finalizer of its controller.
-func BatchGuarded(b *rollouts.BatchRelease) bool {
+// HasBatchFinalizer reports whether a BatchRelease has the finalizer of its controller.
+func HasBatchFinalizer(b *rollouts.BatchRelease) bool {
 	return slices.Contains(b.Finalizers, rollouts.FinalizerBatchRelease)
 }
 
-// Tolerance is how many of the updated pods may be unready. In a blue-green
+// ToleratedUnready is how many of the updated pods may be unready. In a blue-green
 // release all requests move to them at once, so all must be ready.
-func Tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int32) int32 {
+func ToleratedUnready(style rollouts.Style, threshold *intstr.IntOrString, updated int32) int32 {
 	if threshold == nil || style == rollouts.StyleBlueGreen {
 		return 0
 	}
@@ -44,14 +44,14 @@ func Tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int3
 	return max(int32(n), 0) //nolint:gosec // bounded by updated
 }
 
-// KeptFrom says what keeps the workload from being given back; empty if nothing does. A
+// BlocksRestore says what keeps the workload from being given back; empty if nothing does. A
 // give-back that waits for the end of a release waits for pods that nobody sizes any more, too.
-func (w *Workload) KeptFrom(wait, keepPaused bool) string {
+func (w *Workload) BlocksRestore(wait, keepPaused bool) string {
 	switch {
-	case w.Adoptable != "" && !keepPaused:
-		return w.Adoptable
+	case w.AdoptableSet != "" && !keepPaused:
+		return w.AdoptableSet
 	case wait:
-		return w.StillRuns
+		return w.DeletedPodsRun
 	default:
 		return ""
 	}
@@ -65,34 +65,36 @@ type (
 		Target
 		Metadata *rollouts.PodTemplateMetadata
 	}
-	// Discard removes what was made beside the workload.
-	Discard struct{}
+	// DeleteExtraWorkload removes what was made beside the workload.
+	DeleteExtraWorkload struct{}
 	// EnableScalers enables the autoscalers of a workload that does not exist any more.
 	EnableScalers struct{}
 	// RestoreStrategy gives an aborted workload its owner's strategy back, still paused.
 	RestoreStrategy struct{}
-	// Tell writes to the workload how many pods are new and ready.
-	Tell struct{}
-	// JudgeBatch stores what was found out of a batch.
-	JudgeBatch struct{ Status rollouts.BatchReleaseStatus }
-	// MarkPods labels pods with the batch that brought them.
-	MarkPods struct{ Marks []Mark }
+	// UpdateExtraStatus writes to the workload how many pods are new and ready.
+	UpdateExtraStatus struct{}
+	// StoreBatchStatus stores what was found out of a batch.
+	StoreBatchStatus struct{ Status rollouts.BatchReleaseStatus }
+	// LabelPods labels pods with the batch that brought them.
+	LabelPods struct{ Labels []PodLabel }
 )
 
-func (SetTarget) effect()       {}
-func (Discard) effect()         {}
-func (EnableScalers) effect()   {}
-func (RestoreStrategy) effect() {}
-func (Tell) effect()            {}
-func (MarkPods) effect()        {}
-func (JudgeBatch) effect()      {}
+func (SetTarget) effect()           {}
+func (DeleteExtraWorkload) effect() {}
+func (EnableScalers) effect()       {}
+func (RestoreStrategy) effect()     {}
+func (UpdateExtraStatus) effect()   {}
+func (LabelPods) effect()           {}
+func (StoreBatchStatus) effect()    {}
 
-func (Discard) String() string         { return "discard extra workload" }
-func (EnableScalers) String() string   { return "enable autoscalers" }
-func (RestoreStrategy) String() string { return "rest workload" }
-func (JudgeBatch) String() string      { return "judge batch" }
-func (Tell) String() string            { return "tell of pods on workload" }
-func (m MarkPods) String() string      { return fmt.Sprintf("label %d pods with their batch", len(m.Marks)) }
+func (DeleteExtraWorkload) String() string { return "discard extra workload" }
+func (EnableScalers) String() string       { return "enable autoscalers" }
+func (RestoreStrategy) String() string     { return "rest workload" }
+func (StoreBatchStatus) String() string    { return "judge batch" }
+func (UpdateExtraStatus) String() string   { return "tell of pods on workload" }
+func (m LabelPods) String() string {
+	return fmt.Sprintf("label %d pods with their batch", len(m.Labels))
+}
 func (d SetTarget) String() string {
 	if d.Abort {
 		return "drive workload back, keeping " + d.Partition.String()
@@ -100,8 +102,8 @@ func (d SetTarget) String() string {
 	return "drive workload to " + d.Partition.String()
 }
 
-// Mark is the labels that a pod is to get.
-type Mark struct {
+// PodLabel is the labels that a pod is to get.
+type PodLabel struct {
 	Pod       string
 	UID       types.UID
 	RolloutID string

@@ -16,7 +16,7 @@ const EventBatchMade = "BatchReleaseMadeAgain"
 // there: nobody keeps their sizes. Another plan, or another template, has it made as
 // that wants it. A blue-green release refuses other templates only while it is there.
 func batchGone(f *facts) bool {
-	if f.Batch != nil || f.aborted() || f.ending() || !Controls(f.Rollout) || planChanged(f) {
+	if f.Batch != nil || f.isAborted() || f.isEnding() || !HoldsWorkload(f.Rollout) || planChanged(f) {
 		return false
 	}
 	if superseded(f) && f.style != rollouts.StyleBlueGreen {
@@ -30,8 +30,8 @@ func batchGone(f *facts) bool {
 	}
 }
 
-// makeBatch makes it again from what the Rollout knows, before anything moves.
-func makeBatch(d *draft) {
-	d.act(RunBatch{Plan: planTo(d.facts, d.progress().CurrentStepIndex)})
+// recreateBatchRelease makes it again from what the Rollout knows, before anything moves.
+func recreateBatchRelease(d *draft) {
+	d.act(RunBatch{Plan: planForStep(d.facts, d.progress().CurrentStepIndex)})
 	d.warn(EventBatchMade, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
 }

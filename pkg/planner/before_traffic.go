@@ -17,39 +17,39 @@ import (
 // version are ready, and get no requests of the step yet. One that has passed is not looked
 // at again in its step.
 
-// applies reports whether a check is measured in a step.
-func applies(c *rollouts.Check, at rollouts.CheckPoint, step int32) bool {
+// checkApplies reports whether a check is measured in a step.
+func checkApplies(c *rollouts.Check, at rollouts.CheckPoint, step int32) bool {
 	before := c.At == rollouts.AtBeforeTraffic
 	return before == (at == rollouts.AtBeforeTraffic) && (len(c.Steps) == 0 || slices.Contains(c.Steps, step))
 }
 
-// checksTraffic reports whether a step has checks before its traffic.
-func checksTraffic(plan *rollouts.Release, step int32) bool {
-	return plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool { return applies(&c, rollouts.AtBeforeTraffic, step) })
+// hasTrafficChecks reports whether a step has checks before its traffic.
+func hasTrafficChecks(plan *rollouts.Release, step int32) bool {
+	return plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool { return checkApplies(&c, rollouts.AtBeforeTraffic, step) })
 }
 
-// beforeTraffic are the checks before the traffic of the step under way.
-func beforeTraffic(f *facts) []checked {
+// checksBeforeTraffic are the checks before the traffic of the step under way.
+func checksBeforeTraffic(f *facts) []checked {
 	a, p := f.status.Analysis, f.progress()
 	if a == nil || a.TrafficSince == nil || p.State != rollouts.StepTrafficRouting {
 		return nil
 	}
 	var out []checked
 	for _, m := range f.Measured {
-		if applies(&m.Check, rollouts.AtBeforeTraffic, p.CurrentStepIndex) {
+		if checkApplies(&m.Check, rollouts.AtBeforeTraffic, p.CurrentStepIndex) {
 			out = append(out, checkedIn(f, m, p.CurrentStepIndex, a.TrafficSince.Time))
 		}
 	}
 	return out
 }
 
-// beginTraffic notes that the checks before the traffic of a step begin.
-func beginTraffic(d *draft, _ *rollouts.Step) {
-	if !checksTraffic(d.release, d.progress().CurrentStepIndex) {
+// startTrafficChecks notes that the checks before the traffic of a step begin.
+func startTrafficChecks(d *draft, _ *rollouts.Step) {
+	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
 		return
 	}
 	beginAttempt(d)
-	if a := d.status.Analysis; !d.stayed() || a.TrafficSince == nil || Ahead(a.TrafficSince, d.Now) {
+	if a := d.status.Analysis; !d.stageUnchanged() || a.TrafficSince == nil || IsAhead(a.TrafficSince, d.Now) {
 		a.TrafficSince = stampAfterResults(a, d.Now)
 	}
 }
@@ -59,7 +59,7 @@ func beginTraffic(d *draft, _ *rollouts.Step) {
 func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
-	for _, c := range trafficKeepers(f) {
+	for _, c := range checksHoldingTraffic(f) {
 		text := c.name
 		if c.verdict.Is != judge.Running {
 			text += " " + strings.ToLower(string(c.verdict.Is))
@@ -70,33 +70,33 @@ func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 	return waitForChecks(f, open, wake)
 }
 
-// trafficKeepers are the checks that keep the traffic of the step under way. One that only
+// checksHoldingTraffic are the checks that keep the traffic of the step under way. One that only
 // reports is waited for, too: it has no other time.
-func trafficKeepers(f *facts) []checked {
-	return slices.DeleteFunc(beforeTraffic(f), func(c checked) bool {
-		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !overridden(f)
+func checksHoldingTraffic(f *facts) []checked {
+	return slices.DeleteFunc(checksBeforeTraffic(f), func(c checked) bool {
+		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !checksOverridden(f)
 		return !running && !awaitsPerson(f, &c)
 	})
 }
 
-// sayBeforeTraffic says what the traffic of a step waits for.
-func sayBeforeTraffic(d *draft, _ *rollouts.Step) {
-	d.say("its traffic waits for its checks: " + strings.Join(waitingFor(d.verdicts), "; "))
+// setTrafficCheckMessage says what the traffic of a step waits for.
+func setTrafficCheckMessage(d *draft, _ *rollouts.Step) {
+	d.setStepMessage("its traffic waits for its checks: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
-// passTraffic keeps what the checks before the traffic have found.
-func passTraffic(d *draft, _ *rollouts.Step) {
-	if !checksTraffic(d.release, d.progress().CurrentStepIndex) {
+// storeTrafficChecks keeps what the checks before the traffic have found.
+func storeTrafficChecks(d *draft, _ *rollouts.Step) {
+	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
 		return
 	}
-	for _, c := range beforeTraffic(d.facts) {
-		keepCheck(d, &c, false)
+	for _, c := range checksBeforeTraffic(d.facts) {
+		storeCheck(d, &c, false)
 	}
-	d.settle(rollouts.VerbPromote, rollouts.OutcomeApplied)
+	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
 }
 
-// TrafficHeld are the checks that keep the traffic of the step under way, by what is stored.
-func TrafficHeld(r *rollouts.Rollout) []rollouts.CheckStatus {
+// ChecksHoldingTraffic are the checks that keep the traffic of the step under way, by what is stored.
+func ChecksHoldingTraffic(r *rollouts.Rollout) []rollouts.CheckStatus {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if !checkingTraffic(r) || plan == nil || plan.Analysis == nil {
@@ -105,7 +105,7 @@ func TrafficHeld(r *rollouts.Rollout) []rollouts.CheckStatus {
 	var held []rollouts.CheckStatus
 	for i := range plan.Analysis.Checks {
 		c := &plan.Analysis.Checks[i]
-		if stored := storedCheck(a, rollouts.CheckName(c)); applies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && holds(plan.Analysis, c, a.TrafficSince.Time, stored) {
+		if stored := storedCheck(a, rollouts.CheckName(c)); checkApplies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && holdsTraffic(plan.Analysis, c, a.TrafficSince.Time, stored) {
 			held = append(held, *stored)
 		}
 	}
@@ -118,16 +118,16 @@ func checkingTraffic(r *rollouts.Rollout) bool {
 	return StateOf(r) == StateInStep && r.Status.Active().State == rollouts.StepTrafficRouting && a != nil && a.TrafficSince != nil && !a.Overridden
 }
 
-// holds reports whether a stored result of a check keeps the traffic of the step that began
+// holdsTraffic reports whether a stored result of a check keeps the traffic of the step that began
 // to be checked then.
-func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
-	if stored == nil || earlier(since, stored) {
+func holdsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
+	if stored == nil || isFromEarlierStep(since, stored) {
 		return false
 	}
 	reports := cmp.Or(c.OnFail, a.OnFail) == rollouts.OnFailReport
 	switch stored.Result {
 	case rollouts.CheckRunning:
-		return !reports || !gated(c)
+		return !reports || !isGateCheck(c)
 	case rollouts.CheckInconclusive:
 		return !reports && onInconclusiveOf(a, c) != rollouts.OnInconclusivePass
 	case rollouts.CheckFailed:
@@ -137,20 +137,20 @@ func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rol
 	}
 }
 
-// LetsTrafficThrough reports whether an approval lets the traffic of the step through: an
+// ApprovalReleasesTraffic reports whether an approval lets the traffic of the step through: an
 // inconclusive check keeps it or, with an override, any check.
-func LetsTrafficThrough(r *rollouts.Rollout, any bool) bool {
-	return slices.ContainsFunc(TrafficHeld(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
+func ApprovalReleasesTraffic(r *rollouts.Rollout, any bool) bool {
+	return slices.ContainsFunc(ChecksHoldingTraffic(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
 }
 
-// LetTrafficThrough has the next status go on without the checks that keep the traffic of its
+// ReleaseTraffic has the next status go on without the checks that keep the traffic of its
 // step and are inconclusive, or without any: they are not asked again in this step.
-func LetTrafficThrough(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
+func ReleaseTraffic(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
 	at := RoundUp(now)
 	if a := r.Status.Analysis; a != nil && at.Before(a.TrafficSince) {
 		at = *a.TrafficSince // which is rounded up, too: it is of this step
 	}
-	for _, held := range TrafficHeld(r) {
+	for _, held := range ChecksHoldingTraffic(r) {
 		if !any && held.Result != rollouts.CheckInconclusive {
 			continue
 		}

@@ -27,7 +27,7 @@ func BenchmarkRollout(b *testing.B) {
 		StableRevision: "one", UpdateRevision: "two", PodTemplateHash: "two",
 	}
 	r.Status.Phase = rollouts.PhaseHealthy
-	observed := planner.Observed{Now: time.Unix(1000, 0), Rollout: r, Workload: w, Indexed: true, Listed: true}
+	observed := planner.Input{Now: time.Unix(1000, 0), Rollout: r, Workload: w, Indexed: true, Listed: true}
 	r.Status = planner.Decide(observed).Status
 	r.Status.Canary.State = rollouts.StepPaused
 	for b.Loop() {

@@ -30,7 +30,7 @@ func (c *checks) alone(actor string, old, next object.Object) {
 			return // its owner allows that, or each share of the only pod is that pod
 		}
 		is, _ := next.(*appsv1.ReplicaSet)
-		taken = serving(was) - serving(is)
+		taken = servingRevision(was) - servingRevision(is)
 	case *appsv1.Deployment:
 		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.batchGoes() {
 			return
@@ -77,7 +77,7 @@ func (c *checks) readyOf(d *appsv1.Deployment) int32 {
 	seen := c.w.store.at(c.w.seen[kindSet])
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
-			n += min(serving(rs), serving(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
+			n += min(servingRevision(rs), servingRevision(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
 		}
 	}
 	return n
@@ -89,7 +89,7 @@ func (c *checks) everyReady() int32 {
 	before := c.w.store.at(c.w.store.newest() - 1)
 	for _, rs := range each[*appsv1.ReplicaSet](before) {
 		if e := metav1.GetControllerOf(rs); e != nil && rs.DeletionTimestamp == nil && !c.leaving(before, e.Name) {
-			n += serving(rs)
+			n += servingRevision(rs)
 		}
 	}
 	return n
@@ -103,7 +103,7 @@ func (c *checks) leaving(s snapshot, name string) bool {
 
 // onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
 // template whose pods cannot start.
-func (e *end) onlyExtraServes() bool {
+func (e *tearDownRelease) onlyExtraServes() bool {
 	d, ok := e.workload().(*appsv1.Deployment)
 	if !ok || !bad(d.Spec.Template) {
 		return false
@@ -111,9 +111,9 @@ func (e *end) onlyExtraServes() bool {
 	var own, extra int32
 	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
-			own += serving(rs)
+			own += servingRevision(rs)
 		} else {
-			extra += serving(rs)
+			extra += servingRevision(rs)
 		}
 	}
 	return own == 0 && extra > 0

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serving counts the ready pods that are asked to stay.
-func serving(rs *appsv1.ReplicaSet) int32 {
+// servingRevision counts the ready pods that are asked to stay.
+func servingRevision(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil {
 		return 0
 	}
@@ -20,7 +20,7 @@ func serving(rs *appsv1.ReplicaSet) int32 {
 // takes any more where there are too few already.
 func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
-	lost := serving(was) - serving(is)
+	lost := servingRevision(was) - servingRevision(is)
 	d := c.deployment()
 	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
 		return
@@ -56,7 +56,7 @@ func (c *checks) serving() int32 {
 	}
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if d != nil && metav1.IsControlledBy(rs, d) {
-			n += serving(rs)
+			n += servingRevision(rs)
 		}
 	}
 	return n

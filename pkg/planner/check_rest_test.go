@@ -15,7 +15,7 @@ import (
 // was left: paused, refused, waiting, or aborted.
 
 // leave does nothing.
-func (e *end) leave() {
+func (e *tearDownRelease) leave() {
 	if !e.settle() || e.workload() == nil || replicasOf(e.workload()) == 0 {
 		return
 	}
@@ -28,7 +28,7 @@ func (e *end) leave() {
 
 // nothingToMake reports whether somebody has deleted the set that the missing pods would
 // be of: the stable one of a release, or all that a Deployment had which is paused.
-func (e *end) nothingToMake(d *appsv1.Deployment, total int32) bool {
+func (e *tearDownRelease) nothingToMake(d *appsv1.Deployment, total int32) bool {
 	if !d.Spec.Paused {
 		return false
 	}
@@ -46,7 +46,7 @@ func (c *checks) stableFails() bool {
 }
 
 // undriven: a Rollout that says that all is well has let go of its workload.
-func (e *end) undriven() {
+func (e *tearDownRelease) undriven() {
 	b, r := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0), e.rollout()
 	if b != nil && r != nil && r.Status.Phase == rollouts.PhaseHealthy {
 		e.check.violate("undriven", "%s: the rollout is healthy, and its batches are %s", e.name, b.Status.Phase)
@@ -54,7 +54,7 @@ func (e *end) undriven() {
 }
 
 // endpoints: where any pod of the workload serves, its Service reaches one.
-func (e *end) endpoints() {
+func (e *tearDownRelease) endpoints() {
 	svc := find[*corev1.Service](e.store.objects, kindService, app0)
 	if svc == nil || e.check.serving() == 0 {
 		return
@@ -66,7 +66,7 @@ func (e *end) endpoints() {
 
 // sized: the sizes of the sets are those of the workload, and the last stable pod has
 // not gone by a change of the size.
-func (e *end) sized(d *appsv1.Deployment) {
+func (e *tearDownRelease) sized(d *appsv1.Deployment) {
 	n, total, spread := replicasOf(d), e.check.allSizes(), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
 	surge, unavailable := limitsOf(spread, n)
 	most := n + max(surge, 1)

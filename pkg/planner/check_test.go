@@ -18,12 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
-	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
-	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -109,9 +105,9 @@ func deterministic[O, D any](c *checks, what string, o O, copied func(O) O, deci
 	return d
 }
 
-func (c *checks) rollout(o release.Observed) rolloutDecision {
+func (c *checks) rollout(o planner.Input) planner.Decision {
 	c.begin("rollout", o.Rollout)
-	d := deterministic(c, "rollout", o, copied, func(o release.Observed) rolloutDecision { return rollout.Decide(&rollout.Observation{Facts: o}) })
+	d := deterministic(c, "rollout", o, copied, planner.Decide)
 	c.tools(d.Status)
 	for _, condition := range d.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
@@ -121,7 +117,7 @@ func (c *checks) rollout(o release.Observed) rolloutDecision {
 	return d
 }
 
-func copied(o release.Observed) release.Observed {
+func copied(o planner.Input) planner.Input {
 	o.Rollout = o.Rollout.DeepCopy()
 	if o.Workload != nil {
 		w := *o.Workload
@@ -149,14 +145,12 @@ func copied(o release.Observed) release.Observed {
 	return o
 }
 
-func (c *checks) batch(o batch.Observed) batchDecision {
+func (c *checks) batch(o planner.BatchInput) {
 	c.begin("batch", o.Release)
-	return deterministic(c, "batchrelease", o, func(o batch.Observed) batch.Observed {
+	deterministic(c, "batchrelease", o, func(o planner.BatchInput) planner.BatchInput {
 		o.Release = o.Release.DeepCopy()
 		return o
-	}, func(o batch.Observed) batchDecision {
-		return batchrelease.Decide(&pass.Batch{Facts: o})
-	})
+	}, planner.DecideBatch)
 }
 
 func (c *checks) sizes(s sizes.Scaling) sizes.Scale {

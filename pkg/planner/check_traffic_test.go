@@ -14,16 +14,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// target is a revision that requests are sent to.
-type target struct {
+// stageTarget is a revision that requests are sent to.
+type stageTarget struct {
 	what, hash string
 	// able is how many ready pods there are for them.
 	able int32
 }
 
 // Traffic: what a router or a pinned Service sends requests to has a ready pod.
-func (c *checks) targets() []target {
-	var out []target
+func (c *checks) targets() []stageTarget {
+	var out []stageTarget
 	for _, i := range each[*networkingv1.Ingress](c.w.store.objects) {
 		weight, err := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
 		if err != nil || weight == 0 {
@@ -40,12 +40,12 @@ func (c *checks) targets() []target {
 		if name != canary(name) {
 			hash = c.released() // the router tells revisions of one Service apart
 		}
-		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
+		out = append(out, stageTarget{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
 	}
 	out = append(out, c.routeTargets()...)
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
 		if hash := pinned(s); hash != "" && s.Name != canary(s.Name) {
-			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
+			out = append(out, stageTarget{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
 		}
 	}
 	return out
@@ -81,7 +81,7 @@ func canary(name string) string {
 
 // able counts the ready pods of a revision.
 func (c *checks) able(hash string) int32 {
-	n := serving(c.set(hash))
+	n := servingRevision(c.set(hash))
 	for _, p := range podsIn(c.w.store.objects) {
 		if hash != "" && p.Labels[ordinalKey] == hash && !missing(p) {
 			n++

@@ -71,7 +71,7 @@ func (a api) CatchUp(_ context.Context, row workload.Row, _, _ string) error {
 	return nil
 }
 
-func (a api) Workload(_ context.Context, row workload.Row, _, name string, known planner.Known) (*cluster.Workload, error) {
+func (a api) Workload(_ context.Context, row workload.Row, _, name string, known planner.HoldState) (*cluster.Workload, error) {
 	w := a.read(row, name, known)
 	if w == nil {
 		return nil, nil
@@ -86,8 +86,8 @@ func (a api) Workload(_ context.Context, row workload.Row, _, name string, known
 }
 
 func (a api) Unnamed(_ context.Context, row workload.Row, _, name string) (*cluster.Workload, error) {
-	w := a.read(row, name, planner.Known{})
-	made := func(b *rollouts.BatchRelease) bool { return planner.Beside(b, w.Object) }
+	w := a.read(row, name, planner.HoldState{})
+	made := func(b *rollouts.BatchRelease) bool { return planner.IsExtraWorkloadOf(b, w.Object) }
 	if w == nil || slices.ContainsFunc(each[*rollouts.BatchRelease](a.view(kindBatch)), made) {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func (a api) Unnamed(_ context.Context, row workload.Row, _, name string) (*clus
 var ownedKinds = map[string]kind{"ReplicaSet": kindSet, "ControllerRevision": kindRevision, "Pod": kindPod}
 
 // read reads a workload as it is stored.
-func (a api) read(row workload.Row, name string, known planner.Known) *cluster.Workload {
+func (a api) read(row workload.Row, name string, known planner.HoldState) *cluster.Workload {
 	k := kindOf(row.GVK.Kind)
 	o := find[object.Object](a.view(k), k, name)
 	if o == nil {
@@ -145,21 +145,21 @@ func (a api) Taken(_ context.Context, owner object.Object, name string) (object.
 
 func (a api) RolloutNaming(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (string, error) {
 	for _, r := range each[*rollouts.Rollout](a.view(kindRollout)) {
-		if r.Spec.WorkloadRef.Name == workload.Name && (r.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Over(r) {
+		if r.Spec.WorkloadRef.Name == workload.Name && (r.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Finalized(r) {
 			return r.Name, nil
 		}
 	}
 	return "", nil
 }
 
-func (a api) Known(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (planner.Known, bool, error) {
+func (a api) Known(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (planner.HoldState, bool, error) {
 	b := find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, workload.Name)
-	return planner.KnownOf(nil, b), b != nil, nil
+	return planner.HoldStateOf(nil, b), b != nil, nil
 }
 
 func (a api) Wanted(_ context.Context, b *rollouts.BatchRelease) (bool, error) {
 	r := find[*rollouts.Rollout](a.view(kindRollout), kindRollout, b.Name)
-	return planner.Owns(r, b) && !planner.Over(r), nil
+	return planner.Owns(r, b) && !planner.Finalized(r), nil
 }
 
 // Pods are those of the sets of a revision as kubelets show them, and those that are
@@ -187,7 +187,7 @@ func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]*c
 
 // Others are the Rollouts that name the same Service or router, and those that are
 // only told of.
-func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.Other, error) {
+func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	all := slices.Clone(a.elsewhere)
 	_, release := mine.Spec.Strategy.Active()
 	for _, other := range each[*rollouts.Rollout](a.view(kindRollout)) {
@@ -196,19 +196,19 @@ func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.Other,
 			continue
 		}
 		if routes, first := planner.RoutesBefore(other, mine); routes {
-			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: "service/" + theirs.TrafficRoutings[0].Service, First: first})
+			all = append(all, traffic.OtherRelease{Release: "rollout/" + other.Name, Object: "service/" + theirs.TrafficRoutings[0].Service, AcquiredFirst: first})
 		}
 	}
 	return all, nil
 }
 
-func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error) {
+func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
 	return nil, nil
 }
 
 func (a api) ReadNetwork(_ context.Context, _, service string, o *traffic.Objects) error {
 	services := a.view(kindService)
-	o.Stable = types.NamespacedName{Name: service}
+	o.ServiceName = types.NamespacedName{Name: service}
 	o.Service = find[*corev1.Service](services, kindService, service)
 	o.CanaryService = find[*corev1.Service](services, kindService, service+rollouts.CanarySuffix)
 	for i := range o.Routers {
@@ -218,7 +218,7 @@ func (a api) ReadNetwork(_ context.Context, _, service string, o *traffic.Object
 }
 
 func (a api) readRouter(r *traffic.Router, routed bool) {
-	if !r.Ingress() {
+	if !r.IsIngress() {
 		if obj := a.router(r); obj != nil {
 			r.Object = obj
 		}
@@ -228,10 +228,10 @@ func (a api) readRouter(r *traffic.Router, routed bool) {
 	if in := find[*networkingv1.Ingress](ingresses, kindIngress, r.Name); in != nil {
 		r.Object = in
 	}
-	r.Beside = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
-	if routed && r.Beside == nil {
+	r.CanaryIngress = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
+	if routed && r.CanaryIngress == nil {
 		// Its absence is asked of the server.
-		r.Beside = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
+		r.CanaryIngress = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
 	}
 }
 
@@ -265,7 +265,7 @@ func (a api) GoneUsers(_ context.Context, r *rollouts.TrafficRouting) ([]string,
 // Histories are in no cache.
 func (a api) Histories(_ context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
-	for _, release := range planner.Unfiled(r.Status) {
+	for _, release := range planner.ReleasesWithoutHistory(r.Status) {
 		if h := find[*rollouts.RolloutHistory](a.store.objects, kindHistory, planner.HistoryName(r, release.Number)); h != nil {
 			found[release.Number] = *h.Status.DeepCopy()
 		}

@@ -26,10 +26,10 @@ func setKstatusConditions(d *draft) {
 	if stalled := d.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
 		s, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
-	if d.healthy() || d.status.Phase == rollouts.PhaseDisabled {
+	if d.isHealthy() || d.status.Phase == rollouts.PhaseDisabled {
 		s = metav1.ConditionFalse
 	}
-	d.set(rollouts.ConditionReconciling, s, reason, d.status.Message)
+	d.setCondition(rollouts.ConditionReconciling, s, reason, d.status.Message)
 }
 
 // Wait is the kind of thing that a Rollout waits for.
@@ -60,7 +60,7 @@ type Waiting struct {
 // WaitingFor says what a Rollout waits for.
 func WaitingFor(r *rollouts.Rollout) Waiting {
 	if r.DeletionTimestamp != nil {
-		return leavingWaits(r)
+		return waitOfDeletion(r)
 	}
 	p := r.Status.Active()
 	if p == nil {
@@ -90,29 +90,29 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 
 // waits say what a release waits for, by its state.
 var waits = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
-	StateIdle:           waitsFor(WaitController, "controller"),
-	StateInitializing:   waitsFor(WaitTraffic, "network of the workload"),
-	StateInStep:         stepWaits,
-	StatePaused:         waitsFor(WaitDecision, "resume"),
-	StateRefused:        waitsFor(WaitDecision, "abort, rollback or the template of the release"),
-	StateSuperseding:    waitsFor(WaitWorkload, "another template to take over"),
-	StateAborted:        abortWaits,
-	StateFinalising:     waitsFor(WaitWorkload, givenBack),
-	StateRestoring:      waitsFor(WaitWorkload, givenBack),
-	StateCancelling:     waitsFor(WaitWorkload, givenBack),
-	StateLeaving:        waitsFor(WaitWorkload, givenBack),
-	StateLeavingAborted: waitsFor(WaitWorkload, givenBack),
-	StateWorkloadGone:   waitsFor(WaitWorkload, givenBack),
+	StateIdle:           waitsForFixed(WaitController, "controller"),
+	StateInitializing:   waitsForFixed(WaitTraffic, "network of the workload"),
+	StateInStep:         waitOfStep,
+	StatePaused:         waitsForFixed(WaitDecision, "resume"),
+	StateRefused:        waitsForFixed(WaitDecision, "abort, rollback or the template of the release"),
+	StateSuperseding:    waitsForFixed(WaitWorkload, "another template to take over"),
+	StateAborted:        waitOfAbort,
+	StateFinalising:     waitsForFixed(WaitWorkload, givenBack),
+	StateRestoring:      waitsForFixed(WaitWorkload, givenBack),
+	StateCancelling:     waitsForFixed(WaitWorkload, givenBack),
+	StateLeaving:        waitsForFixed(WaitWorkload, givenBack),
+	StateLeavingAborted: waitsForFixed(WaitWorkload, givenBack),
+	StateWorkloadGone:   waitsForFixed(WaitWorkload, givenBack),
 }
 
 const givenBack = "workload to be given back"
 
-func waitsFor(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
+func waitsForFixed(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
 	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, what }
 }
 
-// abortWaits is what a release waits for that was aborted.
-func abortWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// waitOfAbort is what a release waits for that was aborted.
+func waitOfAbort(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch {
 	case r.Status.Activity() == rollouts.ActivityAborting:
 		return WaitPods, "pods of the stable revision"
@@ -123,8 +123,8 @@ func abortWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// stepWaits is what a step waits for.
-func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// waitOfStep is what a step waits for.
+func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		release = &rollouts.Release{} // nothing says that it is valid
@@ -134,11 +134,11 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.BeforeStepUpgrade:
 		return WaitTraffic, "traffic of " + place
 	case rollouts.StepTrafficRouting:
-		return trafficWaits(r, place)
+		return waitOfTraffic(r, place)
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitChecks, checksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
+		return WaitChecks, waitOfChecks(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
 		until := PauseEnds(r)
 		switch c := checkOverTime(r); {
@@ -158,16 +158,16 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// trafficWaits is what the traffic of a step waits for.
-func trafficWaits(r *rollouts.Rollout, place string) (Wait, string) {
-	if held := TrafficHeld(r); len(held) > 0 {
-		return WaitChecks, checksWait(r, held, "checks before the traffic of "+place, place)
+// waitOfTraffic is what the traffic of a step waits for.
+func waitOfTraffic(r *rollouts.Rollout, place string) (Wait, string) {
+	if held := ChecksHoldingTraffic(r); len(held) > 0 {
+		return WaitChecks, waitOfChecks(r, held, "checks before the traffic of "+place, place)
 	}
 	return WaitTraffic, "traffic of " + place
 }
 
-// checksWait is what a step waits for that has such results: a gate, or else what is said.
-func checksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
+// waitOfChecks is what a step waits for that has such results: a gate, or else what is said.
+func waitOfChecks(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
 	_, plan := r.Spec.Strategy.Active()
 	for _, result := range results {
 		if result.Result == rollouts.CheckRunning && result.Time != nil && isGate(plan, result.Name) {
@@ -180,7 +180,7 @@ func checksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, 
 // isGate reports whether a check of a plan is a gate.
 func isGate(plan *rollouts.Release, name string) bool {
 	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
-		return rollouts.CheckName(&c) == name && gated(&c)
+		return rollouts.CheckName(&c) == name && isGateCheck(&c)
 	})
 }
 
@@ -188,7 +188,7 @@ func isGate(plan *rollouts.Release, name string) bool {
 func PauseEnds(r *rollouts.Rollout) metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
-	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !timed(release.Step(p.CurrentStepIndex)) || checkOverTime(r) != nil {
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !isTimed(release.Step(p.CurrentStepIndex)) || checkOverTime(r) != nil {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
@@ -199,7 +199,7 @@ func PauseEnds(r *rollouts.Rollout) metav1.Time {
 func checkOverTime(r *rollouts.Rollout) *OpenCheck {
 	_, release := r.Spec.Strategy.Active()
 	p := r.Status.Active()
-	if release == nil || p == nil || p.State != rollouts.StepPaused || !timed(release.Step(p.CurrentStepIndex)) {
+	if release == nil || p == nil || p.State != rollouts.StepPaused || !isTimed(release.Step(p.CurrentStepIndex)) {
 		return nil
 	}
 	if open := OpenChecks(r, p.CurrentStepIndex+1); len(open) > 0 {
@@ -208,12 +208,12 @@ func checkOverTime(r *rollouts.Rollout) *OpenCheck {
 	return nil
 }
 
-// timed reports whether a step goes on by itself.
-func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
+// isTimed reports whether a step goes on by itself.
+func isTimed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
 
-// leavingWaits is what a Rollout that is deleted waits for.
-func leavingWaits(r *rollouts.Rollout) Waiting {
-	if Over(r) {
+// waitOfDeletion is what a Rollout that is deleted waits for.
+func waitOfDeletion(r *rollouts.Rollout) Waiting {
+	if Finalized(r) {
 		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
 	}
 	return Waiting{WaitWorkload, givenBack, *r.DeletionTimestamp}

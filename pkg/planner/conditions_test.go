@@ -208,7 +208,7 @@ func TestStalledByOthers(t *testing.T) {
 		stalled.Status = c.said
 		r.Status.SetCondition(stalled, metav1.Time{})
 		w := &planner.Workload{Labelled: true, Settled: true, Held: c.phase == rollouts.PhaseProgressing}
-		p := planner.Decide(planner.Observed{Rollout: r, Workload: w, Indexed: true, Listed: true})
+		p := planner.Decide(planner.Input{Rollout: r, Workload: w, Indexed: true, Listed: true})
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
 		}
@@ -234,16 +234,16 @@ func TestLetTrafficThrough(t *testing.T) {
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 2, State: rollouts.StepTrafficRouting}
 	checking(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
 	next := r.Status.DeepCopy()
-	planner.LetTrafficThrough(r, next, "alice", false, since.Add(-time.Second))
+	planner.ReleaseTraffic(r, next, "alice", false, since.Add(-time.Second))
 	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckRunning {
 		t.Errorf("without an override the gate is %+v", is)
 	}
-	planner.LetTrafficThrough(r, next, "alice", true, since.Add(-time.Second))
+	planner.ReleaseTraffic(r, next, "alice", true, since.Add(-time.Second))
 	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckSkipped || is.Time.Before(&since) {
 		t.Errorf("the gate is %+v", is)
 	}
 	r.Status = *next
-	if held := planner.TrafficHeld(r); len(held) > 0 {
+	if held := planner.ChecksHoldingTraffic(r); len(held) > 0 {
 		t.Errorf("the traffic is held by %+v", held)
 	}
 }

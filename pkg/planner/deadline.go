@@ -37,55 +37,55 @@ func progressDeadline(f *facts) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// keepDeadline notes when the release moved last, and says so when that is too
+// checkDeadline notes when the release moved last, and says so when that is too
 // long ago. What pods do is noted once in a tenth of the deadline, so that a
 // batch costs no write for each of its pods.
-func keepDeadline(d *draft) {
+func checkDeadline(d *draft) {
 	p, deadline := d.status.Active(), progressDeadline(d.facts)
-	if p == nil || !working(d.facts) || deadline == 0 {
+	if p == nil || !deadlineRuns(d.facts) || deadline == 0 {
 		if p != nil {
 			p.LastProgressTime, p.ProgressMark = nil, 0
 		}
 		d.unstall(rollouts.StalledDeadline)
 		return
 	}
-	noteProgress(d, deadline, p)
-	judgeDeadline(d, deadline, p)
+	recordProgress(d, deadline, p)
+	reportMissedDeadline(d, deadline, p)
 }
 
-func noteProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
+func recordProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
 	mark, since := progressCounter(d.facts), p.LastProgressTime
 	switch {
-	case since == nil || Ahead(since, d.Now) || moved(d.facts):
-		progressed(d, mark)
-	case rescaled(d.facts):
+	case since == nil || IsAhead(since, d.Now) || advanced(d.facts):
+		setProgress(d, mark)
+	case workloadChanged(d.facts):
 		p.ProgressMark = mark
 	case mark > p.ProgressMark:
 		if left := d.until(since.Add(max(deadline/10, time.Second))); left > 0 {
 			d.wakeIn(left)
 		} else {
-			progressed(d, mark)
+			setProgress(d, mark)
 		}
 	}
 }
 
-func progressed(d *draft, mark int32) {
+func setProgress(d *draft, mark int32) {
 	p := d.progress()
 	p.LastProgressTime, p.ProgressMark = new(RoundUp(d.Now)), mark
 }
 
-func judgeDeadline(d *draft, deadline time.Duration, p *rollouts.Progress) {
+func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress) {
 	if left := d.until(p.LastProgressTime.Add(deadline)); left > 0 {
 		d.wakeIn(left)
 		d.unstall(rollouts.StalledDeadline)
 		return
 	}
-	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", object(d.facts),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), standstill(d.facts), help(d.facts))
-	if !d.stalledFor(rollouts.StalledDeadline) {
+	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", stalledObject(d.facts),
+		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), stallReason(d.facts), stallHelp(d.facts))
+	if !d.isStalledFor(rollouts.StalledDeadline) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
-	d.set(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
+	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
 }
 
 // SplitHelp splits the message of a missed deadline into what was seen and what would help.
@@ -96,10 +96,10 @@ func SplitHelp(message string) (seen, help string) {
 	return message, ""
 }
 
-// working reports whether the release waits for pods or for the network, and for
+// deadlineRuns reports whether the release waits for pods or for the network, and for
 // no person.
-func working(f *facts) bool {
-	if f.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
+func deadlineRuns(f *facts) bool {
+	if f.isStalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
 		return false // it says already why it does not move
 	}
 	p := f.progress()
@@ -116,35 +116,35 @@ func working(f *facts) bool {
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return !stageOf(p.State).unhurried && len(trafficKeepers(f)) == 0 || superseding(f)
+		return !stageOf(p.State).unhurried && len(checksHoldingTraffic(f)) == 0 || isSuperseding(f)
 	default:
 		return true
 	}
 }
 
-// superseding reports whether another template is taking over, whatever the step of
+// isSuperseding reports whether another template is taking over, whatever the step of
 // the one before was at.
-func superseding(f *facts) bool {
+func isSuperseding(f *facts) bool {
 	p := f.progress()
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
-// moved reports whether this pass takes the release further.
-func moved(f *facts) bool {
-	was, p := f.was(), f.progress()
+// advanced reports whether this pass takes the release further.
+func advanced(f *facts) bool {
+	was, p := f.stored(), f.progress()
 	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
 		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
 		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision || was.UpdateTemplate != "" && was.UpdateTemplate != p.UpdateTemplate ||
-		lacks(f) != "" && was.Message != p.Message
+		missingReference(f) != "" && was.Message != p.Message
 }
 
-// rescaled reports whether somebody has changed the workload, so that its pods are
+// workloadChanged reports whether somebody has changed the workload, so that its pods are
 // counted again; that alone is no progress.
-func rescaled(f *facts) bool {
+func workloadChanged(f *facts) bool {
 	if f.Batch != nil {
 		return f.Batch.Rescaled
 	}
-	return f.was().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
+	return f.stored().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
 }
 
 // progressCounter measures how far the pods have come that are waited for. Only the highest
@@ -154,18 +154,18 @@ func progressCounter(f *facts) int32 {
 	switch {
 	case w == nil:
 		return 0
-	case f.aborted():
+	case f.isAborted():
 		return w.StableReadyReplicas - w.UpdatedReplicas - w.SupersededReplicas
-	case f.status.Phase != rollouts.PhaseProgressing, f.ending():
+	case f.status.Phase != rollouts.PhaseProgressing, f.isEnding():
 		return w.LiveReadyReplicas - w.StableReplicas
 	default:
 		return w.UpdatedReadyReplicas
 	}
 }
 
-// object names what stands still.
-func object(f *facts) string {
-	if missing := lacks(f); missing != "" {
+// stalledObject names what stands still.
+func stalledObject(f *facts) string {
+	if missing := missingReference(f); missing != "" {
 		return missing
 	}
 	if ref := f.Rollout.Spec.WorkloadRef; ref != nil {
@@ -174,17 +174,17 @@ func object(f *facts) string {
 	return "the workload"
 }
 
-// standstill is what is waited for, with numbers where they explain it.
-func standstill(f *facts) string {
+// stallReason is what is waited for, with numbers where they explain it.
+func stallReason(f *facts) string {
 	message := strings.TrimSuffix(f.status.Message, ".")
 	p, w := f.progress(), f.w
-	if w == nil || f.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || superseding(f) {
+	if w == nil || f.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || isSuperseding(f) {
 		return message
 	}
-	desired := given(f)
+	desired := plannedUpdatedReplicas(f)
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
 	if t := f.release.FailureThreshold; t != nil {
-		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), Tolerance(f.style, t, w.UpdatedReplicas))
+		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), ToleratedUnready(f.style, t, w.UpdatedReplicas))
 	}
 	return message
 }
@@ -204,20 +204,20 @@ var helps = []struct {
 	{func(f *facts) bool { return f.remade != nil }, "fix its pods, or set another template"},
 	{
 		func(f *facts) bool {
-			return lacks(f) != "" && !f.doing(rollouts.ActivityAborting)
+			return missingReference(f) != "" && !f.isDoing(rollouts.ActivityAborting)
 		},
 		"create it, or abort, or roll back",
 	},
-	{while(rollouts.ActivityAborting), "fix the pods of the stable revision, set another template, or retry the release"},
-	{while(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
-	{while(rollouts.ActivityCancelling), "fix the pods, or set another template"},
+	{activityIs(rollouts.ActivityAborting), "fix the pods of the stable revision, set another template, or retry the release"},
+	{activityIs(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
+	{activityIs(rollouts.ActivityCancelling), "fix the pods, or set another template"},
 	{
 		func(f *facts) bool {
-			return f.doing(rollouts.ActivityFinalising) && abortable(f.style, new(f.progress()))
+			return f.isDoing(rollouts.ActivityFinalising) && canStillAbort(f.style, new(f.progress()))
 		},
 		"fix this, abort, or roll back",
 	},
-	{while(rollouts.ActivityFinalising), "fix the pods, or set another template, or the earlier one"},
+	{activityIs(rollouts.ActivityFinalising), "fix the pods, or set another template, or the earlier one"},
 	{
 		func(f *facts) bool {
 			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
@@ -231,11 +231,11 @@ var helps = []struct {
 	{func(*facts) bool { return true }, "fix this, abort, or roll back"},
 }
 
-func while(a rollouts.Activity) func(*facts) bool {
-	return func(f *facts) bool { return f.doing(a) }
+func activityIs(a rollouts.Activity) func(*facts) bool {
+	return func(f *facts) bool { return f.isDoing(a) }
 }
 
-func help(f *facts) string {
+func stallHelp(f *facts) string {
 	for _, h := range helps {
 		if h.applies(f) {
 			return h.what

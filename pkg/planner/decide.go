@@ -9,19 +9,32 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Decide decides what one pass over a Rollout does: facts in, a decision out. Nothing
-// else decides.
-func Decide(o Observed) Decision {
-	if Over(o.Rollout) {
-		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(o.Rollout), Status: *o.Rollout.Status.DeepCopy()}
+// Decide decides one pass over a Rollout: its next status, and the actions on its BatchRelease, its
+// workload and the network that lead to it. Nothing else decides.
+func Decide(in Input) Decision {
+	if Finalized(in.Rollout) {
+		return Decision{Case: CaseFinalized, Passed: []string{string(CaseFinalized)}, State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy(), Histories: HistoriesToStore(in.Rollout.Status, in.Histories)}
 	}
-	d := &draft{facts: factsOf(o)}
-	bindAbort(d)
+	batch := evaluateBatch(in)
+	if batch != nil {
+		in.Batch = batch.facts
+	}
+	d := decideRollout(in)
+	d = runBatchRelease(in, d, batch)
+	d = scaleReplicaSets(in, d)
+	d.Histories = HistoriesToStore(d.Status, in.Histories)
+	return d
+}
+
+// decideRollout decides about the Rollout itself. It requests a batch by the effect RunBatch.
+func decideRollout(in Input) Decision {
+	d := &draft{facts: newFacts(in)}
+	recordAbortedRevision(d)
 	found := classify(d.facts)
 	for d.next = found; d.next != ""; {
 		row := cases[slices.IndexFunc(cases, func(c caseRow) bool { return c.name == d.next })]
 		d.next, d.reason = "", string(row.name)
-		d.passed = append(d.passed, d.reason)
+		d.trail = append(d.trail, d.reason)
 		row.decide(d)
 	}
 	for _, project := range projections {
@@ -30,11 +43,11 @@ func Decide(o Observed) Decision {
 	}
 	d.status.Clean()
 	d.status.Fit()
-	next := *o.Rollout
+	next := *in.Rollout
 	next.Status = d.status
 	return Decision{
-		Case: found, Passed: d.passed, State: StateOf(&next), Verdicts: d.verdicts,
-		Status: d.status, Actions: d.actions, Events: d.events, Wake: d.wake, Questions: d.questions,
+		Case: found, Passed: d.trail, State: StateOf(&next), Verdicts: d.verdicts,
+		Status: d.status, Actions: d.actions, Events: d.events, Wake: d.wake, MeasurementRequests: d.questions,
 	}
 }
 
@@ -69,8 +82,8 @@ const (
 	CaseInProgress       Case = "in progress"
 	// CaseCompleted is never found, but gone on with.
 	CaseCompleted Case = "completed"
-	// CaseOver is a Rollout that is deleted, has given everything back and acts no more.
-	CaseOver Case = "over"
+	// CaseFinalized is a Rollout that is deleted, has given everything back and acts no more.
+	CaseFinalized Case = "over"
 )
 
 // caseRow is one case and what it leads to.
@@ -83,31 +96,31 @@ type caseRow struct {
 // cases in the order of precedence: the first that applies decides. A case may go on with
 // another one in the same write.
 var cases = []caseRow{
-	{CaseDeleted, deleted, terminate},
-	{CaseDisabled, leaves, disable},
-	{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, reset},
+	{CaseDeleted, deleted, deleteRollout},
+	{CaseDisabled, isDisabled, disableRollout},
+	{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, endWithoutWorkload},
 	{CaseUnsupported, unsupported, setUnsupported},
-	{CaseNotNamed, notNamed, awaitName},
-	{CaseBypassed, bypassed, catch},
+	{CaseNotNamed, revisionUnknown, awaitRevision},
+	{CaseBypassed, admissionBypassed, holdBypassed},
 	{CaseStillAborted, stillAborted, resumeAbort},
 	{CaseNotAdopted, notAdopted, adopt},
-	{CaseHealthy, (*facts).healthy, watch},
-	{CaseRolledBack, rolledBack, cancel},
+	{CaseHealthy, (*facts).isHealthy, watchHealthy},
+	{CaseRolledBack, rolledBack, startCancellation},
 	{CaseAbortSuperseded, supersededWhenAborted, supersede},
-	{CaseAborted, (*facts).aborted, abort},
-	{CaseStableEdited, atEdited, stallStableEdited},
-	{CaseBatchGone, batchGone, makeBatch},
-	{CaseRefused, refused, refuse},
+	{CaseAborted, (*facts).isAborted, abort},
+	{CaseStableEdited, hasEditedStable, stallStableEdited},
+	{CaseBatchGone, batchGone, recreateBatchRelease},
+	{CaseRefused, templateRefused, refuseTemplate},
 	{CaseEndingSuperseded, supersededWhenEnding, supersede},
-	{CaseEnding, (*facts).ending, end},
+	{CaseEnding, (*facts).isEnding, tearDownRelease},
 	{CaseCheckFailed, checkFailed, abortByCheck},
 	{CasePaused, paused, pauseRelease},
 	{CaseRollback, rolledBackInBatches, startRollback},
 	{CaseSuperseded, superseded, supersede},
 	{CaseInitializing, initializing, initialize},
 	{CasePlanChanged, planChanged, applyEditedPlan},
-	{CaseCompleted, func(*facts) bool { return false }, finish},
-	{CaseInProgress, func(*facts) bool { return true }, inStep},
+	{CaseCompleted, func(*facts) bool { return false }, startTeardown},
+	{CaseInProgress, func(*facts) bool { return true }, runStep},
 }
 
 // classify finds the case.
@@ -121,25 +134,25 @@ var projections = []struct {
 	name string
 	run  func(*draft)
 }{
-	{"workload in service", bind},
-	{"batch release of another", yield},
-	{"records on the workload", putRight},
-	{"network", keepNetwork},
+	{"workload in service", recordWorkloadUID},
+	{"batch release of another", skipOccupiedBatch},
+	{"records on the workload", repairRecords},
+	{"network", updateNetworkHold},
 	{"admission", ensureAdmission},
-	{"traffic routings", forgetRoutings},
-	{"grace period", keepGrace},
+	{"traffic routings", unlinkUnused},
+	{"grace period", recordTrafficChange},
 	{"write error", recordWriteError},
-	{"batch", mirrorBatch},
-	{"record", keepRecord},
-	{"analysis", keepAnalysis},
+	{"batch", projectBatch},
+	{"record", updateRecord},
+	{"analysis", storeAnalysis},
 	{"measurable", keepMeasurable},
-	{"deadline", keepDeadline},
+	{"deadline", checkDeadline},
 	{"revertible", reportRevertible},
 	{"kstatus", setKstatusConditions},
 }
 
-// bind notes which workload is in service.
-func bind(d *draft) {
+// recordWorkloadUID notes which workload is in service.
+func recordWorkloadUID(d *draft) {
 	if d.w != nil && (d.status.Phase == rollouts.PhaseHealthy || d.status.Phase == rollouts.PhaseProgressing) {
 		d.status.WorkloadUID = d.w.UID
 	}
@@ -149,28 +162,28 @@ func bind(d *draft) {
 
 func deleted(f *facts) bool { return f.Rollout.DeletionTimestamp != nil }
 
-// leaves reports whether the Rollout is disabled, or was. A give-back that has begun comes
+// isDisabled reports whether the Rollout is disabled, or was. A give-back that has begun comes
 // to its end first: the workload is half given back, and no release could go on from there.
-func leaves(f *facts) bool {
+func isDisabled(f *facts) bool {
 	return f.Rollout.Spec.Disabled || f.status.Phase == rollouts.PhaseDisabling
 }
 
 func unsupported(f *facts) bool {
-	return unsuited(f) != "" && f.status.Phase != rollouts.PhaseProgressing && !unfitInService(f)
+	return unsupportedReason(f) != "" && f.status.Phase != rollouts.PhaseProgressing && !becameUnsupported(f)
 }
 
-// unsuited says why the workload cannot be released; empty if it can.
-func unsuited(f *facts) string {
+// unsupportedReason says why the workload cannot be released; empty if it can.
+func unsupportedReason(f *facts) string {
 	if f.Unsupported == "" && f.w != nil {
 		return f.w.UnsupportedReason
 	}
 	return f.Unsupported
 }
 
-// unfitInService reports whether a workload in service was made unfit. It stays in
+// becameUnsupported reports whether a workload in service was made unfit. It stays in
 // service, so that admission goes on refusing templates that could not be held.
-func unfitInService(f *facts) bool {
-	return f.Unsupported == "" && f.healthy() && f.w != nil && f.w.UnsupportedReason != ""
+func becameUnsupported(f *facts) bool {
+	return f.Unsupported == "" && f.isHealthy() && f.w != nil && f.w.UnsupportedReason != ""
 }
 
 func notAdopted(f *facts) bool {
@@ -178,66 +191,66 @@ func notAdopted(f *facts) bool {
 }
 
 func stillAborted(f *facts) bool {
-	return notAdopted(f) && f.w.Held && f.w.Labelled && f.aborted() && f.live()
+	return notAdopted(f) && f.w.Held && f.w.Labelled && f.isAborted() && f.hasReleasedTemplate()
 }
 
 func rolledBack(f *facts) bool {
-	over := f.doing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
-	return f.w.Held && f.w.AtStable && !over && !returning(f) && !edited(f)
+	over := f.isDoing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
+	return f.w.Held && f.w.HasStableTemplate && !over && !returnsInBatches(f) && !stableEdited(f)
 }
 
-// returning reports whether the way back to the stable template is a release too, or
+// returnsInBatches reports whether the way back to the stable template is a release too, or
 // is going to be one.
-func returning(f *facts) bool {
-	started := f.live() || f.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
-	return (backInBatches(f) && started || repeats(f)) && !f.aborted()
+func returnsInBatches(f *facts) bool {
+	started := f.hasReleasedTemplate() || f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
+	return (backInBatches(f) && started || releasesStableAgain(f)) && !f.isAborted()
 }
 
-// repeats reports whether the release under way is of the revision that serves already,
+// releasesStableAgain reports whether the release under way is of the revision that serves already,
 // under a name of its own: no pod comes or goes for it.
-func repeats(f *facts) bool {
-	p := f.was()
+func releasesStableAgain(f *facts) bool {
+	p := f.stored()
 	same := p.StableRevision != "" && (p.StableRevision == p.UpdateRevision || p.StableRevision == p.PodTemplateHash)
-	if !f.w.BackByTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
+	if !f.w.AbortSetsTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
 		same = p.StableTemplate == p.UpdateTemplate
 	}
-	return same && f.live() && named(f) != "" && f.w.StableReplicas == 0
+	return same && f.hasReleasedTemplate() && rolloutIDOf(f) != "" && f.w.StableReplicas == 0
 }
 
 // backInBatches reports whether its user wants that. Where traffic is routed, bad pods
 // would go on getting requests meanwhile.
 func backInBatches(f *facts) bool {
 	asked := f.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
-	return asked && f.replaces() && len(f.release.TrafficRoutings) == 0
+	return asked && f.replacesPods() && len(f.release.TrafficRoutings) == 0
 }
 
 func rolledBackInBatches(f *facts) bool {
-	return f.w.Held && f.w.AtStable && returning(f) && !f.live()
+	return f.w.Held && f.w.HasStableTemplate && returnsInBatches(f) && !f.hasReleasedTemplate()
 }
 
-func paused(f *facts) bool { return f.Rollout.Spec.Strategy.Paused || f.was().Paused }
+func paused(f *facts) bool { return f.Rollout.Spec.Strategy.Paused || f.stored().Paused }
 
 func initializing(f *facts) bool {
-	return f.doing(rollouts.ActivityInitializing) || f.doing(rollouts.ActivityPaused) && halfBack(f)
+	return f.isDoing(rollouts.ActivityInitializing) || f.isDoing(rollouts.ActivityPaused) && retryIsHalfBack(f)
 }
 
 // superseded reports whether the held template is neither that of this release nor
 // the stable one. The hash label recognises the template when the way of
 // hashing has changed since the release began.
-func superseded(f *facts) bool { return f.w.Held && !f.w.AtStable && !f.live() }
+func superseded(f *facts) bool { return f.w.Held && !f.w.HasStableTemplate && !f.hasReleasedTemplate() }
 
 // supersededWhenAborted waits for the end of the abort where two revisions may
 // not make room for a third. One that cannot go back does not come to its end.
 func supersededWhenAborted(f *facts) bool {
-	over := f.doing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableGone
-	return f.aborted() && over && superseded(f)
+	over := f.isDoing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableRevisionGone
+	return f.isAborted() && over && superseded(f)
 }
 
-// refused reports whether another template was set while a blue-green release has
+// templateRefused reports whether another template was set while a blue-green release has
 // pods: there is no room for those of a third revision. Where the old ones are
 // on their way out, it waits for that.
-func refused(f *facts) bool {
-	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.ending() && !f.aborted()
+func templateRefused(f *facts) bool {
+	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.isEnding() && !f.isAborted()
 }
 
 // supersededWhenEnding covers a template that changes between the last step
@@ -248,10 +261,10 @@ func supersededWhenEnding(f *facts) bool {
 	case rollouts.ActivityFinalising:
 		return superseded(f)
 	case rollouts.ActivityCancelling:
-		return f.w.Held && !f.w.AtStable
+		return f.w.Held && !f.w.HasStableTemplate
 	default:
 		return false
 	}
 }
 
-func planChanged(f *facts) bool { return f.was().RolloutHash != f.planHash() }
+func planChanged(f *facts) bool { return f.stored().RolloutHash != f.planHash() }

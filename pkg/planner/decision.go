@@ -26,12 +26,14 @@ type Decision struct {
 	// Actions have the effects to reach, in order. A decision has none if everything observed is as
 	// it should be.
 	Actions []Action
+	// Histories are stored once Status is stored, before the actions.
+	Histories []HistoryEntry
 	// Events are announced once Status is stored.
 	Events []Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
-	// Questions are what is to be measured until the next pass.
-	Questions []Question
+	// MeasurementRequests are what is to be measured until the next pass.
+	MeasurementRequests []MeasurementRequest
 }
 
 // String explains the decision to a person, a line for each fact.

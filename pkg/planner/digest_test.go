@@ -19,7 +19,7 @@ func TestDigestsAreWhole(t *testing.T) {
 	if both := regexp.MustCompile(`^sha256:[0-9a-f]{64}\+[0-9a-f]{64} $`); !both.MatchString(c.mark()) {
 		t.Errorf("the evidence of a check begins with %q", c.mark())
 	}
-	if target := targetOf(RouteTo{}); !whole.MatchString(target) {
+	if target := targetOf(RouteTraffic{}); !whole.MatchString(target) {
 		t.Errorf("a target is known by %q", target)
 	}
 }

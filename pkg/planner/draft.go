@@ -20,9 +20,9 @@ type draft struct {
 	actions []Action
 	events  []Event
 	wake    time.Duration
-	// passed are the cases and stages that the pass has come through, and reason is the
+	// trail are the cases and stages that the pass has come through, and reason is the
 	// one that it is in.
-	passed []string
+	trail  []string
 	reason string
 	// next is the case that the pass goes on with, in the same write; empty if none.
 	next Case
@@ -33,7 +33,7 @@ type draft struct {
 	// upgraded reports whether the pods of a step were found ready, which the pass may have left by now.
 	upgraded bool
 	// questions are what is to be measured.
-	questions []Question
+	questions []MeasurementRequest
 	// undone says who undoes what routers were told.
 	undone string
 	// cause is what keeps the release from going on, in a few words.
@@ -50,8 +50,8 @@ func (d *draft) progress() *rollouts.Progress {
 	return p
 }
 
-// goOn has the pass go on with another case, in the same write.
-func (d *draft) goOn(next Case) { d.next = next }
+// continueWith has the pass go on with another case, in the same write.
+func (d *draft) continueWith(next Case) { d.next = next }
 
 // act adds an action after all others.
 func (d *draft) act(e Effect) {
@@ -63,22 +63,22 @@ func (d *draft) actFirst(e Effect) {
 	d.actions = slices.Insert(d.actions, 0, Action{Effect: e, Reason: d.reason})
 }
 
-// acts reports whether an action with this effect was added.
-func (d *draft) acts(e Effect) bool {
+// hasAction reports whether an action with this effect was added.
+func (d *draft) hasAction(e Effect) bool {
 	return HasEffect(d.actions, func(other Effect) bool { return other == e })
 }
 
-// drop removes the actions whose effects match.
-func (d *draft) drop(matches func(Effect) bool) {
+// removeActions removes the actions whose effects match.
+func (d *draft) removeActions(matches func(Effect) bool) {
 	d.actions = slices.DeleteFunc(d.actions, func(a Action) bool { return matches(a.Effect) })
 }
 
-// order wants something of the world, and waits again for what has not shown.
-func (d *draft) order(target Effect) {
-	if !d.stayed() || d.reissueDue() {
-		d.stamp()
+// orderAction wants something of the world, and waits again for what has not shown.
+func (d *draft) orderAction(target Effect) {
+	if !d.stageUnchanged() || d.reissueDue() {
+		d.startWait()
 	}
-	d.forgetOther(target)
+	d.clearOtherChange(target)
 	d.act(target)
 }
 
@@ -97,51 +97,51 @@ func (d *draft) warn(reason, message string) {
 	d.events = append(d.events, Event{Warning: true, Reason: reason, Message: message})
 }
 
-// become sets what the release is doing and says so.
-func (d *draft) become(a rollouts.Activity, message string) {
+// setActivity sets what the release is doing and says so.
+func (d *draft) setActivity(a rollouts.Activity, message string) {
 	d.status.Message = message
 	d.status.SetActivity(a, message, d.now())
 }
 
-// say says what the current step does, or waits for.
-func (d *draft) say(what string) {
+// setStepMessage says what the current step does, or waits for.
+func (d *draft) setStepMessage(what string) {
 	d.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", d.progress().CurrentStepIndex, len(d.release.Steps), what)
 }
 
-// set sets a condition.
-func (d *draft) set(t rollouts.ConditionType, s metav1.ConditionStatus, reason, message string) {
+// setCondition sets a condition.
+func (d *draft) setCondition(t rollouts.ConditionType, s metav1.ConditionStatus, reason, message string) {
 	d.status.SetCondition(rollouts.Condition{Type: t, Status: s, Reason: reason, Message: message}, d.now())
 }
 
 // stall says that nothing moves without a user.
 func (d *draft) stall(reason rollouts.StallReason, message string) {
 	d.status.Message = message
-	d.set(rollouts.ConditionStalled, metav1.ConditionTrue, string(reason), message)
+	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(reason), message)
 }
 
 // unstall takes that back where it was for one of the reasons.
 func (d *draft) unstall(reasons ...rollouts.StallReason) {
-	if d.stalledFor(reasons...) {
+	if d.isStalledFor(reasons...) {
 		d.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 }
 
-// stamp starts a wait. It is rounded up to the second that the wire keeps, so
+// startWait starts a wait. It is rounded up to the second that the wire keeps, so
 // that no restart shortens a pause or a grace period.
-func (d *draft) stamp() {
+func (d *draft) startWait() {
 	at := RoundUp(d.Now)
 	d.progress().LastUpdateTime = &at
 }
 
-// restart begins a wait again where the clock was set back.
-func (d *draft) restart() {
-	if since := d.progress().LastUpdateTime; since != nil && Ahead(since, d.Now) {
-		d.stamp()
+// restartWaitIfAhead begins a wait again where the clock was set back.
+func (d *draft) restartWaitIfAhead() {
+	if since := d.progress().LastUpdateTime; since != nil && IsAhead(since, d.Now) {
+		d.startWait()
 	}
 }
 
-// settle marks the decisions of a verb that nothing has been done about yet.
-func (d *draft) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
+// setOutcome marks the decisions of a verb that nothing has been done about yet.
+func (d *draft) setOutcome(verb rollouts.Verb, outcome rollouts.Outcome) {
 	for i := range d.status.Decisions {
 		if of := &d.status.Decisions[i]; of.Verb == verb && of.Outcome == "" {
 			of.Outcome = outcome
@@ -149,8 +149,8 @@ func (d *draft) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
 	}
 }
 
-// settleAll marks every open decision as overtaken.
-func (d *draft) settleAll() {
+// supersedeDecisions marks every open decision as overtaken.
+func (d *draft) supersedeDecisions() {
 	for i := range d.status.Decisions {
 		if of := &d.status.Decisions[i]; of.Outcome == "" {
 			of.Outcome = rollouts.OutcomeSuperseded

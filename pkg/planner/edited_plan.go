@@ -13,12 +13,12 @@ import (
 
 // applyEditedPlan finds the step of an edited plan that has what was released so far.
 func applyEditedPlan(d *draft) {
-	p, given := d.progress(), given(d.facts)
+	p, given := d.progress(), plannedUpdatedReplicas(d.facts)
 	target := stepWith(d.facts, given)
 	if d.Batch == nil {
 		target = 1
 	}
-	if more := wants(d.facts, target); more > given && p.State == rollouts.StepPaused && approver(&d.status, p.CurrentStepIndex, "") == "" {
+	if more := plannedPods(d.facts, target); more > given && p.State == rollouts.StepPaused && approver(&d.status, p.CurrentStepIndex, "") == "" {
 		d.warn("StepPassedByEdit", fmt.Sprintf("the plan was edited while step(%d) waited for its approval; the release goes on at step(%d), with up to %d new pods instead of %d", p.CurrentStepIndex, target, more, given))
 	}
 	switch {
@@ -29,33 +29,33 @@ func applyEditedPlan(d *draft) {
 	default:
 		p.CurrentStepIndex, p.State = target, rollouts.BeforeStepUpgrade
 		if !p.FullyPromoted {
-			d.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+			d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 		}
 	}
 	p.NextStepIndex = d.release.Next(p.CurrentStepIndex)
 	p.RolloutHash = d.planHash()
-	d.stamp()
-	d.goOn(CaseInProgress)
+	d.startWait()
+	d.continueWith(CaseInProgress)
 }
 
 // stepWith returns the current step where it still wants what it wanted or what
 // is there, or else the first one that wants at least so many pods, or the last.
 func stepWith(f *facts, have int32) int32 {
 	current := f.progress().CurrentStepIndex
-	if now := wants(f, current); now >= 0 && (now == have || now == wanted(f, current)) {
+	if now := plannedPods(f, current); now >= 0 && (now == have || now == plannedPodsBefore(f, current)) {
 		return current
 	}
 	last := int32(len(f.release.Steps))
 	for i := int32(1); i <= last; i++ {
-		if wants(f, i) >= have {
+		if plannedPods(f, i) >= have {
 			return i
 		}
 	}
 	return last
 }
 
-// wants is how many pods a step of the plan asks for; -1 where it asks for none.
-func wants(f *facts, step int32) int32 {
+// plannedPods is how many pods a step of the plan asks for; -1 where it asks for none.
+func plannedPods(f *facts, step int32) int32 {
 	s := f.release.Step(step)
 	if s == nil || s.Replicas == nil {
 		return -1
@@ -63,8 +63,8 @@ func wants(f *facts, step int32) int32 {
 	return f.w.Limit(f.style, *s.Replicas)
 }
 
-// wanted is what a step wanted when it was last asked for.
-func wanted(f *facts, step int32) int32 {
+// plannedPodsBefore is what a step wanted when it was last asked for.
+func plannedPodsBefore(f *facts, step int32) int32 {
 	if b := f.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
 		return f.w.Limit(f.style, b.Plan.Batches[step-1].CanaryReplicas)
 	}

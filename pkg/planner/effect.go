@@ -21,16 +21,16 @@ type Effect interface {
 
 // The effects of a Rollout.
 type (
-	// Label makes the workload visible to admission.
-	Label struct{}
-	// Unlabel takes that back.
-	Unlabel struct{}
-	// Index makes the policies hold the workload, too.
-	Index struct{}
-	// Unindex takes that back.
-	Unindex struct{}
-	// Hold takes a workload that admission has missed.
-	Hold struct {
+	// LabelWorkload makes the workload visible to admission.
+	LabelWorkload struct{}
+	// UnlabelWorkload takes that back.
+	UnlabelWorkload struct{}
+	// AddToIndex makes the policies hold the workload, too.
+	AddToIndex struct{}
+	// RemoveFromIndex takes that back.
+	RemoveFromIndex struct{}
+	// HoldWorkload takes a workload that admission has missed.
+	HoldWorkload struct {
 		// Again reports whether it was held before, and what its owner wrote is noted.
 		Again bool
 	}
@@ -42,70 +42,70 @@ type (
 		Plan   rollouts.ReleasePlan
 		Status *rollouts.BatchReleaseStatus
 	}
-	// ReleaseBatch wants the BatchRelease gone.
-	ReleaseBatch struct{}
+	// DeleteBatchRelease wants the BatchRelease gone.
+	DeleteBatchRelease struct{}
 	// RestoreWorkload gives a workload back: paused, or not. What was made
 	// beside it goes at once, or when the native controller is done if Wait.
 	RestoreWorkload struct{ KeepPaused, Wait bool }
-	// PutRight has our keys on the workload say what the store says.
-	PutRight struct{}
-	// SetStable sets the workload's template to the stable revision's.
-	SetStable struct{}
-	// Pin makes the stable Service select one revision.
-	Pin struct{ Revision string }
-	// Unpin makes it select every revision again.
-	Unpin struct{}
-	// ServeCanary makes the canary Service select Revision.
-	ServeCanary struct{ Revision string }
-	// RouteTo makes the canary Service select Revision and routers send it traffic.
-	RouteTo struct {
+	// RepairRecords has our keys on the workload say what the store says.
+	RepairRecords struct{}
+	// SetStableTemplate sets the workload's template to the stable revision's.
+	SetStableTemplate struct{}
+	// PinService makes the stable Service select one revision.
+	PinService struct{ Revision string }
+	// UnpinService makes it select every revision again.
+	UnpinService struct{}
+	// SetCanaryService makes the canary Service select Revision.
+	SetCanaryService struct{ Revision string }
+	// RouteTraffic makes the canary Service select Revision and routers send it traffic.
+	RouteTraffic struct {
 		Revision string
 		Want     Route
 	}
-	// Unroute makes routers forget the update revision.
-	Unroute struct{}
+	// RemoveRoute makes routers forget the update revision.
+	RemoveRoute struct{}
 	// RemoveCanaryService removes the canary Service.
 	RemoveCanaryService struct{}
-	// DropFinalizer lets the Rollout go.
-	DropFinalizer struct{}
+	// RemoveFinalizer lets the Rollout go.
+	RemoveFinalizer struct{}
 )
 
-func (Label) effect()               {}
-func (Unlabel) effect()             {}
-func (Index) effect()               {}
-func (Unindex) effect()             {}
-func (Hold) effect()                {}
+func (LabelWorkload) effect()       {}
+func (UnlabelWorkload) effect()     {}
+func (AddToIndex) effect()          {}
+func (RemoveFromIndex) effect()     {}
+func (HoldWorkload) effect()        {}
 func (ApplyPendingEdit) effect()    {}
 func (RunBatch) effect()            {}
-func (ReleaseBatch) effect()        {}
+func (DeleteBatchRelease) effect()  {}
 func (RestoreWorkload) effect()     {}
-func (PutRight) effect()            {}
-func (SetStable) effect()           {}
-func (Pin) effect()                 {}
-func (Unpin) effect()               {}
-func (ServeCanary) effect()         {}
-func (RouteTo) effect()             {}
-func (Unroute) effect()             {}
+func (RepairRecords) effect()       {}
+func (SetStableTemplate) effect()   {}
+func (PinService) effect()          {}
+func (UnpinService) effect()        {}
+func (SetCanaryService) effect()    {}
+func (RouteTraffic) effect()        {}
+func (RemoveRoute) effect()         {}
 func (RemoveCanaryService) effect() {}
-func (DropFinalizer) effect()       {}
+func (RemoveFinalizer) effect()     {}
 
-func (Label) String() string            { return "label workload" }
-func (Unlabel) String() string          { return "unlabel workload" }
-func (Index) String() string            { return "index workload" }
-func (Unindex) String() string          { return "take workload out of the index" }
-func (Hold) String() string             { return "hold workload" }
-func (ApplyPendingEdit) String() string { return "take up the owner's edit" }
-func (ReleaseBatch) String() string     { return "release batch" }
-func (SetStable) String() string        { return "set the stable template" }
-func (PutRight) String() string         { return "put the records on the workload right" }
-func (Unpin) String() string            { return "unpin service" }
-func (Unroute) String() string          { return "unroute" }
+func (LabelWorkload) String() string      { return "label workload" }
+func (UnlabelWorkload) String() string    { return "unlabel workload" }
+func (AddToIndex) String() string         { return "index workload" }
+func (RemoveFromIndex) String() string    { return "take workload out of the index" }
+func (HoldWorkload) String() string       { return "hold workload" }
+func (ApplyPendingEdit) String() string   { return "take up the owner's edit" }
+func (DeleteBatchRelease) String() string { return "release batch" }
+func (SetStableTemplate) String() string  { return "set the stable template" }
+func (RepairRecords) String() string      { return "put the records on the workload right" }
+func (UnpinService) String() string       { return "unpin service" }
+func (RemoveRoute) String() string        { return "unroute" }
 func (RemoveCanaryService) String() string {
 	return "remove canary service"
 }
-func (DropFinalizer) String() string { return "drop finalizer" }
-func (p Pin) String() string         { return "pin service to " + p.Revision }
-func (a ServeCanary) String() string { return "serve canary service from " + a.Revision }
+func (RemoveFinalizer) String() string    { return "drop finalizer" }
+func (p PinService) String() string       { return "pin service to " + p.Revision }
+func (a SetCanaryService) String() string { return "serve canary service from " + a.Revision }
 
 func (a RestoreWorkload) String() string {
 	if a.KeepPaused {
@@ -137,25 +137,25 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	return strconv.Itoa(int(size.IntVal))
 }
 
-// Size sets the next sizes of the ReplicaSets of the workload. Known is the state in the store by
+// ScaleReplicaSets sets the next sizes of the ReplicaSets of the workload. Known is the state in the store by
 // which the sizes were decided.
-type Size struct {
-	Known Known
+type ScaleReplicaSets struct {
+	Hold  HoldState
 	Scale sizes.Scale
 }
 
-func (Size) effect()          {}
-func (a Size) String() string { return "size replicasets: " + a.Scale.Rule }
+func (ScaleReplicaSets) effect()          {}
+func (a ScaleReplicaSets) String() string { return "size replicasets: " + a.Scale.Rule }
 
-// Guard keeps a TrafficRouting until its routes are taken back.
-type Guard struct{}
+// AddRoutingFinalizer keeps a TrafficRouting until its routes are taken back.
+type AddRoutingFinalizer struct{}
 
 // RemoveStaleReference takes the finalizer of a Rollout that does not exist off a TrafficRouting.
 type RemoveStaleReference struct{ Rollout string }
 
-func (Guard) effect()                {}
-func (RemoveStaleReference) effect() {}
-func (Guard) String() string         { return "guard traffic routing" }
+func (AddRoutingFinalizer) effect()        {}
+func (RemoveStaleReference) effect()       {}
+func (AddRoutingFinalizer) String() string { return "guard traffic routing" }
 func (a RemoveStaleReference) String() string {
 	return "take off the finalizer of rollout/" + a.Rollout + ", which is gone"
 }

@@ -22,15 +22,15 @@ var closing = map[rollouts.Activity]string{
 	rollouts.ActivityCancelling: "The workload has been rolled back and the rollout process will be canceled",
 }
 
-// finish begins the teardown of a release whose steps are all done.
-func finish(d *draft) {
+// startTeardown begins the teardown of a release whose steps are all done.
+func startTeardown(d *draft) {
 	d.progress().FinalisingStep = ""
-	d.become(rollouts.ActivityFinalising, closing[rollouts.ActivityFinalising])
-	d.goOn(CaseEnding)
+	d.setActivity(rollouts.ActivityFinalising, closing[rollouts.ActivityFinalising])
+	d.continueWith(CaseEnding)
 }
 
-// cancel begins the teardown of a release whose template went back to stable.
-func cancel(d *draft) {
+// startCancellation begins the teardown of a release whose template went back to stable.
+func startCancellation(d *draft) {
 	p := d.progress()
 	p.FinalisingStep = ""
 	p.UpdateRevision, p.UpdateTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
@@ -38,17 +38,17 @@ func cancel(d *draft) {
 		p.StableRevision, p.StableTemplate = now, d.w.StableTemplate // a complete release was set again before its end
 	}
 	if p.RollingBack {
-		d.settle(rollouts.VerbRollback, rollouts.OutcomeApplied)
+		d.setOutcome(rollouts.VerbRollback, rollouts.OutcomeApplied)
 	}
-	if d.live() {
-		d.settle(rollouts.VerbAbort, rollouts.OutcomeApplied) // the template was stable's before it
+	if d.hasReleasedTemplate() {
+		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied) // the template was stable's before it
 	}
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
-	d.settleAll()
+	d.supersedeDecisions()
 	d.status.RemoveCondition(rollouts.ConditionStalled)
-	d.become(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
+	d.setActivity(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
 	d.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
-	d.goOn(CaseEnding)
+	d.continueWith(CaseEnding)
 }
 
 // endings are what an end leads to, by what the release is doing.
@@ -62,16 +62,16 @@ var endings = map[rollouts.Activity]struct {
 	rollouts.ActivityCancelling: {rollouts.ReleaseCancelled, metav1.ConditionFalse, "Rollout progressing has been canceled", ""},
 }
 
-// end runs the teardown of a completed or cancelled release.
-func end(d *draft) {
+// tearDownRelease runs the teardown of a completed or cancelled release.
+func tearDownRelease(d *draft) {
 	ending := endings[d.activity()]
-	rows, still := teardowns[d.style].succeeded, d.live()
+	rows, still := teardowns[d.style].succeeded, d.hasReleasedTemplate()
 	if ending.outcome == rollouts.ReleaseCancelled {
-		rows, still = teardowns[d.style].cancelled, d.w.Is(updateOf(*d.progress()))
-		if d.w.StableGone {
-			keepStable(d) // its template was set again, and it has no pods yet
+		rows, still = teardowns[d.style].cancelled, d.w.HasTemplateOf(updateRevision(*d.progress()))
+		if d.w.StableRevisionGone {
+			repairStableService(d) // its template was set again, and it has no pods yet
 		} else {
-			unpinUnready(d)
+			unpinWithoutReadyStablePods(d)
 		}
 	}
 	revision := d.revision()
@@ -81,16 +81,16 @@ func end(d *draft) {
 			rows = disableTeardown
 		}
 	}
-	left := remaining(d.facts, rows, lastPlan(d.facts, rollouts.WaitResume, revision, false))
-	if d.pursue(left); !left.done() {
-		because(d, closing[d.activity()])
+	left := remainingTeardown(d.facts, rows, restorePlan(d.facts, rollouts.WaitResume, revision, false))
+	if d.applyRemaining(left); !left.isDone() {
+		setTeardownMessage(d, closing[d.activity()])
 		return
 	}
-	d.settleAll()
+	d.supersedeDecisions()
 	closeRecord(d, ending.outcome)
 	d.status.RemoveCondition(rollouts.ConditionBypassed)
-	d.become(rollouts.ActivityCompleted, ending.message)
-	d.set(rollouts.ConditionSucceeded, ending.succeeded, "", "")
+	d.setActivity(rollouts.ActivityCompleted, ending.message)
+	d.setCondition(rollouts.ConditionSucceeded, ending.succeeded, "", "")
 	d.status.Phase = rollouts.PhaseHealthy
 	p := d.progress()
 	if ending.outcome == rollouts.ReleaseCancelled {
@@ -99,27 +99,27 @@ func end(d *draft) {
 	}
 	p.ObservedWorkloadGeneration = d.w.Generation
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
-	d.stamp()
+	d.startWait()
 	if ending.event != "" {
 		d.announce(ending.event, approvedBefore(d.facts, p.CurrentStepIndex)+fmt.Sprintf("revision %s is released", p.UpdateRevision))
 	}
 }
 
-// because says what an end waits for, if the batches know it, or without them the workload.
-func because(d *draft, message string) {
+// setTeardownMessage says what an end waits for, if the batches know it, or without them the workload.
+func setTeardownMessage(d *draft, message string) {
 	why := ""
 	if d.Batch != nil {
 		why = d.Batch.Message
 	} else if d.w != nil {
-		why = cmp.Or(d.w.Adoptable, d.w.StillRuns)
+		why = cmp.Or(d.w.AdoptableSet, d.w.DeletedPodsRun)
 	}
 	if d.status.Message = message; why != "" {
 		d.status.Message += ": " + why
 	}
 }
 
-// mirrorBatch shows what is known of the batches where clients look for it.
-func mirrorBatch(d *draft) {
+// projectBatch shows what is known of the batches where clients look for it.
+func projectBatch(d *draft) {
 	p := d.status.Active()
 	if p == nil {
 		return
@@ -127,47 +127,47 @@ func mirrorBatch(d *draft) {
 	if d.cause == "" && d.Batch != nil {
 		d.cause = d.Batch.Message
 	}
-	if p.Message = d.cause; !working(d.facts) {
-		p.Message = strings.Join(waitingFor(d.verdicts), "; ")
+	if p.Message = d.cause; !deadlineRuns(d.facts) {
+		p.Message = strings.Join(waitMessages(d.verdicts), "; ")
 	}
 	if d.Batch == nil || d.status.Phase != rollouts.PhaseProgressing {
 		return
 	}
 	b := d.Batch
 	p.UpdateReplicas, p.UpdateReadyReplicas = b.UpdatedReplicas, b.UpdatedReadyReplicas
-	echoGeneration(d, p)
+	projectGeneration(d, p)
 }
 
 // echoAfter is how long a batch that goes on keeps the generation of the workload from
 // being shown.
 const echoAfter = 5 * time.Second
 
-// echoGeneration shows which generation of the workload was seen. A batch, and a give-back,
+// projectGeneration shows which generation of the workload was seen. A batch, and a give-back,
 // make new ones themselves; to show each would be a write for each.
-func echoGeneration(d *draft, p *rollouts.Progress) {
-	if d.w == nil || !d.w.Is(updateOf(*p)) || d.w.Generation == p.ObservedWorkloadGeneration {
+func projectGeneration(d *draft, p *rollouts.Progress) {
+	if d.w == nil || !d.w.HasTemplateOf(updateRevision(*p)) || d.w.Generation == p.ObservedWorkloadGeneration {
 		return
 	}
-	if since := p.LastProgressTime; since != nil && (d.Batch.running() || d.ending()) && d.until(since.Add(echoAfter)) > 0 {
+	if since := p.LastProgressTime; since != nil && (d.Batch.isRunning() || d.isEnding()) && d.until(since.Add(echoAfter)) > 0 {
 		d.wakeIn(d.until(since.Add(echoAfter)))
 		return
 	}
 	p.ObservedWorkloadGeneration = d.w.Generation
 }
 
-// yield does without the BatchRelease while another object has its name, and says so.
-func yield(d *draft) {
+// skipOccupiedBatch does without the BatchRelease while another object has its name, and says so.
+func skipOccupiedBatch(d *draft) {
 	wanted := len(d.actions)
-	if d.Occupied != "" {
-		d.drop(func(a Effect) bool { _, runs := a.(RunBatch); return runs })
+	if d.BatchNameConflict != "" {
+		d.removeActions(func(a Effect) bool { _, runs := a.(RunBatch); return runs })
 	}
 	switch yields := len(d.actions) < wanted; {
 	case !yields:
 		d.unstall(rollouts.StalledOccupied)
-	case !d.stalledFor(rollouts.StalledOccupied):
-		d.warn(string(rollouts.StalledOccupied), d.Occupied)
+	case !d.isStalledFor(rollouts.StalledOccupied):
+		d.warn(string(rollouts.StalledOccupied), d.BatchNameConflict)
 		fallthrough
 	default:
-		d.stall(rollouts.StalledOccupied, d.Occupied)
+		d.stall(rollouts.StalledOccupied, d.BatchNameConflict)
 	}
 }

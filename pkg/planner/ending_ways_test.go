@@ -12,7 +12,7 @@ import (
 
 // revert puts the stable template back, and takes the name off: the invariant "reversible".
 // That is the way out, too, where nobody can go back.
-func (e *end) revert() {
+func (e *tearDownRelease) revert() {
 	tag := e.earlier()
 	d := e.workload()
 	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
@@ -40,7 +40,7 @@ func (e *end) revert() {
 }
 
 // abort brings everything back to stable and keeps the workload held.
-func (e *end) abort() {
+func (e *tearDownRelease) abort() {
 	tag, d := e.stable(), e.workload()
 	if tag == "" || d == nil || e.refused() {
 		return
@@ -72,13 +72,13 @@ func (e *end) abort() {
 }
 
 // refused reports whether another template waits for the abort of a blue-green release.
-func (e *end) refused() bool {
+func (e *tearDownRelease) refused() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Reason == string(rollouts.StalledRefused)
 }
 
 // rollback has everything back as it was before the release.
-func (e *end) rollback() {
+func (e *tearDownRelease) rollback() {
 	tag, d := e.stable(), e.workload()
 	if tag == "" || d == nil {
 		return
@@ -94,7 +94,7 @@ func (e *end) rollback() {
 }
 
 // retry releases what was aborted after all.
-func (e *end) retry() {
+func (e *tearDownRelease) retry() {
 	d := e.workload()
 	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.check.stableFails() || e.hopeless() || e.rollout().Status.Active().RollingBack ||
 		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
@@ -118,7 +118,7 @@ func (e *end) retry() {
 }
 
 // release takes the newest template to the end.
-func (e *end) release() {
+func (e *tearDownRelease) release() {
 	r, d := e.rollout(), e.workload()
 	if r == nil || r.DeletionTimestamp != nil || d == nil || e.hopeless() {
 		return
@@ -174,7 +174,7 @@ func (e *end) release() {
 }
 
 // hopeless reports whether a release is being aborted to a version that cannot run.
-func (e *end) hopeless() bool {
+func (e *tearDownRelease) hopeless() bool {
 	r := e.rollout()
 	if e.onlyExtraServes() {
 		return true // pods of the template that is given back never serve in their place
@@ -187,7 +187,7 @@ func (e *end) hopeless() bool {
 
 // stranded reports whether an aborted release has nothing but pods beside the workload: with
 // the stable set gone they alone serve, and stay until the workload is resumed.
-func (e *end) stranded() bool {
+func (e *tearDownRelease) stranded() bool {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || r.Spec.Strategy.Canary == nil || !r.Spec.Strategy.Canary.ExtraWorkload {
 		return false
@@ -197,7 +197,7 @@ func (e *end) stranded() bool {
 }
 
 // rescue resumes it, and reports whether its pods can serve.
-func (e *end) rescue() bool {
+func (e *tearDownRelease) rescue() bool {
 	if o := e.workload(); o == nil || bad(*templateOf(o)) {
 		return false
 	}
@@ -206,7 +206,7 @@ func (e *end) rescue() bool {
 }
 
 // delete and disable give everything back.
-func (e *end) delete() {
+func (e *tearDownRelease) delete() {
 	if e.hopeless() {
 		return
 	}
@@ -221,7 +221,7 @@ func (e *end) delete() {
 	e.traceless()
 }
 
-func (e *end) disable() {
+func (e *tearDownRelease) disable() {
 	if e.hopeless() {
 		return
 	}

@@ -21,10 +21,10 @@ func ExampleDecide() {
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	r.Spec.Strategy.Canary = &rollouts.Release{Steps: []rollouts.Step{{Replicas: new(intstr.FromString("20%"))}, {Replicas: new(intstr.FromString("100%"))}}}
 	r.Status.Phase = rollouts.PhaseHealthy
-	d := planner.Decide(planner.Observed{
+	d := planner.Decide(planner.Input{
 		Now: now, Rollout: r, Indexed: true, Listed: true,
 		Workload: &planner.Workload{
-			Labelled: true, Held: true, Settled: true, Native: true, Replicas: 10,
+			Labelled: true, Held: true, Settled: true, OwnerStrategyActive: true, Replicas: 10,
 			StableRevision: "v1", UpdateRevision: "v2", StableReplicas: 10, StableReadyReplicas: 10,
 		},
 	})

@@ -16,7 +16,7 @@ import (
 // the status as far as the pass has come with it. A function of facts answers a question
 // and changes nothing; what changes something takes a draft and returns nothing.
 type facts struct {
-	Observed
+	Input
 	// w is nil where the workload of the release does not exist.
 	w *Workload
 	// remade is the workload that was created under the same name after w was deleted; nil if none was.
@@ -26,24 +26,24 @@ type facts struct {
 	status  rollouts.RolloutStatus
 }
 
-// factsOf reads what was observed. A workload at size 0, or whose stable set has gone,
+// newFacts reads what was observed. A workload at size 0, or whose stable set has gone,
 // shows less than the store knows of it.
-func factsOf(o Observed) *facts {
-	f := &facts{Observed: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
+func newFacts(o Input) *facts {
+	f := &facts{Input: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
 	_, f.release = o.Rollout.Spec.Strategy.Active()
 	f.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	f.status.ObservedGeneration = o.Rollout.Generation
-	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && Ahead(&c.Time, f.Now) {
+	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && IsAhead(&c.Time, f.Now) {
 		c.Time = RoundUp(f.Now) // nobody knows how much of the grace period has passed
 	}
 	switch {
 	case f.w == nil:
 	case f.w.Deleted != "":
 		f.w = nil
-	case replaced(f):
+	case workloadReplaced(f):
 		f.w, f.remade = nil, f.w
 	}
-	bindTemplate(f)
+	addMissingDigest(f)
 	for _, known := range []func(*facts) *Workload{withoutStable, withoutPods, withStable} {
 		if f.w != nil {
 			f.w = known(f)
@@ -52,9 +52,9 @@ func factsOf(o Observed) *facts {
 	return f
 }
 
-// replaced reports whether the workload in service was deleted, and another one of
+// workloadReplaced reports whether the workload in service was deleted, and another one of
 // its name was made. A release goes with its workload.
-func replaced(f *facts) bool {
+func workloadReplaced(f *facts) bool {
 	return f.w != nil && f.status.WorkloadUID != "" && f.w.UID != "" && f.w.UID != f.status.WorkloadUID
 }
 
@@ -65,12 +65,12 @@ func withoutStable(f *facts) *Workload {
 		return f.w
 	}
 	switch {
-	case exchanged(*f.status.Active(), f.w):
-		w.StableGone = true // its pods serve on
+	case stableReplaced(*f.status.Active(), f.w):
+		w.StableRevisionGone = true // its pods serve on
 	case f.status.Phase == rollouts.PhaseProgressing:
-		w.StableGone = true
-		w.AtStable = w.AtStable || !w.BackByTemplate && w.UpdateTemplate != "" && w.UpdateTemplate == f.was().StableTemplate // its owner has set it again
-		if !w.BackByTemplate {
+		w.StableRevisionGone = true
+		w.HasStableTemplate = w.HasStableTemplate || !w.AbortSetsTemplate && w.UpdateTemplate != "" && w.UpdateTemplate == f.stored().StableTemplate // its owner has set it again
+		if !w.AbortSetsTemplate {
 			w.StableReadyReplicas = 0 // its pods went with it
 		}
 	}
@@ -81,12 +81,12 @@ func withoutStable(f *facts) *Workload {
 // began, since its history has no room. At rest the status knew it. Where there are pods,
 // they show it. What goes back by its template has nothing to hold without pods.
 func withoutPods(f *facts) *Workload {
-	w, p := *f.w, f.was()
-	known := !w.BackByTemplate && f.healthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
-	if !known || !w.Held || w.hasPods() || f.live() || slices.Contains(w.Revisions, p.PodTemplateHash) {
+	w, p := *f.w, f.stored()
+	known := !w.AbortSetsTemplate && f.isHealthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
+	if !known || !w.Held || w.hasPods() || f.hasReleasedTemplate() || slices.Contains(w.Revisions, p.PodTemplateHash) {
 		return f.w
 	}
-	w.StableRevision, w.StableGone, w.AtStable, w.StableReadyReplicas = p.PodTemplateHash, true, false, 0
+	w.StableRevision, w.StableRevisionGone, w.HasStableTemplate, w.StableReadyReplicas = p.PodTemplateHash, true, false, 0
 	return &w
 }
 
@@ -94,21 +94,21 @@ func withoutPods(f *facts) *Workload {
 // before. While a release is under way the status knows it. What goes back by its template
 // may have the stable one without its owner's asking for it.
 func withStable(f *facts) *Workload {
-	w, stable := *f.w, f.was().StableRevision
+	w, stable := *f.w, f.stored().StableRevision
 	asked := w.LiveRevision
-	if w.BackByTemplate {
+	if w.AbortSetsTemplate {
 		asked = w.PodTemplateHash
 	}
 	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || asked != stable {
 		return f.w
 	}
-	if digest := f.was().StableTemplate; digest != "" && w.UpdateTemplate != "" && w.UpdateTemplate != digest {
+	if digest := f.stored().StableTemplate; digest != "" && w.UpdateTemplate != "" && w.UpdateTemplate != digest {
 		return f.w // another template with the name of the stable revision
 	}
 	if w.StableRevision != stable {
 		w.StableRevision, w.StableTemplate = stable, "" // that was the other one's
 	}
-	w.AtStable = true
+	w.HasStableTemplate = true
 	return &w
 }
 
@@ -120,8 +120,8 @@ func (f *facts) progress() rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-// was is the progress as stored, or an empty one.
-func (f *facts) was() rollouts.Progress {
+// stored is the progress as stored, or an empty one.
+func (f *facts) stored() rollouts.Progress {
 	if p := f.Rollout.Status.Active(); p != nil {
 		return *p
 	}
@@ -149,34 +149,36 @@ func (f *facts) until(at time.Time) time.Duration { return max(at.Sub(f.Now), 0)
 
 func (f *facts) activity() rollouts.Activity { return f.status.Activity() }
 
-func (f *facts) doing(as ...rollouts.Activity) bool { return slices.Contains(as, f.activity()) }
+func (f *facts) isDoing(as ...rollouts.Activity) bool { return slices.Contains(as, f.activity()) }
 
-func (f *facts) healthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
+func (f *facts) isHealthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
 
-// aborted reports whether the release is aborted, whether stable has all its pods again or not.
-func (f *facts) aborted() bool { return f.doing(rollouts.ActivityAborting, rollouts.ActivityAborted) }
-
-// ending reports whether the release is completed or cancelled, and the workload is being
-// given back.
-func (f *facts) ending() bool {
-	return f.doing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
+// isAborted reports whether the release is aborted, whether stable has all its pods again or not.
+func (f *facts) isAborted() bool {
+	return f.isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)
 }
 
-// replaces reports whether update pods take the place of stable ones.
-func (f *facts) replaces() bool { return f.style == rollouts.StylePartition }
+// isEnding reports whether the release is completed or cancelled, and the workload is being
+// given back.
+func (f *facts) isEnding() bool {
+	return f.isDoing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
+}
 
-// live reports whether the workload still has the template of the stored release. A release
+// replacesPods reports whether update pods take the place of stable ones.
+func (f *facts) replacesPods() bool { return f.style == rollouts.StylePartition }
+
+// hasReleasedTemplate reports whether the workload still has the template of the stored release. A release
 // that an earlier version of Weir stored has no digest. That version may have computed
 // revision names differently, so the hash label of its ReplicaSet is compared, too.
-func (f *facts) live() bool {
-	p := f.was()
-	return f.w.Is(updateOf(p)) || p.UpdateTemplate == "" && f.w.Is(Revision{Name: p.PodTemplateHash})
+func (f *facts) hasReleasedTemplate() bool {
+	p := f.stored()
+	return f.w.HasTemplateOf(updateRevision(p)) || p.UpdateTemplate == "" && f.w.HasTemplateOf(Revision{Name: p.PodTemplateHash})
 }
 
-// stayed reports whether the stored status was in the current stage already, so that
+// stageUnchanged reports whether the stored status was in the current stage already, so that
 // whatever the stage orders has been ordered before.
-func (f *facts) stayed() bool {
-	was, p := f.was(), f.progress()
+func (f *facts) stageUnchanged() bool {
+	was, p := f.stored(), f.progress()
 	return was.State == p.State && was.CurrentStepIndex == p.CurrentStepIndex && f.Rollout.Status.Activity() == rollouts.ActivityInRolling
 }
 
@@ -194,20 +196,20 @@ func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 // revision returns the revision of the release, which is written into the plan of its batches.
 func (f *facts) revision() Revision {
 	p := f.progress()
-	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.Is(updateOf(p)) {
+	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.HasTemplateOf(updateRevision(p)) {
 		return Revision{Name: p.PodTemplateHash} // an earlier version of Weir computed the name in another way
 	}
-	return updateOf(p)
+	return updateRevision(p)
 }
 
-// stalledFor reports whether the release is stalled for one of the reasons.
-func (f *facts) stalledFor(reasons ...rollouts.StallReason) bool {
+// isStalledFor reports whether the release is stalled for one of the reasons.
+func (f *facts) isStalledFor(reasons ...rollouts.StallReason) bool {
 	c := f.status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, rollouts.StallReason(c.Reason))
 }
 
-// grace is how long a change of the network takes to be seen everywhere.
-func (f *facts) grace() time.Duration {
+// gracePeriod is how long a change of the network takes to be seen everywhere.
+func (f *facts) gracePeriod() time.Duration {
 	var seconds int32
 	if f.release != nil {
 		for _, t := range f.release.TrafficRoutings {
@@ -221,11 +223,11 @@ func (f *facts) grace() time.Duration {
 // so that it is ordered, and waited for, again.
 func (f *facts) reissueDue() bool {
 	since := f.progress().LastUpdateTime
-	return since == nil || f.Now.After(since.Add(f.grace()))
+	return since == nil || f.Now.After(since.Add(f.gracePeriod()))
 }
 
-// Ahead reports whether a stored time is still to come: the clock that it was taken
+// IsAhead reports whether a stored time is still to come: the clock that it was taken
 // from has been set back since, or another one is late. Nobody knows how much of
 // a wait from then on has passed, so it begins again and lasts no longer than it
 // was meant to, however wrong the clock was.
-func Ahead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }
+func IsAhead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }

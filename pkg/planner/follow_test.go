@@ -15,10 +15,10 @@ import (
 // no more.
 func TestPlannedRouteEnds(t *testing.T) {
 	t.Parallel()
-	f := factsOf(approvedStep(time.Unix(0, 0)))
+	f := newFacts(approvedStep(time.Unix(0, 0)))
 	f.release.Steps[0].Traffic = new("20%")
 	f.status.Active().CurrentStepIndex = math.MaxInt32
-	if got := plannedRoute(f, Route{}); !got.Says(RouteOf(rollouts.Step{Traffic: new("20%")})) {
+	if got := plannedRoute(f, Route{}); !got.Equals(RouteOf(rollouts.Step{Traffic: new("20%")})) {
 		t.Errorf("the route is %v", got)
 	}
 }

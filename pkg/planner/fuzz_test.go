@@ -54,14 +54,14 @@ func (s *schedule) next() byte {
 // pick chooses one of the values.
 func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(values)] }
 
-var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+var startRelease = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // scenery makes the world that a schedule begins with.
 type scenery func(*schedule)
 
 // runSchedule plays a schedule and returns what it broke.
 func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
-	s := &schedule{world: newWorld(start, tell, newChecks()), bytes: data}
+	s := &schedule{world: newWorld(startRelease, tell, newChecks()), bytes: data}
 	s.scheduled = true
 	watch(s.world)
 	found(s)
@@ -74,7 +74,7 @@ func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []
 	}
 	for _, ending := range endings {
 		c := s.check.fork()
-		e := &end{world: s.fork(tell, c), name: ending.name}
+		e := &tearDownRelease{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
 		e.heal()
 		tell.did("now it is " + ending.name)
@@ -100,11 +100,11 @@ func (s *schedule) deployed() {
 	s.plan = pick(s, plans...)()
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)
-	s.now = start.Add(-time.Hour)
+	s.now = startRelease.Add(-time.Hour)
 	s.app = a
 	s.deploy(a)
 	s.rest()
-	s.now = start
+	s.now = startRelease
 	grace := 3 * time.Second
 	if traffic {
 		grace = pick(s, 0, 3*time.Second)
@@ -204,13 +204,13 @@ var plans = []func() rollouts.Release{
 // nobody is told of nothing.
 type nobody struct{}
 
-func (nobody) planned(*rollouts.Rollout, rolloutDecision) {}
-func (nobody) batchPlanned(batchDecision)                 {}
-func (nobody) did(string)                                 {}
-func (nobody) sized(sizes.Scale)                          {}
-func (nobody) acted(planner.Effect)                       {}
-func (nobody) wrote(string, object.Object, object.Object) {}
-func (nobody) died(string, string)                        {}
+func (nobody) planned(*rollouts.Rollout, planner.Decision) {}
+func (nobody) batchPlanned(batchPlan)                      {}
+func (nobody) did(string)                                  {}
+func (nobody) sized(sizes.Scale)                           {}
+func (nobody) acted(planner.Effect)                        {}
+func (nobody) wrote(string, object.Object, object.Object)  {}
+func (nobody) died(string, string)                         {}
 
 // shorter leaves out what is not needed to break the same invariant.
 func shorter(found scenery, data []byte, invariant string) []byte {
@@ -238,7 +238,7 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
 	data = shorter(found, data, invariantOf(broken))
 	broken = runSchedule(found, data, nobody{}, func(*world) {})
-	tell := &transcript{start: start, deeds: true}
+	tell := &transcript{start: startRelease, deeds: true}
 	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
 	})

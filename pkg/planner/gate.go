@@ -59,9 +59,9 @@ type Gate struct {
 var gates = []Gate{
 	{"approval", approval},
 	{"pause", pauseElapsed},
-	{"traffic", trafficKept},
+	{"traffic", trafficInPlace},
 	{"checks", checksDecided},
-	{"pods", podsWell},
+	{"pods", podsDoNotCrash},
 }
 
 // approvedGates are what an approved step has to pass, too. No policy of today is stronger
@@ -72,7 +72,7 @@ var passed = Verdict{Result: ResultPass}
 
 // approval waits for a person, where the step has no duration.
 func approval(f *facts, step *rollouts.Step) Verdict {
-	if timed(step) || skipsGates(f, step) {
+	if isTimed(step) || skipsGates(f, step) {
 		return passed
 	}
 	return Verdict{Result: ResultWait}
@@ -81,7 +81,7 @@ func approval(f *facts, step *rollouts.Step) Verdict {
 // pauseElapsed waits for the duration of the step.
 func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
-	if !timed(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
+	if !isTimed(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
 		return passed
 	}
 	at := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
@@ -91,10 +91,10 @@ func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
 	return Verdict{Result: ResultWait, Until: at}
 }
 
-// trafficKept waits while the requests of the step are not routed: its duration
+// trafficInPlace waits while the requests of the step are not routed: its duration
 // alone shows nothing then.
-func trafficKept(f *facts, step *rollouts.Step) Verdict {
-	why := lost(f, step)
+func trafficInPlace(f *facts, step *rollouts.Step) Verdict {
+	why := routeLostReason(f, step)
 	if why == "" || skipsGates(f, step) {
 		return passed
 	}
@@ -107,17 +107,17 @@ var allOfThem = intstr.FromString("100%")
 // skipsGates reports whether a step passes without approval or pause: everything was promoted,
 // or it is the last one and exactly "100%", since nothing is left to protect.
 func skipsGates(f *facts, step *rollouts.Step) bool {
-	return f.progress().FullyPromoted || unguarded(f.style, int(f.progress().CurrentStepIndex) == len(f.release.Steps), step)
+	return f.progress().FullyPromoted || passesWithoutApproval(f.style, int(f.progress().CurrentStepIndex) == len(f.release.Steps), step)
 }
 
-func unguarded(style rollouts.Style, last bool, step *rollouts.Step) bool {
+func passesWithoutApproval(style rollouts.Style, last bool, step *rollouts.Step) bool {
 	return last && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
 }
 
-// Unguarded reports whether a step of a plan passes without approval or pause.
-func Unguarded(style rollouts.Style, release *rollouts.Release, index int32) bool {
+// PassesWithoutApproval reports whether a step of a plan passes without approval or pause.
+func PassesWithoutApproval(style rollouts.Style, release *rollouts.Release, index int32) bool {
 	step := release.Step(index)
-	return step != nil && unguarded(style, int(index) == len(release.Steps), step)
+	return step != nil && passesWithoutApproval(style, int(index) == len(release.Steps), step)
 }
 
 // jumpGracePeriod is how long a jump by nextStepIndex stays out of StepPaused: clients
@@ -149,46 +149,46 @@ func jumpedByStatus(f *facts) bool {
 // restartJump begins the wait of a jump again where the clock was set back.
 func restartJump(d *draft, _ *rollouts.Step) {
 	if jumpedByStatus(d.facts) {
-		d.restart()
+		d.restartWaitIfAhead()
 	}
 }
 
 // restartPause begins the pause of a step again where the clock was set back.
 func restartPause(d *draft, step *rollouts.Step) {
-	if timed(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
-		d.restart()
+	if isTimed(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
+		d.restartWaitIfAhead()
 	}
 }
 
-// holdStep says what a step waits for: the duration or a promotion, and what the gates say.
-func holdStep(d *draft, step *rollouts.Step) {
-	sayPaused(d, step)
-	if !d.stayed() {
-		d.announce("StepPaused", story(d.facts, d.status.Message))
+// setPauseMessage says what a step waits for: the duration or a promotion, and what the gates say.
+func setPauseMessage(d *draft, step *rollouts.Step) {
+	setPlannedPauseMessage(d, step)
+	if !d.stageUnchanged() {
+		d.announce("StepPaused", stepSummary(d.facts, d.status.Message))
 	}
-	for _, message := range waitingFor(d.verdicts) {
+	for _, message := range waitMessages(d.verdicts) {
 		d.status.Message += "; " + message
 	}
 	warnUnrouted(d, step)
 	addNotes(d, step)
 }
 
-// sayPaused says what a step waits for by its plan.
-func sayPaused(d *draft, step *rollouts.Step) {
-	if timed(step) {
-		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
+// setPlannedPauseMessage says what a step waits for by its plan.
+func setPlannedPauseMessage(d *draft, step *rollouts.Step) {
+	if isTimed(step) {
+		d.setStepMessage(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
 	} else {
-		d.say("you need manually confirm to enter the next step")
+		d.setStepMessage("you need manually confirm to enter the next step")
 	}
 }
 
-// holdApproved says what an approved step waits for.
-func holdApproved(d *draft, _ *rollouts.Step) {
-	d.say("it was approved, and waits: " + strings.Join(waitingFor(d.verdicts), "; "))
+// setApprovedMessage says what an approved step waits for.
+func setApprovedMessage(d *draft, _ *rollouts.Step) {
+	d.setStepMessage("it was approved, and waits: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
-// waitingFor are the messages of the gates that do not pass.
-func waitingFor(verdicts []Verdict) []string {
+// waitMessages are the messages of the gates that do not pass.
+func waitMessages(verdicts []Verdict) []string {
 	var out []string
 	for _, v := range verdicts {
 		if v.Result != ResultPass && v.Message != "" {

@@ -50,7 +50,7 @@ func TestApprovedGates(t *testing.T) {
 }
 
 // approvedStep is a release whose first step was approved half an hour ago.
-func approvedStep(now time.Time) Observed {
+func approvedStep(now time.Time) Input {
 	long := metav1.NewTime(now.Add(-30 * time.Minute))
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
@@ -61,10 +61,10 @@ func approvedStep(now time.Time) Observed {
 		CurrentStepIndex: 1, NextStepIndex: 2, State: rollouts.StepReady, StableRevision: "v1", UpdateRevision: "v2",
 		PodTemplateHash: "v2", LastUpdateTime: &long, RolloutHash: PlanHashOf(r, r.Spec.Strategy.Canary),
 	})
-	return Observed{
+	return Input{
 		Now: now, Rollout: r, Indexed: true, Listed: true,
 		Workload: &Workload{
-			Labelled: true, Held: true, Settled: true, Native: true, Replicas: 10, PodTemplateHash: "v2",
+			Labelled: true, Held: true, Settled: true, OwnerStrategyActive: true, Replicas: 10, PodTemplateHash: "v2",
 			StableRevision: "v1", UpdateRevision: "v2", LiveRevision: "v2", Revisions: []string{"v1", "v2"}, StableReplicas: 8, StableReadyReplicas: 8, UpdatedReplicas: 2,
 		},
 		Batch: &Batch{},

@@ -11,48 +11,48 @@ import (
 
 // A Rollout that is disabled or deleted gives everything back.
 
-// disable gives everything back and leaves the workload to its owner.
-func disable(d *draft) {
+// disableRollout gives everything back and leaves the workload to its owner.
+func disableRollout(d *draft) {
 	if d.status.Phase == rollouts.PhaseDisabled {
-		withdraw(d) // label and entry may have been seen too late
+		removeFromAdmission(d) // label and entry may have been seen too late
 		return
 	}
 	if d.status.Phase != rollouts.PhaseDisabling {
 		d.status.Phase = rollouts.PhaseDisabling
 		d.progress().FinalisingStep = ""
 	}
-	because(d, "Disabling rollout, release resources")
-	if giveBack(d); d.waits {
+	setTeardownMessage(d, "Disabling rollout, release resources")
+	if tearDownRollout(d); d.waits {
 		return
 	}
-	if withdraw(d); visible(d.facts) {
+	if removeFromAdmission(d); isVisibleToAdmission(d.facts) {
 		return
 	}
-	d.settleAll()
+	d.supersedeDecisions()
 	closeRecord(d, rollouts.ReleaseDisabled)
 	d.status.RemoveCondition(rollouts.ConditionStalled)
 	d.status.RemoveCondition(rollouts.ConditionBypassed)
 	d.status.Phase = rollouts.PhaseDisabled
 	d.status.WorkloadUID = ""
 	switch d.status.Message = "Rollout is disabled"; {
-	case !d.aborted():
-		conclude(d, d.status.Message)
-	case d.doing(rollouts.ActivityAborting):
-		d.become(rollouts.ActivityAborted, d.status.Message) // it is remembered, or enabling would release it
+	case !d.isAborted():
+		setAtRest(d, d.status.Message)
+	case d.isDoing(rollouts.ActivityAborting):
+		d.setActivity(rollouts.ActivityAborted, d.status.Message) // it is remembered, or enabling would release it
 	}
 	d.announce("RolloutDisabled", "the workload was given back to its own controller")
 }
 
-// terminate gives everything back and lets the Rollout go.
-func terminate(d *draft) {
+// deleteRollout gives everything back and lets the Rollout go.
+func deleteRollout(d *draft) {
 	const message = "Rollout is in terminating"
 	if d.status.Phase != rollouts.PhaseTerminating {
 		d.status.Phase = rollouts.PhaseTerminating
 		d.progress().FinalisingStep = ""
-		d.set(rollouts.ConditionTerminating, metav1.ConditionTrue, "InTerminating", message)
+		d.setCondition(rollouts.ConditionTerminating, metav1.ConditionTrue, "InTerminating", message)
 	}
-	because(d, message)
-	if giveBack(d); d.waits {
+	setTeardownMessage(d, message)
+	if tearDownRollout(d); d.waits {
 		return
 	}
 	closeRecord(d, rollouts.ReleaseDeleted)
@@ -60,75 +60,75 @@ func terminate(d *draft) {
 	if others := rollouts.FinalizersOf(d.Rollout, rollouts.FinalizerRollout); others != "" {
 		d.status.Message = "Rollout has given everything back, and stays until somebody takes these finalizers off: " + others
 	}
-	d.set(rollouts.ConditionTerminating, metav1.ConditionFalse, "Completed", message)
-	withdraw(d)
-	d.act(DropFinalizer{})
+	d.setCondition(rollouts.ConditionTerminating, metav1.ConditionFalse, "Completed", message)
+	removeFromAdmission(d)
+	d.act(RemoveFinalizer{})
 }
 
-// giveBack runs the teardown of a Rollout that leaves. A version that was
+// tearDownRollout runs the teardown of a Rollout that leaves. A version that was
 // aborted is brought back first and is never released by leaving: everything
 // is restored then but the pause. The same holds for a template that the blue-green style
 // refused before the abort (v2 is released, v3 is refused, abort, the Rollout is deleted).
-func giveBack(d *draft) {
+func tearDownRollout(d *draft) {
 	d.waits = true
 	switch {
 	case d.w == nil:
-		if tidyUp(d); d.waits || d.remade == nil {
+		if restoreNetwork(d); d.waits || d.remade == nil {
 			return
 		}
 		// The workload was made again, and may have been labelled and held since.
-		forget(d)
-		takeUpRemade(d)
-		giveBack(d)
-	case condemned(d.facts):
+		clearRelease(d)
+		continueWithRemade(d)
+		tearDownRollout(d)
+	case abortTargetsTemplate(d.facts):
 		if tearDown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
-			passOn(d)
+			carryAbortOver(d)
 			d.waits = true
 		}
-	case d.aborted() && notNamed(d.facts):
-		askAgain(d) // whether it is what was aborted
-	case d.aborted() && (d.live() || d.style == rollouts.StyleBlueGreen) && !d.w.AtStable:
+	case d.isAborted() && revisionUnknown(d.facts):
+		requeueWorkload(d) // whether it is what was aborted
+	case d.isAborted() && (d.hasReleasedTemplate() || d.style == rollouts.StyleBlueGreen) && !d.w.HasStableTemplate:
 		if awaitAbort(d); !d.waits {
-			leavePaused(d)
+			restorePaused(d)
 		}
 	default:
-		tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, Revision{}, false))
+		tearDown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))
 	}
 }
 
 // tearDown runs a teardown as far as one pass can go.
 func tearDown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
-	left := remaining(d.facts, rows, last)
-	d.pursue(left)
-	d.waits = !left.done()
+	left := remainingTeardown(d.facts, rows, last)
+	d.applyRemaining(left)
+	d.waits = !left.isDone()
 }
 
-// leavePaused gives the workload back, and its pause with it.
-func leavePaused(d *draft) {
+// restorePaused gives the workload back, and its pause with it.
+func restorePaused(d *draft) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
 		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, Revision{}, true))
+	tearDown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
 }
 
 // awaitAbort waits for the end of an abort, as far as it can come to one. After a rollback the
 // stable template is set first, and then the workload is not left paused.
 func awaitAbort(d *draft) {
-	if d.waits = false; d.doing(rollouts.ActivityAborted) {
-		setStable(d)
-		d.waits = d.acts(SetStable{})
+	if d.waits = false; d.isDoing(rollouts.ActivityAborted) {
+		setStableTemplate(d)
+		d.waits = d.hasAction(SetStableTemplate{})
 		return
 	}
 	abort(d)
-	if d.acts(SetStable{}) {
+	if d.hasAction(SetStableTemplate{}) {
 		d.waits = true
 		return
 	}
-	if d.stalledFor(rollouts.StalledStableGone, rollouts.StalledStableEdited) {
+	if d.isStalledFor(rollouts.StalledStableGone, rollouts.StalledStableEdited) {
 		// Then it can only be left as it is, and paused.
-		d.become(rollouts.ActivityAborted, d.status.Message)
+		d.setActivity(rollouts.ActivityAborted, d.status.Message)
 	}
-	if d.waits = d.doing(rollouts.ActivityAborting); !d.waits {
+	if d.waits = d.isDoing(rollouts.ActivityAborting); !d.waits {
 		d.progress().FinalisingStep = ""
 	}
 }

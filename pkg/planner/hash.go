@@ -85,7 +85,7 @@ func BatchPlanHash(p rollouts.ReleasePlan) string {
 
 // targetOf identifies what is wanted of Services and routers.
 func targetOf(a Effect) string {
-	to, routes := a.(RouteTo)
+	to, routes := a.(RouteTraffic)
 	if !routes {
 		return a.String()
 	}

@@ -21,8 +21,8 @@ import (
 // hold what the release is about to replace, and gets its status when the
 // release is over. What is to be filed is told by the stored status alone.
 
-// Filing is a history to be stored.
-type Filing struct {
+// HistoryEntry is a history to be stored.
+type HistoryEntry struct {
 	Release rollouts.ReleaseRecord
 	// Status is nil as long as it is enough that the history exists.
 	Status *rollouts.RolloutHistoryStatus
@@ -31,25 +31,25 @@ type Filing struct {
 	Before int64
 }
 
-// Unfiled are the releases whose stored histories matter to the next pass.
-func Unfiled(s rollouts.RolloutStatus) []rollouts.ReleaseRecord {
+// ReleasesWithoutHistory are the releases whose stored histories matter to the next pass.
+func ReleasesWithoutHistory(s rollouts.RolloutStatus) []rollouts.ReleaseRecord {
 	var out []rollouts.ReleaseRecord
 	for _, r := range s.Releases {
-		if !r.Filed && (!r.Kept || due(s, r)) {
+		if !r.Filed && (!r.Kept || historyIsDue(s, r)) {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// Filings are the histories to be stored, given the statuses of those that
+// HistoriesToStore are the histories to be stored, given the statuses of those that
 // exist, by number of release.
-func Filings(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryStatus) []Filing {
-	var out []Filing
-	for _, r := range Unfiled(s) {
+func HistoriesToStore(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryStatus) []HistoryEntry {
+	var out []HistoryEntry
+	for _, r := range ReleasesWithoutHistory(s) {
 		have, exists := stored[r.Number]
-		f := Filing{Release: r}
-		if due(s, r) {
+		f := HistoryEntry{Release: r}
+		if historyIsDue(s, r) {
 			want := HistoryStatus(s, r)
 			if exists && sameHistory(s, have, want) {
 				continue
@@ -63,9 +63,9 @@ func Filings(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryS
 	return out
 }
 
-// due reports whether there is something to say about a release: it is over, or
+// historyIsDue reports whether there is something to say about a release: it is over, or
 // aborted and waiting for somebody, which may take long.
-func due(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
+func historyIsDue(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
 	if r.EndTime != nil {
 		return true
 	}
@@ -165,9 +165,9 @@ func cut(name string, most int) string {
 	return name[:most-9] + "x" + hex.EncodeToString(sum[:])[:8]
 }
 
-// Keep bounds the histories of a Rollout: so many, and none older than Age
+// HistoryRetention bounds the histories of a Rollout: so many, and none older than Age
 // unless that is zero.
-type Keep struct {
+type HistoryRetention struct {
 	Limit int
 	Age   time.Duration
 }
@@ -181,7 +181,7 @@ type Aged struct {
 
 // Outdated are the histories that may go. The newest stays, since it is that of
 // the release under way.
-func (k Keep) Outdated(all []Aged, now time.Time) []string {
+func (k HistoryRetention) Outdated(all []Aged, now time.Time) []string {
 	all = slices.SortedFunc(slices.Values(all), func(a, b Aged) int {
 		return cmp.Or(b.Made.Compare(a.Made.Time), cmp.Compare(b.Number, a.Number))
 	})

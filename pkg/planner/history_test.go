@@ -27,16 +27,16 @@ func TestOutdatedHistories(t *testing.T) {
 		made("first", 1, 3*time.Hour), made("earlier", 7, 9*time.Hour), made("second", 2, 2*time.Hour), made("third", 3, 2*time.Hour),
 	}
 	for name, tc := range map[string]struct {
-		keep planner.Keep
+		keep planner.HistoryRetention
 		all  []planner.Aged
 		want []string
 	}{
-		"enough room":           {keep: planner.Keep{Limit: 4}, all: all},
-		"the oldest goes":       {keep: planner.Keep{Limit: 3}, all: all, want: []string{"earlier"}},
-		"the newest stays":      {keep: planner.Keep{Limit: 1}, all: all, want: []string{"second", "first", "earlier"}},
-		"too old":               {keep: planner.Keep{Limit: 9, Age: 150 * time.Minute}, all: all, want: []string{"first", "earlier"}},
-		"old, but the only one": {keep: planner.Keep{Limit: 1, Age: time.Minute}, all: all[:1]},
-		"none":                  {keep: planner.Keep{Limit: 1}},
+		"enough room":           {keep: planner.HistoryRetention{Limit: 4}, all: all},
+		"the oldest goes":       {keep: planner.HistoryRetention{Limit: 3}, all: all, want: []string{"earlier"}},
+		"the newest stays":      {keep: planner.HistoryRetention{Limit: 1}, all: all, want: []string{"second", "first", "earlier"}},
+		"too old":               {keep: planner.HistoryRetention{Limit: 9, Age: 150 * time.Minute}, all: all, want: []string{"first", "earlier"}},
+		"old, but the only one": {keep: planner.HistoryRetention{Limit: 1, Age: time.Minute}, all: all[:1]},
+		"none":                  {keep: planner.HistoryRetention{Limit: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

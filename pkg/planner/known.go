@@ -14,10 +14,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Known is what the store says of a workload. Labels and annotations of the
+// HoldState is what the store says of a workload. Labels and annotations of the
 // workload repeat some of it, for people and for clients of OpenKruise. Whoever may
 // write the workload writes those too, so nothing of them is believed (ADR 19).
-type Known struct {
+type HoldState struct {
 	// UID is the workload that is released; empty while the store names none.
 	UID types.UID
 	// Holder is the Rollout whose release under way holds the workload, or empty.
@@ -46,28 +46,28 @@ type Known struct {
 	// Unrecorded reports whether the workload may not say yet how far it may go: its batch is
 	// not ready.
 	Unrecorded bool
-	// Leaves reports whether the workload is being given back.
-	Leaves bool
+	// Restoring reports whether the workload is being given back.
+	Restoring bool
 }
 
-// Driven returns the revision of the target that was last written to the workload; empty if
+// TargetRevision returns the revision of the target that was last written to the workload; empty if
 // there is no target.
-func (k Known) Driven() Revision {
+func (k HoldState) TargetRevision() Revision {
 	if k.Target == nil {
 		return Revision{}
 	}
 	return k.Target.Revision
 }
 
-// KnownOf is what the store says by a Rollout and its BatchRelease. Either may be
+// HoldStateOf is what the store says by a Rollout and its BatchRelease. Either may be
 // nil: a BatchRelease says by itself all that its own passes need.
-func KnownOf(r *rollouts.Rollout, b *rollouts.BatchRelease) Known {
-	k := Known{Style: rollouts.StylePartition}
+func HoldStateOf(r *rollouts.Rollout, b *rollouts.BatchRelease) HoldState {
+	k := HoldState{Style: rollouts.StylePartition}
 	if b != nil && (r == nil || Owns(r, b)) {
-		k.readBatch(b)
+		k.addBatchRelease(b)
 	}
 	if r != nil {
-		k.readRollout(r)
+		k.addRollout(r)
 	}
 	return k
 }
@@ -79,37 +79,37 @@ func Owns(r *rollouts.Rollout, b *rollouts.BatchRelease) bool {
 	return r != nil && b != nil && metav1.IsControlledBy(b, r)
 }
 
-// Beside reports whether an object was made for the BatchRelease, beside a workload: the
+// IsExtraWorkloadOf reports whether an object was made for the BatchRelease, beside a workload: the
 // store has its uid or, until then, the BatchRelease controls it.
-func Beside(b *rollouts.BatchRelease, o metav1.Object) bool {
+func IsExtraWorkloadOf(b *rollouts.BatchRelease, o metav1.Object) bool {
 	return b.Status.ExtraUID != "" && b.Status.ExtraUID == o.GetUID() || metav1.IsControlledBy(o, b)
 }
 
-// Occupied says that a BatchRelease is in the way of the Rollout's own.
-func Occupied(b *rollouts.BatchRelease) string {
+// BatchNameConflict says that a BatchRelease is in the way of the Rollout's own.
+func BatchNameConflict(b *rollouts.BatchRelease) string {
 	return fmt.Sprintf("batchrelease %s (uid %s) exists and is not this Rollout's, so that it is left alone and nothing is released; delete it if nobody needs it, or give the Rollout another name", b.Name, b.UID)
 }
 
-// Over reports whether a Rollout that is deleted has given everything back, and only
+// Finalized reports whether a Rollout that is deleted has given everything back, and only
 // finalizers of others keep it. It acts no more, and counts as gone.
-func Over(r *rollouts.Rollout) bool {
-	return GaveBack(r) && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
+func Finalized(r *rollouts.Rollout) bool {
+	return HasRestoredWorkload(r) && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
 }
 
-// GaveBack reports whether a Rollout that is deleted has given its workload back.
-func GaveBack(r *rollouts.Rollout) bool {
+// HasRestoredWorkload reports whether a Rollout that is deleted has given its workload back.
+func HasRestoredWorkload(r *rollouts.Rollout) bool {
 	return r.DeletionTimestamp != nil && r.Status.Phase == rollouts.PhaseTerminating && r.Status.WorkloadUID == ""
 }
 
-func (k *Known) readBatch(b *rollouts.BatchRelease) {
+func (k *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
 	plan, status := b.Spec.Plan, b.Status
 	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
 	k.Extra, k.Metadata = status.ExtraUID, plan.PodTemplateMetadata
-	if k.Update = Planned(plan); k.Update == (Revision{}) {
+	if k.Update = RevisionOfPlan(plan); k.Update == (Revision{}) {
 		k.Update = Revision{status.UpdateRevision, status.UpdateTemplate}
 	}
-	k.Leaves, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
-	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Leaves {
+	k.Restoring, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
+	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Restoring {
 		k.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
@@ -121,7 +121,7 @@ func (k *Known) readBatch(b *rollouts.BatchRelease) {
 	}
 }
 
-func (k *Known) readRollout(r *rollouts.Rollout) {
+func (k *HoldState) addRollout(r *rollouts.Rollout) {
 	k.UID = r.Status.WorkloadUID
 	k.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 	k.Holder = ""
@@ -142,12 +142,12 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 	}
 	k.Stable, k.StableTemplate = p.StableRevision, p.StableTemplate
 	if p.UpdateRevision != "" {
-		k.Update = updateOf(*p)
+		k.Update = updateRevision(*p)
 	}
-	if Controls(r) {
+	if HoldsWorkload(r) {
 		k.Holder = r.Name
 	} else if k.Batch == "" {
-		k.Leaves = true
+		k.Restoring = true
 	}
 }
 
@@ -164,9 +164,9 @@ func releasing(r *rollouts.Rollout) bool {
 	}
 }
 
-// Controls reports whether a release of the Rollout is under way, and its end has
+// HoldsWorkload reports whether a release of the Rollout is under way, and its end has
 // not begun: its workload is held, whatever is written on it.
-func Controls(r *rollouts.Rollout) bool {
+func HoldsWorkload(r *rollouts.Rollout) bool {
 	if r.Status.Phase != rollouts.PhaseProgressing {
 		return false
 	}

@@ -36,7 +36,7 @@ func TestStableRevisionOfDeletedRollout(t *testing.T) {
 			}}}
 			b.Spec.Plan.StableRevision = "v2"
 			b.Status = rollouts.BatchReleaseStatus{Phase: rollouts.PhaseProgressing, Drive: tc.drive}
-			if got := planner.KnownOf(r, b).Stable; got != tc.want {
+			if got := planner.HoldStateOf(r, b).Stable; got != tc.want {
 				t.Errorf("the stable revision is %q, want %q", got, tc.want)
 			}
 		})

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -48,11 +47,11 @@ func TestMarks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := released(c.style, c.batches)
-			var pods []batch.Pod
+			var pods []planner.UpdatedPod
 			for _, s := range c.walk {
 				pods = pods[:min(len(pods), int(s.updated))]
 				for i := len(pods); i < int(s.updated); i++ {
-					pods = append(pods, batch.Pod{Name: strconv.Itoa(i), Came: time.Unix(int64(i), 0)})
+					pods = append(pods, planner.UpdatedPod{Name: strconv.Itoa(i), UpdatedAt: time.Unix(int64(i), 0)})
 				}
 				marks := marksOf(b, s.batch, s.replicas, pods)
 				for _, m := range marks {
@@ -84,18 +83,18 @@ func TestMarks(t *testing.T) {
 func TestReadyOnceMarked(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"2"})
 	w := workloadOf(b, 5, 2)
-	plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: []batch.Pod{{Name: "a", RolloutID: "one", Batch: 1}}})
+	plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: []planner.UpdatedPod{{Name: "a", RolloutID: "one", Batch: 1}}})
 	if plan.Status.BatchState == rollouts.BatchReady {
 		t.Error("ready though one of two pods is not seen yet")
 	}
 	w.RolloutID = ""
-	plan = batch.Decide(batch.Observed{Release: b, Workload: w})
+	plan = planner.DecideBatch(planner.BatchInput{Release: b, Workload: w})
 	if plan.Status.BatchState == rollouts.BatchReady {
 		t.Error("a release without a name is ready, and no pod is labelled")
 	}
-	plan = batch.Decide(batch.Observed{Release: b, Workload: w, Labels: batch.LabelNamed})
-	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Actions) > 0 {
-		t.Errorf("where it saves the labels it is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
+	plan = planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Labels: planner.LabelNamed})
+	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Effects) > 0 {
+		t.Errorf("where it saves the labels it is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Effects)
 	}
 }
 
@@ -104,9 +103,9 @@ func TestForgedBatch(t *testing.T) {
 	for state, ready := range map[rollouts.BatchState]bool{rollouts.BatchUpgrading: false, rollouts.BatchReady: true} {
 		b := released(rollouts.StylePartition, []string{"2"})
 		w := workloadOf(b, 5, 2)
-		b.Status = batch.Decide(batch.Observed{Release: b, Workload: w}).Status
+		b.Status = planner.DecideBatch(planner.BatchInput{Release: b, Workload: w}).Status
 		b.Status.CurrentBatch, b.Status.BatchState = math.MinInt32, state
-		plan := batch.Decide(batch.Observed{Release: b, Workload: w})
+		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w})
 		if plan.Status.CurrentBatch != 0 || (plan.Status.BatchState == rollouts.BatchReady) != ready {
 			t.Errorf("%s: at batch %d, %s", state, plan.Status.CurrentBatch, plan.Status.BatchState)
 		}
@@ -117,8 +116,8 @@ func TestForgedBatch(t *testing.T) {
 // have labels of it from before they went back.
 func TestMarksOfInPlace(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
-	pods := []batch.Pod{{Name: "a", Came: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
-	want := []planner.Mark{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
+	pods := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
+	want := []planner.PodLabel{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
 	if diff := cmp.Diff(want, marksOf(b, 0, 5, pods)); diff != "" {
 		t.Errorf("labels of the first batch (-want +got):\n%s", diff)
 	}
@@ -130,23 +129,23 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	left := int32(2)
 	b.Status = rollouts.BatchReleaseStatus{NoNeedUpdateReplicas: &left}
-	stayed := []batch.Pod{{Name: "a", Came: time.Unix(1, 0)}, {Name: "b", Came: time.Unix(2, 0)}}
-	back := batch.Pod{Name: "c", Came: time.Unix(9, 0)}
+	stayed := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0)}, {Name: "b", UpdatedAt: time.Unix(2, 0)}}
+	back := planner.UpdatedPod{Name: "c", UpdatedAt: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
-	w.AtStable = true
+	w.HasStableTemplate = true
 	w.Target = targetOf(intstr.FromInt32(3), b.UID)
-	labels := func(pods ...batch.Pod) []string {
+	labels := func(pods ...planner.UpdatedPod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
-		plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: pods})
+		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: pods})
 		for range 2 {
-			for _, a := range plan.Actions {
-				if m, ok := a.(planner.MarkPods); ok {
-					return []string{m.Marks[0].Pod, strconv.Itoa(len(m.Marks))}
+			for _, a := range plan.Effects {
+				if m, ok := a.(planner.LabelPods); ok {
+					return []string{m.Labels[0].Pod, strconv.Itoa(len(m.Labels))}
 				}
 			}
 			next := b.DeepCopy()
 			next.Status = plan.Status
-			plan = batch.Decide(batch.Observed{Release: next, Workload: w, Pods: pods})
+			plan = planner.DecideBatch(planner.BatchInput{Release: next, Workload: w, Pods: pods})
 		}
 		return nil
 	}
@@ -183,16 +182,16 @@ func targetOf(share intstr.IntOrString, owner types.UID) *planner.Target {
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.
-func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []batch.Pod) []planner.Mark {
+func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []planner.UpdatedPod) []planner.PodLabel {
 	b = b.DeepCopy()
 	b.Spec.Plan.BatchPartition = &number
 	w := workloadOf(b, replicas, int32(len(pods)))
 	for range 2 {
-		plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: pods})
+		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: pods})
 		b.Status = plan.Status
-		for _, a := range plan.Actions {
-			if m, ok := a.(planner.MarkPods); ok {
-				return m.Marks
+		for _, a := range plan.Effects {
+			if m, ok := a.(planner.LabelPods); ok {
+				return m.Labels
 			}
 		}
 	}

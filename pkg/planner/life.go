@@ -17,11 +17,11 @@ func adopt(d *draft) {
 	d.progress()
 	d.status.Message = "Rollout is adopting the workload"
 	if !d.w.Labelled {
-		d.act(Label{})
+		d.act(LabelWorkload{})
 		return
 	}
 	if foundStopped(d.facts) {
-		takeOver(d)
+		holdFoundWorkload(d)
 		return
 	}
 	if foundUnderWay(d.facts) {
@@ -29,56 +29,56 @@ func adopt(d *draft) {
 		d.warn("ReleasePaused", "the release is paused, because the workload was in the middle of a release that this Rollout does not know (weir-apiserver may have lost data): resume starts the release at step 1, abort or rollback restores the stable version")
 		return
 	}
-	left := remains{}
-	if !d.w.Held || d.w.AtStable {
-		left = interrupted(d.facts, disableTeardown)
+	left := remainingWork{}
+	if !d.w.Held || d.w.HasStableTemplate {
+		left = remainingAfterInterruption(d.facts, disableTeardown)
 	}
-	if d.pursue(left); !left.done() {
+	if d.applyRemaining(left); !left.isDone() {
 		d.status.Message = "Rollout gives back what it had taken before"
 		return
 	}
-	if waits := unready(d.facts); waits != "" {
+	if waits := adoptionWaitReason(d.facts); waits != "" {
 		d.status.Message = waits
 		return
 	}
 	if !d.Indexed {
-		d.act(Index{})
+		d.act(AddToIndex{})
 		return
 	}
 	d.status.Phase = rollouts.PhaseHealthy
-	conclude(d, "rollout is healthy")
+	setAtRest(d, "rollout is healthy")
 	if p := d.progress(); !d.w.Held {
 		p.ObservedRolloutID = "" // what was released meanwhile is recorded again
-		if !d.w.Is(updateOf(*p)) {
+		if !d.w.HasTemplateOf(updateRevision(*p)) {
 			*p = rollouts.Progress{}
 		}
 	}
-	d.settleAll()
+	d.supersedeDecisions()
 	closeRecord(d, rollouts.ReleaseDisabled)
-	d.goOn(CaseHealthy)
+	d.continueWith(CaseHealthy)
 }
 
-// conclude says what the Rollout is at rest: a release that was interrupted is over.
-func conclude(d *draft, message string) {
+// setAtRest says what the Rollout is at rest: a release that was interrupted is over.
+func setAtRest(d *draft, message string) {
 	d.status.Message = message
 	if d.activity() != rollouts.ActivityNone {
-		d.become(rollouts.ActivityCompleted, message)
+		d.setActivity(rollouts.ActivityCompleted, message)
 	}
 }
 
-// unready says what a workload waits for before it is taken into service.
-func unready(f *facts) string {
+// adoptionWaitReason says what a workload waits for before it is taken into service.
+func adoptionWaitReason(f *facts) string {
 	switch {
 	case f.w.Held:
 		return ""
-	case f.w.Paused && f.w.Rolling:
+	case f.w.Paused && f.w.NativeUpdateRunning:
 		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.ResumeHint + ", or set the earlier template"
-	case f.was().UpdateRevision != "", f.remade != nil:
+	case f.stored().UpdateRevision != "", f.remade != nil:
 		// It was in service before, or was made again under a Rollout in service. A user who
 		// enables it again means the next template, and wants that one held however long
 		// this one takes to roll out.
 		return ""
-	case f.w.Rolling || !f.w.Settled:
+	case f.w.NativeUpdateRunning || !f.w.Settled:
 		return "Rollout waits for the rolling update under way to settle"
 	default:
 		return ""
@@ -89,20 +89,20 @@ func unready(f *facts) string {
 // workload that waits with a template that is not fully released. It is held, or a user
 // who resumes it would release that with no step.
 func foundStopped(f *facts) bool {
-	return !f.w.Held && f.w.Paused && f.w.Rolling && (f.was().UpdateRevision == "" || f.aborted())
+	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAborted())
 }
 
 // foundUnderWay reports whether the workload of a new Rollout is in the middle of a release that
 // the store does not know. A user may have paused or aborted that release.
 func foundUnderWay(f *facts) bool {
-	return f.w.Held && f.w.DrivenElsewhere && f.w.StableRevision != "" && !f.w.AtStable && f.was().UpdateRevision == "" && !f.was().Paused
+	return f.w.Held && f.w.HasUnknownRecords && f.w.StableRevision != "" && !f.w.HasStableTemplate && f.stored().UpdateRevision == "" && !f.stored().Paused
 }
 
-// takeOver holds it. Its release starts paused, unless it is the one that was aborted:
+// holdFoundWorkload holds it. Its release starts paused, unless it is the one that was aborted:
 // nobody has said yet that it may start at all.
-func takeOver(d *draft) {
-	d.act(Hold{})
-	if p := d.progress(); !d.aborted() && !p.Paused {
+func holdFoundWorkload(d *draft) {
+	d.act(HoldWorkload{})
+	if p := d.progress(); !d.isAborted() && !p.Paused {
 		p.Paused = true
 		d.warn("ReleasePaused", "the workload was stopped and not fully released when the Rollout took it over, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
 	}
@@ -115,38 +115,38 @@ func resumeAbort(d *draft) {
 	if record(&d.status) == nil {
 		openRecord(d) // that of the release was closed; what is decided now is kept in another
 	}
-	d.become(rollouts.ActivityAborting, AbortingMessage)
-	d.goOn(CaseAborted)
+	d.setActivity(rollouts.ActivityAborting, AbortingMessage)
+	d.continueWith(CaseAborted)
 }
 
-// watch is the healthy state: a hold starts a release.
-func watch(d *draft) {
-	judgeFitness(d)
+// watchHealthy is the healthy state: a hold starts a release.
+func watchHealthy(d *draft) {
+	checkSupported(d)
 	switch {
-	case d.w.Held && d.w.AtStable && !renamed(d.facts), leftover(d.facts):
+	case d.w.Held && d.w.HasStableTemplate && !rolloutIDChanged(d.facts), hasLeftoverRecords(d.facts):
 		d.act(RestoreWorkload{})
 	case d.w.Held:
-		left := interrupted(d.facts, replacedTeardown)
-		if d.pursue(left); left.done() {
-			start(d, "Rollout is in Progressing")
+		left := remainingAfterInterruption(d.facts, replacedTeardown)
+		if d.applyRemaining(left); left.isDone() {
+			startRelease(d, "Rollout is in Progressing")
 		}
 		return
-	case unseen(d.facts):
-		d.act(Hold{}) // it passed by admission, and the next pass starts
+	case needsRelease(d.facts):
+		d.act(HoldWorkload{}) // it passed by admission, and the next pass starts
 		return
 	}
 	recordSettled(d)
-	if p := d.progress(); d.w.Is(updateOf(*p)) {
+	if p := d.progress(); d.w.HasTemplateOf(updateRevision(*p)) {
 		p.ObservedWorkloadGeneration = d.w.Generation
 		p.ObservedRolloutID = rolloutID(d.facts)
 	}
 }
 
-// judgeFitness says in time that the next template could not be released.
-func judgeFitness(d *draft) {
+// checkSupported says in time that the next template could not be released.
+func checkSupported(d *draft) {
 	if d.w.UnsupportedReason != "" {
 		d.stall(rollouts.StalledUnsupported, d.w.UnsupportedReason)
-	} else if d.stalledFor(rollouts.StalledUnsupported) {
+	} else if d.isStalledFor(rollouts.StalledUnsupported) {
 		d.status.RemoveCondition(rollouts.ConditionStalled)
 		d.status.Message = "rollout is healthy"
 	}
@@ -154,7 +154,7 @@ func judgeFitness(d *draft) {
 
 // recordSettled describes a workload that came to rest without a release.
 func recordSettled(d *draft) {
-	if !d.w.Settled || d.w.Rolling {
+	if !d.w.Settled || d.w.NativeUpdateRunning {
 		return
 	}
 	p := d.progress()
@@ -163,7 +163,7 @@ func recordSettled(d *draft) {
 		recordCompleted(d)
 	}
 	if unheld {
-		missed(d, stable)
+		recordMissedRelease(d, stable)
 	}
 }
 
@@ -174,14 +174,14 @@ func unrecorded(f *facts) bool {
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !f.w.Held
 }
 
-// unseen reports whether no part of admission saw the wish for a release without a
+// needsRelease reports whether no part of admission saw the wish for a release without a
 // template, and the workload is ready for one.
-func unseen(f *facts) bool {
-	return renamed(f) && f.w.Settled && !f.w.Rolling && f.w.UnsupportedReason == ""
+func needsRelease(f *facts) bool {
+	return rolloutIDChanged(f) && f.w.Settled && !f.w.NativeUpdateRunning && f.w.UnsupportedReason == ""
 }
 
-// leftover reports whether marks are left of a hold that is over.
-func leftover(f *facts) bool {
+// hasLeftoverRecords reports whether marks are left of a hold that is over.
+func hasLeftoverRecords(f *facts) bool {
 	return !f.w.Held && f.w.HasManagedFields && f.w.Settled && f.w.Target == nil && f.Batch == nil && len(f.w.TamperedKeys) == 0
 }
 
@@ -199,7 +199,7 @@ func recordCompleted(d *draft) {
 func setUnsupported(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
 	d.progress()
-	d.stall(rollouts.StalledUnsupported, unsuited(d.facts))
+	d.stall(rollouts.StalledUnsupported, unsupportedReason(d.facts))
 }
 
 // workloadNotFound and workloadMadeAgain are also how verbs know of it.
@@ -208,50 +208,50 @@ const (
 	workloadMadeAgain = "Workload was made again"
 )
 
-// reset ends a release whose workload was deleted, and restores the Services and routes that the
+// endWithoutWorkload ends a release whose workload was deleted, and restores the Services and routes that the
 // release changed. A workload that was created again under the same name is protected first. The
 // status write that ends the release also adopts that workload, so that admission holds its next
 // template at every moment.
-func reset(d *draft) {
-	d.status.Message = absence(d.facts)
-	remadeUnprotected := unprotected(d.facts)
+func endWithoutWorkload(d *draft) {
+	d.status.Message = workloadGoneMessage(d.facts)
+	remadeUnprotected := remadeIsUnprotected(d.facts)
 	if remadeUnprotected && !d.remade.Labelled {
-		d.act(Label{})
+		d.act(LabelWorkload{})
 	}
 	if remadeUnprotected && !d.Indexed {
-		d.act(Index{})
+		d.act(AddToIndex{})
 	}
-	if tidyUp(d); d.waits || remadeUnprotected {
+	if restoreNetwork(d); d.waits || remadeUnprotected {
 		return
 	}
 	d.status.Phase = rollouts.PhaseInitial
-	forget(d)
-	switch takeUpRemade(d); {
+	clearRelease(d)
+	switch continueWithRemade(d); {
 	case d.w == nil:
 	case unsupported(d.facts):
-		d.goOn(CaseUnsupported)
+		d.continueWith(CaseUnsupported)
 	default:
-		d.goOn(CaseNotAdopted)
+		d.continueWith(CaseNotAdopted)
 	}
 }
 
-// tidyUp restores Services and routes after the workload of the release was deleted, as far as one
+// restoreNetwork restores Services and routes after the workload of the release was deleted, as far as one
 // pass can. It unpins the stable Service at once, because the pods that the Service selects may have
 // been deleted with the workload.
-func tidyUp(d *draft) {
-	left := interrupted(d.facts, workloadGone)
-	if r := d.route(); r != nil && r.Pinned != "" && left.action != (Unpin{}) {
-		d.act(Unpin{})
+func restoreNetwork(d *draft) {
+	left := remainingAfterInterruption(d.facts, workloadGone)
+	if r := d.route(); r != nil && r.Pinned != "" && left.action != (UnpinService{}) {
+		d.act(UnpinService{})
 	}
-	d.pursue(left)
-	if d.waits = !left.done(); left.cause != "" {
+	d.applyRemaining(left)
+	if d.waits = !left.isDone(); left.cause != "" {
 		d.status.Message += ": " + left.cause
 	}
 }
 
-// forget ends a release whose workload is gone.
-func forget(d *draft) {
-	d.settleAll()
+// clearRelease ends a release whose workload is gone.
+func clearRelease(d *draft) {
+	d.supersedeDecisions()
 	closeRecord(d, rollouts.ReleaseDeleted)
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled, rollouts.ConditionBypassed} {
 		d.status.RemoveCondition(c)
@@ -260,9 +260,9 @@ func forget(d *draft) {
 	d.status.WorkloadUID = ""
 }
 
-// takeUpRemade continues the pass with the workload that was created again, as if the status that
+// continueWithRemade continues the pass with the workload that was created again, as if the status that
 // this pass has decided were stored already.
-func takeUpRemade(d *draft) {
+func continueWithRemade(d *draft) {
 	if d.remade == nil {
 		return
 	}
@@ -271,8 +271,8 @@ func takeUpRemade(d *draft) {
 	d.Rollout, d.w = &stored, d.remade
 }
 
-// absence says that the workload is gone, or what keeps it.
-func absence(f *facts) string {
+// workloadGoneMessage says that the workload is gone, or what keeps it.
+func workloadGoneMessage(f *facts) string {
 	switch {
 	case f.remade != nil:
 		return workloadMadeAgain + ": the release of the earlier one ends, and the Services and routes that it changed are restored"

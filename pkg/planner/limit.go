@@ -9,10 +9,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// LimitOf is how many pods of the workload may run the update revision where they replace
+// LimitFor is how many pods of the workload may run the update revision where they replace
 // others.
-func (d Target) LimitOf(w *Workload) int32 {
-	return w.less(d.Partition, d.Limit(w.Replicas))
+func (d Target) LimitFor(w *Workload) int32 {
+	return w.keepLastStablePod(d.Partition, d.Limit(w.Replicas))
 }
 
 // Limit is how many of replicas pods may run the update revision where they replace
@@ -25,8 +25,8 @@ func (d Target) Limit(replicas int32) int32 {
 	return limit
 }
 
-// Full reports whether the share means all pods, however many there are.
-func (d Target) Full(replicas int32) bool {
+// IsAllPods reports whether the share means all pods, however many there are.
+func (d Target) IsAllPods(replicas int32) bool {
 	if d.Partition.Type == intstr.String {
 		return d.Partition == allOfThem
 	}
@@ -35,12 +35,12 @@ func (d Target) Full(replicas int32) bool {
 
 // Limit is how many pods a share allows of the workload.
 func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
-	return w.less(share, Limit(style, share, w.Replicas))
+	return w.keepLastStablePod(share, Limit(style, share, w.Replicas))
 }
 
-// less is so many pods of a share, but for the last one where it has to stay.
-func (w *Workload) less(share intstr.IntOrString, pods int32) int32 {
-	if w.LastStays && share != allOfThem {
+// keepLastStablePod is so many pods of a share, but for the last one where it has to stay.
+func (w *Workload) keepLastStablePod(share intstr.IntOrString, pods int32) int32 {
+	if w.KeepsLastStablePod && share != allOfThem {
 		return min(pods, max(w.Replicas-1, 0))
 	}
 	return pods

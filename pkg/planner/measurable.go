@@ -42,13 +42,13 @@ func keepMeasurable(d *draft) {
 		}
 		return
 	case c == nil || d.Rollout.Status.ObservedGeneration != d.Rollout.Generation:
-		d.set(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure, "the checks are tried on the last 24 hours")
-		if d.healthy() { // what is known may be of the plan before
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure, "the checks are tried on the last 24 hours")
+		if d.isHealthy() { // what is known may be of the plan before
 			d.questions = append(d.questions, questionsOf(d.facts)...)
 		}
 		return
 	}
-	if d.healthy() {
+	if d.isHealthy() {
 		tryChecks(d)
 	}
 }
@@ -67,12 +67,12 @@ func tryChecks(d *draft) {
 	switch {
 	case len(open) > 0:
 	case reason == ReasonMeasured:
-		d.set(rollouts.ConditionMeasurable, metav1.ConditionTrue, reason, "each check measures the version in service, and would not have failed in the last 24 hours")
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionTrue, reason, "each check measures the version in service, and would not have failed in the last 24 hours")
 	default:
 		if c.Reason != reason {
 			d.warn("ChecksNotMeasurable", message)
 		}
-		d.set(rollouts.ConditionMeasurable, metav1.ConditionFalse, reason, message)
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionFalse, reason, message)
 	}
 }
 
@@ -107,13 +107,13 @@ var grave = map[string]int{ReasonWouldFail: 1, ReasonNothing: 2, ReasonNoAnswer:
 func asksMetrics(c *rollouts.Check) bool { return c.HTTP == nil && c.Job == nil && c.PodsHealthy == "" }
 
 // questionsOf ask about the last day, from a full hour on.
-func questionsOf(f *facts) []Question {
+func questionsOf(f *facts) []MeasurementRequest {
 	every := max(seconds(f.release.Analysis.EverySeconds, defaultEvery), tried)
 	from := f.Now.Truncate(time.Hour).Add(-day)
-	var all []Question
+	var all []MeasurementRequest
 	for _, c := range f.release.Analysis.Checks {
 		if asksMetrics(&c) {
-			all = append(all, Question{Check: c, Began: from, From: from, Every: every, Try: true})
+			all = append(all, MeasurementRequest{Check: c, Began: from, From: from, Every: every, Try: true})
 		}
 	}
 	return all
@@ -127,7 +127,7 @@ func trial(f *facts, m Measured) (reason, why string) {
 	if !asksMetrics(&m.Check) { // as what it uses says
 		return ReasonMeasured, ""
 	}
-	c := rule(f, m, 1)
+	c := judgeCheckOf(f, m, 1)
 	c.Traffic, c.AtLeast, c.After, c.Lag, c.Every = judge.NewOnly, 0, 0, 0, max(c.Every, tried)
 	failed, hours := 0, 0
 	for from := 0; from < len(m.Data.Windows); from += perHour(c.Every) {

@@ -39,8 +39,8 @@ type Measured struct {
 	Data judge.Data
 }
 
-// Question is what is to be measured for a check.
-type Question struct {
+// MeasurementRequest is what is to be measured for a check.
+type MeasurementRequest struct {
 	Check rollouts.Check
 	// Began is when the attempt began, and From when the first window begins that is asked for.
 	Began, From time.Time
@@ -111,13 +111,13 @@ func checks(f *facts) []checked {
 	if a == nil || f.release == nil || f.release.Analysis == nil {
 		return nil
 	}
-	out := beforeTraffic(f)
+	out := checksBeforeTraffic(f)
 	if a.StepSince == nil {
 		return out
 	}
 	out = append(out, podsChecked(f)...)
 	for _, m := range f.Measured {
-		if applies(&m.Check, rollouts.AtStep, a.Step) {
+		if checkApplies(&m.Check, rollouts.AtStep, a.Step) {
 			out = append(out, checkedIn(f, m, a.Step, a.StepSince.Time))
 		}
 	}
@@ -142,7 +142,7 @@ func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 			c.changedAt = new(RoundUp(f.Now))
 		}
 	}
-	c.rule = rule(f, m, step)
+	c.rule = judgeCheckOf(f, m, step)
 	c.verdict = verdictOf(f, &c)
 	return c
 }
@@ -174,7 +174,7 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 
 // continues reports whether a check goes on from the evidence that is stored.
 func (c *checked) continues(stored *rollouts.CheckStatus) bool {
-	return stored != nil && !c.edited(stored) && (!c.once() || !earlier(c.since, stored))
+	return stored != nil && !c.edited(stored) && (!c.once() || !isFromEarlierStep(c.since, stored))
 }
 
 // markPrefix begins each mark. Evidence of an earlier version of Weir has none: it does not count, and
@@ -255,7 +255,7 @@ func podsChecked(f *facts) []checked {
 func verdictOf(f *facts, c *checked) judge.Verdict {
 	stored := storedCheck(f.status.Analysis, c.name)
 	var v judge.Verdict
-	if stored != nil && keptResult(c, stored) {
+	if stored != nil && keepsStoredResult(c, stored) {
 		v = judge.Verdict{Is: judge.State(stored.Result), Why: strings.TrimPrefix(stored.Why, sayChanged(stored.ChangedAt))}
 	} else {
 		v = judge.Judge(c.rule, c.data(stored), c.since, f.Now)
@@ -264,35 +264,35 @@ func verdictOf(f *facts, c *checked) judge.Verdict {
 	if open && c.Delay != "" && c.Data.Fault.Why == "" {
 		v.Why = c.Delay + ": " + v.Why
 	}
-	v.Why = clip(sayChanged(c.changedAt) + v.Why)
+	v.Why = shorten(sayChanged(c.changedAt) + v.Why)
 	return v
 }
 
 // maxWhy is the length of the text of a check in the status.
 const maxWhy = 256
 
-// clip shortens the text of a check for the status.
-func clip(why string) string {
+// shorten shortens the text of a check for the status.
+func shorten(why string) string {
 	if len(why) <= maxWhy {
 		return why
 	}
 	return strings.ToValidUTF8(why[:maxWhy-len("…")], "") + "…"
 }
 
-// keptResult reports whether the stored result of a check is its verdict.
-func keptResult(c *checked, stored *rollouts.CheckStatus) bool {
+// keepsStoredResult reports whether the stored result of a check is its verdict.
+func keepsStoredResult(c *checked, stored *rollouts.CheckStatus) bool {
 	switch {
 	case stored.Result == rollouts.CheckFailed:
 		return true
-	case earlier(c.since, stored), c.edited(stored):
+	case isFromEarlierStep(c.since, stored), c.edited(stored):
 		return false
 	}
 	done := stored.Result == rollouts.CheckPassed || stored.Result == rollouts.CheckSkipped
 	return !c.Answered || c.once() && done
 }
 
-// earlier reports whether a stored result is of an earlier step than the one that began then.
-func earlier(since time.Time, c *rollouts.CheckStatus) bool {
+// isFromEarlierStep reports whether a stored result is of an earlier step than the one that began then.
+func isFromEarlierStep(since time.Time, c *rollouts.CheckStatus) bool {
 	return c.Time == nil || c.Time.Time.Before(since)
 }
 
@@ -315,8 +315,8 @@ func analysisOf(f *facts) rollouts.Analysis {
 	return *f.release.Analysis
 }
 
-// rule is what a check means in a step.
-func rule(f *facts, m Measured, step int32) judge.Check {
+// judgeCheckOf is what a check means in a step.
+func judgeCheckOf(f *facts, m Measured, step int32) judge.Check {
 	a, sharing := analysisOf(f), 0
 	for _, other := range f.Measured {
 		if measuresRequests(&other.Check) {
@@ -324,7 +324,7 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		}
 	}
 	c := judge.Check{
-		Alpha: decimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: receives(f, step),
+		Alpha: decimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: versionsWithTraffic(f, step),
 		Every: seconds(a.EverySeconds, defaultEvery), AtLeast: seconds(a.AtLeastSeconds, defaultAtLeast),
 		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
@@ -332,7 +332,7 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 	// Where the clock of the source is ahead, the windows at the start of a step count requests that
 	// were answered before.
 	c.After = seconds(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.Ahead
-	if gated(&m.Check) {
+	if isGateCheck(&m.Check) {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
 	if m.Check.At == rollouts.AtBeforeTraffic {
@@ -380,9 +380,9 @@ func limit(text *string) *float64 {
 	return new(decimal(text, 0))
 }
 
-// receives is which versions get requests in a step. New pods that are not ready are no
+// versionsWithTraffic is which versions get requests in a step. New pods that are not ready are no
 // reason to skip a check.
-func receives(f *facts, index int32) judge.Traffic {
+func versionsWithTraffic(f *facts, index int32) judge.Traffic {
 	step, share := f.release.Step(index), ""
 	if f.w == nil || step == nil {
 		return judge.Both
@@ -391,9 +391,9 @@ func receives(f *facts, index int32) judge.Traffic {
 		share = *step.Traffic
 	}
 	switch {
-	case onlyUpdate(f), share == "100%":
+	case onlyUpdateReady(f), share == "100%":
 		return judge.NewOnly
-	case wants(f, index) == 0, share == "0%":
+	case plannedPods(f, index) == 0, share == "0%":
 		return judge.StableOnly
 	default:
 		return judge.Both

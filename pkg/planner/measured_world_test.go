@@ -126,7 +126,7 @@ func (m *measures) used(c rollouts.Check) rollouts.Check {
 }
 
 // share is a user who makes a Check that Rollouts use, or edits it: jvm successRate=95%.
-func (s *story) share(c command) {
+func (s *stepSummary) share(c command) {
 	s.w.measures.share(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
 }
 
@@ -154,7 +154,7 @@ func (a api) lastDay(c rollouts.Check) planner.Measured {
 }
 
 // yesterday are the rates of the last 24 hours, in each window: 23 hours of 1000/1 and, with bad=, an hour of these.
-func (s *story) yesterday(c command) {
+func (s *stepSummary) yesterday(c command) {
 	for range 24 {
 		s.w.measures.tried = append(s.w.measures.tried, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
 	}
@@ -202,7 +202,7 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 }
 
 // answer is what a Service says from now on: tickets good|bad|down|invalid, or how a job ends: smoke good|bad|noimage.
-func (s *story) answer(c command) {
+func (s *stepSummary) answer(c command) {
 	said := answer{from: s.w.now, says: c.words[2]}
 	switch c.words[2] {
 	case "good":
@@ -266,7 +266,7 @@ func (m *measures) up(now time.Time) {
 }
 
 // requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
-func (s *story) requests(c command) {
+func (s *stepSummary) requests(c command) {
 	count := func(text string) judge.Count {
 		total, bad, _ := strings.Cut(text, "/")
 		return judge.Count{Total: float64(s.number(total)), Bad: float64(s.number(bad))}
@@ -275,7 +275,7 @@ func (s *story) requests(c command) {
 }
 
 // source goes down, and comes back with all that happened meanwhile; or it forgets the past.
-func (s *story) source(c command) {
+func (s *stepSummary) source(c command) {
 	m := &s.w.measures
 	switch {
 	case c.has("down"):
@@ -290,7 +290,7 @@ func (s *story) source(c command) {
 }
 
 // analysis is that of the lines of a plan that begin with analysis or check.
-func (s *story) analysis(c command) *rollouts.Analysis {
+func (s *stepSummary) analysis(c command) *rollouts.Analysis {
 	var a *rollouts.Analysis
 	for _, words := range c.more {
 		switch words[0] {
@@ -334,7 +334,7 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 	return a
 }
 
-func (s *story) seconds(text string) *int32 {
+func (s *stepSummary) seconds(text string) *int32 {
 	if text == "" {
 		return nil
 	}

@@ -48,76 +48,76 @@ func Originals(r *rollouts.Rollout) []string {
 	}
 }
 
-// Made are the uids of what the store knows to be made for a release.
-func Made(r *rollouts.Rollout) []types.UID {
+// CreatedObjects are the uids of what the store knows to be made for a release.
+func CreatedObjects(r *rollouts.Rollout) []types.UID {
 	if r.Status.Network == nil {
 		return nil
 	}
 	return r.Status.Network.Made
 }
 
-// keepNetwork takes the network when a release starts, or when something of it is
+// updateNetworkHold takes the network when a release starts, or when something of it is
 // about to be changed, and lets go of it when the release has ended and nothing is
 // left.
-func keepNetwork(d *draft) {
+func updateNetworkHold(d *draft) {
 	r, busy := d.route(), d.status.UnderWay()
-	if busy && !d.Rollout.Status.UnderWay() && r.free() {
-		d.takeNetwork()
+	if busy && !d.Rollout.Status.UnderWay() && r.isAvailable() {
+		d.networkHold()
 	}
 	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done
 		hold.Made = r.Made
 		hold.Pinned = cmp.Or(r.Pinned, hold.Pinned)
 	}
-	forgetPin(d)
-	noteOrders(d)
-	if !busy && r.clean() {
+	clearPinned(d)
+	recordNetworkActions(d)
+	if !busy && r.isRestored() {
 		d.status.Network = nil
 	}
-	tellRoutable(d, busy)
+	setRoutableCondition(d, busy)
 }
 
-// noteOrders notes what is about to be changed of the network.
-func noteOrders(d *draft) {
+// recordNetworkActions notes what is about to be changed of the network.
+func recordNetworkActions(d *draft) {
 	for _, a := range d.actions {
 		switch effect := a.Effect.(type) {
-		case Pin:
-			d.takeNetwork().Pinned = effect.Revision
-		case ServeCanary:
-			d.takeNetwork()
-		case RouteTo:
-			d.takeNetwork().Originals = d.Originals
-			warnDoubted(d)
-		case Unroute:
-			warnDoubted(d)
+		case PinService:
+			d.networkHold().Pinned = effect.Revision
+		case SetCanaryService:
+			d.networkHold()
+		case RouteTraffic:
+			d.networkHold().Originals = d.Originals
+			warnAboutTamperedRecord(d)
+		case RemoveRoute:
+			warnAboutTamperedRecord(d)
 		}
 	}
 }
 
-// forgetPin lets the last pod go of a revision that the Service selected, when every
+// clearPinned lets the last pod go of a revision that the Service selected, when every
 // router knows that it does so no more.
-func forgetPin(d *draft) {
+func clearPinned(d *draft) {
 	hold, r := d.status.Network, d.route()
 	if hold == nil || hold.Pinned == "" || r != nil && r.Pinned != "" {
 		return
 	}
-	if left := owed(d.facts); left > 0 {
+	if left := graceRemaining(d.facts); left > 0 {
 		d.wakeIn(left)
 	} else {
 		hold.Pinned = ""
 	}
 }
 
-func (d *draft) takeNetwork() *rollouts.NetworkHold {
+func (d *draft) networkHold() *rollouts.NetworkHold {
 	if d.status.Network == nil {
 		d.status.Network = &rollouts.NetworkHold{Since: d.now()}
 	}
 	return d.status.Network
 }
 
-// warnDoubted says that the record on a router is not believed.
-func warnDoubted(d *draft) {
-	if d.Doubted != "" {
-		d.warn("RecordPutRight", "somebody has written the record on "+d.Doubted+": it is not believed, and what led to the new version there leads to the stable one")
+// warnAboutTamperedRecord says that the record on a router is not believed.
+func warnAboutTamperedRecord(d *draft) {
+	if d.TamperedRecord != "" {
+		d.warn("RecordPutRight", "somebody has written the record on "+d.TamperedRecord+": it is not believed, and what led to the new version there leads to the stable one")
 	}
 }
 
@@ -128,8 +128,8 @@ const (
 	undoneOften = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
 )
 
-// correct says that somebody has undone what routers were told.
-func correct(d *draft, undone string) {
+// reportUndone says that somebody has undone what routers were told.
+func reportUndone(d *draft, undone string) {
 	if d.undone == "" {
 		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", d.progress().CurrentStepIndex))
 	}
@@ -142,21 +142,21 @@ func correct(d *draft, undone string) {
 
 const reasonUndone = "Undone"
 
-// tellRoutable says in a condition that something of the network is not for the
+// setRoutableCondition says in a condition that something of the network is not for the
 // release under way, or that somebody undoes what it does there sooner than every
 // router can know.
-func tellRoutable(d *draft, underWay bool) {
+func setRoutableCondition(d *draft, underWay bool) {
 	reason, why := "BelongsToAnother", ""
 	if d.Route != nil && underWay {
 		why = cmp.Or(d.Route.Barred, d.Route.Rival)
 	}
-	left := owed(d.facts)
+	left := graceRemaining(d.facts)
 	if why == "" && left > 0 {
 		reason, why = reasonUndone, d.undone
 	}
 	switch c := d.status.Condition(rollouts.ConditionRoutable); {
 	case why != "":
-		d.set(rollouts.ConditionRoutable, metav1.ConditionFalse, reason, why)
+		d.setCondition(rollouts.ConditionRoutable, metav1.ConditionFalse, reason, why)
 	case underWay && c != nil && c.Reason == reasonUndone && left > 0:
 		d.wakeIn(left) // nobody has left it alone for a grace period yet
 	default:
@@ -164,10 +164,10 @@ func tellRoutable(d *draft, underWay bool) {
 	}
 }
 
-// free reports whether Service and routers are this release's to change.
-func (r *Route) free() bool { return r != nil && r.Barred == "" }
+// isAvailable reports whether Service and routers are this release's to change.
+func (r *Route) isAvailable() bool { return r != nil && r.Barred == "" }
 
-// clean reports whether nothing of a release is left in the network.
-func (r *Route) clean() bool {
+// isRestored reports whether nothing of a release is left in the network.
+func (r *Route) isRestored() bool {
 	return r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Observed is all that one pass over a Rollout knows.
-type Observed struct {
+// Input is all that one pass over a Rollout knows.
+type Input struct {
 	Now     time.Time
 	Rollout *rollouts.Rollout
 	// Unsupported says why the workload cannot be released; empty if it can.
@@ -27,14 +27,19 @@ type Observed struct {
 	Unprotected string
 	// Batch is nil when the Rollout has no BatchRelease.
 	Batch *Batch
-	// Occupied says whose BatchRelease has the name of the Rollout's; empty if nobody's.
-	Occupied string
+	// BatchInput is the input for DecideBatch. Its Release is nil if the Rollout has no BatchRelease
+	// yet. BatchRelease is nil if the workload cannot be read.
+	BatchInput *BatchInput
+	// ReplicaSets are the ReplicaSets that this Rollout scales; nil if it scales none.
+	ReplicaSets ReplicaSetScaler
+	// BatchNameConflict says whose BatchRelease has the name of the Rollout's; empty if nobody's.
+	BatchNameConflict string
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
 	// Originals are digests of what routers would be without a route, and Doubted is
 	// one with a record that is not believed; empty if there is none.
-	Originals []string
-	Doubted   string
+	Originals      []string
+	TamperedRecord string
 	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
 	Routing *Routing
 	// Histories are the stored histories of releases, by number, as far as
@@ -53,8 +58,8 @@ type Workload struct {
 	// UID identifies the object: one of the same name that was made later is another.
 	UID        types.UID
 	Generation int64
-	// Asked is when the native controller was last to look at it, by AskAgain.
-	Asked string
+	// LastRequeueAnnotation is when the native controller was last to look at it, by AskAgain.
+	LastRequeueAnnotation string
 	// Settled reports whether the native controller has observed the generation.
 	Settled bool
 	// Labelled reports whether admission can see the workload.
@@ -65,11 +70,11 @@ type Workload struct {
 	Held bool
 	// HasManagedFields reports whether Weir annotations or strategy changes remain on the workload.
 	HasManagedFields bool
-	// Surges reports whether new pods come beside the old ones, of which none go.
-	Surges bool
-	// Unheld reports whether the native controller would roll out the live template, though
+	// UsesSurge reports whether new pods come beside the old ones, of which none go.
+	UsesSurge bool
+	// HoldRemoved reports whether the native controller would roll out the live template, though
 	// the store says that the workload is held.
-	Unheld bool
+	HoldRemoved bool
 	// TamperedKeys are the keys of Weir on the workload whose value Weir did not write.
 	TamperedKeys []string
 	// Paused reports whether the native controller releases nothing.
@@ -78,12 +83,12 @@ type Workload struct {
 	// continues.
 	ResumeHint string
 	Replicas   int32
-	// LastStays reports whether a stable pod stays until all pods are asked for, also where
+	// KeepsLastStablePod reports whether a stable pod stays until all pods are asked for, also where
 	// there is one: without any the native controller would make every pod that comes of
 	// the update revision, whatever it is told.
-	LastStays bool
-	// Shrinks reports whether pods are still there that the size has no place for.
-	Shrinks bool
+	KeepsLastStablePod bool
+	// HasSurplusPods reports whether pods are still there that the size has no place for.
+	HasSurplusPods bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
 	// UpdateRevision is the name of the template to release. For kinds whose native controller
@@ -97,10 +102,10 @@ type Workload struct {
 	// PodTemplateHash is the label value of the pods of the live template;
 	// empty until something made such pods possible.
 	PodTemplateHash string
-	// AtStable reports whether the live template is the stable revision's.
-	AtStable bool
-	// Rolling reports whether a native rolling update is under way.
-	Rolling bool
+	// HasStableTemplate reports whether the live template is the stable revision's.
+	HasStableTemplate bool
+	// NativeUpdateRunning reports whether a native rolling update is under way.
+	NativeUpdateRunning bool
 	// RolloutID is the release's name given by the user, if any.
 	RolloutID string
 	// UpdatedReplicas counts the pods of the update revision, and
@@ -117,20 +122,20 @@ type Workload struct {
 	// SupersededBehind is how many of those get back to stable only after every pod of the
 	// update revision has.
 	SupersededBehind int32
-	// Rolled is the newest revision with ready pods, beside the live template's,
+	// NewestReadyRevision is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
-	Rolled string
-	// RolledTemplate is the digest of the template of Rolled.
-	RolledTemplate string
+	NewestReadyRevision string
+	// NewestReadyTemplate is the digest of the template of Rolled.
+	NewestReadyTemplate string
 	// RevisionKind is the kind of object that keeps the template of a revision.
 	RevisionKind string
-	// StableGone reports whether the one of the stable revision does not exist.
-	StableGone bool
+	// StableRevisionGone reports whether the one of the stable revision does not exist.
+	StableRevisionGone bool
 	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
 	// reports whether an abort sets that template. Both make no difference while the
 	// digest is that in the store.
-	StableTemplate string
-	BackByTemplate bool
+	StableTemplate    string
+	AbortSetsTemplate bool
 	// Revisions are those that have a set, by the label value of their pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
@@ -140,24 +145,24 @@ type Workload struct {
 	// update revision's where that has no pods elsewhere.
 	LiveRevision      string
 	LiveReadyReplicas int32
-	// Refusals say why pods of a revision are not even made, by its label value.
-	Refusals map[string]string
+	// PodCreationErrors say why pods of a revision are not even made, by its label value.
+	PodCreationErrors map[string]string
 	// ProgressDeadline is what the owner wrote, in seconds; 0 if nothing.
 	ProgressDeadline int32
-	// Unavailable is how many pods the owner allows to be missing.
-	Unavailable int32
+	// MaxUnavailable is how many pods the owner allows to be missing.
+	MaxUnavailable int32
 	// Target is what the workload was last told; nil when it is not driven.
 	Target *Target
 	// NewPodsUseTemplate reports whether a pod which comes is of the live template also while the
 	// workload is held.
 	NewPodsUseTemplate bool
-	// Native reports whether the owner's own strategy is in force.
-	Native bool
-	// Extra reports whether something was made beside the workload.
-	Extra bool
-	// DrivenElsewhere reports whether the workload has the records of a BatchRelease that the
+	// OwnerStrategyActive reports whether the owner's own strategy is in force.
+	OwnerStrategyActive bool
+	// HasExtraWorkload reports whether something was made beside the workload.
+	HasExtraWorkload bool
+	// HasUnknownRecords reports whether the workload has the records of a BatchRelease that the
 	// store does not know.
-	DrivenElsewhere bool
+	HasUnknownRecords bool
 	// ExtraUID identifies it; ExtraTampered reports whether a user has changed what it runs,
 	// how many pods it has, or whose it is.
 	ExtraUID      types.UID
@@ -168,14 +173,14 @@ type Workload struct {
 	// DeletionBlocked says which finalizers keep something of the workload, or beside it,
 	// that was deleted.
 	DeletionBlocked string
-	// StillRuns says the same of what has pods that run until it is gone.
-	StillRuns string
-	// Adoptable says the same of a set without pods that the native controller would take for
+	// DeletedPodsRun says the same of what has pods that run until it is gone.
+	DeletedPodsRun string
+	// AdoptableSet says the same of a set without pods that the native controller would take for
 	// that of the live template as soon as the workload is given back.
-	Adoptable string
-	// Rival says whose an object is that has the name of the one to be made beside the
+	AdoptableSet string
+	// NameConflict says whose an object is that has the name of the one to be made beside the
 	// workload.
-	Rival string
+	NameConflict string
 	// Deleted says what keeps the workload, which was deleted: it counts as gone.
 	Deleted string
 	// TargetApplied reports whether all that Target means is written.
@@ -229,11 +234,11 @@ type Batch struct {
 	Message string
 	// Rescaled reports whether the workload has another size than the batch was stored with.
 	Rescaled bool
-	// Acts reports whether something is to be written for it.
-	Acts bool
+	// WritesPending reports whether something is to be written for it.
+	WritesPending bool
 	// Terminating reports whether it is being deleted, and about to go.
 	Terminating bool
-	// Kept reports whether it was deleted and let go of, and that finalizers of others keep
+	// KeptByOtherFinalizers reports whether it was deleted and let go of, and that finalizers of others keep
 	// it. It is used on, since no other can have its name.
-	Kept bool
+	KeptByOtherFinalizers bool
 }

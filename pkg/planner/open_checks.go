@@ -54,8 +54,8 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 			if step == p.CurrentStepIndex && isPast(at, a, p) {
 				continue
 			}
-			for _, c := range deciding(plan.Analysis) {
-				if applies(&c, at, step) {
+			for _, c := range decidingChecks(plan.Analysis) {
+				if checkApplies(&c, at, step) {
 					open = appendOpen(open, plan.Analysis, &c, at, step, a, p)
 				}
 			}
@@ -78,9 +78,9 @@ func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Prog
 	}
 }
 
-// deciding returns the checks of a plan that can hold or end a release. They include podsHealthy in all
+// decidingChecks returns the checks of a plan that can hold or end a release. They include podsHealthy in all
 // steps, under this name, unless the plan switches it off.
-func deciding(a *rollouts.Analysis) []rollouts.Check {
+func decidingChecks(a *rollouts.Analysis) []rollouts.Check {
 	pods := rollouts.Check{PodsHealthy: rollouts.PodsHealthyOn}
 	var all []rollouts.Check
 	for _, c := range a.Checks {
@@ -105,7 +105,7 @@ func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at
 	case stored == nil:
 		return append(open, is)
 	case stored.Result == rollouts.CheckFailed:
-	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && earlier(a.TrafficSince.Time, stored):
+	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && isFromEarlierStep(a.TrafficSince.Time, stored):
 		return append(open, is) // the stored result is about an earlier step
 	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
 		stored.Result == rollouts.CheckInconclusive && onInconclusiveOf(plan, c) == rollouts.OnInconclusivePass:
@@ -176,8 +176,8 @@ func OverrideFrom(r *rollouts.Rollout) int32 {
 	return open[0].Step + 1
 }
 
-// UnderWay reports whether the steps of a release are being taken, or the release is paused in them.
-func UnderWay(r *rollouts.Rollout) bool {
+// IsUnderWay reports whether the steps of a release are being taken, or the release is paused in them.
+func IsUnderWay(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing &&
 		slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
@@ -191,7 +191,7 @@ func DroppedByEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) (change st
 	open := OpenToTheEnd(r)
 	_, plan := r.Spec.Strategy.Active()
 	_, next := edited.Strategy.Active()
-	if !UnderWay(r) || len(open) == 0 || next == nil {
+	if !IsUnderWay(r) || len(open) == 0 || next == nil {
 		return "", nil
 	}
 	if edited.Disabled && !r.Spec.Disabled {
@@ -218,21 +218,21 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		return false
 	}
 	find := func(a *rollouts.Analysis) *rollouts.Check {
-		all := deciding(a)
+		all := decidingChecks(a)
 		if i := slices.IndexFunc(all, func(c rollouts.Check) bool {
-			return rollouts.CheckName(&c) == open.Name && applies(&c, open.At, open.Step)
+			return rollouts.CheckName(&c) == open.Name && checkApplies(&c, open.At, open.Step)
 		}); i >= 0 {
 			return &all[i]
 		}
 		return nil
 	}
 	before, after := find(was), find(is)
-	return after != nil && (gated(before) || !gated(after)) &&
+	return after != nil && (isGateCheck(before) || !isGateCheck(after)) &&
 		(onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
 }
 
-// SayOpen names open checks with their results, by step. Steps with equal texts share one.
-func SayOpen(open []OpenCheck) string {
+// DescribeOpenChecks names open checks with their results, by step. Steps with equal texts share one.
+func DescribeOpenChecks(open []OpenCheck) string {
 	type row struct {
 		from, to int32
 		text     string
@@ -244,7 +244,7 @@ func SayOpen(open []OpenCheck) string {
 		for n < len(open) && open[n].Step == step {
 			n++
 		}
-		text := sayResults(open[:n], said)
+		text := describeResults(open[:n], said)
 		if last := len(rows) - 1; last >= 0 && rows[last].text == text {
 			rows[last].to = step
 		} else {
@@ -263,17 +263,17 @@ func SayOpen(open []OpenCheck) string {
 	return strings.Join(texts, "; ")
 }
 
-// SayResults names the open checks of one step with their results.
-func SayResults(open []OpenCheck) string { return sayResults(open, map[string]bool{}) }
+// DescribeResults names the open checks of one step with their results.
+func DescribeResults(open []OpenCheck) string { return describeResults(open, map[string]bool{}) }
 
 // results are the words for the results of open checks.
 var results = map[rollouts.CheckResult]string{
 	rollouts.CheckFailed: "failed", rollouts.CheckRunning: "is not decided yet", rollouts.CheckInconclusive: "is inconclusive",
 }
 
-// sayResults names open checks with their results. said has the checks whose message was given before: a
+// describeResults names open checks with their results. said has the checks whose message was given before: a
 // failed check is open in all later steps, too.
-func sayResults(open []OpenCheck, said map[string]bool) string {
+func describeResults(open []OpenCheck, said map[string]bool) string {
 	var texts, unmeasured []string
 	for _, c := range open {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -24,45 +24,55 @@ import (
 // Passes in the world are those of the controllers, which are told and checked here.
 
 type (
-	rolloutDecision = pass.Decision[rollouts.RolloutStatus]
-	batchDecision   = pass.Decision[rollouts.BatchReleaseStatus]
-	routingDecision = pass.Decision[rollouts.TrafficRoutingStatus]
+	batchPlan   = reconcile.Plan[rollouts.BatchReleaseStatus]
+	routingPlan = reconcile.Plan[rollouts.TrafficRoutingStatus]
 )
 
 // unlogged is the context of passes: transcripts say what they do.
 var unlogged = logf.IntoContext(context.Background(), logr.Discard())
 
-func (w *world) clock() time.Time { return w.now }
+// shownObject is the object of a pass in the world. The transcript shows each plan that is stored, and
+// each action.
+type shownObject[S any] struct {
+	reconcile.Object[S]
+	w         *world
+	committed bool
+	// planned adds the plan to the transcript.
+	planned func()
+}
 
-// played runs one pass, of which a decision that is stored is told, and each action. Who has
-// died acts no more.
-func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned func(*O, pass.Decision[S])) error {
-	commit, act, stores := steps.Commit, steps.Act, false
-	steps.Commit = func(ctx context.Context, o *O, status S) error {
-		stores = true
-		return commit(ctx, o, status)
+func (o *shownObject[S]) Commit(ctx context.Context, next S) error {
+	o.committed = true
+	return o.Object.Commit(ctx, next)
+}
+
+func (o *shownObject[S]) Stored(context.Context) {
+	if o.committed {
+		o.planned()
 	}
-	steps.Stored = func(_ context.Context, o *O, d pass.Decision[S]) {
-		if stores {
-			planned(o, d)
-		}
+}
+
+// Act carries out an action, unless the process has died.
+func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
+	w := o.w
+	if w.dead {
+		return errCrash
 	}
-	steps.Act = func(ctx context.Context, o *O, action planner.Action) error {
-		if w.dead {
-			return errCrash
-		}
-		w.acts++
-		w.tell.acted(action.Effect)
-		w.follows = action.When == planner.FromStored
-		before := w.actor
-		defer func() { w.actor, w.follows = before, false }()
-		if size, is := action.Effect.(planner.Size); is {
-			w.tell.sized(size.Scale)
-			w.actor = "sizes"
-		}
-		return act(ctx, o, action)
+	w.acts++
+	w.tell.acted(action.Effect)
+	w.follows = action.When == planner.FromStored
+	before := w.actor
+	defer func() { w.actor, w.follows = before, false }()
+	if size, is := action.Effect.(planner.ScaleReplicaSets); is {
+		w.tell.sized(size.Scale)
+		w.actor = "sizes"
 	}
-	_, _, err := steps.Run(unlogged, types.NamespacedName{Name: name})
+	return o.Object.Act(ctx, action)
+}
+
+// execute carries out a plan in the world.
+func execute[S any](w *world, o reconcile.Object[S], p reconcile.Plan[S], planned func()) error {
+	_, err := reconcile.Execute(unlogged, &shownObject[S]{Object: o, w: w, planned: planned}, p)
 	return err
 }
 
@@ -70,21 +80,22 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 // wants to be woken.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.as("rollout", func() error {
-		steps := rollout.Steps(api{w}, w.clock, rollout.Options{PodsCheck: rollouts.OnFailWait})
-		var seen planner.Observed
-		steps.Decide = func(o *rollout.Observation) rolloutDecision {
-			d := w.check.rollout(o.Facts)
-			wake, w.rule, seen = d.Wake, d.Rule, o.Facts.Observed
-			return d
+		p, err := rollout.Observe(unlogged, api{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
+		if p == nil || err != nil {
+			return err
 		}
-		err := played(w, name, steps, func(o *rollout.Observation, d rolloutDecision) {
-			if onlyRecord(o.Facts.Rollout.Status, d.Status) {
+		d := w.check.rollout(p.Facts)
+		plan := rollout.PlanOf(d)
+		wake, w.rule = plan.Wake, plan.Rule
+		before := p.Facts.Rollout
+		err = execute(w, p, plan, func() {
+			if onlyRecord(before.Status, plan.Status) {
 				w.filed++
 			}
-			w.tell.planned(o.Facts.Rollout, d)
+			w.tell.planned(before, d)
 		})
 		if err == nil && !w.dead {
-			w.check.protects(seen)
+			w.check.protects(p.Facts)
 		}
 		return err
 	})
@@ -94,9 +105,13 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 // batchPass is one pass of the BatchRelease controller, of one that no Rollout has.
 func (w *world) batchPass(name string) {
 	w.as("batch", func() error {
-		steps := batchrelease.Steps(api{w}, w.clock, "")
-		steps.Decide = func(b *pass.Batch) batchDecision { return w.check.batch(b.Facts) }
-		return played(w, name, steps, func(_ *pass.Batch, d batchDecision) { w.tell.batchPlanned(d) })
+		p, err := batchrelease.Observe(unlogged, api{w}, w.now, "", types.NamespacedName{Name: name})
+		if p == nil || err != nil {
+			return err
+		}
+		w.check.batch(p.Facts)
+		plan := p.Decide()
+		return execute(w, p, plan, func() { w.tell.batchPlanned(plan) })
 	})
 }
 
@@ -104,13 +119,15 @@ func (w *world) batchPass(name string) {
 // wants to be woken.
 func (w *world) routingPass(name string) (wake time.Duration) {
 	w.as("routing", func() error {
-		steps := trafficrouting.Steps(api{w}, w.clock)
-		steps.Decide = func(o *trafficrouting.Observation) routingDecision {
-			d := w.check.routing(o.Facts)
-			wake = d.Wake
-			return d
+		p, err := trafficrouting.Observe(unlogged, api{w}, w.now, types.NamespacedName{Name: name})
+		if p == nil || err != nil {
+			return err
 		}
-		return played(w, name, steps, func(o *trafficrouting.Observation, d routingDecision) { w.tell.routingPlanned(o.Facts.Routing, d) })
+		before := p.Facts.Routing
+		w.check.routing(p.Facts)
+		plan := p.Decide()
+		wake = plan.Wake
+		return execute(w, p, plan, func() { w.tell.routingPlanned(before, plan) })
 	})
 	return wake
 }

@@ -18,56 +18,56 @@ import (
 
 // pauseRelease stays where it is until nobody wants it paused.
 func pauseRelease(d *draft) {
-	freeze(d)
+	setPaused(d)
 	d.unstall(rollouts.StalledRefused)
 	switch {
-	case !halfBack(d.facts):
+	case !retryIsHalfBack(d.facts):
 		stopBatch(d)
-		keep(d)
-	case noStable(d.facts):
+		maintainTraffic(d)
+	case stableCannotBeRestored(d.facts):
 		stallWithoutStable(d)
 	default:
 		d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
-		if goBack(d); d.waits {
+		if moveBackToStable(d); d.waits {
 			d.status.Message += "; what its abort had begun comes to its end"
 		}
 	}
 }
 
-// freeze says that the release is paused.
-func freeze(d *draft) {
-	if !d.doing(rollouts.ActivityPaused) {
-		d.become(rollouts.ActivityPaused, PausedMessage)
+// setPaused says that the release is paused.
+func setPaused(d *draft) {
+	if !d.isDoing(rollouts.ActivityPaused) {
+		d.setActivity(rollouts.ActivityPaused, PausedMessage)
 	}
 	d.status.Message = PausedMessage
-	d.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
+	d.setOutcome(rollouts.VerbRetry, rollouts.OutcomeApplied)
 }
 
-// goOnInStep says that it goes on.
-func goOnInStep(d *draft) {
-	if d.doing(rollouts.ActivityPaused) {
-		d.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
+// clearPaused says that it goes on.
+func clearPaused(d *draft) {
+	if d.isDoing(rollouts.ActivityPaused) {
+		d.setActivity(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
 }
 
-// halfBack reports whether the release was aborted, and tried again since: requests and
+// retryIsHalfBack reports whether the release was aborted, and tried again since: requests and
 // pods may be anywhere on their way back.
-func halfBack(f *facts) bool {
+func retryIsHalfBack(f *facts) bool {
 	return f.Batch != nil && f.Batch.Plan.Abort && f.progress().State == rollouts.BeforeStepUpgrade
 }
 
-// refuse says so, and goes no further until the template is taken back, the stable
+// refuseTemplate says so, and goes no further until the template is taken back, the stable
 // one is set, or the release is aborted.
-func refuse(d *draft) {
+func refuseTemplate(d *draft) {
 	d.status.Message = "new version releasing detected in the progress of blue-green release, please rollback first"
-	keep(d)
+	maintainTraffic(d)
 	d.stall(rollouts.StalledRefused, d.status.Message)
 }
 
 // stopBatch stops a batch that is under way: no more pods come than there are.
 func stopBatch(d *draft) {
 	b, p := d.Batch, d.progress()
-	if !b.running() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !d.live() {
+	if !b.isRunning() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !d.hasReleasedTemplate() {
 		return
 	}
 	plan := b.Plan
@@ -75,11 +75,11 @@ func stopBatch(d *draft) {
 	d.act(RunBatch{Plan: plan})
 }
 
-// keep has the network do what it did, and says what it cannot do.
-func keep(d *draft) {
-	follow(d, false)
+// maintainTraffic has the network do what it did, and says what it cannot do.
+func maintainTraffic(d *draft) {
+	reconcileTraffic(d, false)
 	if step := d.step(); d.Route != nil && step != nil && !betweenSteps(d.facts) {
-		if why := lost(d.facts, step); why != "" {
+		if why := routeLostReason(d.facts, step); why != "" {
 			d.status.Message += "; " + lostPrefix + why
 		}
 		warnUnrouted(d, step)
@@ -87,30 +87,30 @@ func keep(d *draft) {
 	}
 }
 
-// lost is why the requests of a step that waits are no longer routed.
-func lost(f *facts, step *rollouts.Step) string {
+// routeLostReason is why the requests of a step that waits are no longer routed.
+func routeLostReason(f *facts, step *rollouts.Step) string {
 	r := f.route()
-	if r == nil || !step.Routed() || everyPod(f, step) || spared(f, step) {
+	if r == nil || !step.Routed() || replacesAllPods(f, step) || onlyStablePodKept(f, step) {
 		return ""
 	}
-	if onlyStable(f) && !RouteOf(*step).Nothing() {
+	if onlyStableReady(f) && !RouteOf(*step).IsEmpty() {
 		return noReadyPod
 	}
-	if !r.able() {
+	if !r.canChange() {
 		return r.Obstacle()
 	}
-	return r.refuses()
+	return r.refusal()
 }
 
 // notes say of a step that waits what is not as its plan says.
-var notes = []func(*facts, *rollouts.Step) string{aloneNote, sparedNote, surplusNote, changedNote}
+var notes = []func(*facts, *rollouts.Step) string{allTrafficNote, lastStablePodNote, surplusNote, changedNote}
 
 // lostPrefix begins what is said of a step whose requests are lost.
 const lostPrefix = "its requests cannot be routed: "
 
 // warnUnrouted announces why the requests of a step are lost, once for each reason.
 func warnUnrouted(d *draft, step *rollouts.Step) {
-	d.cause = lost(d.facts, step)
+	d.cause = routeLostReason(d.facts, step)
 	if d.cause != "" && !strings.Contains(d.Rollout.Status.Message, d.cause) {
 		d.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", d.progress().CurrentStepIndex, d.cause))
 	}
@@ -125,22 +125,22 @@ func addNotes(d *draft, step *rollouts.Step) {
 	}
 }
 
-// aloneNote says that the new version gets every request before its time, as it does
+// allTrafficNote says that the new version gets every request before its time, as it does
 // where a workload was made so small that there is one pod.
-func aloneNote(f *facts, step *rollouts.Step) string {
+func allTrafficNote(f *facts, step *rollouts.Step) string {
 	r, all := f.route(), step.Replicas != nil && *step.Replicas == allOfThem
-	if r != nil && step.Routed() && !r.Shared && f.replaces() && f.w.Replicas == 1 && onlyUpdate(f) && !all {
+	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !all {
 		return "the one pod that there is runs the new version and gets every request"
 	}
 	return ""
 }
 
-// sparedNote says that the last stable pod stays.
-func sparedNote(f *facts, step *rollouts.Step) string {
+// lastStablePodNote says that the last stable pod stays.
+func lastStablePodNote(f *facts, step *rollouts.Step) string {
 	switch {
-	case spared(f, step):
+	case onlyStablePodKept(f, step):
 		return "the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
-	case spares(f, step) && f.w.Replicas > 1:
+	case keepsOnlyStablePod(f, step) && f.w.Replicas > 1:
 		return "one pod stays of the stable version until a step of 100%, or the end of the steps"
 	default:
 		return ""
@@ -150,7 +150,7 @@ func sparedNote(f *facts, step *rollouts.Step) string {
 // surplusNote says that more pods are of the new version than the step has, and stay, as
 // the native controller brings them where a workload grows before it is told otherwise.
 func surplusNote(f *facts, step *rollouts.Step) string {
-	if !f.w.BackByTemplate || !f.replaces() || step.Replicas == nil || f.w.UpdateRevision == f.w.StableRevision {
+	if !f.w.AbortSetsTemplate || !f.replacesPods() || step.Replicas == nil || f.w.UpdateRevision == f.w.StableRevision {
 		return ""
 	}
 	if has := f.w.Limit(f.style, *step.Replicas); f.w.UpdatedReplicas > has {

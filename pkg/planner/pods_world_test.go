@@ -57,7 +57,7 @@ func (w *world) shown(t corev1.PodTemplateSpec, ready bool) (status corev1.PodSt
 }
 
 // mark labels a pod.
-func (w *world) mark(m planner.Mark) error {
+func (w *world) mark(m planner.PodLabel) error {
 	if err := w.spend(acting); err != nil {
 		return err
 	}

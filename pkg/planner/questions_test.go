@@ -13,17 +13,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 )
 
 // questions are what the next pass over the Rollout asks.
-func (s *story) questions() []planner.Question {
+func (s *stepSummary) questions() []planner.MeasurementRequest {
 	s.Helper()
-	o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		s.Fatal(err)
 	}
-	return release.Decide(o.Facts).Questions
+	return planner.Decide(o.Facts).MeasurementRequests
 }
 
 // A check that is inconclusive is still asked about: its cause may be repaired, and a job may end late.
@@ -88,7 +87,7 @@ func TestSharedCheckBeforeTraffic(t *testing.T) {
 }
 
 // check is the first check in the status of the Rollout, besides podsHealthy.
-func (s *story) check() rollouts.CheckStatus {
+func (s *stepSummary) check() rollouts.CheckStatus {
 	if a := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Analysis; a != nil {
 		for _, c := range a.Checks {
 			if c.Name != "podsHealthy" {
@@ -108,13 +107,13 @@ func TestQuestionOfPlan(t *testing.T) {
 		"deployment web replicas=4 image=v1", "rollout web", " step 50%", " step 100%", " analysis every=5s", " check name=errors successRate=99%",
 		"settle", "requests new=100/0 old=100/0", "update web image=v2", "settle",
 	})
-	o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	uses := rollouts.Check{Name: "errors", Use: &rollouts.CheckRef{Kind: "ClusterCheck", Name: "errors"}}
 	o.Facts.Rollout.Spec.Strategy.Canary.Analysis.Checks[0], o.Facts.Measured[0].Planned = uses, uses
-	questions := release.Decide(o.Facts).Questions
+	questions := planner.Decide(o.Facts).MeasurementRequests
 	if len(questions) != 1 || questions[0].Check.Use == nil {
 		t.Errorf("asks %+v", questions)
 	}

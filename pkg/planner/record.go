@@ -84,10 +84,10 @@ func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 	return nil
 }
 
-// keepRecord notes what this pass has made of the release, and forgets what is
+// updateRecord notes what this pass has made of the release, and forgets what is
 // filed.
-func keepRecord(d *draft) {
-	forgetFiled(d)
+func updateRecord(d *draft) {
+	dropStoredRecords(d)
 	r := record(&d.status)
 	if r == nil {
 		return
@@ -95,27 +95,27 @@ func keepRecord(d *draft) {
 	if r.StableRevision == "" {
 		r.StableRevision, r.StableTemplate = d.progress().StableRevision, d.progress().StableTemplate
 	}
-	noteUpgraded(d, r)
+	recordUpgraded(d, r)
 	before := r.DeepCopy()
-	noteStep(d, r)
+	recordStep(d, r)
 	if _, exists := d.Histories[r.Number]; exists && !equality.Semantic.DeepEqual(before, r) {
 		r.Kept = true // not worth a write of its own
 	}
 	switch {
-	case d.aborted():
+	case d.isAborted():
 		r.Outcome = rollouts.ReleaseAborted
-	case d.status.Phase == rollouts.PhaseProgressing && !d.ending():
+	case d.status.Phase == rollouts.PhaseProgressing && !d.isEnding():
 		r.Outcome = "" // it was tried again
 	}
 }
 
-// forgetFiled drops what is filed. The last release stays, without its steps:
+// dropStoredRecords drops what is filed. The last release stays, without its steps:
 // it numbers the next.
-func forgetFiled(d *draft) {
+func dropStoredRecords(d *draft) {
 	last := len(d.status.Releases) - 1
 	var left []rollouts.ReleaseRecord
 	for i, r := range d.status.Releases {
-		if !r.Filed && isFiled(d.facts, r) {
+		if !r.Filed && historyIsStored(d.facts, r) {
 			r.Filed, r.Kept, r.Steps = true, true, nil
 		}
 		if i == last || !r.Filed {
@@ -125,51 +125,51 @@ func forgetFiled(d *draft) {
 	d.status.Releases = left
 }
 
-// isFiled reports whether a release is over and its history says all of it.
-func isFiled(f *facts, r rollouts.ReleaseRecord) bool {
+// historyIsStored reports whether a release is over and its history says all of it.
+func historyIsStored(f *facts, r rollouts.ReleaseRecord) bool {
 	have, exists := f.Histories[r.Number]
 	return exists && r.EndTime != nil && sameHistory(f.Rollout.Status, have, HistoryStatus(f.Rollout.Status, r))
 }
 
-// noteUpgraded notes that the pods of a step are there, which the pass may have left by now.
-func noteUpgraded(d *draft, r *rollouts.ReleaseRecord) {
+// recordUpgraded notes that the pods of a step are there, which the pass may have left by now.
+func recordUpgraded(d *draft, r *rollouts.ReleaseRecord) {
 	if v := visit(r); v != nil && d.upgraded {
-		note(&v.UpgradedTime, d.now())
+		setOnce(&v.UpgradedTime, d.now())
 	}
 }
 
-// noteStep notes where the release is.
-func noteStep(d *draft, r *rollouts.ReleaseRecord) {
+// recordStep notes where the release is.
+func recordStep(d *draft, r *rollouts.ReleaseRecord) {
 	now, v := d.now(), visit(r)
-	if d.status.Phase != rollouts.PhaseProgressing || !d.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
+	if d.status.Phase != rollouts.PhaseProgressing || !d.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		endVisit(r, now)
 		return
 	}
 	p := d.progress()
 	if !visits(v, p) {
-		v = enter(r, p.CurrentStepIndex, now)
+		v = startVisit(r, p.CurrentStepIndex, now)
 	}
-	if !beforeUpgraded(p) {
-		note(&v.UpgradedTime, now)
+	if !podsPending(p) {
+		setOnce(&v.UpgradedTime, now)
 	}
 	if p.State == rollouts.StepPaused {
-		note(&v.PausedTime, now)
+		setOnce(&v.PausedTime, now)
 	}
 }
 
-// beforeUpgraded reports whether the pods of the step are not there yet.
-func beforeUpgraded(p *rollouts.Progress) bool {
+// podsPending reports whether the pods of the step are not there yet.
+func podsPending(p *rollouts.Progress) bool {
 	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 }
 
 // visits reports whether the visit is to where the release is: to this step, and not
 // one that was upgraded before and is upgraded again.
 func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
-	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !beforeUpgraded(p))
+	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !podsPending(p))
 }
 
-// enter begins a visit to a step.
-func enter(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.StepRecord {
+// startVisit begins a visit to a step.
+func startVisit(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.StepRecord {
 	endVisit(r, now)
 	if len(r.Steps) >= maxVisits {
 		r.Steps = r.Steps[1:]
@@ -178,8 +178,8 @@ func enter(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.Ste
 	return visit(r)
 }
 
-// note keeps the first time that something was so.
-func note(at **metav1.Time, now metav1.Time) {
+// setOnce keeps the first time that something was so.
+func setOnce(at **metav1.Time, now metav1.Time) {
 	if *at == nil {
 		*at = &now
 	}

@@ -11,8 +11,8 @@ import (
 
 // What a release asks of its batches.
 
-// planTo is the release plan up to a step.
-func planTo(f *facts, step int32) rollouts.ReleasePlan {
+// planForStep is the release plan up to a step.
+func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 	partition := step - 1
 	plan := rollouts.ReleasePlan{
 		BatchPartition:   &partition,
@@ -26,10 +26,10 @@ func planTo(f *facts, step int32) rollouts.ReleasePlan {
 		plan.PodTemplateMetadata, plan.ExtraWorkload = f.release.PodTemplateMetadata, true
 	}
 	if s := f.release.Step(step); s != nil && f.w.Replicas == 0 {
-		plan.Paused = guards(f, s)
+		plan.Paused = pinsStable(f, s)
 	}
 	plan.Batches = BatchesOf(f.release)
-	if f.progress().FullyPromoted && nothingServes(f) {
+	if f.progress().FullyPromoted && noPodsServe(f) {
 		// The native controller gives the first ReplicaSet that has a pod all of them, so that
 		// no step can be kept. Until somebody promotes in full, no pod is made.
 		for i := range plan.Batches {
@@ -50,9 +50,9 @@ func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 	return batches
 }
 
-// lastPlan gives the workload back: while its template is of the revision, or
+// restorePlan gives the workload back: while its template is of the revision, or
 // whatever it is when the Rollout leaves.
-func lastPlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
+func restorePlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
 	p := f.progress()
 	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}
 	if f.Batch != nil {
@@ -64,9 +64,9 @@ func lastPlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, kee
 	return plan
 }
 
-// planBack brings all pods of stable back, and keeps some of the update revision. With a
+// abortPlan brings all pods of stable back, and keeps some of the update revision. With a
 // revision it is meant for that template only.
-func planBack(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
+func abortPlan(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	p := f.progress()
 	return rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: p.ObservedRolloutID,
@@ -74,24 +74,24 @@ func planBack(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	}
 }
 
-// batchBack is what is left until the batches have brought all pods back.
-func batchBack(f *facts, plan rollouts.ReleasePlan) remains {
+// remainingBatchAbort is what is left until the batches have brought all pods back.
+func remainingBatchAbort(f *facts, plan rollouts.ReleasePlan) remainingWork {
 	switch b := f.Batch; {
 	case b != nil && b.Terminating:
-		return remains{waits: true}
+		return remainingWork{waits: true}
 	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
-		return remains{action: RunBatch{Plan: plan}}
+		return remainingWork{action: RunBatch{Plan: plan}}
 	default:
-		return remains{waits: !b.Observed || b.State != rollouts.BatchReady}
+		return remainingWork{waits: !b.Observed || b.State != rollouts.BatchReady}
 	}
 }
 
-// forward reports whether a batch is there for a step, whether it is stopped or not.
-func (b *Batch) forward() bool {
+// isForward reports whether a batch is there for a step, whether it is stopped or not.
+func (b *Batch) isForward() bool {
 	return b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil
 }
 
-// running reports whether a batch brings up pods.
-func (b *Batch) running() bool {
-	return b.forward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
+// isRunning reports whether a batch brings up pods.
+func (b *Batch) isRunning() bool {
+	return b.isForward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
 }

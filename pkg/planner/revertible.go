@@ -29,7 +29,7 @@ func reportRevertible(d *draft) {
 	if was == nil || was.Reason != string(reason) {
 		d.warn(string(reason), message)
 	}
-	d.set(rollouts.ConditionRevertible, metav1.ConditionFalse, string(reason), message)
+	d.setCondition(rollouts.ConditionRevertible, metav1.ConditionFalse, string(reason), message)
 	d.status.Message = strings.TrimSuffix(d.status.Message, ".") + "; " + message
 }
 
@@ -37,20 +37,20 @@ func reportRevertible(d *draft) {
 // empty if they can. It is only about releases that progress or wait: a running abort reports
 // the same in the condition Stalled.
 func irreversible(f *facts) (reason rollouts.StallReason, message string) {
-	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.doing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
+	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.isDoing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		return "", ""
 	}
 	kind, stable := f.w.RevisionKind, f.progress().StableRevision
 	switch {
-	case edited(f):
+	case stableEdited(f):
 		return rollouts.StalledStableEdited, fmt.Sprintf(
-			"the %s of the stable revision %s was edited, and its template is not restored: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
-	case f.w.StableGone && f.w.BackByTemplate:
+			"the %s of the stable revision %s was edited, and its template is not restored: abort and rollback cannot go back to it; %s", kind, stable, stableGoneHelp(f))
+	case f.w.StableRevisionGone && f.w.AbortSetsTemplate:
 		return rollouts.StalledStableGone, fmt.Sprintf(
-			"the %s of the stable revision %s was deleted: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
-	case f.w.StableGone:
+			"the %s of the stable revision %s was deleted: abort and rollback cannot go back to it; %s", kind, stable, stableGoneHelp(f))
+	case f.w.StableRevisionGone:
 		return rollouts.StalledStableGone, fmt.Sprintf(
-			"the %s of the stable revision %s was deleted, and its pods with it: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
+			"the %s of the stable revision %s was deleted, and its pods with it: abort and rollback cannot go back to it; %s", kind, stable, stableGoneHelp(f))
 	default:
 		return "", ""
 	}

@@ -16,38 +16,42 @@ type Revision struct {
 	Template string
 }
 
-// Is reports whether the workload's template to release is that of the revision. It compares
+// HasTemplateOf reports whether the workload's template to release is that of the revision. It compares
 // digests. It compares names only if one of the digests is unknown, as in a status of an
 // earlier version of Weir, before bindTemplate has added the digest.
-func (w *Workload) Is(r Revision) bool {
+func (w *Workload) HasTemplateOf(r Revision) bool {
 	if r.Template != "" && w.UpdateTemplate != "" {
 		return r.Template == w.UpdateTemplate
 	}
 	return r.Name != "" && (r.Name == w.UpdateRevision || r.Name == w.PodTemplateHash)
 }
 
-// updateOf returns the revision that a release updates the workload to.
-func updateOf(p rollouts.Progress) Revision { return Revision{p.UpdateRevision, p.UpdateTemplate} }
-
-// stableOf returns the revision that served before a release.
-func stableOf(p rollouts.Progress) Revision { return Revision{p.StableRevision, p.StableTemplate} }
-
-// Planned returns the revision that a release plan is for.
-func Planned(p rollouts.ReleasePlan) Revision { return Revision{p.Revision, p.UpdateTemplate} }
-
-// Wanted reports whether the plan is for the current template of the workload. A plan without a
-// revision applies to any template.
-func Wanted(p rollouts.ReleasePlan, w *Workload) bool {
-	r := Planned(p)
-	return r == Revision{} || w.Is(r)
+// updateRevision returns the revision that a release updates the workload to.
+func updateRevision(p rollouts.Progress) Revision {
+	return Revision{p.UpdateRevision, p.UpdateTemplate}
 }
 
-// bindTemplate adds the digest to a status that an earlier version of Weir stored without one. It
+// stableRevision returns the revision that served before a release.
+func stableRevision(p rollouts.Progress) Revision {
+	return Revision{p.StableRevision, p.StableTemplate}
+}
+
+// RevisionOfPlan returns the revision that a release plan is for.
+func RevisionOfPlan(p rollouts.ReleasePlan) Revision { return Revision{p.Revision, p.UpdateTemplate} }
+
+// IsPlanFor reports whether the plan is for the current template of the workload. A plan without a
+// revision applies to any template.
+func IsPlanFor(p rollouts.ReleasePlan, w *Workload) bool {
+	r := RevisionOfPlan(p)
+	return r == Revision{} || w.HasTemplateOf(r)
+}
+
+// addMissingDigest adds the digest to a status that an earlier version of Weir stored without one. It
 // takes the digest of the workload's current template if that template has the revision name of
 // the release. Until then only the name is compared, as in the earlier version.
-func bindTemplate(f *facts) {
+func addMissingDigest(f *facts) {
 	p := f.status.Active()
-	if p == nil || f.w == nil || p.UpdateTemplate != "" || p.UpdateRevision == "" || !f.live() {
+	if p == nil || f.w == nil || p.UpdateTemplate != "" || p.UpdateRevision == "" || !f.hasReleasedTemplate() {
 		return
 	}
 	p.UpdateTemplate = f.w.UpdateTemplate
@@ -65,12 +69,12 @@ func bindTemplate(f *facts) {
 // controllers resolve such collisions themselves.
 func newName(f *facts) string {
 	name, template := f.w.UpdateRevision, f.w.UpdateTemplate
-	if f.w.BackByTemplate || template == "" {
+	if f.w.AbortSetsTemplate || template == "" {
 		return name
 	}
 	taken := func(r Revision) bool { return r.Name == name && r.Template != "" && r.Template != template }
-	p := f.was()
-	found := taken(updateOf(p)) || taken(stableOf(p)) || taken(Revision{f.w.StableRevision, f.w.StableTemplate})
+	p := f.stored()
+	found := taken(updateRevision(p)) || taken(stableRevision(p)) || taken(Revision{f.w.StableRevision, f.w.StableTemplate})
 	for _, r := range f.status.Releases {
 		found = found || taken(Revision{r.UpdateRevision, r.UpdateTemplate})
 	}

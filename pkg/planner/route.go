@@ -68,32 +68,32 @@ func RouteOf(step rollouts.Step) Route {
 	return Route{Weight: percent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
 }
 
-// Says reports whether two routes send the same requests the same way.
-func (r Route) Says(other Route) bool {
+// Equals reports whether two routes send the same requests the same way.
+func (r Route) Equals(other Route) bool {
 	return weight(r.Weight) == weight(other.Weight) && matches(r.Matches) == matches(other.Matches) &&
 		modifier(r.Headers) == modifier(other.Headers)
 }
 
-// Nothing reports whether no request is sent to the update revision.
-func (r Route) Nothing() bool {
+// IsEmpty reports whether no request is sent to the update revision.
+func (r Route) IsEmpty() bool {
 	return len(r.Matches) == 0 && (r.Weight == nil || *r.Weight == 0)
 }
 
-// Carries reports whether the observed route is the wanted one. No share of the
+// Serves reports whether the observed route is the wanted one. No share of the
 // traffic needs no router that knows the update revision, only the Service that
 // selects it, by which its owner tries it out.
-func (r *Route) Carries(want Route, revision string) bool {
+func (r *Route) Serves(want Route, revision string) bool {
 	if !r.Shared && r.Canary != revision {
 		return false
 	}
-	if !r.Routed && want.Weight != nil && want.Nothing() {
+	if !r.Routed && want.Weight != nil && want.IsEmpty() {
 		return true
 	}
-	return r.Routed && !r.Edited && r.Says(want)
+	return r.Routed && !r.Edited && r.Equals(want)
 }
 
-// able reports whether routers can be told anything but to forget the update revision.
-func (r *Route) able() bool { return r.Obstacle() == "" }
+// canChange reports whether routers can be told anything but to forget the update revision.
+func (r *Route) canChange() bool { return r.Obstacle() == "" }
 
 // Obstacle is why nothing can be routed; empty when something can.
 func (r *Route) Obstacle() string {
@@ -103,17 +103,17 @@ func (r *Route) Obstacle() string {
 	return cmp.Or(r.Barred, r.Trouble)
 }
 
-// refuses is why routers do not take up what they were told; nothing is known of
+// refusal is why routers do not take up what they were told; nothing is known of
 // what somebody else has told them.
-func (r *Route) refuses() string {
+func (r *Route) refusal() string {
 	if r.Edited {
 		return ""
 	}
 	return r.Refused
 }
 
-// told is what routers were last told.
-func (r *Route) told() Route {
+// lastWritten is what routers were last told.
+func (r *Route) lastWritten() Route {
 	return Route{Weight: r.Weight, Matches: r.Matches, Headers: r.Headers}
 }
 
@@ -136,7 +136,7 @@ func percent(traffic *string) *int32 {
 	return &w
 }
 
-func (a RouteTo) String() string {
+func (a RouteTraffic) String() string {
 	if a.Revision == "" {
 		a.Revision = "the update revision"
 	}
@@ -148,5 +148,7 @@ func (a RouteTo) String() string {
 	}
 }
 
-// strays reports whether routers do another route than the wanted, and can be told so.
-func (r *Route) strays(want Route) bool { return r.Routed && r.able() && !r.Carries(want, r.Canary) }
+// differsFrom reports whether routers do another route than the wanted, and can be told so.
+func (r *Route) differsFrom(want Route) bool {
+	return r.Routed && r.canChange() && !r.Serves(want, r.Canary)
+}

@@ -177,8 +177,8 @@ func (p place) led(u *unstructured.Unstructured) []way {
 }
 
 // routeTargets are the sets that routers in place send requests to.
-func (c *checks) routeTargets() []target {
-	var out []target
+func (c *checks) routeTargets() []stageTarget {
+	var out []stageTarget
 	for _, u := range c.w.routes("") {
 		for _, way := range places[keyOf(u).kind].led(u) {
 			service, _, subset := strings.Cut(way.to, " ")
@@ -191,7 +191,7 @@ func (c *checks) routeTargets() []target {
 			case !subset:
 				hash = pinned(svc)
 			}
-			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
+			out = append(out, stageTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
 		}
 	}
 	return out

@@ -49,12 +49,12 @@ func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []str
 	f.Lost = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
 	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
 	f.Message = r.Status.Message
-	f.Busy = !f.Lost && busy(r.Status.Phase, !others || !f.Exists)
+	f.Busy = !f.Lost && isRouting(r.Status.Phase, !others || !f.Exists)
 	return f
 }
 
-// busy reports whether routes are not taken back yet; those for others do not count.
-func busy(phase rollouts.Phase, alone bool) bool {
+// isRouting reports whether routes are not taken back yet; those for others do not count.
+func isRouting(phase rollouts.Phase, alone bool) bool {
 	switch phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
 		return alone

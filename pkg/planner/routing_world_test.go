@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/routing"
 )
@@ -41,18 +40,15 @@ func (w *world) reroute(name string, share int32) bool {
 }
 
 // routing is deterministic, as planning a Rollout is.
-func (c *checks) routing(o routing.Observed) routingDecision {
+func (c *checks) routing(o routing.Observed) {
 	c.begin("routing", o.Routing)
 	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
 		o.Routing = o.Routing.DeepCopy()
 		return o
-	}, func(o routing.Observed) routingDecision {
-		return trafficrouting.Decide(&trafficrouting.Observation{Facts: o})
-	})
+	}, routing.Decide)
 	if at := d.Status.LastUpdateTime; at != nil && at.Nanosecond() != 0 {
 		c.violate("persist first", "trafficrouting stores %s, of which the wire keeps the seconds", at)
 	}
-	return d
 }
 
 // together: a TrafficRouting is at rest no later than the only Rollout that used it,
@@ -75,14 +71,14 @@ func (c *checks) together(r *rollouts.Rollout) {
 	}
 }
 
-func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingDecision) {
+func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingPlan) {
 	if was, is := r.Status, p.Status; was.Phase != is.Phase || was.Message != is.Message {
 		t.line("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
 	}
 	t.announced(p.Events)
 }
 
-func (nobody) routingPlanned(*rollouts.TrafficRouting, routingDecision) {}
+func (nobody) routingPlanned(*rollouts.TrafficRouting, routingPlan) {}
 
 func (t *transcript) showRoutings() {
 	for _, r := range each[*rollouts.TrafficRouting](t.w.store.objects) {
@@ -96,19 +92,19 @@ func (t *transcript) showRoutings() {
 	}
 }
 
-func (s *story) routeBy(c command) {
+func (s *stepSummary) routeBy(c command) {
 	ref := routingBy(kindOf(c.get("by", "ingress")), c.get("service", c.words[1]), s.duration(c.get("grace", "3s")))
 	s.w.routeBy(c.words[1], ref, s.number(c.get("weight", "20")))
 }
 
-func (s *story) reroute(c command) {
+func (s *stepSummary) reroute(c command) {
 	if !s.w.reroute(c.words[1], s.number(c.get("weight", "50"))) {
 		s.t.under("edit", "not found")
 	}
 }
 
 // serveRouting makes the TrafficRouting anew that was deleted.
-func (e *end) serveRouting() {
+func (e *tearDownRelease) serveRouting() {
 	r := e.rollout()
 	if r == nil {
 		return

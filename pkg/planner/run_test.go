@@ -133,7 +133,7 @@ func (w *world) pausing() bool {
 			return true
 		}
 		// In a story time goes on by its own lines. In a schedule only a person is waited for.
-		if held := planner.TrafficHeld(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
+		if held := planner.ChecksHoldingTraffic(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // another template by now; empty if it does, or if nothing depends on it any more.
 func stableLost(r *rollouts.Rollout, w *Workload) string {
 	p := r.Status.Active()
-	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) && !exchanged(*p, w) {
+	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) && !stableReplaced(*p, w) {
 		return ""
 	}
 	switch r.Status.Phase {
@@ -36,53 +36,55 @@ func stableLost(r *rollouts.Rollout, w *Workload) string {
 // store, as a digest. One that is another now is not the stable template: nothing
 // copies it, and a workload that has it was not taken back.
 
-// edited reports whether somebody has changed the template of the stable revision.
-func edited(f *facts) bool { return differs(f.progress(), f.w) }
+// stableEdited reports whether somebody has changed the template of the stable revision.
+func stableEdited(f *facts) bool { return stableDigestDiffers(f.progress(), f.w) }
 
-func differs(p rollouts.Progress, w *Workload) bool {
+func stableDigestDiffers(p rollouts.Progress, w *Workload) bool {
 	return p.StableTemplate != "" && w.StableTemplate != "" && w.StableRevision == p.StableRevision && w.StableTemplate != p.StableTemplate
 }
 
-// exchanged reports whether the set that would get the pods of the stable revision
+// stableReplaced reports whether the set that would get the pods of the stable revision
 // back has another template. To the release it is lost.
-func exchanged(p rollouts.Progress, w *Workload) bool { return !w.BackByTemplate && differs(p, w) }
+func stableReplaced(p rollouts.Progress, w *Workload) bool {
+	return !w.AbortSetsTemplate && stableDigestDiffers(p, w)
+}
 
 // stableTemplate is the digest for a release that starts. Where it takes the place of
 // another, what was known there of the same revision goes on to count.
 func stableTemplate(f *facts) string {
-	p := f.was()
+	p := f.stored()
 	if f.Rollout.Status.Phase == rollouts.PhaseProgressing && p.StableRevision == f.w.StableRevision && p.StableTemplate != "" {
 		return p.StableTemplate
 	}
 	return f.w.StableTemplate
 }
 
-// atEdited reports whether the live template is the one that somebody has written there.
-func atEdited(f *facts) bool { return f.w.Held && f.w.AtStable && edited(f) }
+// hasEditedStable reports whether the live template is the one that somebody has written there.
+func hasEditedStable(f *facts) bool { return f.w.Held && f.w.HasStableTemplate && stableEdited(f) }
 
 func stallStableEdited(d *draft) {
 	d.stall(rollouts.StalledStableEdited, fmt.Sprintf(
 		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; %s",
-		d.w.RevisionKind, d.progress().StableRevision, wayOut(d.facts)))
+		d.w.RevisionKind, d.progress().StableRevision, stableGoneHelp(d.facts)))
 }
 
 func stallStableGone(d *draft) {
 	d.stall(rollouts.StalledStableGone, fmt.Sprintf("Rollout cannot go back, since the %s of the stable revision %s was deleted; %s",
-		d.w.RevisionKind, d.progress().StableRevision, wayOut(d.facts)))
+		d.w.RevisionKind, d.progress().StableRevision, stableGoneHelp(d.facts)))
 }
 
-// nothingServes reports whether the stable ReplicaSet was deleted while the workload had no
+// noPodsServe reports whether the stable ReplicaSet was deleted while the workload had no
 // pods, as at size 0. Then nothing could serve beside the pods of a new version.
-func nothingServes(f *facts) bool {
-	return f.w.StableGone && !f.w.BackByTemplate && f.style != rollouts.StyleCanary && !f.w.hasPods()
+func noPodsServe(f *facts) bool {
+	return f.w.StableRevisionGone && !f.w.AbortSetsTemplate && f.style != rollouts.StyleCanary && !f.w.hasPods()
 }
 
-// wayOut says what a user can do where Weir cannot restore the stable template. The
+// stableGoneHelp says what a user can do where Weir cannot restore the stable template. The
 // history of a release that took the place of another may have been written after the
 // template was lost.
-func wayOut(f *facts) string {
+func stableGoneHelp(f *facts) string {
 	otherwise := "in the workload yourself, or release another template"
-	if nothingServes(f) {
+	if noPodsServe(f) {
 		otherwise += ". No pod is left that could serve beside a new version: it gets its pods only when it is promoted with full: true"
 	}
 	r := record(&f.status)

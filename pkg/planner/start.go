@@ -15,91 +15,91 @@ import (
 
 // How a release starts, and takes the place of another one.
 
-// start begins a release at its first step.
-func start(d *draft, message string) {
+// startRelease begins a release at its first step.
+func startRelease(d *draft, message string) {
 	d.status.Phase = rollouts.PhaseProgressing
-	begin(d)
-	d.become(rollouts.ActivityInitializing, message)
+	initProgress(d)
+	d.setActivity(rollouts.ActivityInitializing, message)
 	d.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", d.progress().UpdateRevision))
-	d.goOn(CaseInitializing)
+	d.continueWith(CaseInitializing)
 }
 
-// begin is the progress and the record of a release at its first step.
-func begin(d *draft) {
+// initProgress is the progress and the record of a release at its first step.
+func initProgress(d *draft) {
 	d.status.RemoveCondition(rollouts.ConditionSucceeded)
 	d.status.RemoveCondition(rollouts.ConditionStalled)
 	d.status.SetActive(d.style, &rollouts.Progress{
-		ObservedWorkloadGeneration: d.w.Generation, ObservedRolloutID: releaseID(d.facts), RolloutHash: d.planHash(),
+		ObservedWorkloadGeneration: d.w.Generation, ObservedRolloutID: newRolloutID(d.facts), RolloutHash: d.planHash(),
 		StableRevision: d.w.StableRevision, StableTemplate: stableTemplate(d.facts),
 		UpdateRevision: newName(d.facts), UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash,
 		CurrentStepIndex: 1, NextStepIndex: d.release.Next(1), State: rollouts.BeforeStepUpgrade,
-		Paused: d.Rollout.Status.Phase == rollouts.PhaseInitial && d.was().Paused,
+		Paused: d.Rollout.Status.Phase == rollouts.PhaseInitial && d.stored().Paused,
 	})
-	d.stamp()
+	d.startWait()
 	openRecord(d)
 }
 
 // initialize waits for what the release needs, then lets it run. A release that
 // is tried again leaves what its abort had not finished.
 func initialize(d *draft) {
-	if r := d.route(); d.Batch != nil || r != nil && r.Routed || d.Routing.holds() {
-		left := remaining(d.facts, replacedTeardown, rollouts.ReleasePlan{})
-		if d.pursue(left); !left.done() {
+	if r := d.route(); d.Batch != nil || r != nil && r.Routed || d.Routing.isInUse() {
+		left := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
+		if d.applyRemaining(left); !left.isDone() {
 			return
 		}
 	}
-	d.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
-	switch missing := lacks(d.facts); {
+	d.setOutcome(rollouts.VerbRetry, rollouts.OutcomeApplied)
+	switch missing := missingReference(d.facts); {
 	case missing != "":
 		d.cause = missing + " does not exist"
-		d.become(rollouts.ActivityInitializing, "Rollout waits for "+missing+", which does not exist; the workload is held until then")
+		d.setActivity(rollouts.ActivityInitializing, "Rollout waits for "+missing+", which does not exist; the workload is held until then")
 	case paused(d.facts):
-		d.goOn(CasePaused)
+		d.continueWith(CasePaused)
 	default:
-		d.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
-		d.goOn(CaseInProgress)
+		d.setActivity(rollouts.ActivityInRolling, "Rollout is in Progressing")
+		d.continueWith(CaseInProgress)
 	}
 }
 
 // rolloutID names the release.
-func rolloutID(f *facts) string { return cmp.Or(named(f), f.w.UpdateRevision) }
+func rolloutID(f *facts) string { return cmp.Or(rolloutIDOf(f), f.w.UpdateRevision) }
 
-// named is the name that the workload gives to its release, or empty. What no label
+// rolloutIDOf is the name that the workload gives to its release, or empty. What no label
 // could say is not taken for a name.
-func named(f *facts) string {
+func rolloutIDOf(f *facts) string {
 	if len(validation.IsValidLabelValue(f.w.RolloutID)) > 0 {
 		return ""
 	}
 	return f.w.RolloutID
 }
 
-// renamed reports whether a workload at rest names another release than its last.
+// rolloutIDChanged reports whether a workload at rest names another release than its last.
 // That is the wish for a release, though every pod runs its template already.
-func renamed(f *facts) bool {
-	name, last := named(f), f.progress().ObservedRolloutID
-	return name != "" && last != "" && name != last && f.live() && f.replaces() && f.w.Replicas > 0
+func rolloutIDChanged(f *facts) bool {
+	name, last := rolloutIDOf(f), f.progress().ObservedRolloutID
+	return name != "" && last != "" && name != last && f.hasReleasedTemplate() && f.replacesPods() && f.w.Replicas > 0
 }
 
-// releaseID names a release that starts. One of the stable revision is not the
+// newRolloutID names a release that starts. One of the stable revision is not the
 // earlier one that brought it, which has its name where nobody gives another.
-func releaseID(f *facts) string {
-	if id := "rollback-" + f.w.UpdateRevision; f.w.AtStable && named(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
+func newRolloutID(f *facts) string {
+	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && rolloutIDOf(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
 		return id
 	}
 	return rolloutID(f)
 }
 
-// rename takes up another name that the workload gives to the release under
+// applyRolloutID takes up another name that the workload gives to the release under
 // way. Its batches are counted again, for the labels; its step and its pods stay.
-func rename(d *draft) {
+func applyRolloutID(d *draft) {
 	p, b := d.progress(), d.Batch
-	if name := named(d.facts); name != "" && p.ObservedRolloutID != name {
+	if name := rolloutIDOf(d.facts); name != "" && p.ObservedRolloutID != name {
 		p.ObservedRolloutID = name
 		if r := record(&d.status); r != nil {
 			r.RolloutID = name
 		}
 	}
-	if b == nil || b.Terminating || beforeUpgraded(p) || Planned(b.Plan) != d.revision() || b.Plan.RolloutID == p.ObservedRolloutID {
+	if b == nil || b.Terminating || podsPending(p) || RevisionOfPlan(b.Plan) != d.revision() || b.Plan.RolloutID == p.ObservedRolloutID {
 		return
 	}
 	plan := b.Plan
@@ -110,76 +110,76 @@ func rename(d *draft) {
 // startRollback begins the release of the stable template: from the first step, the
 // pods that have it already left out of account.
 func startRollback(d *draft) {
-	d.settleAll()
+	d.supersedeDecisions()
 	d.announce("RolloutRollingBack", "the stable template was set, and is released in batches")
-	start(d, "Rollout is in Progressing")
+	startRelease(d, "Rollout is in Progressing")
 }
 
 // supersede starts again with a newer template, traffic on stable first.
 func supersede(d *draft) {
-	if d.ending() {
-		if converge(d); d.waits {
+	if d.isEnding() {
+		if convergePods(d); d.waits {
 			d.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
 			return
 		}
 	}
-	unpinUnready(d)
-	left := remaining(d.facts, replacedTeardown, rollouts.ReleasePlan{})
-	if d.pursue(left); !left.done() {
+	unpinWithoutReadyStablePods(d)
+	left := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
+	if d.applyRemaining(left); !left.isDone() {
 		d.status.Message = "Workload is continuous release"
 		return
 	}
-	if condemned(d.facts) {
-		passOn(d)
+	if abortTargetsTemplate(d.facts) {
+		carryAbortOver(d)
 		return
 	}
-	d.settleAll()
+	d.supersedeDecisions()
 	d.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
 	stable, template := d.progress().StableRevision, d.progress().StableTemplate
-	start(d, "Workload is continuous release")
+	startRelease(d, "Workload is continuous release")
 	if d.w.StableRevision == "" {
 		d.progress().StableRevision, d.progress().StableTemplate = stable, template
 	}
 }
 
-// converge brings every pod to the revision whose release was complete, or to the
+// convergePods brings every pod to the revision whose release was complete, or to the
 // stable one of a release that was cancelled, where the native controller was
 // stopped in the middle of rolling to it: the next release begins from there.
 // Where update pods replace others this is not needed, since they are sized from
 // here all the time.
-func converge(d *draft) {
+func convergePods(d *draft) {
 	into := convergedRevision(d.facts)
-	if d.replaces() || d.w.Rolled == "" {
+	if d.replacesPods() || d.w.NewestReadyRevision == "" {
 		return
 	}
-	if ended := d.progress().UpdateTemplate; ended != "" && d.w.RolledTemplate != "" && d.w.RolledTemplate != ended {
+	if ended := d.progress().UpdateTemplate; ended != "" && d.w.NewestReadyTemplate != "" && d.w.NewestReadyTemplate != ended {
 		return // somebody wrote that ReplicaSet: the release that ends did not release its template
 	}
 	r, p := d.route(), d.progress()
-	var left remains
+	var left remainingWork
 	switch {
-	case d.Routing.holds():
-		left = remaining(d.facts, replacedTeardown, rollouts.ReleasePlan{}) // what it selects goes to pods that are about to go
+	case d.Routing.isInUse():
+		left = remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{}) // what it selects goes to pods that are about to go
 	case r != nil && r.Pinned != "" && r.Pinned != into:
-		left = remains{action: Unpin{}} // the pods that it selects are about to go
-	case owed(d.facts) > 0:
-		left = remains{settles: owed(d.facts)}
+		left = remainingWork{action: UnpinService{}} // the pods that it selects are about to go
+	case graceRemaining(d.facts) > 0:
+		left = remainingWork{settles: graceRemaining(d.facts)}
 	case p.StableRevision != into:
-		if p.StableRevision, p.StableTemplate = into, ""; into == d.w.Rolled {
-			p.StableTemplate = d.w.RolledTemplate
+		if p.StableRevision, p.StableTemplate = into, ""; into == d.w.NewestReadyRevision {
+			p.StableTemplate = d.w.NewestReadyTemplate
 		}
-		left = remains{waits: true}
+		left = remainingWork{waits: true}
 	default:
-		left = batchBack(d.facts, planBack(d.facts, 0, Revision{}))
+		left = remainingBatchAbort(d.facts, abortPlan(d.facts, 0, Revision{}))
 	}
-	d.pursue(left)
-	d.waits = !left.done()
+	d.applyRemaining(left)
+	d.waits = !left.isDone()
 }
 
 // convergedRevision is that revision.
 func convergedRevision(f *facts) string {
-	if stable := f.progress().StableRevision; f.doing(rollouts.ActivityCancelling) && slices.Contains(f.w.Revisions, stable) {
+	if stable := f.progress().StableRevision; f.isDoing(rollouts.ActivityCancelling) && slices.Contains(f.w.Revisions, stable) {
 		return stable
 	}
-	return f.w.Rolled
+	return f.w.NewestReadyRevision
 }

@@ -51,43 +51,43 @@ var states = []struct {
 	state   State
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
 }{
-	{StateIdle, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
+	{StateIdle, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !isUnfinished(r) }},
 	{StateWorkloadGone, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
 		return strings.HasPrefix(r.Status.Message, workloadNotFound) || strings.HasPrefix(r.Status.Message, workloadMadeAgain)
 	}},
-	{StateCancelling, isDoing(rollouts.ActivityCancelling)},
+	{StateCancelling, activityIn(rollouts.ActivityCancelling)},
 	{StateLeavingAborted, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
-		return departs(r) && slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, r.Status.Activity())
+		return isLeaving(r) && slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, r.Status.Activity())
 	}},
 	{StateRestoring, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		if r.Status.Phase != rollouts.PhaseProgressing {
-			return !before(disableTeardown, p)
+			return !isBefore(disableTeardown, p)
 		}
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
-		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
+		return r.Status.Activity() == rollouts.ActivityFinalising && !canStillAbort(style, p)
 	}},
 	{StateSuperseding, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		return r.Status.Activity() == rollouts.ActivityAborted && !p.RollingBack && p.FinalisingStep != ""
 	}},
-	{StateAborted, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
-	{StateLeaving, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
-	{StateFinalising, isDoing(rollouts.ActivityFinalising)},
+	{StateAborted, activityIn(rollouts.ActivityAborting, rollouts.ActivityAborted)},
+	{StateLeaving, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return isLeaving(r) }},
+	{StateFinalising, activityIn(rollouts.ActivityFinalising)},
 	{StateRefused, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return refusesRevision(r) }},
 	{StatePaused, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
 	{StateSuperseding, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
 		return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 	}},
-	{StateInitializing, isDoing(rollouts.ActivityInitializing)},
+	{StateInitializing, activityIn(rollouts.ActivityInitializing)},
 }
 
-// departs reports whether the Rollout is on its way out, whether that was seen yet or not.
-func departs(r *rollouts.Rollout) bool {
+// isLeaving reports whether the Rollout is on its way out, whether that was seen yet or not.
+func isLeaving(r *rollouts.Rollout) bool {
 	return r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing
 }
 
-// unfinished reports whether a release is not over. A Rollout that leaves has still to undo
+// isUnfinished reports whether a release is not over. A Rollout that leaves has still to undo
 // one where it was doing something.
-func unfinished(r *rollouts.Rollout) bool {
+func isUnfinished(r *rollouts.Rollout) bool {
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
 		return true
@@ -98,7 +98,7 @@ func unfinished(r *rollouts.Rollout) bool {
 	}
 }
 
-func isDoing(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress) bool {
+func activityIn(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress) bool {
 	return func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return slices.Contains(as, r.Status.Activity()) }
 }
 
@@ -128,17 +128,17 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 		return fmt.Sprintf("the workload is gone, and the release of revision %s ends with it", p.UpdateRevision)
 	},
 	StateLeaving: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
-		return departure(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
+		return leavingText(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
 	},
 	StateLeavingAborted: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
-		return departure(r) + ", and its release was aborted" + AbortedBy(r) + ": the workload stays paused on the stable revision"
+		return leavingText(r) + ", and its release was aborted" + AbortedBy(r) + ": the workload stays paused on the stable revision"
 	},
-	StateInitializing: says("the release is about to start its first step"),
+	StateInitializing: fixedText("the release is about to start its first step"),
 	StateRefused: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "the workload has another template, which is refused while revision " + p.UpdateRevision +
 			" is released in blue-green style; set the template of that revision to go on, or abort or rollback this release first"
 	},
-	StatePaused: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return thaw(r) },
+	StatePaused: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return resumeHint(r) },
 	StateSuperseding: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is taking the place of revision " + p.UpdateRevision
 	},
@@ -146,22 +146,22 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 		return fmt.Sprintf("the release was aborted%s; retry starts it again at step 1, rollback sets the stable template, and releasing another template supersedes it",
 			AbortedBy(r))
 	},
-	StateFinalising: says("every step is done and the release is being completed; abort is still possible"),
-	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return handover(r) },
-	StateCancelling: says("the release is being cancelled, since the template is the stable one again"),
+	StateFinalising: fixedText("every step is done and the release is being completed; abort is still possible"),
+	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return startText(r) },
+	StateCancelling: fixedText("the release is being cancelled, since the template is the stable one again"),
 	StateInStep: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
 	},
 }
 
-func says(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
+func fixedText(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
 	return func(*rollouts.Rollout, *rollouts.Progress) string { return text }
 }
 
 // Explain says where the release stands, and what would help.
 func (s State) Explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
 
-func departure(r *rollouts.Rollout) string {
+func leavingText(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {
 		return "the rollout is being deleted"
 	}
@@ -171,17 +171,17 @@ func departure(r *rollouts.Rollout) string {
 	return "the rollout is disabled; set spec.disabled to false to release again"
 }
 
-// thaw says what ends the pause.
-func thaw(r *rollouts.Rollout) string {
+// resumeHint says what ends the pause.
+func resumeHint(r *rollouts.Rollout) string {
 	if r.Spec.Strategy.Paused {
 		return "the rollout is paused; set spec.strategy.paused to false first"
 	}
 	return fmt.Sprintf("the release was paused%s; resume it first", PausedBy(r))
 }
 
-func handover(r *rollouts.Rollout) string {
-	if departs(r) {
-		return departure(r) + " and the workload is being given back; set the earlier template to go back"
+func startText(r *rollouts.Rollout) string {
+	if isLeaving(r) {
+		return leavingText(r) + " and the workload is being given back; set the earlier template to go back"
 	}
 	return "the release is complete and the workload is being given back; release the earlier template to go back"
 }

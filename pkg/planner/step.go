@@ -21,7 +21,7 @@ type stage struct {
 	gates        []Gate
 	whileWaiting func(*draft, *rollouts.Step)
 	// goal is what the stage wants, in order.
-	goal []target
+	goal []stageTarget
 	// pass is what follows when gates and goal are passed.
 	pass func(*draft, *rollouts.Step)
 	next rollouts.StepState
@@ -36,39 +36,39 @@ type stage struct {
 var stages = []stage{
 	{
 		state: rollouts.BeforeStepUpgrade, begin: restartJump, gates: []Gate{{"jump", jumpGrace}},
-		goal: []target{{"network", preparing}}, next: rollouts.StepUpgrade,
+		goal: []stageTarget{{"network", prepareNetwork}}, next: rollouts.StepUpgrade,
 	},
 	{
-		state: rollouts.StepUpgrade, goal: []target{{"pin", repinning}, {"pods", upgrading}, {"canary service", introducing}},
-		pass: passUpgrade, next: rollouts.StepTrafficRouting,
+		state: rollouts.StepUpgrade, goal: []stageTarget{{"pin", pinBeforeBatch}, {"pods", upgradePods}, {"canary service", introduceCanaryService}},
+		pass: completeUpgrade, next: rollouts.StepTrafficRouting,
 	},
 	{
-		state: rollouts.StepTrafficRouting, begin: beginTraffic, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: sayBeforeTraffic,
-		goal: []target{{"traffic routing", linking}, {"route", routingTraffic}}, pass: passTraffic, next: rollouts.StepMetricsAnalysis,
+		state: rollouts.StepTrafficRouting, begin: startTrafficChecks, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: setTrafficCheckMessage,
+		goal: []stageTarget{{"traffic routing", linkRouting}, {"route", routeStepTraffic}}, pass: storeTrafficChecks, next: rollouts.StepMetricsAnalysis,
 	},
 	{
-		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", analysed}}, whileWaiting: sayMeasured,
+		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", stepChecks}}, whileWaiting: setAnalysisMessage,
 		next: rollouts.StepPaused, routed: true, unhurried: true,
 	},
 	{
-		state: rollouts.StepPaused, begin: restartPause, gates: gates, whileWaiting: holdStep, next: rollouts.StepReady,
+		state: rollouts.StepPaused, begin: restartPause, gates: gates, whileWaiting: setPauseMessage, next: rollouts.StepReady,
 		routed: true, unhurried: true,
 	},
 	{
-		state: rollouts.StepReady, gates: approvedGates, whileWaiting: holdApproved, pass: advance, next: rollouts.BeforeStepUpgrade,
+		state: rollouts.StepReady, gates: approvedGates, whileWaiting: setApprovedMessage, pass: advanceStep, next: rollouts.BeforeStepUpgrade,
 		routed: true, unhurried: true,
 	},
 }
 
-// target is a row of the goal of a stage.
-type target struct {
+// stageTarget is a row of the goal of a stage.
+type stageTarget struct {
 	name string
-	left func(*facts, *rollouts.Step) want
+	left func(*facts, *rollouts.Step) targetResult
 }
 
-// want is what is left to do until a target of a stage is met.
-type want struct {
-	remains
+// targetResult is what is left to do until a target of a stage is met.
+type targetResult struct {
+	remainingWork
 	// orders reports whether the action is waited for again when it has not shown.
 	orders bool
 	// pursueOn reports whether later targets are pursued while this one is not met.
@@ -86,34 +86,34 @@ type want struct {
 }
 
 // waitFor is what is left of a target that is met by something else.
-func waitFor(message, cause string) want {
-	return want{remains: remains{waits: true, cause: cause}, message: message}
+func waitFor(message, cause string) targetResult {
+	return targetResult{remainingWork: remainingWork{waits: true, cause: cause}, message: message}
 }
 
-// inStep moves through the stages of the current step as far as one pass can go.
-func inStep(d *draft) {
-	goOnInStep(d)
+// runStep moves through the stages of the current step as far as one pass can go.
+func runStep(d *draft) {
+	clearPaused(d)
 	d.unstall(rollouts.StalledRefused) // no other template is set any more
-	takeUp(d)
+	resumeStep(d)
 	withdrawApproval(d)
-	rename(d)
-	follow(d, true)
+	applyRolloutID(d)
+	reconcileTraffic(d, true)
 	ensureReference(d)
 	for d.waits = false; !d.waits && d.progress().State != rollouts.StepCompleted; {
 		if checkFailed(d.facts) {
-			d.goOn(CaseCheckFailed) // it failed by what was measured before its step began
+			d.continueWith(CaseCheckFailed) // it failed by what was measured before its step began
 			return
 		}
-		inStage(d)
+		runStage(d)
 	}
 	if !d.waits {
-		d.goOn(CaseCompleted)
+		d.continueWith(CaseCompleted)
 	}
 }
 
-// takeUp takes a step up again from which another template had begun to take
+// resumeStep takes a step up again from which another template had begun to take
 // over, until it was taken back: routes and batches may be gone.
-func takeUp(d *draft) {
+func resumeStep(d *draft) {
 	p := d.progress()
 	if p.FinalisingStep == "" || p.State == rollouts.BeforeStepUpgrade {
 		return
@@ -122,7 +122,7 @@ func takeUp(d *draft) {
 	if p.State != rollouts.StepReady && p.State != rollouts.StepCompleted {
 		p.State = rollouts.BeforeStepUpgrade
 	}
-	d.stamp()
+	d.startWait()
 }
 
 // withdrawApproval has an approved step wait again if a check has failed since the approval. An
@@ -139,12 +139,12 @@ func withdrawApproval(d *draft) {
 		return
 	}
 	p.State = rollouts.StepPaused
-	d.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
-	d.stamp()
+	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+	d.startWait()
 }
 
-// inStage pursues the current stage, and enters the next where nothing is left to do.
-func inStage(d *draft) {
+// runStage pursues the current stage, and enters the next where nothing is left to do.
+func runStage(d *draft) {
 	p, step := d.progress(), d.step()
 	if step == nil {
 		p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
@@ -152,36 +152,36 @@ func inStage(d *draft) {
 	}
 	s := stageOf(p.State)
 	d.reason = fmt.Sprintf("step %d %s", p.CurrentStepIndex, s.state)
-	d.passed = append(d.passed, d.reason)
+	d.trail = append(d.trail, d.reason)
 	if s.begin != nil {
 		s.begin(d, step)
 	}
-	if judgeGates(d, s.gates, step); d.waits {
+	if checkGates(d, s.gates, step); d.waits {
 		if s.whileWaiting != nil {
 			s.whileWaiting(d, step)
 		}
 		return
 	}
-	if pursueGoal(d, s.goal, step); d.waits {
+	if runTargets(d, s.goal, step); d.waits {
 		return
 	}
 	if s.pass != nil {
 		s.pass(d, step)
 	}
-	enterNext(d, s, p)
+	enterNextStage(d, s, p)
 }
 
-// enterNext enters the stage after one that is passed, unless that has named another.
-func enterNext(d *draft, s stage, p *rollouts.Progress) {
+// enterNextStage enters the stage after one that is passed, unless that has named another.
+func enterNextStage(d *draft, s stage, p *rollouts.Progress) {
 	if p.State == s.state {
 		p.State = s.next
 	}
 	p.FinalisingStep = ""
-	d.stamp()
+	d.startWait()
 }
 
-// judgeGates has the gates judge the step, and waits for those that want it.
-func judgeGates(d *draft, gates []Gate, step *rollouts.Step) {
+// checkGates has the gates judge the step, and waits for those that want it.
+func checkGates(d *draft, gates []Gate, step *rollouts.Step) {
 	for _, gate := range gates {
 		v := gate.Judge(d.facts, step)
 		v.Gate = gate.Name
@@ -193,38 +193,38 @@ func judgeGates(d *draft, gates []Gate, step *rollouts.Step) {
 	}
 }
 
-// pursueGoal pursues the targets of a goal in order, as far as one pass can go.
-func pursueGoal(d *draft, goal []target, step *rollouts.Step) {
+// runTargets pursues the targets of a goal in order, as far as one pass can go.
+func runTargets(d *draft, goal []stageTarget, step *rollouts.Step) {
 	for _, t := range goal {
 		w := t.left(d.facts, step)
-		pursueTarget(d, w)
-		if d.waits = d.waits || !w.done(); d.waits && !w.pursueOn {
+		applyTarget(d, w)
+		if d.waits = d.waits || !w.isDone(); d.waits && !w.pursueOn {
 			return
 		}
 	}
 }
 
-// pursueTarget does what is left to do until a target is met.
-func pursueTarget(d *draft, w want) {
-	d.settle(w.applies, rollouts.OutcomeApplied)
+// applyTarget does what is left to do until a target is met.
+func applyTarget(d *draft, w targetResult) {
+	d.setOutcome(w.applies, rollouts.OutcomeApplied)
 	d.wakeIn(w.again)
 	if w.message != "" {
-		d.say(w.message)
+		d.setStepMessage(w.message)
 	}
 	if w.found != nil {
-		d.noteFound(w.found)
+		d.recordEffective(w.found)
 	}
 	if w.stale != nil {
-		d.forgetOther(w.stale)
+		d.clearOtherChange(w.stale)
 	}
 	if w.undone != "" {
-		correct(d, w.undone)
+		reportUndone(d, w.undone)
 	}
 	if w.orders && w.action != nil {
-		d.order(w.action)
+		d.orderAction(w.action)
 		w.action = nil
 	}
-	d.pursue(w.remains)
+	d.applyRemaining(w.remainingWork)
 }
 
 func stageOf(state rollouts.StepState) stage {
@@ -236,26 +236,26 @@ func stageOf(state rollouts.StepState) stage {
 	return stages[0]
 }
 
-// passUpgrade goes on when the pods of the step are ready, and routers know what selects
+// completeUpgrade goes on when the pods of the step are ready, and routers know what selects
 // them. A step that has every pod routes nothing.
-func passUpgrade(d *draft, step *rollouts.Step) {
+func completeUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
 	beginAttempt(d)
-	if everyPod(d.facts, step) && !checksTraffic(d.release, p.CurrentStepIndex) {
+	if replacesAllPods(d.facts, step) && !hasTrafficChecks(d.release, p.CurrentStepIndex) {
 		p.State = rollouts.StepMetricsAnalysis
 	}
 }
 
-// advance goes on to the next step: approved, timed out or free to pass. Of a step that
+// advanceStep goes on to the next step: approved, timed out or free to pass. Of a step that
 // waited it was said already; the last one is said with the end.
-func advance(d *draft, _ *rollouts.Step) {
+func advanceStep(d *draft, _ *rollouts.Step) {
 	p := d.progress()
-	d.settle(rollouts.VerbPromote, rollouts.OutcomeApplied)
+	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
 	if next := d.release.Next(p.CurrentStepIndex); next > 0 {
-		if !waited(d.facts) {
-			d.announce("StepPassed", story(d.facts, "it needs no approval"))
+		if !stepWaited(d.facts) {
+			d.announce("StepPassed", stepSummary(d.facts, "it needs no approval"))
 		}
 		p.CurrentStepIndex, p.NextStepIndex = next, d.release.Next(next)
 		return
@@ -264,18 +264,18 @@ func advance(d *draft, _ *rollouts.Step) {
 	p.State = rollouts.StepCompleted
 }
 
-// waited reports whether the step has waited for approval or time before this pass.
-func waited(f *facts) bool {
-	was := f.was()
+// stepWaited reports whether the step has waited for approval or time before this pass.
+func stepWaited(f *facts) bool {
+	was := f.stored()
 	return was.CurrentStepIndex == f.progress().CurrentStepIndex && (was.State == rollouts.StepPaused || was.State == rollouts.StepReady)
 }
 
-// story says in one sentence how the release came to where the current step is done: who
+// stepSummary says in one sentence how the release came to where the current step is done: who
 // approved the one before, what was done, and how it goes on.
-func story(f *facts, goes string) string {
+func stepSummary(f *facts, goes string) string {
 	p := f.progress()
 	done := fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex)
-	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !everyPod(f, step) {
+	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !replacesAllPods(f, step) {
 		done += ", its traffic reaches the new version"
 	}
 	return approvedBefore(f, p.CurrentStepIndex-1) + done + "; " + goes

@@ -27,7 +27,7 @@ func StepDurations(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) 
 	var durations []StepDuration
 	eachVisit(after, func(key visitKey, times rollouts.StepTimes) {
 		pause := WaitApproval
-		if timed(release.Step(key.step)) {
+		if isTimed(release.Step(key.step)) {
 			pause = WaitTime
 		}
 		durations = append(durations, stepDurationsOf(known[key], times, pause)...)

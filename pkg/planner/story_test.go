@@ -16,7 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
@@ -82,8 +82,8 @@ func play(t *testing.T, script string) string {
 	return out.String()
 }
 
-// story is one script at play.
-type story struct {
+// stepSummary is one script at play.
+type stepSummary struct {
 	*testing.T
 	w *world
 	t *transcript
@@ -93,16 +93,16 @@ type story struct {
 	saved snapshot
 }
 
-func newStory(t *testing.T) *story {
+func newStory(t *testing.T) *stepSummary {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	s := &story{T: t, t: &transcript{start: start}}
+	s := &stepSummary{T: t, t: &transcript{start: start}}
 	s.w = newWorld(start, s.t, newChecks())
 	s.t.w = s.w
 	return s
 }
 
 // run plays the commands of one block and returns what happened.
-func (s *story) run(lines []string) string {
+func (s *stepSummary) run(lines []string) string {
 	s.Helper()
 	s.t.out.Reset()
 	for i := 0; i < len(lines); i++ {
@@ -130,13 +130,13 @@ func (s *story) run(lines []string) string {
 }
 
 // explain prints what the next pass over a Rollout would decide, and does not run it.
-func (s *story) explain(name string) {
-	o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: name})
+func (s *stepSummary) explain(name string) {
+	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
 		s.t.under("explain", "not found")
 		return
 	}
-	for line := range strings.Lines(release.Decide(o.Facts).String()) {
+	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
 		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }

@@ -81,8 +81,8 @@ var teardowns = map[rollouts.Style]struct{ succeeded, cancelled []rollouts.Final
 	rollouts.StyleBlueGreen: {switched, switchedBack},
 }
 
-// remains is what is left to do until a target is met.
-type remains struct {
+// remainingWork is what is left to do until a target is met.
+type remainingWork struct {
 	// row is the target; FinalisingEnd where all are met, and empty where there were none.
 	row rollouts.FinalisingStep
 	// action reaches it; nil where it takes none.
@@ -95,46 +95,46 @@ type remains struct {
 	cause string
 }
 
-// done reports whether nothing is left to do.
-func (r remains) done() bool { return r.action == nil && !r.waits && r.settles == 0 }
+// isDone reports whether nothing is left to do.
+func (r remainingWork) isDone() bool { return r.action == nil && !r.waits && r.settles == 0 }
 
 // targets are what the rows of the teardowns want.
 var targets = map[rollouts.FinalisingStep]struct {
 	// network reports whether routers have to hear of it.
 	network bool
-	left    func(*facts, rollouts.ReleasePlan) remains
+	left    func(*facts, rollouts.ReleasePlan) remainingWork
 }{
-	rollouts.FinalisingReleaseRouting:  {false, unlinking}, // a TrafficRouting waits its grace period out itself
-	rollouts.FinalisingResumeWorkload:  {false, restoring},
-	rollouts.FinalisingReleaseWorkload: {false, removingBatch},
-	rollouts.FinalisingRestoreService:  {true, unpinning},
-	rollouts.FinalisingRouteToNew:      {true, routingToNew},
-	rollouts.FinalisingRouteToStable:   {true, unrouting},
-	rollouts.FinalisingRemoveCanary:    {true, removingCanary},
+	rollouts.FinalisingReleaseRouting:  {false, remainingUnlink}, // a TrafficRouting waits its grace period out itself
+	rollouts.FinalisingResumeWorkload:  {false, remainingRestore},
+	rollouts.FinalisingReleaseWorkload: {false, remainingBatchRelease},
+	rollouts.FinalisingRestoreService:  {true, remainingUnpin},
+	rollouts.FinalisingRouteToNew:      {true, remainingSwitch},
+	rollouts.FinalisingRouteToStable:   {true, remainingUnroute},
+	rollouts.FinalisingRemoveCanary:    {true, remainingCanaryService},
 }
 
-// remaining is what is left of a teardown: the first row whose target is not met. A row
+// remainingTeardown is what is left of a teardown: the first row whose target is not met. A row
 // whose target is met already is passed over. After a change of the network its grace
 // period is waited out.
-func remaining(f *facts, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) remains {
+func remainingTeardown(f *facts, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) remainingWork {
 	for i, row := range rows {
 		target := targets[row]
 		left := target.left(f, last)
-		if left.done() && target.network && slices.Index(rows, f.progress().FinalisingStep) <= i {
-			left.settles = owed(f)
+		if left.isDone() && target.network && slices.Index(rows, f.progress().FinalisingStep) <= i {
+			left.settles = graceRemaining(f)
 		}
-		if left.row = row; !left.done() {
+		if left.row = row; !left.isDone() {
 			return left
 		}
 	}
-	return remains{row: rollouts.FinalisingEnd}
+	return remainingWork{row: rollouts.FinalisingEnd}
 }
 
-// pursue does what is left to do.
-func (d *draft) pursue(left remains) {
+// applyRemaining does what is left to do.
+func (d *draft) applyRemaining(left remainingWork) {
 	if left.row != "" {
 		if p := d.progress(); left.action != nil && (p.FinalisingStep != left.row || d.reissueDue()) {
-			d.stamp()
+			d.startWait()
 		}
 		d.progress().FinalisingStep = left.row
 	}
@@ -147,91 +147,91 @@ func (d *draft) pursue(left remains) {
 	d.wakeIn(left.settles)
 }
 
-func unpinning(f *facts, _ rollouts.ReleasePlan) remains {
+func remainingUnpin(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Pinned != "" {
-		return remains{action: Unpin{}}
+		return remainingWork{action: UnpinService{}}
 	}
-	return remains{}
+	return remainingWork{}
 }
 
-// routingToNew is told once: the Service selects all pods before any goes, whoever undoes
+// remainingSwitch is told once: the Service selects all pods before any goes, whoever undoes
 // the route.
-func routingToNew(f *facts, _ rollouts.ReleasePlan) remains {
+func remainingSwitch(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	all := Route{Weight: new(int32(100))}
 	r := f.route()
-	if r == nil || r.Edited && f.progress().FinalisingStep != "" || !r.strays(all) {
-		return remains{}
+	if r == nil || r.Edited && f.progress().FinalisingStep != "" || !r.differsFrom(all) {
+		return remainingWork{}
 	}
-	return remains{action: RouteTo{Revision: r.Canary, Want: all}}
+	return remainingWork{action: RouteTraffic{Revision: r.Canary, Want: all}}
 }
 
-func unrouting(f *facts, _ rollouts.ReleasePlan) remains {
+func remainingUnroute(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Routed {
-		return remains{action: Unroute{}}
+		return remainingWork{action: RemoveRoute{}}
 	}
-	return remains{}
+	return remainingWork{}
 }
 
-func removingCanary(f *facts, _ rollouts.ReleasePlan) remains {
+func remainingCanaryService(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Canary != "" {
-		return remains{action: RemoveCanaryService{}}
+		return remainingWork{action: RemoveCanaryService{}}
 	}
-	return remains{}
+	return remainingWork{}
 }
 
-// restoring gives the workload back through its BatchRelease, or directly when
+// remainingRestore gives the workload back through its BatchRelease, or directly when
 // there is none to do it.
-func restoring(f *facts, last rollouts.ReleasePlan) remains {
+func remainingRestore(f *facts, last rollouts.ReleasePlan) remainingWork {
 	wait := last.FinalizingPolicy == rollouts.WaitResume
 	switch b := f.Batch; {
 	case f.w == nil:
-		return remains{}
-	case b == nil && f.w.HasManagedFields && f.w.KeptFrom(wait, last.Abort) != "":
-		return remains{waits: true}
+		return remainingWork{}
+	case b == nil && f.w.HasManagedFields && f.w.BlocksRestore(wait, last.Abort) != "":
+		return remainingWork{waits: true}
 	case b == nil && f.w.HasManagedFields:
-		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: wait}}
+		return remainingWork{action: RestoreWorkload{KeepPaused: last.Abort, Wait: wait}}
 	case b == nil:
-		return remains{}
+		return remainingWork{}
 	case b.Terminating:
-		return remains{} // it is let go of, which a later row waits for
+		return remainingWork{} // it is let go of, which a later row waits for
 	case BatchPlanHash(b.Plan) != BatchPlanHash(last):
-		return remains{action: RunBatch{Plan: last}}
+		return remainingWork{action: RunBatch{Plan: last}}
 	default:
-		return remains{waits: b.Phase != rollouts.PhaseCompleted}
+		return remainingWork{waits: b.Phase != rollouts.PhaseCompleted}
 	}
 }
 
-func removingBatch(f *facts, _ rollouts.ReleasePlan) remains {
+func remainingBatchRelease(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	switch {
-	case f.Batch == nil, f.Batch.Kept:
-		return remains{}
+	case f.Batch == nil, f.Batch.KeptByOtherFinalizers:
+		return remainingWork{}
 	case f.Batch.Terminating:
-		return remains{waits: true}
+		return remainingWork{waits: true}
 	case f.remade != nil && f.remade.ExtraNeeded != "" && !f.remade.Held:
-		return remains{waits: true, cause: f.remade.ExtraNeeded}
+		return remainingWork{waits: true, cause: f.remade.ExtraNeeded}
 	case extraServes(f):
-		return remains{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
+		return remainingWork{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
 	default:
-		return remains{action: ReleaseBatch{}}
+		return remainingWork{action: DeleteBatchRelease{}}
 	}
 }
 
-// interrupted is what is left of a release that was interrupted, as when a Rollout is
+// remainingAfterInterruption is what is left of a release that was interrupted, as when a Rollout is
 // disabled and enabled again.
-func interrupted(f *facts, rows []rollouts.FinalisingStep) remains {
-	if f.Batch == nil && f.route().clean() && !f.Routing.holds() && owed(f) == 0 {
-		return remains{}
+func remainingAfterInterruption(f *facts, rows []rollouts.FinalisingStep) remainingWork {
+	if f.Batch == nil && f.route().isRestored() && !f.Routing.isInUse() && graceRemaining(f) == 0 {
+		return remainingWork{}
 	}
-	return remaining(f, rows, lastPlan(f, rollouts.Immediate, Revision{}, false))
+	return remainingTeardown(f, rows, restorePlan(f, rollouts.Immediate, Revision{}, false))
 }
 
-// abortable reports whether a completed release has not begun to give its workload back.
-func abortable(style rollouts.Style, p *rollouts.Progress) bool {
-	return before(teardowns[style].succeeded, p)
+// canStillAbort reports whether a completed release has not begun to give its workload back.
+func canStillAbort(style rollouts.Style, p *rollouts.Progress) bool {
+	return isBefore(teardowns[style].succeeded, p)
 }
 
-// before reports whether rows that end with the workload given back have not come so far.
-func before(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
+// isBefore reports whether rows that end with the workload given back have not come so far.
+func isBefore(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
 	return p.FinalisingStep != rollouts.FinalisingEnd &&
 		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)
 }

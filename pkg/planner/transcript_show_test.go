@@ -116,7 +116,7 @@ func traces(s snapshot) []string {
 		switch keyOf(o).kind {
 		case kindRollout, kindHistory, kindPod: // whose labels stay
 		case kindRouting:
-			if r := o.(*rollouts.TrafficRouting); routing.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
+			if r := o.(*rollouts.TrafficRouting); routing.IsInUse(r) || r.Status.Phase == rollouts.PhaseProgressing {
 				found = append(found, "use of trafficrouting "+o.GetName())
 			}
 		case kindBatch:

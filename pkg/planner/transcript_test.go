@@ -18,7 +18,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -65,8 +64,8 @@ func (t *transcript) print(at, who, format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(fmt.Sprintf("%-5s %-9s %s", at, who, text), " ") + "\n")
 }
 
-func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
-	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
+func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
+	if change := advanced(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
 	if stalled(r.Status) && !stalled(p.Status) {
@@ -117,8 +116,8 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// moved describes the way from one status to the next, or nothing.
-func moved(old, next rollouts.RolloutStatus, steps int) string {
+// advanced describes the way from one status to the next, or nothing.
+func advanced(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)
@@ -163,7 +162,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(p batchDecision) { t.announced(p.Events) }
+func (t *transcript) batchPlanned(p batchPlan) { t.announced(p.Events) }
 
 func (t *transcript) wroteBatch(old, next object.Object) {
 	b, ok := next.(*rollouts.BatchRelease)
@@ -190,8 +189,8 @@ func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Effect) {
 	a = unwrapped(a)
 	switch a.(type) {
-	case planner.JudgeBatch, planner.Size: // what they write is told
-	case planner.MarkPods:
+	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // what they write is told
+	case planner.LabelPods:
 		if t.labelled() {
 			t.under("act", "%s", a)
 		}
@@ -202,7 +201,7 @@ func (t *transcript) acted(a planner.Effect) {
 
 // unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
 func unwrapped(a planner.Effect) planner.Effect {
-	if on, ok := a.(release.OnBatch); ok {
+	if on, ok := a.(planner.OnBatch); ok {
 		return on.Effect
 	}
 	return a

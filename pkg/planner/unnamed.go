@@ -14,35 +14,35 @@ import (
 // again when it looks at the workload, and a StatefulSet's does so only when that or
 // one of its pods has changed.
 
-// AskAgain has the native controller look at the workload, by a write of an annotation.
+// RequeueWorkload has the native controller look at the workload, by a write of an annotation.
 // At is when it was asked, so that it is asked no more than once in a while.
-type AskAgain struct{ At string }
+type RequeueWorkload struct{ At string }
 
-func (AskAgain) effect()        {}
-func (AskAgain) String() string { return "have the native controller look at the workload" }
+func (RequeueWorkload) effect()        {}
+func (RequeueWorkload) String() string { return "have the native controller look at the workload" }
 
 const askEvery = time.Minute
 
-// notNamed reports whether the native controller has not seen the template yet, so that
+// revisionUnknown reports whether the native controller has not seen the template yet, so that
 // nobody can tell which revision it is. It is held, or nothing has changed.
-func notNamed(f *facts) bool { return f.Unsupported == "" && f.w.UpdateRevision == "" }
+func revisionUnknown(f *facts) bool { return f.Unsupported == "" && f.w.UpdateRevision == "" }
 
-// awaitName has a name made where one was lost.
-func awaitName(d *draft) {
+// awaitRevision has a name made where one was lost.
+func awaitRevision(d *draft) {
 	if d.status.Phase == rollouts.PhaseProgressing {
-		askAgain(d)
+		requeueWorkload(d)
 	}
 }
 
-// askAgain says what a pass waits for, too.
-func askAgain(d *draft) {
+// requeueWorkload says what a pass waits for, too.
+func requeueWorkload(d *draft) {
 	if !d.w.Settled {
 		return
 	}
 	d.cause = "the ControllerRevision of the workload's template was deleted; its controller, which makes it again, was asked to look at the workload"
 	at := d.Now.Truncate(askEvery)
 	d.wakeIn(d.until(at.Add(askEvery)))
-	if asked := at.UTC().Format(time.RFC3339); d.w.Asked != asked {
-		d.act(AskAgain{At: asked})
+	if asked := at.UTC().Format(time.RFC3339); d.w.LastRequeueAnnotation != asked {
+		d.act(RequeueWorkload{At: asked})
 	}
 }

@@ -223,7 +223,7 @@ func (w *world) admit(before, update object.Object) string {
 		row.HoldUpdate(before, update, verdict.By)
 		said = "held by rollout/" + verdict.By
 	}
-	if slices.ContainsFunc(named, planner.Holds) {
+	if slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		update.SetLabels(with(update.GetLabels(), rollouts.LabelWorkloadType, label))
 	}
 	return said

@@ -16,23 +16,23 @@ import (
 
 // PauseRelease has the next status paused.
 func PauseRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
-	byStore(r, next, now, freeze)
+	changeStatus(r, next, now, setPaused)
 }
 
 // ResumeRelease has the next status go on in its step. Where an abort may have begun to go
 // back, a pass finds out.
 func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
-	byStore(r, next, now, func(d *draft) {
+	changeStatus(r, next, now, func(d *draft) {
 		p := d.progress()
-		if !d.doing(rollouts.ActivityPaused) || betweenSteps(d.facts) || d.stalledFor(rollouts.StalledRefused) || d.step() == nil {
+		if !d.isDoing(rollouts.ActivityPaused) || betweenSteps(d.facts) || d.isStalledFor(rollouts.StalledRefused) || d.step() == nil {
 			return
 		}
-		goOnInStep(d)
+		clearPaused(d)
 		switch p.State {
 		case rollouts.StepUpgrade:
-			beginUpgrade(d)
+			startUpgrade(d)
 		case rollouts.StepPaused:
-			sayPaused(d, d.step())
+			setPlannedPauseMessage(d, d.step())
 		}
 	})
 }
@@ -40,8 +40,8 @@ func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.T
 // LeaveStep has the next status at the step after one that is approved, up to where pods
 // change.
 func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
-	byStore(r, next, now, func(d *draft) {
-		if !leavesByStore(d.facts) {
+	changeStatus(r, next, now, func(d *draft) {
+		if !continuesByStore(d.facts) {
 			return
 		}
 		for d.progress().State != rollouts.StepUpgrade {
@@ -49,23 +49,23 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 			if s.pass != nil {
 				s.pass(d, d.step())
 			}
-			enterNext(d, s, p)
+			enterNextStage(d, s, p)
 		}
-		beginUpgrade(d)
+		startUpgrade(d)
 	})
 }
 
-// beginUpgrade says that pods change, and has their deadline run.
-func beginUpgrade(d *draft) {
-	d.say(upgradeMessage)
-	progressed(d, d.progress().UpdateReadyReplicas)
+// startUpgrade says that pods change, and has their deadline run.
+func startUpgrade(d *draft) {
+	d.setStepMessage(upgradeMessage)
+	setProgress(d, d.progress().UpdateReadyReplicas)
 }
 
-// leavesByStore reports whether nothing but the store decides how an approved step goes on:
+// continuesByStore reports whether nothing but the store decides how an approved step goes on:
 // the plan is that of the release, nothing is routed, and no template takes over.
-func leavesByStore(f *facts) bool {
+func continuesByStore(f *facts) bool {
 	p := f.progress()
-	return f.status.Phase == rollouts.PhaseProgressing && f.doing(rollouts.ActivityInRolling) &&
+	return f.status.Phase == rollouts.PhaseProgressing && f.isDoing(rollouts.ActivityInRolling) &&
 		p.State == rollouts.StepReady && p.FinalisingStep == "" && len(approvedGates) == 0 &&
 		f.step() != nil && f.release.Next(p.CurrentStepIndex) > 0 && p.RolloutHash == f.planHash() &&
 		len(f.release.TrafficRoutings) == 0 && f.status.Network == nil
@@ -83,17 +83,17 @@ func ApprovedBefore(r *rollouts.Rollout) string {
 // CompleteStatus has the next status say what follows from it: the record of the release and
 // the conditions.
 func CompleteStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
-	byStore(r, next, now, func(d *draft) {
-		keepRecord(d)
+	changeStatus(r, next, now, func(d *draft) {
+		updateRecord(d)
 		setKstatusConditions(d)
 	})
 }
 
-// byStore changes the next status of a Rollout, of which nothing but the store is known.
-func byStore(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time, change func(*draft)) {
+// changeStatus changes the next status of a Rollout, of which nothing but the store is known.
+func changeStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time, change func(*draft)) {
 	_, release := r.Spec.Strategy.Active()
 	d := &draft{facts: &facts{
-		Observed: Observed{Rollout: r, Now: now}, release: release, status: *next,
+		Input: Input{Rollout: r, Now: now}, release: release, status: *next,
 		style: rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef),
 	}}
 	change(d)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
-	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // A verb stores all that follows from it: the next pass has nothing to store for it. Where it
@@ -46,11 +46,11 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 				s.run(append(slices.Clip(begin), "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
 					"update web image=v2", "settle", "advance 30s", "settle"))
 				s.run(tt.verbs)
-				o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})
+				o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				before, after := o.Rollout.Status, release.Decide(o.Facts).Status
+				before, after := o.Rollout.Status, planner.Decide(o.Facts).Status
 				if tt.stores[style] == equal.DeepEqual(before, after) {
 					t.Errorf("stores %t, want %t (-stored +next):\n%s", !tt.stores[style], tt.stores[style], cmp.Diff(before, after))
 				}

@@ -50,7 +50,7 @@ type world struct {
 	// soon is when a TrafficRouting wants to be woken, in the last round.
 	soon time.Duration
 	// elsewhere is who routes by what the Rollout names, and has no pass here.
-	elsewhere []traffic.Other
+	elsewhere []traffic.OtherRelease
 	// scheduled reports whether a schedule is played.
 	scheduled bool
 	// measures are what the sources of metrics know.
@@ -58,7 +58,7 @@ type world struct {
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.
-	marks map[string]planner.Mark
+	marks map[string]planner.PodLabel
 	// filed counts the writes made for histories alone.
 	filed int
 	// tell gets what happens, for people.
@@ -90,9 +90,9 @@ const (
 )
 
 type teller interface {
-	planned(r *rollouts.Rollout, d rolloutDecision)
-	batchPlanned(d batchDecision)
-	routingPlanned(r *rollouts.TrafficRouting, d routingDecision)
+	planned(r *rollouts.Rollout, d planner.Decision)
+	batchPlanned(p batchPlan)
+	routingPlanned(r *rollouts.TrafficRouting, d routingPlan)
 	sized(s sizes.Scale)
 	acted(a planner.Effect)
 	wrote(actor string, old, new object.Object)
@@ -101,7 +101,7 @@ type teller interface {
 }
 
 func newWorld(start time.Time, tell teller, check *checks) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.Mark{}, tell: tell, check: check}
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.PodLabel{}, tell: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.wrote = w.wrote

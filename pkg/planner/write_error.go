@@ -63,7 +63,7 @@ func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condi
 
 // recordWriteError says which write is denied, while something is still to be written.
 func recordWriteError(d *draft) {
-	acts := len(d.actions) > 0 || d.Batch != nil && d.Batch.Acts
+	acts := len(d.actions) > 0 || d.Batch != nil && d.Batch.WritesPending
 	var says string
 	if d.status.Conditions, says = ClearWriteError(d.status.Conditions, acts); says != "" {
 		d.cause = says

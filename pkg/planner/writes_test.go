@@ -21,7 +21,7 @@ type tally struct {
 	events *[]string
 }
 
-func (t tally) planned(r *rollouts.Rollout, d rolloutDecision) {
+func (t tally) planned(r *rollouts.Rollout, d planner.Decision) {
 	for _, e := range d.Events {
 		*t.events = append(*t.events, e.Reason+": "+e.Message)
 	}
@@ -37,8 +37,8 @@ func (t tally) wrote(actor string, old, next object.Object) {
 
 // acted counts labels of pods, each of which is a write.
 func (t tally) acted(a planner.Effect) {
-	if m, ok := unwrapped(a).(planner.MarkPods); ok {
-		t.writes["label"] += len(m.Marks)
+	if m, ok := unwrapped(a).(planner.LabelPods); ok {
+		t.writes["label"] += len(m.Labels)
 	}
 	t.transcript.acted(a)
 }

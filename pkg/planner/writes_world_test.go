@@ -136,7 +136,7 @@ func (a api) Remove(ctx context.Context, e *cluster.Entry) error {
 }
 
 // File makes a history without a status, which is a second write.
-func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
+func (a api) File(_ context.Context, p cluster.Part, f planner.HistoryEntry) error {
 	a.acts++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
@@ -173,7 +173,7 @@ func stableIn(p cluster.Part) *rollouts.ObjectInfo {
 }
 
 // Mark is one write for each pod.
-func (a api) Mark(_ context.Context, _ string, marks []planner.Mark) error {
+func (a api) Mark(_ context.Context, _ string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		if err := a.mark(m); err != nil {
 			return err

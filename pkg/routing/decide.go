@@ -14,46 +14,47 @@ import (
 // Decide decides what one pass over a TrafficRouting does.
 func Decide(o Observed) Plan {
 	d := &draft{facts: factsOf(o)}
-	i := slices.IndexFunc(cases, func(c caseRow) bool { return c.applies(d.facts) })
-	cases[i].decide(d)
-	return Plan{Status: d.status, Actions: d.actions, Events: d.events, Wake: d.wake, Rule: cases[i].name}
+	i := slices.IndexFunc(rules, func(c rule) bool { return c.applies(d.facts) })
+	rules[i].decide(d)
+	return Plan{Status: d.status, Actions: d.actions, Events: d.events, RequeueAfter: d.requeue, Rule: rules[i].name}
 }
 
-// caseRow is one case and what it leads to.
-type caseRow struct {
+// rule is one case and the decision for it.
+type rule struct {
 	name    string
 	applies func(*facts) bool
 	decide  func(*draft)
 }
 
-// cases in the order of precedence: the first that applies decides.
-var cases = []caseRow{
-	// A Rollout whose finalizers somebody removed leaves its own here, and with it the routes.
-	{"left behind", leftBehind, removeStaleReference},
-	// A TrafficRouting that is deleted routes nothing, whatever releases are under way.
-	{"deleted", deleted, terminate},
-	// Without the finalizer a deletion would leave the routes behind.
-	{"unguarded", func(f *facts) bool { return !guarded(f) }, guard},
-	{"in use", func(f *facts) bool { return Used(f.Routing) }, route},
-	{"let go", func(f *facts) bool { return unsettled(f.was) }, finalize},
-	{"at rest", func(*facts) bool { return true }, rest},
+// rules are in the order of precedence: the first rule that applies decides.
+var rules = []rule{
+	// A Rollout whose finalizers were removed by a user leaves its finalizer on the TrafficRouting,
+	// and with it the routes.
+	{"left behind", hasMissingRollouts, removeStaleReference},
+	// A TrafficRouting that is being deleted routes nothing, even if releases are under way.
+	{"deleted", isDeleted, terminate},
+	// Without the finalizer, a deletion would leave the routes behind.
+	{"unguarded", func(f *facts) bool { return !hasFinalizer(f) }, addFinalizer},
+	{"in use", func(f *facts) bool { return IsInUse(f.Routing) }, applyStrategy},
+	{"let go", func(f *facts) bool { return mayNeedRestore(f.stored) }, finishRelease},
+	{"at rest", func(*facts) bool { return true }, awaitRelease},
 }
 
-// draft is a decision as it grows; its functions change it, and return nothing.
+// draft is the decision while it is being made. Its methods change it and return nothing.
 type draft struct {
 	*facts
 	actions []planner.Effect
 	events  []planner.Event
-	wake    time.Duration
+	requeue time.Duration
 }
 
-func (d *draft) act(a planner.Effect) { d.actions = append(d.actions, a) }
+func (d *draft) addAction(a planner.Effect) { d.actions = append(d.actions, a) }
 
-func (d *draft) announce(warning bool, reason, message string) {
+func (d *draft) addEvent(warning bool, reason, message string) {
 	d.events = append(d.events, planner.Event{Warning: warning, Reason: reason, Message: message})
 }
 
-// messages of the phases; clients of OpenKruise know them.
+// messages are the messages of the phases. Clients of OpenKruise rely on them.
 var messages = map[rollouts.Phase]string{
 	rollouts.PhaseInitial:     "TrafficRouting is Initializing",
 	rollouts.PhaseHealthy:     "TrafficRouting is Healthy",
@@ -62,124 +63,127 @@ var messages = map[rollouts.Phase]string{
 	rollouts.PhaseTerminating: "TrafficRouting is Terminating",
 }
 
-func (d *draft) become(p rollouts.Phase) { d.status.Phase, d.status.Message = p, messages[p] }
+func (d *draft) setPhase(p rollouts.Phase) { d.status.Phase, d.status.Message = p, messages[p] }
 
-// stamp starts a wait, rounded up to the second that the wire keeps.
-func (d *draft) stamp() {
+// setUpdateTime starts a grace period now, rounded up to the whole second that the API stores.
+func (d *draft) setUpdateTime() {
 	at := planner.RoundUp(d.Now)
 	d.status.LastUpdateTime = &at
 }
 
-// wait has the next pass begin when a time has passed since the last change of the network.
-// The time begins again where the clock was set back.
-func (d *draft) wait(of time.Duration) {
-	if since := d.status.LastUpdateTime; since != nil && planner.Ahead(since, d.Now) {
-		d.stamp()
+// requeueAfter requeues the object when a period has passed since the last change of the network.
+// The period begins again if the clock was set back.
+func (d *draft) requeueAfter(period time.Duration) {
+	if since := d.status.LastUpdateTime; since != nil && planner.IsAhead(since, d.Now) {
+		d.setUpdateTime()
 	}
-	d.wake = left(d.facts, of)
+	d.requeue = remaining(d.facts, period)
 }
 
-// order wants something of routers, and waits for it.
-func (d *draft) order(target planner.Effect) {
-	if afresh(d.facts) {
-		d.stamp()
+// applyEffect adds a change of routers, and starts a grace period for it.
+func (d *draft) applyEffect(target planner.Effect) {
+	if restartsGracePeriod(d.facts) {
+		d.setUpdateTime()
 	}
 	d.status.Routed = false
-	d.act(target)
+	d.addAction(target)
 }
 
-// fail says why nothing is routed.
-func (d *draft) fail(why string) {
+// reportFailure sets the reason why nothing is routed.
+func (d *draft) reportFailure(why string) {
 	d.status.Routed = false
 	d.status.Message += ": " + why
-	if d.was.Message != d.status.Message {
-		d.announce(true, "TrafficFailed", "requests cannot be routed: "+why)
+	if d.stored.Message != d.status.Message {
+		d.addEvent(true, "TrafficFailed", "requests cannot be routed: "+why)
 	}
 }
 
-// removeStaleReference takes one finalizer off; the next pass sees what that leaves.
-func removeStaleReference(d *draft) { d.act(planner.RemoveStaleReference{Rollout: d.Gone[0]}) }
-
-func guard(d *draft) {
-	if d.was.Phase == "" {
-		d.become(rollouts.PhaseInitial)
-	}
-	d.act(planner.Guard{})
+// removeStaleReference removes one finalizer. The next reconcile sees the result.
+func removeStaleReference(d *draft) {
+	d.addAction(planner.RemoveStaleReference{Rollout: d.MissingRollouts[0]})
 }
 
-// rest is ready for releases as soon as everything is there that is named.
-func rest(d *draft) {
-	if why := obstacle(d.facts); d.was.Phase != rollouts.PhaseHealthy && why != "" {
-		d.become(rollouts.PhaseInitial)
-		d.fail(why)
+func addFinalizer(d *draft) {
+	if d.stored.Phase == "" {
+		d.setPhase(rollouts.PhaseInitial)
+	}
+	d.addAction(planner.AddRoutingFinalizer{})
+}
+
+// awaitRelease sets the phase Healthy as soon as all referenced objects exist.
+func awaitRelease(d *draft) {
+	if why := blockedReason(d.facts); d.stored.Phase != rollouts.PhaseHealthy && why != "" {
+		d.setPhase(rollouts.PhaseInitial)
+		d.reportFailure(why)
 		return
 	}
-	d.become(rollouts.PhaseHealthy)
+	d.setPhase(rollouts.PhaseHealthy)
 }
 
-// route has requests go as the strategy says, and says so when they do.
-func route(d *draft) {
-	d.become(rollouts.PhaseProgressing)
-	if why := obstacle(d.facts); why != "" {
-		d.fail(why)
+// applyStrategy routes requests as the strategy requires, and sets Routed after the grace period.
+func applyStrategy(d *draft) {
+	d.setPhase(rollouts.PhaseProgressing)
+	if why := blockedReason(d.facts); why != "" {
+		d.reportFailure(why)
 		return
 	}
-	if to := wanted(d.facts); to != nil {
-		if undone(d.facts) {
-			d.announce(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
+	if to := nextEffect(d.facts); to != nil {
+		if wasOverwritten(d.facts) {
+			d.addEvent(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
 		}
-		d.order(to)
+		d.applyEffect(to)
 		return
 	}
-	if why := refusal(d.facts); why != "" {
-		d.fail(why)
+	if why := rejectedReason(d.facts); why != "" {
+		d.reportFailure(why)
 		return
 	}
-	if d.wait(grace(d.facts)); d.wake == 0 {
-		arrive(d)
+	if d.requeueAfter(gracePeriod(d.facts)); d.requeue == 0 {
+		setRouted(d)
 	}
 }
 
-func arrive(d *draft) {
+func setRouted(d *draft) {
 	d.status.Routed = true
-	if !d.was.Routed {
-		d.announce(false, "TrafficRouted", "requests go as the strategy says")
+	if !d.stored.Routed {
+		d.addEvent(false, "TrafficRouted", "requests go as the strategy says")
 	}
 }
 
-// finalize takes the routes back when the last release is over.
-func finalize(d *draft) {
-	d.become(rollouts.PhaseFinalizing)
-	if restore(d); d.status.LastUpdateTime == nil {
-		d.become(rollouts.PhaseHealthy)
+// finishRelease removes the routes after the last release has ended.
+func finishRelease(d *draft) {
+	d.setPhase(rollouts.PhaseFinalizing)
+	if removeRoutes(d); d.status.LastUpdateTime == nil {
+		d.setPhase(rollouts.PhaseHealthy)
 	}
 }
 
-// terminate takes the routes back before it lets the object go. Rollouts that
-// still name it are not waited for.
+// terminate removes the routes before it removes the finalizer. It does not wait for Rollouts that
+// still name the TrafficRouting.
 func terminate(d *draft) {
-	d.become(rollouts.PhaseTerminating)
-	if !guarded(d.facts) {
+	d.setPhase(rollouts.PhaseTerminating)
+	if !hasFinalizer(d.facts) {
 		return
 	}
-	if restore(d); d.status.LastUpdateTime == nil {
-		d.act(planner.DropFinalizer{})
+	if removeRoutes(d); d.status.LastUpdateTime == nil {
+		d.addAction(planner.RemoveFinalizer{})
 	}
 }
 
-// soonest is how long a change may take to be seen here at all: a route that
-// was written a moment ago must not pass for one that was taken back.
-const soonest = time.Second
+// minGracePeriod is the time in which a change of a router may not be visible in the cache yet.
+// Without this time, a route that was just written could be mistaken for a route that was already
+// removed.
+const minGracePeriod = time.Second
 
-// restore takes the routes back. No time of a last change is left when that is done, and
-// has had its time.
-func restore(d *draft) {
-	if routed(d.facts) {
-		d.order(planner.Unroute{})
+// removeRoutes removes the routes. It clears the update time when the routes are gone and the grace
+// period has passed.
+func removeRoutes(d *draft) {
+	if hasRoutes(d.facts) {
+		d.applyEffect(planner.RemoveRoute{})
 		return
 	}
 	d.status.Routed = false
-	if d.wait(max(grace(d.facts), soonest)); d.wake == 0 {
+	if d.requeueAfter(max(gracePeriod(d.facts), minGracePeriod)); d.requeue == 0 {
 		d.status.LastUpdateTime = nil
 	}
 }

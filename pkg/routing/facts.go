@@ -11,44 +11,45 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// facts are what a pass knows; its functions answer, and change nothing.
+// facts are the observations of one reconcile. Its functions compute from them and change nothing.
 type facts struct {
 	Observed
-	// was is the stored status, and status the next one.
-	was, status rollouts.TrafficRoutingStatus
-	// step is what the strategy asks for.
+	// stored is the stored status, and status the next one.
+	stored, status rollouts.TrafficRoutingStatus
+	// step is the strategy in the form of a step of a Rollout.
 	step rollouts.Step
 }
 
 func factsOf(o Observed) *facts {
-	f := &facts{Observed: o, was: o.Routing.Status, status: *o.Routing.Status.DeepCopy(), step: Step(o.Routing)}
+	f := &facts{Observed: o, stored: o.Routing.Status, status: *o.Routing.Status.DeepCopy(), step: StepOf(o.Routing)}
 	f.status.ObservedGeneration = o.Routing.Generation
 	return f
 }
 
-func leftBehind(f *facts) bool { return len(f.Gone) > 0 }
+func hasMissingRollouts(f *facts) bool { return len(f.MissingRollouts) > 0 }
 
-func deleted(f *facts) bool { return f.Routing.DeletionTimestamp != nil }
+func isDeleted(f *facts) bool { return f.Routing.DeletionTimestamp != nil }
 
-func guarded(f *facts) bool {
+func hasFinalizer(f *facts) bool {
 	return slices.Contains(f.Routing.Finalizers, rollouts.FinalizerTrafficRouting)
 }
 
-// unsettled reports whether there may be something of the network to take back.
-func unsettled(s rollouts.TrafficRoutingStatus) bool {
+// mayNeedRestore reports whether there may be routes to remove.
+func mayNeedRestore(s rollouts.TrafficRoutingStatus) bool {
 	return s.LastUpdateTime != nil || s.Phase == rollouts.PhaseProgressing || s.Phase == rollouts.PhaseFinalizing
 }
 
-// obstacle says why nothing can be routed; empty if it can.
-func obstacle(f *facts) string {
+// blockedReason returns why nothing can be routed; empty if routing is possible.
+func blockedReason(f *facts) string {
 	if f.Route == nil {
 		return "spec.objectRef names nothing"
 	}
 	return f.Route.Obstacle()
 }
 
-// refusal says why routers do not take up the route, or not yet; empty if they do.
-func refusal(f *facts) string {
+// rejectedReason returns why the routers reject the route or have not applied it yet; empty if they
+// have.
+func rejectedReason(f *facts) string {
 	switch r := f.Route; {
 	case !f.step.Routed():
 		return ""
@@ -59,47 +60,48 @@ func refusal(f *facts) string {
 	}
 }
 
-// wanted is what routers are still to be told for the strategy; nil if they do it.
-func wanted(f *facts) planner.Effect {
+// nextEffect returns the change that routers still need for the strategy; nil if they need none.
+func nextEffect(f *facts) planner.Effect {
 	switch want := planner.RouteOf(f.step); {
-	case !f.step.Routed() && f.Route.Routed && f.was.LastUpdateTime != nil:
-		return planner.Unroute{}
-	case f.step.Routed() && !f.Route.Carries(want, ""):
-		return planner.RouteTo{Want: want}
+	case !f.step.Routed() && f.Route.Routed && f.stored.LastUpdateTime != nil:
+		return planner.RemoveRoute{}
+	case f.step.Routed() && !f.Route.Serves(want, ""):
+		return planner.RouteTraffic{Want: want}
 	default:
 		return nil
 	}
 }
 
-// undone reports whether routers do not do what they did, though nothing else was wanted.
-func undone(f *facts) bool {
-	return f.step.Routed() && (f.Route.Edited || f.was.Routed && f.was.ObservedGeneration == f.Routing.Generation)
+// wasOverwritten reports whether somebody changed the route of the routers although the strategy is
+// the same.
+func wasOverwritten(f *facts) bool {
+	return f.step.Routed() && (f.Route.Edited || f.stored.Routed && f.stored.ObservedGeneration == f.Routing.Generation)
 }
 
-// routed reports whether routers do what they were told here. Where nothing was changed
-// here, what is routed belongs to somebody else.
-func routed(f *facts) bool {
-	return f.was.LastUpdateTime != nil && f.Route != nil && f.Route.Routed
+// hasRoutes reports whether the routers have a route of this TrafficRouting. If this TrafficRouting
+// has changed nothing, a route belongs to somebody else.
+func hasRoutes(f *facts) bool {
+	return f.stored.LastUpdateTime != nil && f.Route != nil && f.Route.Routed
 }
 
-// afresh reports whether a target is new or has not shown in time, or whether something
-// stood in its way.
-func afresh(f *facts) bool {
-	since := f.was.LastUpdateTime
-	late := since == nil || f.Now.After(since.Add(grace(f)))
-	return late || f.was.Routed || f.was.Message != f.status.Message || f.was.ObservedGeneration != f.Routing.Generation
+// restartsGracePeriod reports whether the grace period begins again: the target is new, an earlier
+// change had no effect in time, or the problem that prevented the change is another one.
+func restartsGracePeriod(f *facts) bool {
+	since := f.stored.LastUpdateTime
+	late := since == nil || f.Now.After(since.Add(gracePeriod(f)))
+	return late || f.stored.Routed || f.stored.Message != f.status.Message || f.stored.ObservedGeneration != f.Routing.Generation
 }
 
-// left is how much of a time since the last change of the network has not passed.
-func left(f *facts, of time.Duration) time.Duration {
+// remaining returns how much of a period since the last change of the network has not passed.
+func remaining(f *facts, period time.Duration) time.Duration {
 	since := f.status.LastUpdateTime
 	if since == nil {
 		return 0
 	}
-	return max(since.Add(of).Sub(f.Now), 0)
+	return max(since.Add(period).Sub(f.Now), 0)
 }
 
-func grace(f *facts) time.Duration {
+func gracePeriod(f *facts) time.Duration {
 	if len(f.Routing.Spec.ObjectRef) == 0 {
 		return 0
 	}

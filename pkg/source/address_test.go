@@ -14,12 +14,12 @@ import (
 )
 
 func TestAddresses(t *testing.T) {
-	rules := Rules{Servers: func() []netip.AddrPort {
+	rules := AddressRules{APIServers: func() []netip.AddrPort {
 		return []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:6443"), netip.MustParseAddrPort("10.96.0.1:443")}
 	}}
-	named := Rules{Hosts: []string{"localhost", "*.monitoring.svc", "169.254.169.254"}}
+	named := AddressRules{Hosts: []string{"localhost", "*.monitoring.svc", "169.254.169.254"}}
 	for _, test := range []struct {
-		rules   Rules
+		rules   AddressRules
 		address string
 		want    string
 	}{
@@ -41,7 +41,7 @@ func TestAddresses(t *testing.T) {
 		{rules, "[::ffff:192.0.0.192]:80", "prom is a metadata service of a cloud, which is never asked"},
 		{rules, "[64:ff9b::6464:64c8]:80", "prom is a metadata service of a cloud, which is never asked"},
 		{rules, "[2002:a83f:8110::1]:80", "prom is a metadata service of a cloud, which is never asked"},
-		{Rules{Hosts: []string{"prom"}}, "168.63.129.16:80", "prom is a metadata service of a cloud, which is never asked"},
+		{AddressRules{Hosts: []string{"prom"}}, "168.63.129.16:80", "prom is a metadata service of a cloud, which is never asked"},
 		{rules, "[64:ff9b::a9fe:a9fe]:80", "prom is a link-local address, which is never asked"},
 		{rules, "[::ffff:0:a9fe:a9fe]:80", "prom is a link-local address, which is never asked"},
 		{rules, "[::a9fe:a9fe]:80", "prom is a link-local address, which is never asked"},
@@ -54,23 +54,23 @@ func TestAddresses(t *testing.T) {
 		{rules, "[2002:a00:8::1]:80", ""},
 		{rules, "224.0.0.1:80", "prom is a link-local address, which is never asked"},
 		{named, "169.254.169.254:80", "prom is a link-local address, which is never asked"},
-		{Rules{Hosts: []string{"prom"}}, "127.0.0.1:9090", ""},
-		{Rules{Hosts: []string{"prom"}}, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
+		{AddressRules{Hosts: []string{"prom"}}, "127.0.0.1:9090", ""},
+		{AddressRules{Hosts: []string{"prom"}}, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "127.0.0.1:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "[::1]:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "[::]:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 	} {
-		err := test.rules.address("prom", netip.MustParseAddrPort(test.address))
+		err := test.rules.checkAddress("prom", netip.MustParseAddrPort(test.address))
 		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
 			t.Errorf("%s: got %q, want %q", test.address, got, test.want)
 		}
 	}
-	if err := named.address("LOCALHOST", netip.MustParseAddrPort("127.0.0.1:9090")); err != nil {
+	if err := named.checkAddress("LOCALHOST", netip.MustParseAddrPort("127.0.0.1:9090")); err != nil {
 		t.Error(err)
 	}
 	for host, want := range map[string]bool{"thanos.monitoring.svc": true, "a.b.Monitoring.svc": true, "monitoring.svc": false, "evilmonitoring.svc": false, "localhost": true, "example.com": false} {
-		if err := named.host(host); (err == nil) != want {
+		if err := named.checkHost(host); (err == nil) != want {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
@@ -83,20 +83,20 @@ func TestDial(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		host  string
-		rules Rules
+		rules AddressRules
 		want  string
 	}{
-		{"this machine", "127.0.0.1", Rules{}, "127.0.0.1 is on this machine, which is asked only if --source-hosts names it"},
-		{"a name of this machine", "localhost", Rules{}, "localhost is on this machine, which is asked only if --source-hosts names it"},
-		{"a name that is allowed by a pattern", "localhost", Rules{Hosts: []string{"*"}}, "localhost is not among the hosts that this installation asks (--source-hosts)"},
-		{"another host", "127.0.0.1", Rules{Hosts: []string{"localhost"}}, "127.0.0.1 is not among the hosts that this installation asks (--source-hosts)"},
-		{"metadata", "169.254.169.254", Rules{}, "169.254.169.254 is a link-local address, which is never asked"},
-		{"a name that is none", "nothing.invalid", Rules{}, "cannot reach the source: dial tcp: lookup nothing.invalid"},
-		{"by its name", "localhost", Rules{Hosts: []string{"localhost"}}, ""},
+		{"this machine", "127.0.0.1", AddressRules{}, "127.0.0.1 is on this machine, which is asked only if --source-hosts names it"},
+		{"a name of this machine", "localhost", AddressRules{}, "localhost is on this machine, which is asked only if --source-hosts names it"},
+		{"a name that is allowed by a pattern", "localhost", AddressRules{Hosts: []string{"*"}}, "localhost is not among the hosts that this installation asks (--source-hosts)"},
+		{"another host", "127.0.0.1", AddressRules{Hosts: []string{"localhost"}}, "127.0.0.1 is not among the hosts that this installation asks (--source-hosts)"},
+		{"metadata", "169.254.169.254", AddressRules{}, "169.254.169.254 is a link-local address, which is never asked"},
+		{"a name that is none", "nothing.invalid", AddressRules{}, "cannot reach the source: dial tcp: lookup nothing.invalid"},
+		{"by its name", "localhost", AddressRules{Hosts: []string{"localhost"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := dialled(t, "http://"+net.JoinHostPort(test.host, strconv.Itoa(int(port))), Config{}, test.rules)
-			_, fault := client.Ask(t.Context(), noon, question)
+			_, fault := client.Query(t.Context(), noon, question)
 			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
 				t.Errorf("got %v, want %q", fault, test.want)
 			}
@@ -109,8 +109,8 @@ func TestProxy(t *testing.T) {
 	proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	t.Setenv("HTTP_PROXY", proxy)
 	t.Setenv("http_proxy", proxy)
-	client := dialled(t, "http://192.0.2.1:9", Config{}, Rules{Hosts: []string{"nobody"}})
-	if _, fault := client.Ask(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "192.0.2.1 is not among the hosts") {
+	client := dialled(t, "http://192.0.2.1:9", Config{}, AddressRules{Hosts: []string{"nobody"}})
+	if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "192.0.2.1 is not among the hosts") {
 		t.Error(fault)
 	}
 }

@@ -55,7 +55,7 @@ func TestAuth(t *testing.T) {
 			}))
 			client := dialled(t, url, test.config, local)
 			for i := range 2 {
-				if _, fault := client.Ask(t.Context(), noon.Add(time.Duration(i)*time.Hour), question); fault != nil {
+				if _, fault := client.Query(t.Context(), noon.Add(time.Duration(i)*time.Hour), question); fault != nil {
 					t.Error(fault)
 				}
 			}
@@ -90,7 +90,7 @@ func TestClose(t *testing.T) {
 				with.OAuth2.TokenURL, open = counted(`{"access_token":"of-oauth","token_type":"Bearer","expires_in":3600}`), 2
 			}
 			client := dialled(t, counted(matrix("")), with, local)
-			if _, fault := client.Ask(t.Context(), noon, question); fault != nil {
+			if _, fault := client.Query(t.Context(), noon, question); fault != nil {
 				t.Fatal(fault)
 			}
 			client.Close()
@@ -115,14 +115,14 @@ func TestTokenURL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dialled(t, serve(t, text(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: serve(t, test.handler)}}, local)
-			if _, fault := client.Ask(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, test.want) {
+			if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, test.want) {
 				t.Errorf("got %v, want %q", fault, test.want)
 			}
 		})
 	}
-	rules := Rules{Hosts: []string{"127.0.0.1"}}
+	rules := AddressRules{Hosts: []string{"127.0.0.1"}}
 	client := dialled(t, serve(t, text(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: "http://localhost:1"}}, rules)
-	if _, fault := client.Ask(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "localhost is not among the hosts") {
+	if _, fault := client.Query(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "localhost is not among the hosts") {
 		t.Error(fault)
 	}
 }
@@ -131,7 +131,7 @@ func TestTokenURL(t *testing.T) {
 // name itself, where it does not know which one the server wants.
 func TestSilentTokenURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := OAuth2{ID: "weir", Secret: secret, TokenURL: "http://tokens"}.tokens(&http.Client{Timeout: timeout, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		source := OAuth2{ID: "weir", Secret: secret, TokenURL: "http://tokens"}.tokenSource(&http.Client{Timeout: timeout, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})})
@@ -167,7 +167,7 @@ func TestCertificates(t *testing.T) {
 		{"no certificate", Config{CA: ca}, "cannot reach the source: remote error: tls: certificate required"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, fault := dialled(t, server.URL, test.config, local).Ask(t.Context(), noon, question)
+			_, fault := dialled(t, server.URL, test.config, local).Query(t.Context(), noon, question)
 			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
 				t.Errorf("got %v, want %q", fault, test.want)
 			}
@@ -194,7 +194,7 @@ func TestConfig(t *testing.T) {
 		{Config{URL: "http://c", QueriesPerSecond: 1, Username: "a", Token: "b"}, "auth: a user name, a token and OAuth2 exclude each other"},
 		{Config{URL: "http://c", QueriesPerSecond: 1, OAuth2: &OAuth2{TokenURL: "ftp://x"}}, "auth.tokenURL: must be http://HOST:PORT or https://HOST:PORT"},
 	} {
-		if _, err := New(test.config, Rules{}); fmt.Sprint(err) != test.want {
+		if _, err := New(test.config, AddressRules{}); fmt.Sprint(err) != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestSecrets(t *testing.T) {
 		fmt.Fprintf(w, `{"status":"error","errorType":"bad_data","error":"not for %s %s"}`, secret, r.Header.Get("X-Key"))
 	}
 	for _, c := range []Config{{Username: "weir", Password: secret}, {Token: secret}, {Headers: map[string]string{"X-Key": secret}}} {
-		_, fault := dialled(t, serve(t, http.HandlerFunc(echo)), c, local).Ask(t.Context(), noon, question)
+		_, fault := dialled(t, serve(t, http.HandlerFunc(echo)), c, local).Query(t.Context(), noon, question)
 		if fault == nil || strings.Contains(fault.Why, secret) || !strings.Contains(fault.Why, "not for …") {
 			t.Error(fault)
 		}
@@ -223,7 +223,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		client := piped(t, func(*http.Request) (*http.Response, error) { return respond(body), nil })
-		series, fault := client.Ask(t.Context(), noon, question)
+		series, fault := client.Query(t.Context(), noon, question)
 		if fault != nil && (fault.Why == "" || len([]rune(fault.Why)) > 260) {
 			t.Errorf("%q", fault.Why)
 		}

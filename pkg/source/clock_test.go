@@ -33,7 +33,7 @@ func TestSkew(t *testing.T) {
 				fmt.Fprint(w, matrix(""))
 			}))
 			client := dialled(t, url, Config{Now: func() time.Time { return noon }}, local)
-			if _, fault := client.Ask(t.Context(), noon, question); fault != nil {
+			if _, fault := client.Query(t.Context(), noon, question); fault != nil {
 				t.Fatal(fault)
 			}
 			if got := client.Skew(); got != test.want {
@@ -56,8 +56,8 @@ func TestAgain(t *testing.T) {
 		again bool
 		want  int
 	}{{false, 1}, {false, 1}, {true, 2}, {false, 2}} {
-		q.Again = test.again
-		if _, fault := client.Ask(t.Context(), noon, q); fault != nil {
+		q.BypassCache = test.again
+		if _, fault := client.Query(t.Context(), noon, q); fault != nil {
 			t.Fatal(fault)
 		}
 		if asked != test.want {

@@ -13,53 +13,54 @@ import (
 	"time"
 )
 
-// Rules tell which addresses may be asked. Nothing is decided by a name alone: the
-// address that it has at that moment is looked at before the connection is made.
-type Rules struct {
-	// Hosts are all that may be named, if any: web.example.com, or *.monitoring.svc. Only
-	// a host that is here word for word may be on this machine.
+// AddressRules decide which addresses Weir may connect to. A host name alone decides nothing: the
+// resolved address is checked immediately before each connection.
+type AddressRules struct {
+	// Hosts are the allowed hosts, such as web.example.com or *.monitoring.svc; all hosts if it is
+	// empty. A loopback address is allowed only for a host that is listed exactly.
 	Hosts []string
-	// Servers are the addresses of kube-apiserver now, which nobody asks through Weir.
-	Servers func() []netip.AddrPort
+	// APIServers returns the current addresses of kube-apiserver, to which Weir never connects
+	// for a check.
+	APIServers func() []netip.AddrPort
 }
 
-// dial is the only way to a network.
-func (r Rules) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// dial checks the host, and connects to it. All connections of a source use it.
+func (r AddressRules) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.host(host); err != nil {
+	if err := r.checkHost(host); err != nil {
 		return nil, err
 	}
 	return r.dialer(host).DialContext(ctx, network, address)
 }
 
-// dialer connects to addresses of a host that may be asked.
-func (r Rules) dialer(host string) *net.Dialer {
+// dialer returns a dialer that connects only to the allowed addresses of a host.
+func (r AddressRules) dialer(host string) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, Control: func(_, resolved string, _ syscall.RawConn) error {
 		address, err := netip.ParseAddrPort(resolved)
 		if err != nil {
 			return err
 		}
-		return r.address(host, address)
+		return r.checkAddress(host, address)
 	}}
 }
 
-// host reports a host that is not among those that may be asked.
-func (r Rules) host(host string) error {
+// checkHost returns an error for a host that is not allowed.
+func (r AddressRules) checkHost(host string) error {
 	if len(r.Hosts) == 0 || slices.ContainsFunc(r.Hosts, func(allowed string) bool {
 		suffix, wild := strings.CutPrefix(allowed, "*")
 		return strings.EqualFold(host, allowed) || wild && strings.HasPrefix(suffix, ".") && strings.HasSuffix(strings.ToLower(host), strings.ToLower(suffix))
 	}) {
 		return nil
 	}
-	return refusal(host + " is not among the hosts that this installation asks (--source-hosts)")
+	return reason(host + " is not among the hosts that this installation asks (--source-hosts)")
 }
 
-// metadata are the addresses, other than link-local ones, at which cloud metadata services hand
-// out credentials of the machine. No legitimate source uses them.
-var metadata = []netip.Prefix{
+// metadataServices are the addresses, other than link-local ones, at which cloud metadata services
+// hand out credentials of the machine. No legitimate source uses them.
+var metadataServices = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
@@ -83,8 +84,8 @@ var embeddings = []struct {
 	{netip.MustParsePrefix("::/96"), 12},
 }
 
-// meanings returns the address and every IPv4 address that it embeds.
-func meanings(ip netip.Addr) []netip.Addr {
+// withEmbeddedIPv4 returns the address and every IPv4 address that it embeds.
+func withEmbeddedIPv4(ip netip.Addr) []netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	all := []netip.Addr{ip}
 	for _, e := range embeddings {
@@ -95,27 +96,27 @@ func meanings(ip netip.Addr) []netip.Addr {
 	return all
 }
 
-// Named reports whether --source-hosts lists exactly this host. A match by a pattern does not
+// IsNamed reports whether --source-hosts lists exactly this host. A match by a pattern does not
 // count.
-func (r Rules) Named(host string) bool {
+func (r AddressRules) IsNamed(host string) bool {
 	return slices.ContainsFunc(r.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
 }
 
-// address returns an error for an address that Weir must never connect to.
-func (r Rules) address(host string, address netip.AddrPort) error {
-	for _, ip := range meanings(address.Addr()) {
+// checkAddress returns an error for an address that Weir must never connect to.
+func (r AddressRules) checkAddress(host string, address netip.AddrPort) error {
+	for _, ip := range withEmbeddedIPv4(address.Addr()) {
 		within := func(p netip.Prefix) bool { return p.Contains(ip) }
 		switch {
 		case ip.IsLinkLocalUnicast(), ip.IsMulticast():
-			return refusal(host + " is a link-local address, which is never asked")
-		case slices.ContainsFunc(metadata, within):
-			return refusal(host + " is a metadata service of a cloud, which is never asked")
+			return reason(host + " is a link-local address, which is never asked")
+		case slices.ContainsFunc(metadataServices, within):
+			return reason(host + " is a metadata service of a cloud, which is never asked")
 		case within(localTranslation):
-			return refusal(host + " is an address of a local translator to IPv4, which is never asked")
-		case r.Servers != nil && slices.Contains(r.Servers(), netip.AddrPortFrom(ip, address.Port())):
-			return refusal(host + " is kube-apiserver, which is not a source of metrics")
-		case ip.IsUnspecified(), ip.IsLoopback() && !r.Named(host):
-			return refusal(host + " is on this machine, which is asked only if --source-hosts names it")
+			return reason(host + " is an address of a local translator to IPv4, which is never asked")
+		case r.APIServers != nil && slices.Contains(r.APIServers(), netip.AddrPortFrom(ip, address.Port())):
+			return reason(host + " is kube-apiserver, which is not a source of metrics")
+		case ip.IsUnspecified(), ip.IsLoopback() && !r.IsNamed(host):
+			return reason(host + " is on this machine, which is asked only if --source-hosts names it")
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Fault is why a source does not answer a question, and since when. Why has no secrets,
-// and nothing of what an unknown server sent.
+// Fault is why a source does not answer a query, and since when. Why contains no secrets, and
+// nothing that an unknown server sent.
 type Fault struct {
 	Why   string
 	Since time.Time
@@ -26,34 +26,34 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Why }
 
-// refusal is a reason in our own words.
-type refusal string
+// reason is an error in Weir's own words, which may be shown to users.
+type reason string
 
-func (r refusal) Error() string { return string(r) }
+func (r reason) Error() string { return string(r) }
 
-// fault knows since when the question has had no answer.
-func (c *Client) fault(q Question, err error, now time.Time) *Fault {
+// recordFault returns the fault of a query, with the time since which the query has had no answer.
+func (c *Client) recordFault(q RangeQuery, err error, now time.Time) *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	mine := c.failing[q.Namespace]
-	since, ok := mine[q.Text]
+	mine := c.failingSince[q.Namespace]
+	since, ok := mine[q.PromQL]
 	if !ok {
 		since = now
-		if len(c.failing) == maxKept { // most entries are of deleted namespaces
-			clear(c.failing)
+		if len(c.failingSince) == maxAnswers { // most entries are of deleted namespaces
+			clear(c.failingSince)
 		}
-		if mine == nil || len(mine) == ofKept { // most entries are of finished releases
+		if mine == nil || len(mine) == maxAnswersPerNamespace { // most entries are of finished releases
 			mine = map[string]time.Time{}
-			c.failing[q.Namespace] = mine
+			c.failingSince[q.Namespace] = mine
 		}
-		mine[q.Text] = now
+		mine[q.PromQL] = now
 	}
-	return &Fault{Why: Clean(c.secrets.Replace(why(err))), Since: since}
+	return &Fault{Why: Sanitize(c.redactor.Replace(faultReason(err))), Since: since}
 }
 
-func why(err error) string {
+func faultReason(err error) string {
 	var (
-		own     refusal
+		own     reason
 		large   *http.MaxBytesError
 		token   *oauth2.RetrieveError
 		server  *promapi.Error
@@ -78,23 +78,23 @@ func why(err error) string {
 	return "the answer is not that of a Prometheus"
 }
 
-const maxWhy = 200
+const maxReasonLength = 200
 
-// Clean has printable characters, and an end.
-func Clean(text string) string {
+// Sanitize removes unprintable characters from a text and limits its length.
+func Sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-	if runes := []rune(text); len(runes) > maxWhy {
-		return string(runes[:maxWhy]) + "…"
+	if runes := []rune(text); len(runes) > maxReasonLength {
+		return string(runes[:maxReasonLength]) + "…"
 	}
 	return text
 }
 
-func (c Config) redact() *strings.Replacer {
+func (c Config) redactor() *strings.Replacer {
 	secrets := []string{c.Password, c.Token, c.Key}
 	if c.OAuth2 != nil {
 		secrets = append(secrets, c.OAuth2.Secret)

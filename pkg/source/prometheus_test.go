@@ -70,7 +70,7 @@ func TestPrometheus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		series, fault := client.Ask(t.Context(), since, Question{Text: text, Namespace: "shop", Since: since, Every: 2 * time.Second, Windows: 30})
+		series, fault := client.Query(t.Context(), since, RangeQuery{PromQL: text, Namespace: "shop", Start: since, Step: 2 * time.Second, Windows: 30})
 		if fault != nil {
 			t.Fatal(fault, text)
 		}
@@ -99,8 +99,8 @@ func TestPrometheus(t *testing.T) {
 	if diff := cmp.Diff([]float64{100, 0.2, 1000, 0.1}, slow); diff != "" {
 		t.Error(diff)
 	}
-	refused := Question{Text: "sum(", Since: since, Every: time.Second, Windows: 1}
-	if _, fault := client.Ask(t.Context(), since, refused); fault == nil || !strings.HasPrefix(fault.Why, "the source refuses: invalid parameter \"query\"") {
+	refused := RangeQuery{PromQL: "sum(", Start: since, Step: time.Second, Windows: 1}
+	if _, fault := client.Query(t.Context(), since, refused); fault == nil || !strings.HasPrefix(fault.Why, "the source refuses: invalid parameter \"query\"") {
 		t.Error(fault)
 	}
 }

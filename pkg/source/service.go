@@ -20,21 +20,22 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/weir-rollouts/weir/pkg/turns"
+	"github.com/weir-rollouts/weir/pkg/fairqueue"
 )
 
-// maxBody is how much a Service may answer.
-const maxBody = 64 << 10
+// maxServiceBody is the maximum size of a Service's response.
+const maxServiceBody = 64 << 10
 
-// Request asks a Service of a namespace, at one of its endpoints.
+// Request is a request to a Service of a namespace at one of its endpoints.
 type Request struct {
 	Namespace string
-	// Host is the name of the Service, as web.shop.svc.
+	// Host is the DNS name of the Service, such as web.shop.svc.
 	Host     string
 	Port     int32
 	Path     string
 	Endpoint netip.AddrPort
-	// Window is the one that is asked about: equal requests are sent once in each.
+	// Window is the start of the window in which the Service is queried. Equal requests are sent
+	// once per window.
 	Window time.Time
 }
 
@@ -42,49 +43,51 @@ func (r Request) key() string {
 	return fmt.Sprintf("%s\x00%d\x00%s\x00%d", r.Host, r.Port, r.Path, r.Window.Unix())
 }
 
-// Answer is what a Service answered.
+// Answer is the response of a Service.
 type Answer struct {
 	Code int
 	Body []byte
 }
 
-// Services ask Services. Each question is a connection of its own, to one address, without
-// a proxy. No redirect is followed.
-type Services struct {
-	Rules Rules
+// ServiceClient sends requests to Services. Each request uses a new connection to one address,
+// without a proxy. Redirects are not followed.
+type ServiceClient struct {
+	Rules AddressRules
 
-	flights singleflight.Group
+	inFlight singleflight.Group
 	// addresses allows one request at a time per namespace and address, even if several Services
 	// have the address.
-	addresses lazyGate
+	addresses lazySemaphore
 	mu        sync.Mutex
-	answers   map[string]answered
+	answers   map[string]cachedAnswer
 }
 
-// lazyGate is a turns.Gate with one place per owner, created at the first use so that the zero
-// value is valid.
-type lazyGate struct {
-	once sync.Once
-	gate *turns.Gate
+// lazySemaphore is a fairqueue.Semaphore with one place per owner, created at the first use so that
+// the zero value is valid.
+type lazySemaphore struct {
+	once      sync.Once
+	semaphore *fairqueue.Semaphore
 }
 
-func (g *lazyGate) enter(ctx context.Context, owner string) (leave func(), err error) {
-	g.once.Do(func() { g.gate = turns.NewGate(math.MaxInt, 1) })
-	return g.gate.Enter(ctx, owner)
+func (g *lazySemaphore) acquire(ctx context.Context, owner string) (leave func(), err error) {
+	g.once.Do(func() { g.semaphore = fairqueue.NewSemaphore(math.MaxInt, 1) })
+	return g.semaphore.Acquire(ctx, owner)
 }
 
-// answered is a cached answer with its namespace and the window that it is valid for.
-type answered struct {
+// cachedAnswer is a cached answer with its namespace and the window that it is valid for.
+type cachedAnswer struct {
 	answer    Answer
 	namespace string
 	window    time.Time
 }
 
-// keptOfNamespace is how many of the maxKept cached answers may be of one namespace.
-const keptOfNamespace = maxKept / 8
+// maxServiceAnswersPerNamespace is how many of the maxAnswers cached answers may belong to one
+// namespace.
+const maxServiceAnswersPerNamespace = maxAnswers / 8
 
-// Get sends a request, or has the answer that an equal one got. It says why there is none.
-func (s *Services) Get(ctx context.Context, r Request) (Answer, error) {
+// Get sends a request, or returns the answer to an equal request. An error says why there is no
+// answer.
+func (s *ServiceClient) Get(ctx context.Context, r Request) (Answer, error) {
 	key := r.key()
 	s.mu.Lock()
 	kept, ok := s.answers[key]
@@ -92,41 +95,42 @@ func (s *Services) Get(ctx context.Context, r Request) (Answer, error) {
 	if ok {
 		return kept.answer, nil
 	}
-	flight := s.flights.DoChan(key, func() (any, error) {
-		answer, err := s.get(context.WithoutCancel(ctx), r)
+	flight := s.inFlight.DoChan(key, func() (any, error) {
+		answer, err := s.send(context.WithoutCancel(ctx), r)
 		if err == nil {
-			s.keep(key, answered{answer, r.Namespace, r.Window})
+			s.cache(key, cachedAnswer{answer, r.Namespace, r.Window})
 		}
 		return answer, err
 	})
 	select {
 	case <-ctx.Done():
-		return Answer{}, refusal("Weir stopped waiting for the answer")
+		return Answer{}, reason("Weir stopped waiting for the answer")
 	case result := <-flight:
 		return result.Val.(Answer), result.Err
 	}
 }
 
-// keep keeps an answer for those who ask the same about the window, and none of an hour ago.
-func (s *Services) keep(key string, a answered) {
+// cache stores an answer for equal requests in the same window, and removes answers older than a
+// minute.
+func (s *ServiceClient) cache(key string, a cachedAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answers == nil {
-		s.answers = map[string]answered{}
+		s.answers = map[string]cachedAnswer{}
 	}
-	maps.DeleteFunc(s.answers, func(_ string, old answered) bool { return a.window.Sub(old.window) > time.Minute })
+	maps.DeleteFunc(s.answers, func(_ string, old cachedAnswer) bool { return a.window.Sub(old.window) > time.Minute })
 	mine := 0
 	for _, other := range s.answers {
 		if other.namespace == a.namespace {
 			mine++
 		}
 	}
-	if len(s.answers) < maxKept && mine < keptOfNamespace {
+	if len(s.answers) < maxAnswers && mine < maxServiceAnswersPerNamespace {
 		s.answers[key] = a
 	}
 }
 
-func (s *Services) get(ctx context.Context, r Request) (Answer, error) {
+func (s *ServiceClient) send(ctx context.Context, r Request) (Answer, error) {
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	u, err := url.Parse("http://" + net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))))
@@ -143,32 +147,33 @@ func (s *Services) get(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, errors.New("the path is none of a URL")
 	}
 	request.Header.Set("User-Agent", "weir")
-	leave, err := s.addresses.enter(asking, r.Namespace+"/"+r.Endpoint.String())
+	leave, err := s.addresses.acquire(asking, r.Namespace+"/"+r.Endpoint.String())
 	if err != nil {
-		return Answer{}, s.explain(r, err)
+		return Answer{}, s.describeError(r, err)
 	}
 	defer leave()
-	response, err := s.client(r).Do(request)
+	response, err := s.httpClient(r).Do(request)
 	if err != nil {
-		return Answer{}, s.explain(r, err)
+		return Answer{}, s.describeError(r, err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxServiceBody+1))
 	switch {
 	case err != nil:
-		return Answer{}, s.explain(r, err)
-	case len(body) > maxBody:
-		return Answer{}, fmt.Errorf("the answer is larger than %d KiB", maxBody>>10)
+		return Answer{}, s.describeError(r, err)
+	case len(body) > maxServiceBody:
+		return Answer{}, fmt.Errorf("the answer is larger than %d KiB", maxServiceBody>>10)
 	}
 	return Answer{response.StatusCode, body}, nil
 }
 
-// client connects to the endpoint, whatever the name of the Service means elsewhere.
-func (s *Services) client(r Request) *http.Client {
+// httpClient returns a client that connects to the endpoint of the request, without resolving the
+// host name.
+func (s *ServiceClient) httpClient(r Request) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxBody,
+			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxServiceBody,
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return s.Rules.dialer(r.Host).DialContext(ctx, network, r.Endpoint.String())
 			},
@@ -176,9 +181,10 @@ func (s *Services) client(r Request) *http.Client {
 	}
 }
 
-// explain says why there is no answer, in our own words or those of the network.
-func (s *Services) explain(r Request, err error) error {
-	var own refusal
+// describeError returns why there is no answer, in Weir's own words or in those of the network
+// stack.
+func (s *ServiceClient) describeError(r Request, err error) error {
+	var own reason
 	var network *net.OpError
 	switch {
 	case errors.As(err, &own):
@@ -186,7 +192,7 @@ func (s *Services) explain(r Request, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer within %s", timeout)
 	case errors.As(err, &network):
-		return errors.New(Clean("cannot reach " + r.Host + ": " + network.Error()))
+		return errors.New(Sanitize("cannot reach " + r.Host + ": " + network.Error()))
 	}
 	return errors.New("the answer is not that of an HTTP server")
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // tickets is a Service that is on this machine, and may be.
-var tickets = Rules{Hosts: []string{"tickets.shop.svc"}}
+var tickets = AddressRules{Hosts: []string{"tickets.shop.svc"}}
 
 // requestTo asks a server that answers so.
 func requestTo(t *testing.T, handler http.Handler) Request {
@@ -49,8 +49,8 @@ func TestServiceAnswers(t *testing.T) {
 		{"204", text(204, ""), "204 "},
 		{"500", text(500, "stack"), "500 stack"},
 		{"no JSON", text(200, "\xff\x00"), "200 \xff\x00"},
-		{"64 KiB", text(200, strings.Repeat("x", maxBody)), "200 xxx"},
-		{"one more", text(200, strings.Repeat("x", maxBody+1)), "the answer is larger than 64 KiB"},
+		{"64 KiB", text(200, strings.Repeat("x", maxServiceBody)), "200 xxx"},
+		{"one more", text(200, strings.Repeat("x", maxServiceBody+1)), "the answer is larger than 64 KiB"},
 		{"10 MiB", text(200, strings.Repeat("x", 10<<20)), "the answer is larger than 64 KiB"},
 		{"zipped", func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Accept-Encoding") != "" {
@@ -82,13 +82,13 @@ func TestServiceAnswers(t *testing.T) {
 			fmt.Fprint(w, r.Method, " ", r.Host, " ", r.RequestURI, " ", r.Header.Get("User-Agent"))
 		}, "200 GET tickets.shop.svc:80 /approved?by=weir weir"},
 	} {
-		s := Services{Rules: tickets}
+		s := ServiceClient{Rules: tickets}
 		answer, err := s.Get(t.Context(), requestTo(t, test.handler))
 		got := fmt.Sprintf("%d %s", answer.Code, answer.Body)
 		if err != nil {
 			got = err.Error()
 		}
-		if !strings.HasPrefix(got, test.want) || len(answer.Body) > maxBody {
+		if !strings.HasPrefix(got, test.want) || len(answer.Body) > maxServiceBody {
 			t.Errorf("%s: got %.100q, want %q", test.name, got, test.want)
 		}
 	}
@@ -113,12 +113,12 @@ func TestServiceAddresses(t *testing.T) {
 		"0.0.0.0:80":                  "tickets.shop.svc is on this machine",
 		"10.96.0.1:443":               "tickets.shop.svc is kube-apiserver",
 	} {
-		s := Services{Rules: Rules{Hosts: []string{"*.monitoring.svc"}, Servers: server}}
+		s := ServiceClient{Rules: AddressRules{Hosts: []string{"*.monitoring.svc"}, APIServers: server}}
 		if _, err := s.Get(t.Context(), requestAt(t, address)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", address, err, want)
 		}
 	}
-	s := Services{Rules: tickets}
+	s := ServiceClient{Rules: tickets}
 	if _, err := s.Get(t.Context(), requestAt(t, closed(t))); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a closed port: %v", err)
 	}
@@ -147,7 +147,7 @@ func TestServiceOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	r := requestTo(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-	s := Services{Rules: tickets}
+	s := ServiceClient{Rules: tickets}
 	for window := range 3 {
 		for range 3 {
 			r.Window = noon.Add(time.Duration(window) * 30 * time.Second)
@@ -159,13 +159,13 @@ func TestServiceOnce(t *testing.T) {
 	if asked.Load() != 3 {
 		t.Errorf("asked %d times about 3 windows", asked.Load())
 	}
-	for range 2 * maxKept {
+	for range 2 * maxAnswers {
 		r.Window = r.Window.Add(time.Millisecond)
 		r.Path += "x"
-		s.keep(r.key(), answered{window: r.Window})
+		s.cache(r.key(), cachedAnswer{window: r.Window})
 	}
 	r.Window = r.Window.Add(time.Hour)
-	if s.keep(r.key(), answered{window: r.Window}); len(s.answers) != 1 {
+	if s.cache(r.key(), cachedAnswer{window: r.Window}); len(s.answers) != 1 {
 		t.Errorf("%d answers are kept after an hour", len(s.answers))
 	}
 }
@@ -174,9 +174,9 @@ func TestServiceOnce(t *testing.T) {
 func TestServiceSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := Services{Rules: Rules{}}
+		s := ServiceClient{Rules: AddressRules{}}
 		began := time.Now()
-		s.Rules.Servers = func() []netip.AddrPort { // asked before each connection
+		s.Rules.APIServers = func() []netip.AddrPort { // asked before each connection
 			<-time.After(time.Minute)
 			return nil
 		}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source asks a server that speaks the API of Prometheus. It asks by range, and
-// answers in windows. What the server sends, how long it takes, where it is and how often
-// it is asked are bounded: administrators name it, but it is not trusted.
+// Package source queries servers with the HTTP API of Prometheus, and Services of releases. The size of
+// answers, the time, the addresses and the rate of queries are limited, because the servers are not
+// trusted, even if an administrator configured them.
 package source
 
 import (
@@ -25,90 +25,93 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
+	"github.com/weir-rollouts/weir/pkg/fairqueue"
 	"github.com/weir-rollouts/weir/pkg/metric"
-	"github.com/weir-rollouts/weir/pkg/turns"
 )
 
-// The bounds.
+// The limits of a query, of its answer, and of the answers that are cached.
 const (
-	timeout    = 10 * time.Second
-	maxWait    = time.Minute // for a place among the questions
-	maxBytes   = 4 << 20
-	maxSeries  = 1000
-	maxWindows = 11_000 // as Prometheus
-	maxSamples = 200_000
-	maxKept    = 1024
-	maxValues  = 1 << 21 // of the answers that are kept
-	atOnce     = 8
+	timeout       = 10 * time.Second
+	maxQueueTime  = time.Minute // until a query is sent
+	maxBytes      = 4 << 20
+	maxSeries     = 1000
+	maxWindows    = 11_000 // the limit of Prometheus
+	maxSamples    = 200_000
+	maxAnswers    = 1024
+	maxValues     = 1 << 21 // of the cached answers
+	maxConcurrent = 8
 )
 
-// The capacity of a source that one namespace may use at most.
+// The maximum share of a source's capacity that one namespace may use.
 const (
-	ofPlaces = atOnce / 4
-	ofKept   = maxKept / 8
-	ofValues = maxValues / 8
+	maxConcurrentPerNamespace = maxConcurrent / 4
+	maxAnswersPerNamespace    = maxAnswers / 8
+	maxValuesPerNamespace     = maxValues / 8
 )
 
-// Config is a source, with the secrets that it names.
+// Config describes a source, with the content of its Secret.
 type Config struct {
 	URL string
-	// Headers go with each question; $namespace is that of the release.
+	// Headers are sent with each query. $namespace in a value is replaced by the namespace of the
+	// release.
 	Headers          map[string]string
 	QueriesPerSecond float64
 
 	Username, Password string
 	Token              string
 	OAuth2             *OAuth2
-	// CA, Certificate and Key are PEM.
+	// CA, Certificate and Key are in PEM format.
 	CA, Certificate, Key string
 	ServerName           string
 
-	// Now is the time. Without it, the clock of the source is not compared with that of Weir.
+	// Now returns the current time. If it is nil, the clock of the source is not compared with
+	// Weir's clock.
 	Now func() time.Time
 }
 
-// OAuth2 has the credentials of a client.
+// OAuth2 has the client credentials for the OAuth 2.0 token URL.
 type OAuth2 struct {
 	ID, Secret, TokenURL string
 	Scopes               []string
 }
 
-// Client asks one source. Equal questions are asked once per window.
+// Client queries one source. Equal queries are sent once per window.
 type Client struct {
-	api     api.Client
-	headers map[string]string
-	limiter *rate.Limiter
-	places  *turns.Gate
-	flights singleflight.Group
-	secrets *strings.Replacer
-	now     func() time.Time
-	// transports are those that it asks through, for questions and for tokens.
-	transports []bounded
+	api       api.Client
+	headers   map[string]string
+	limiter   *rate.Limiter
+	semaphore *fairqueue.Semaphore
+	inFlight  singleflight.Group
+	redactor  *strings.Replacer
+	now       func() time.Time
+	// transports are the connections for queries and for tokens.
+	transports []limitedTransport
 
 	mu      sync.Mutex
-	answers map[string]answer
-	// failing has, by namespace and query, the time since which the query gets no answer.
-	failing map[string]map[string]time.Time
-	// skew is by how much the clock of the source is ahead of that of Weir.
+	answers map[string]cachedSeries
+	// failingSince has, by namespace and query, the time since which the query gets no answer.
+	failingSince map[string]map[string]time.Time
+	// skew is how far the clock of the source is ahead of Weir's clock.
 	skew time.Duration
 }
 
-type answer struct {
+// cachedSeries is a cached answer with its namespace and the time until which it is valid.
+type cachedSeries struct {
 	series    []metric.Series
 	namespace string
 	until     time.Time
 }
 
 // values returns how many values an answer has.
-func (a *answer) values() (n int) {
+func (a *cachedSeries) values() (n int) {
 	for _, s := range a.series {
 		n += len(s.Values)
 	}
 	return n
 }
 
-// New makes a client. It sends nothing.
-func New(c Config, rules Rules) (*Client, error) {
+// New returns a client. It sends nothing.
+func New(c Config, rules AddressRules) (*Client, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -120,21 +123,22 @@ func New(c Config, rules Rules) (*Client, error) {
 	if c.Token != "" {
 		secured.Authorization = &config.Authorization{Type: "Bearer", Credentials: config.Secret(c.Token)}
 	}
-	asking, err := roundTripper(secured, rules)
+	asking, err := newRoundTripper(secured, rules)
 	if err != nil {
 		return nil, err
 	}
-	transports, transport := []bounded{asking}, http.RoundTripper(asking)
+	transports, transport := []limitedTransport{asking}, http.RoundTripper(asking)
 	if c.OAuth2 != nil {
-		tokens, err := roundTripper(plain, rules)
+		tokens, err := newRoundTripper(plain, rules)
 		if err != nil {
 			return nil, err
 		}
-		// The round tripper of the configuration follows redirects for a token, and has no timeout.
+		// The token source of prometheus/common follows redirects and has no timeout, so Weir uses
+		// its own.
 		transports = append(transports, tokens)
-		transport = &oauth2.Transport{Base: asking, Source: c.OAuth2.tokens(&http.Client{Transport: tokens, CheckRedirect: stay, Timeout: timeout})}
+		transport = &oauth2.Transport{Base: asking, Source: c.OAuth2.tokenSource(&http.Client{Transport: tokens, CheckRedirect: refuseRedirect, Timeout: timeout})}
 	}
-	made, err := c.client(transport)
+	made, err := c.newClient(transport)
 	if err != nil {
 		return nil, err
 	}
@@ -142,36 +146,36 @@ func New(c Config, rules Rules) (*Client, error) {
 	return made, nil
 }
 
-func roundTripper(c config.HTTPClientConfig, rules Rules) (bounded, error) {
+func newRoundTripper(c config.HTTPClientConfig, rules AddressRules) (limitedTransport, error) {
 	next, err := config.NewRoundTripperFromConfig(c, "source", config.WithDialContextFunc(rules.dial), config.WithHTTP2Disabled(), config.WithUserAgent("weir"))
 	if err != nil {
-		return bounded{}, errors.New("the certificate, the key or the CA is not PEM that fits together")
+		return limitedTransport{}, errors.New("the certificate, the key or the CA is not PEM that fits together")
 	}
-	return bounded{next}, nil
+	return limitedTransport{next}, nil
 }
 
-func (c Config) client(transport http.RoundTripper) (*Client, error) {
-	asked, err := api.NewClient(api.Config{Address: c.URL, Client: &http.Client{Transport: transport, CheckRedirect: stay}})
+func (c Config) newClient(transport http.RoundTripper) (*Client, error) {
+	asked, err := api.NewClient(api.Config{Address: c.URL, Client: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}})
 	if err != nil {
 		return nil, err
 	}
 	return &Client{
-		api: asked, headers: c.Headers, secrets: c.redact(), places: turns.NewGate(atOnce, ofPlaces),
+		api: asked, headers: c.Headers, redactor: c.redactor(), semaphore: fairqueue.NewSemaphore(maxConcurrent, maxConcurrentPerNamespace),
 		limiter: rate.NewLimiter(rate.Limit(c.QueriesPerSecond), max(1, int(c.QueriesPerSecond))),
-		now:     c.Now, answers: map[string]answer{}, failing: map[string]map[string]time.Time{},
+		now:     c.Now, answers: map[string]cachedSeries{}, failingSince: map[string]map[string]time.Time{},
 	}, nil
 }
 
-func (o OAuth2) tokens(client *http.Client) oauth2.TokenSource {
+func (o OAuth2) tokenSource(client *http.Client) oauth2.TokenSource {
 	c := clientcredentials.Config{ClientID: o.ID, ClientSecret: o.Secret, TokenURL: o.TokenURL, Scopes: o.Scopes}
-	// A token is for all questions, so none of them ends its request.
-	//nolint:forbidigo // It only carries the client; that has the timeout.
+	// All queries share a token, so the context of a single query must not cancel the token
+	// request.
 	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
 }
 
-// validate names the field and the fix.
+// validate returns an error that names the invalid field and the fix.
 func (c Config) validate() error {
-	if err := address("url", c.URL); err != nil {
+	if err := checkURL("url", c.URL); err != nil {
 		return err
 	}
 	if c.QueriesPerSecond <= 0 {
@@ -192,12 +196,12 @@ func (c Config) validate() error {
 		return errors.New("auth: a user name, a token and OAuth2 exclude each other")
 	}
 	if c.OAuth2 != nil {
-		return address("auth.tokenURL", c.OAuth2.TokenURL)
+		return checkURL("auth.tokenURL", c.OAuth2.TokenURL)
 	}
 	return nil
 }
 
-func address(field, text string) error {
+func checkURL(field, text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -208,15 +212,15 @@ func address(field, text string) error {
 	return nil
 }
 
-// stay refuses redirects: a server must not choose whom Weir asks.
-func stay(*http.Request, []*http.Request) error {
-	return refusal("the server redirects, which is not followed; name the address that it has now")
+// refuseRedirect refuses redirects: a server must not choose the addresses that Weir connects to.
+func refuseRedirect(*http.Request, []*http.Request) error {
+	return reason("the server redirects, which is not followed; name the address that it has now")
 }
 
-// bounded ends an answer that is too long.
-type bounded struct{ next http.RoundTripper }
+// limitedTransport limits the size of responses.
+type limitedTransport struct{ next http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxBytes)
@@ -224,27 +228,27 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// tenant asks with the headers of one namespace.
-type tenant struct {
+// namespaceClient sends requests with the headers for one namespace.
+type namespaceClient struct {
 	api.Client
-	headers   map[string]string
-	namespace string
-	heard     func(http.Header)
+	headers    map[string]string
+	namespace  string
+	onResponse func(http.Header)
 }
 
-func (t tenant) Do(ctx context.Context, r *http.Request) (*http.Response, []byte, error) {
+func (t namespaceClient) Do(ctx context.Context, r *http.Request) (*http.Response, []byte, error) {
 	for name, value := range t.headers {
 		r.Header.Set(name, strings.ReplaceAll(value, "$namespace", t.namespace))
 	}
 	response, body, err := t.Client.Do(ctx, r)
 	if response != nil {
-		t.heard(response.Header)
+		t.onResponse(response.Header)
 	}
 	return response, body, err
 }
 
-// compareClocks reads the clock of the source from the header Date, which each server of Prometheus
-// sends. A response of a cache has the header Age: its date is of the past.
+// compareClocks computes the clock difference from the Date header, which every Prometheus server
+// sends. A cached response has an Age header and an old date, so it is ignored.
 func (c *Client) compareClocks(h http.Header) {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil || h.Get("Age") != "" || c.now == nil {
@@ -255,7 +259,7 @@ func (c *Client) compareClocks(h http.Header) {
 	c.skew = date.Sub(c.now())
 }
 
-// Skew returns by how much the clock of the source was ahead of that of Weir in its last answer. It is
+// Skew returns how far the clock of the source was ahead of Weir's clock at the last answer. It is
 // negative if the clock was behind, and precise to a second.
 func (c *Client) Skew() time.Duration {
 	c.mu.Lock()
@@ -263,7 +267,8 @@ func (c *Client) Skew() time.Duration {
 	return c.skew
 }
 
-// Close ends the connections that nobody uses. What is around a transport does not pass that on.
+// Close closes idle connections. It closes them on the inner transports, because the wrappers
+// around a transport do not pass the call on.
 func (c *Client) Close() {
 	for _, t := range c.transports {
 		if closer, ok := t.next.(api.CloseIdler); ok {

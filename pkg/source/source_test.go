@@ -26,17 +26,17 @@ import (
 )
 
 // local lets the tests ask this machine.
-var local = Rules{Hosts: []string{"127.0.0.1"}}
+var local = AddressRules{Hosts: []string{"127.0.0.1"}}
 
 var (
 	noon     = time.Unix(1_800_000_000, 0)
-	question = Question{Text: "m", Namespace: "shop", Since: noon, Every: 30 * time.Second, Windows: 3}
+	question = RangeQuery{PromQL: "m", Namespace: "shop", Start: noon, Step: 30 * time.Second, Windows: 3}
 )
 
 // ask sends the question to a server that answers with that.
 func ask(t *testing.T, handler http.HandlerFunc) ([]metric.Series, *Fault) {
 	t.Helper()
-	return dialled(t, serve(t, handler), Config{}, local).Ask(t.Context(), noon, question)
+	return dialled(t, serve(t, handler), Config{}, local).Query(t.Context(), noon, question)
 }
 
 func serve(t *testing.T, handler http.Handler) string {
@@ -46,7 +46,7 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-func dialled(t *testing.T, url string, c Config, rules Rules) *Client {
+func dialled(t *testing.T, url string, c Config, rules AddressRules) *Client {
 	t.Helper()
 	c.URL = url
 	if c.QueriesPerSecond == 0 {
@@ -165,11 +165,11 @@ func TestManyValues(t *testing.T) {
 	client := dialled(t, serve(t, text(200, matrix(strings.Repeat(`{"metric":{}},`, 19)+`{"metric":{}}`))), Config{}, local)
 	q := question
 	q.Windows = maxWindows
-	if _, fault := client.Ask(t.Context(), noon, q); fault == nil || fault.Why != "the answer has 20 series of 11000 windows; at most 200000 values are read" {
+	if _, fault := client.Query(t.Context(), noon, q); fault == nil || fault.Why != "the answer has 20 series of 11000 windows; at most 200000 values are read" {
 		t.Error(fault)
 	}
-	for _, q := range []Question{{Every: time.Second}, {Every: time.Second, Windows: maxWindows + 1}, {Windows: 1}} {
-		if _, fault := client.Ask(t.Context(), noon, q); fault == nil || !strings.Contains(fault.Why, "cannot be asked") {
+	for _, q := range []RangeQuery{{Step: time.Second}, {Step: time.Second, Windows: maxWindows + 1}, {Windows: 1}} {
+		if _, fault := client.Query(t.Context(), noon, q); fault == nil || !strings.Contains(fault.Why, "cannot be asked") {
 			t.Error(fault)
 		}
 	}
@@ -187,7 +187,7 @@ func TestSilence(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader(start), blocked(func() error { <-r.Context().Done(); return r.Context().Err() })))}, nil
 			})
 			began := time.Now()
-			_, fault := client.Ask(t.Context(), noon, question)
+			_, fault := client.Query(t.Context(), noon, question)
 			if fault == nil || fault.Why != "no answer within 10s" || time.Since(began) != timeout {
 				t.Errorf("%v after %s", fault, time.Since(began))
 			}
@@ -206,7 +206,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // piped asks without a network.
 func piped(t testing.TB, f roundTrip) *Client {
 	t.Helper()
-	client, err := Config{URL: "http://prometheus", QueriesPerSecond: 1000}.client(bounded{f})
+	client, err := Config{URL: "http://prometheus", QueriesPerSecond: 1000}.newClient(limitedTransport{f})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,14 +229,14 @@ func TestOnce(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, fault := client.Ask(gone, noon, question); fault == nil || fault.Why != "Weir stopped waiting for the answer" {
+			if _, fault := client.Query(gone, noon, question); fault == nil || fault.Why != "Weir stopped waiting for the answer" {
 				t.Error(fault)
 			}
 		})
 		synctest.Wait()
 		for range 20 {
 			all.Go(func() {
-				if series, fault := client.Ask(t.Context(), noon, question); fault != nil || len(series) != 1 {
+				if series, fault := client.Query(t.Context(), noon, question); fault != nil || len(series) != 1 {
 					t.Error(series, fault)
 				}
 			})
@@ -244,9 +244,9 @@ func TestOnce(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		all.Wait()
-		expect := func(why string, now time.Time, q Question, want int32) {
+		expect := func(why string, now time.Time, q RangeQuery, want int32) {
 			t.Helper()
-			if _, fault := client.Ask(t.Context(), now, q); fault != nil || asked.Load() != want {
+			if _, fault := client.Query(t.Context(), now, q); fault != nil || asked.Load() != want {
 				t.Errorf("%s: asked %d times, want %d; %v", why, asked.Load(), want, fault)
 			}
 		}
@@ -291,8 +291,8 @@ func TestRate(t *testing.T) {
 			for i := range test.questions {
 				all.Go(func() {
 					q := question
-					q.Text, q.Namespace = strconv.Itoa(int(i)), strconv.Itoa(int(i%8))
-					_, fault := client.Ask(t.Context(), noon, q)
+					q.PromQL, q.Namespace = strconv.Itoa(int(i)), strconv.Itoa(int(i%8))
+					_, fault := client.Query(t.Context(), noon, q)
 					if fault != nil && !strings.HasPrefix(fault.Why, "too many questions wait for this source") {
 						t.Error(fault)
 					}
@@ -321,7 +321,7 @@ func TestSince(t *testing.T) {
 	})
 	expect := func(minute int, since int) {
 		t.Helper()
-		_, fault := client.Ask(t.Context(), noon.Add(time.Duration(minute)*time.Minute), question)
+		_, fault := client.Query(t.Context(), noon.Add(time.Duration(minute)*time.Minute), question)
 		switch {
 		case since < 0 && fault != nil:
 			t.Error(fault)

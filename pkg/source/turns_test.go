@@ -36,8 +36,8 @@ func TestPlacesAreShared(t *testing.T) {
 		var all sync.WaitGroup
 		ask := func(namespace string, i int) (fault *Fault) {
 			q := question
-			q.Namespace, q.Text = namespace, strconv.Itoa(i)
-			_, fault = client.Ask(t.Context(), noon, q)
+			q.Namespace, q.PromQL = namespace, strconv.Itoa(i)
+			_, fault = client.Query(t.Context(), noon, q)
 			return fault
 		}
 		for i := range 100 {
@@ -54,8 +54,8 @@ func TestPlacesAreShared(t *testing.T) {
 			}
 		}
 		mu.Lock()
-		if asked["greedy"] != ofPlaces || asked["modest"] != 20 {
-			t.Errorf("asked %v, want %d of the greedy namespace until all of the other are answered", asked, ofPlaces)
+		if asked["greedy"] != maxConcurrentPerNamespace || asked["modest"] != 20 {
+			t.Errorf("asked %v, want %d of the greedy namespace until all of the other are answered", asked, maxConcurrentPerNamespace)
 		}
 		mu.Unlock()
 		all.Wait()
@@ -68,39 +68,39 @@ func TestKeptIsShared(t *testing.T) {
 	client := piped(t, func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
 	keep := func(namespace string, i, values int) bool {
 		key := namespace + strconv.Itoa(i)
-		client.keep(key, answer{series: []metric.Series{{Values: make([]metric.Value, values)}}, namespace: namespace, until: noon.Add(time.Hour)}, nil, noon)
+		client.cache(key, cachedSeries{series: []metric.Series{{Values: make([]metric.Value, values)}}, namespace: namespace, until: noon.Add(time.Hour)}, nil, noon)
 		_, kept := client.answers[key]
 		return kept
 	}
-	for i := range 2 * maxKept {
+	for i := range 2 * maxAnswers {
 		keep("many", i, 1)
 	}
 	for i := range 20 {
-		keep("large", i, ofValues/3)
+		keep("large", i, maxValuesPerNamespace/3)
 	}
 	of := map[string]int{}
 	for _, a := range client.answers {
 		of[a.namespace]++
 	}
-	if of["many"] != ofKept || of["large"] != 3 || !keep("modest", 0, ofValues/2) {
-		t.Errorf("%v are kept, want %d and 3, and one of another namespace", of, ofKept)
+	if of["many"] != maxAnswersPerNamespace || of["large"] != 3 || !keep("modest", 0, maxValuesPerNamespace/2) {
+		t.Errorf("%v are kept, want %d and 3, and one of another namespace", of, maxAnswersPerNamespace)
 	}
 	fails := func(namespace, text string, now time.Time) time.Time {
-		return client.fault(Question{Namespace: namespace, Text: text}, errors.New("down"), now).Since
+		return client.recordFault(RangeQuery{Namespace: namespace, PromQL: text}, errors.New("down"), now).Since
 	}
 	began := fails("modest", "q", noon)
-	for i := range 2 * maxKept {
+	for i := range 2 * maxAnswers {
 		_ = fails("many", strconv.Itoa(i), noon) // what counts is what is left of the other
 	}
 	if since := fails("modest", "q", noon.Add(time.Hour)); !since.Equal(began) {
 		t.Errorf("another namespace's failures make one begin at %s", since)
 	}
-	s := Services{}
-	for i := range 2 * maxKept {
-		s.keep(strconv.Itoa(i), answered{namespace: "many", window: noon})
+	s := ServiceClient{}
+	for i := range 2 * maxAnswers {
+		s.cache(strconv.Itoa(i), cachedAnswer{namespace: "many", window: noon})
 	}
-	if s.keep("modest", answered{namespace: "modest", window: noon}); len(s.answers) != keptOfNamespace+1 {
-		t.Errorf("%d answers of Services are kept, want %d and one of another namespace", len(s.answers), keptOfNamespace)
+	if s.cache("modest", cachedAnswer{namespace: "modest", window: noon}); len(s.answers) != maxServiceAnswersPerNamespace+1 {
+		t.Errorf("%d answers of Services are kept, want %d and one of another namespace", len(s.answers), maxServiceAnswersPerNamespace)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestAddressIsAskedOnceAtATime(t *testing.T) {
 		begun <- r.Host
 		<-answer
 	}))
-	s := Services{Rules: Rules{Hosts: []string{"tickets.shop.svc", "other.shop.svc", "tickets.bank.svc"}}}
+	s := ServiceClient{Rules: AddressRules{Hosts: []string{"tickets.shop.svc", "other.shop.svc", "tickets.bank.svc"}}}
 	ended := make(chan error, others+2)
 	ask := func(namespace, host, path string) {
 		r.Namespace, r.Host, r.Path = namespace, host, path

@@ -186,7 +186,7 @@ func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.R
 	w := row.Observe(d, owned, workload.HoldFromRecords(d))
 	bindWorkload(r, b, d, w)
 	if progress.ObservedWorkloadGeneration != w.Generation && (progress.PodTemplateHash == "" || progress.PodTemplateHash != w.PodTemplateHash) {
-		return w.Is(planner.Revision{Name: progress.UpdateRevision})
+		return w.HasTemplateOf(planner.Revision{Name: progress.UpdateRevision})
 	}
 	if b != nil && b.Status.UpdateRevision == progress.UpdateRevision {
 		b.Status.UpdateRevision, b.Status.UpdateTemplate = w.UpdateRevision, w.UpdateTemplate

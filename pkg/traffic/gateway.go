@@ -15,20 +15,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// gateway writes routes of the Gateway API: a share as weights of the backends
-// of each rule that leads to the stable Service, matches as rules before them.
+// gateway writes routes of the Gateway API. A weight becomes weights of the backends in each rule
+// that sends requests to the stable Service. Matches become additional rules before these rules.
 type gateway struct {
 	matcher
-	// apart reports whether no request meets both matches.
-	apart func(a, b map[string]any) bool
-	// beats reports whether a may decide about a request that meets both, if its rule
-	// comes first: the Gateway API prefers the more specific match.
-	beats func(a, b map[string]any) bool
+	// areDisjoint reports whether no request can satisfy both matches.
+	areDisjoint func(a, b map[string]any) bool
+	// takesPrecedence reports whether a request that satisfies both matches may be routed by a, if
+	// the rule of a comes first. The Gateway API prefers the more specific match.
+	takesPrecedence func(a, b map[string]any) bool
 }
 
 var (
-	httpRoute = gateway{matcher{field: "matches", check: checkNotEmpty, path: joinPath, values: joinValues}, apartHTTP, beatsHTTP}
-	grpcRoute = gateway{matcher{field: "matches", check: checkGRPC, path: joinNoPath, values: joinValues}, apartGRPC, beatsGRPC}
+	httpRoute = gateway{matcher{field: "matches", check: checkNotEmpty, path: joinPath, values: joinValues}, areHTTPMatchesDisjoint, httpMatchTakesPrecedence}
+	grpcRoute = gateway{matcher{field: "matches", check: checkGRPCMatch, path: ignorePath, values: joinValues}, areGRPCMatchesDisjoint, grpcMatchTakesPrecedence}
 )
 
 // The limits of the Gateway API.
@@ -38,18 +38,18 @@ const (
 	maxRuleWeight  = 1_000_000
 )
 
-var errShared = errors.New("routes of the Gateway API tell revisions apart by their Services; let the canary Service be made")
+var errSharedService = errors.New("routes of the Gateway API tell revisions apart by their Services; let the canary Service be made")
 
-// edit adds a route to an original.
+// edit adds a route to the original of an HTTPRoute or GRPCRoute.
 func (g gateway) edit(d Data, p Params) (Data, error) {
-	if p.Stable == p.Canary {
-		return Data{}, errShared
+	if p.StableService == p.CanaryService {
+		return Data{}, errSharedService
 	}
-	rules := objects(d.Spec["rules"])
+	rules := mapElements(d.Spec["rules"])
 	if !slices.ContainsFunc(rules, p.servesBackend) {
-		return Data{}, fmt.Errorf("spec.rules: none sends requests to service %s", p.Stable)
+		return Data{}, fmt.Errorf("spec.rules: none sends requests to service %s", p.StableService)
 	}
-	before, err := g.matching(rules, p)
+	before, err := g.matchRules(rules, p)
 	if err != nil {
 		return Data{}, err
 	}
@@ -58,30 +58,31 @@ func (g gateway) edit(d Data, p Params) (Data, error) {
 	}
 	for _, rule := range rules {
 		if p.Weight != nil && p.servesBackend(rule) {
-			refs := p.weighted(objects(rule["backendRefs"]), p.isStableRef, func(ref map[string]any) {
-				ref["name"] = p.Canary
-				modify(ref, p.Headers)
+			refs := p.splitStableWeight(mapElements(rule["backendRefs"]), p.isStableRef, func(ref map[string]any) {
+				ref["name"] = p.CanaryService
+				addHeaderFilter(ref, p.Headers)
 			})
-			reduce(refs, maxRuleWeight)
-			rule["backendRefs"] = listed(refs)
+			scaleWeights(refs, maxRuleWeight)
+			rule["backendRefs"] = toAnySlice(refs)
 		}
 	}
-	d.Spec["rules"] = listed(append(before, rules...))
+	d.Spec["rules"] = toAnySlice(append(before, rules...))
 	return d, nil
 }
 
-// leads reports whether a backend is the Service of that name.
-func (p Params) leads(ref map[string]any, service string) bool {
-	return ref["name"] == service && str(ref, "kind", "Service") == "Service" && str(ref, "group", "") == "" &&
-		str(ref, "namespace", p.Namespace) == p.Namespace
+// isServiceRef reports whether a backend reference names the given Service.
+func (p Params) isServiceRef(ref map[string]any, service string) bool {
+	return ref["name"] == service && stringField(ref, "kind", "Service") == "Service" && stringField(ref, "group", "") == "" &&
+		stringField(ref, "namespace", p.Namespace) == p.Namespace
 }
 
-func (p Params) isStableRef(ref map[string]any) bool { return p.leads(ref, p.Stable) }
+func (p Params) isStableRef(ref map[string]any) bool { return p.isServiceRef(ref, p.StableService) }
 
-// stableRefs returns the backends of a list that get requests for the stable Service.
+// stableRefs returns the backends of a list that refer to the stable Service and have a weight
+// above 0.
 func (p Params) stableRefs(list any) []map[string]any {
-	return slices.DeleteFunc(objects(list), func(ref map[string]any) bool {
-		return !p.isStableRef(ref) || whole(ref, "weight", 1) <= 0
+	return slices.DeleteFunc(mapElements(list), func(ref map[string]any) bool {
+		return !p.isStableRef(ref) || intField(ref, "weight", 1) <= 0
 	})
 }
 
@@ -89,25 +90,26 @@ func (p Params) servesBackend(rule map[string]any) bool {
 	return len(p.stableRefs(rule["backendRefs"])) > 0
 }
 
-// modify adds a change of headers to the filters of a rule or a backend, which can
-// have one filter of that type.
-func modify(of map[string]any, h *rollouts.HeaderModifier) {
+// addHeaderFilter adds a change of request headers to the filters of a rule or a backend. The
+// Gateway API allows one filter of this type, so an existing filter is extended.
+func addHeaderFilter(of map[string]any, h *rollouts.HeaderModifier) {
 	if h == nil {
 		return
 	}
 	const kind, key = "RequestHeaderModifier", "requestHeaderModifier"
-	filters := objects(of["filters"])
+	filters := mapElements(of["filters"])
 	at := slices.IndexFunc(filters, func(f map[string]any) bool { return f["type"] == kind })
 	if at < 0 {
 		filters, at = append(filters, map[string]any{"type": kind}), len(filters)
 	}
-	filters[at][key] = modified(within(filters[at], key), h)
-	of["filters"] = listed(filters)
+	filters[at][key] = mergeHeaderModifiers(childMap(filters[at], key), h)
+	of["filters"] = toAnySlice(filters)
 }
 
-// matching returns the rules for the requests that match. Rules that lead elsewhere
-// and would lose requests to them are among them.
-func (g gateway) matching(rules []map[string]any, p Params) ([]map[string]any, error) {
+// matchRules returns the additional rules that send matching requests to the canary Service. It
+// also returns rules that protect other Services: a rule of the owner that sends requests to
+// another Service must not lose them to the additional rules.
+func (g gateway) matchRules(rules []map[string]any, p Params) ([]map[string]any, error) {
 	ours, err := g.joinRules(p, rules, p.servesBackend, slices.All(p.Matches))
 	if err != nil {
 		return nil, err
@@ -119,11 +121,11 @@ func (g gateway) matching(rules []map[string]any, p Params) ([]map[string]any, e
 		matches := slices.Concat(ours[i]...)
 		if refs := p.stableRefs(narrow["backendRefs"]); len(refs) > 0 {
 			for _, ref := range refs {
-				ref["name"] = p.Canary
+				ref["name"] = p.CanaryService
 			}
-			narrow["backendRefs"] = listed(refs)
-			modify(narrow, p.Headers)
-		} else if matches, err = g.guarding(rule, all, p); err != nil {
+			narrow["backendRefs"] = toAnySlice(refs)
+			addHeaderFilter(narrow, p.Headers)
+		} else if matches, err = g.guardMatches(rule, all, p); err != nil {
 			return nil, fmt.Errorf("%w (spec.rules[%d], which leads elsewhere)", err, i)
 		}
 		if len(matches) > maxRuleMatches {
@@ -131,19 +133,19 @@ func (g gateway) matching(rules []map[string]any, p Params) ([]map[string]any, e
 		}
 		if len(matches) > 0 {
 			delete(narrow, "name") // is unique
-			narrow["matches"] = listed(matches)
+			narrow["matches"] = toAnySlice(matches)
 			before = append(before, narrow)
 		}
 	}
 	return before, nil
 }
 
-// guarding returns the matches that keep the requests of a rule that leads elsewhere.
-// They are as much more specific as the rules that would win over it.
-func (g gateway) guarding(rule map[string]any, ours []map[string]any, p Params) ([]map[string]any, error) {
+// guardMatches returns matches for a rule that does not send requests to the stable Service. With
+// them the rule is as specific as the additional rules that would otherwise take its requests.
+func (g gateway) guardMatches(rule map[string]any, ours []map[string]any, p Params) ([]map[string]any, error) {
 	var all []map[string]any
 	for _, own := range g.matchesOf(rule) {
-		if !slices.ContainsFunc(ours, func(o map[string]any) bool { return !g.apart(o, own) && g.beats(o, own) }) {
+		if !slices.ContainsFunc(ours, func(o map[string]any) bool { return !g.areDisjoint(o, own) && g.takesPrecedence(o, own) }) {
 			continue
 		}
 		for i, m := range p.Matches {
@@ -157,41 +159,42 @@ func (g gateway) guarding(rule map[string]any, ours []map[string]any, p Params) 
 	return all, nil
 }
 
-func apartHTTP(a, b map[string]any) bool {
-	_, met, known := pathOf(within(a, "path")).and(pathOf(within(b, "path")))
-	return known && !met || differ(a, b, "method")
+func areHTTPMatchesDisjoint(a, b map[string]any) bool {
+	_, met, known := gatewayPath(childMap(a, "path")).intersect(gatewayPath(childMap(b, "path")))
+	return known && !met || fieldsDiffer(a, b, "method")
 }
 
-// differ reports whether both want another value of a field.
-func differ(a, b map[string]any, key string) bool {
-	x, y := str(a, key, ""), str(b, key, "")
+// fieldsDiffer reports whether both matches require a value for the field, and the values differ.
+func fieldsDiffer(a, b map[string]any, key string) bool {
+	x, y := stringField(a, key, ""), stringField(b, key, "")
 	return x != "" && y != "" && x != y
 }
 
-// beatsHTTP follows the order of the Gateway API: an exact path, the longest
-// prefix, a method, the most headers, the most parameters. Where patterns
-// stand in it is left to implementations.
-func beatsHTTP(a, b map[string]any) bool {
-	x, y := pathOf(within(a, "path")), pathOf(within(b, "path"))
+// httpMatchTakesPrecedence compares two matches by the order of the Gateway API: an exact path, the
+// longest prefix, a method, the most headers, the most query parameters. The API leaves the
+// precedence of regular expressions to implementations, so they count as taking precedence.
+func httpMatchTakesPrecedence(a, b map[string]any) bool {
+	x, y := gatewayPath(childMap(a, "path")), gatewayPath(childMap(b, "path"))
 	if x.kind == matchPattern || y.kind == matchPattern {
 		return true
 	}
-	return slices.Compare(x.rank(a), y.rank(b)) >= 0
+	return slices.Compare(x.precedence(a), y.precedence(b)) >= 0
 }
 
-func (a path) rank(match map[string]any) []int {
+func (a path) precedence(match map[string]any) []int {
 	exact, method := 0, 0
 	if a.kind == matchExact {
 		exact = 1
 	}
-	if str(match, "method", "") != "" {
+	if stringField(match, "method", "") != "" {
 		method = 1
 	}
-	return []int{exact, len(a.value), method, len(objects(match["headers"])), len(objects(match["queryParams"]))}
+	return []int{exact, len(a.value), method, len(mapElements(match["headers"])), len(mapElements(match["queryParams"]))}
 }
 
-// checkGRPC: a GRPCRoute knows methods and headers only.
-func checkGRPC(m rollouts.RouteMatch) error {
+// checkGRPCMatch returns an error for matches that a GRPCRoute does not support. It supports
+// headers only.
+func checkGRPCMatch(m rollouts.RouteMatch) error {
 	switch {
 	case m.Path != nil:
 		return errors.New(".path: a GRPCRoute matches headers only")
@@ -203,34 +206,34 @@ func checkGRPC(m rollouts.RouteMatch) error {
 	return nil
 }
 
-func joinNoPath(map[string]any, *rollouts.PathMatch) (met bool, err error) { return true, nil }
+func ignorePath(map[string]any, *rollouts.PathMatch) (met bool, err error) { return true, nil }
 
-func apartGRPC(a, b map[string]any) bool {
-	x, y := within(a, "method"), within(b, "method")
+func areGRPCMatchesDisjoint(a, b map[string]any) bool {
+	x, y := childMap(a, "method"), childMap(b, "method")
 	if x["type"] == matchPattern || y["type"] == matchPattern {
 		return false
 	}
-	return differ(x, y, "service") || differ(x, y, "method")
+	return fieldsDiffer(x, y, "service") || fieldsDiffer(x, y, "method")
 }
 
-// beatsGRPC follows the order of the Gateway API: the longest service, the longest
-// method, the most headers.
-func beatsGRPC(a, b map[string]any) bool {
+// grpcMatchTakesPrecedence compares two matches by the order of the Gateway API: the longest
+// service name, the longest method name, the most headers.
+func grpcMatchTakesPrecedence(a, b map[string]any) bool {
 	rank := func(m map[string]any) []int {
-		of := within(m, "method")
-		return []int{len(str(of, "service", "")), len(str(of, "method", "")), len(objects(m["headers"]))}
+		of := childMap(m, "method")
+		return []int{len(stringField(of, "service", "")), len(stringField(of, "method", "")), len(mapElements(m["headers"]))}
 	}
 	return slices.Compare(rank(a), rank(b)) >= 0
 }
 
-// strip removes the canary Service from an HTTPRoute, as OpenKruise does at the
-// end of a release: rules that lead only there go, and the stable Service gets
-// weight 1, since its original weight is not on record.
-func strip(d Data, p Params) (stripped Data, found bool) {
+// stripCanaryBackends removes the canary Service from an HTTPRoute, as OpenKruise does at the end
+// of a release. It removes rules without another backend. The stable Service gets weight 1, because
+// its original weight was not stored.
+func stripCanaryBackends(d Data, p Params) (stripped Data, found bool) {
 	var rules []map[string]any
-	for _, rule := range objects(d.Spec["rules"]) {
-		refs := objects(rule["backendRefs"])
-		kept := slices.DeleteFunc(slices.Clone(refs), func(ref map[string]any) bool { return p.leads(ref, p.Canary) })
+	for _, rule := range mapElements(d.Spec["rules"]) {
+		refs := mapElements(rule["backendRefs"])
+		kept := slices.DeleteFunc(slices.Clone(refs), func(ref map[string]any) bool { return p.isServiceRef(ref, p.CanaryService) })
 		if len(kept) == len(refs) {
 			rules = append(rules, rule)
 			continue
@@ -241,34 +244,35 @@ func strip(d Data, p Params) (stripped Data, found bool) {
 				ref["weight"] = int64(1)
 			}
 		}
-		if rule["backendRefs"] = listed(kept); len(kept) > 0 {
+		if rule["backendRefs"] = toAnySlice(kept); len(kept) > 0 {
 			rules = append(rules, rule)
 		}
 	}
 	if found {
-		d.Spec["rules"] = listed(rules)
+		d.Spec["rules"] = toAnySlice(rules)
 	}
 	return d, found
 }
 
-// wantedStatus are the conditions by which a gateway accepts a route.
-var wantedStatus = map[string]string{"Accepted": "True", "ResolvedRefs": "True", "PartiallyInvalid": "False"}
+// healthyConditions are the status values of an accepted route, by the type of the condition.
+var healthyConditions = map[string]string{"Accepted": "True", "ResolvedRefs": "True", "PartiallyInvalid": "False"}
 
-// accepted reads the conditions that gateways put on a route of the Gateway API.
-// There may be none. A condition of an older generation is not about this route.
-func accepted(obj *unstructured.Unstructured) (pending, refused string) {
-	wanted := objects(within(obj.Object, "spec")["parentRefs"])
-	for _, parent := range objects(within(obj.Object, "status")["parents"]) {
-		ref := within(parent, "parentRef")
-		if !slices.ContainsFunc(wanted, func(w map[string]any) bool { return sameParent(w, ref) }) {
+// readRouteConditions reads the conditions that gateways write to the status of a route of the
+// Gateway API. A gateway may write none. Conditions for an older generation do not describe the
+// current route.
+func readRouteConditions(obj *unstructured.Unstructured) (pending, refused string) {
+	wanted := mapElements(childMap(obj.Object, "spec")["parentRefs"])
+	for _, parent := range mapElements(childMap(obj.Object, "status")["parents"]) {
+		ref := childMap(parent, "parentRef")
+		if !slices.ContainsFunc(wanted, func(w map[string]any) bool { return isSameParent(w, ref) }) {
 			continue // the route was detached from it
 		}
-		name := str(ref, "name", "")
-		for _, c := range objects(parent["conditions"]) {
-			good, known := wantedStatus[str(c, "type", "")]
-			status := str(c, "status", "")
-			says := fmt.Sprintf("%s: %s is %s: %s: %s", name, c["type"], c["status"], str(c, "reason", ""), str(c, "message", ""))
-			switch seen := whole(c, "observedGeneration", obj.GetGeneration()); {
+		name := stringField(ref, "name", "")
+		for _, c := range mapElements(parent["conditions"]) {
+			good, known := healthyConditions[stringField(c, "type", "")]
+			status := stringField(c, "status", "")
+			says := fmt.Sprintf("%s: %s is %s: %s: %s", name, c["type"], c["status"], stringField(c, "reason", ""), stringField(c, "message", ""))
+			switch seen := intField(c, "observedGeneration", obj.GetGeneration()); {
 			case !known:
 			case seen < obj.GetGeneration():
 				pending = cmp.Or(pending, name+" has not seen it yet")
@@ -282,6 +286,6 @@ func accepted(obj *unstructured.Unstructured) (pending, refused string) {
 	return pending, refused
 }
 
-func sameParent(a, b map[string]any) bool {
+func isSameParent(a, b map[string]any) bool {
 	return a["name"] == b["name"] && a["sectionName"] == b["sectionName"] && a["port"] == b["port"]
 }

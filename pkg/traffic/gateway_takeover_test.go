@@ -23,7 +23,7 @@ func TestTakeover(t *testing.T) {
 			objs := routerOf(t, kind)
 			objs.CanaryService = newCanaryService(objs, "two")
 			want := planner.Route{Pinned: "one", Canary: "two", Routed: true}
-			if diff := cmp.Diff(want, Observe(objs, ref(""), rollouts.Step{})); diff != "" {
+			if diff := cmp.Diff(want, Observe(objs, ingressRef(""), rollouts.Step{})); diff != "" {
 				t.Fatalf("(-want +observed):\n%s", diff)
 			}
 			router := func(changes []object.Change, err error) []object.Change {
@@ -32,14 +32,14 @@ func TestTakeover(t *testing.T) {
 				}
 				return changes
 			}
-			at80 := router(Route(objs, "two", share(80)))
+			at80 := router(RouteRequests(objs, "two", weightRoute(80)))
 			golden.Changes(t, kind+"-80", at80)
-			restored := router(Restore(objs))
+			restored := router(RestoreRouters(objs))
 			golden.Changes(t, kind+"-restored", restored)
 
-			objs = goTo(t, objs, share(80), "80")
-			again := router(Restore(objs))
-			if diff := cmp.Diff(fromServer(t, restored[0].Want), fromServer(t, again[0].Want)); diff != "" {
+			objs = routeVia(t, objs, weightRoute(80), "80")
+			again := router(RestoreRouters(objs))
+			if diff := cmp.Diff(serverCopy(t, restored[0].Want), serverCopy(t, again[0].Want)); diff != "" {
 				t.Errorf("restored at once, and after a share (-at once +after):\n%s", diff)
 			}
 		})
@@ -51,8 +51,8 @@ func TestNoTakeover(t *testing.T) {
 	objs := routerOf(t, "taken-share")
 	objs.CanaryService = newCanaryService(objs, "two")
 	objs.CanaryService.OwnerReferences = nil
-	changes, err := Restore(objs)
-	if seen := Observe(objs, ref(""), rollouts.Step{}); seen.Routed || err != nil || len(changes) > 0 {
+	changes, err := RestoreRouters(objs)
+	if seen := Observe(objs, ingressRef(""), rollouts.Step{}); seen.Routed || err != nil || len(changes) > 0 {
 		t.Errorf("routed %t, %d changes, %v; want nothing", seen.Routed, len(changes), err)
 	}
 }

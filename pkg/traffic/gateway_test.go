@@ -21,13 +21,13 @@ func TestGatewayRefuses(t *testing.T) {
 		says string
 	}{
 		"nothing":     {"httproute", rollouts.RouteMatch{}, "matches[0]: it says nothing"},
-		"patterns":    {"httproute", onPath("RegularExpression", "/x.*"), "matches[0].path"},
-		"same header": {"httproute", match("RegularExpression", "region", "e."), "matches[0].headers[0]"},
-		"grpc path":   {"grpcroute", onPath("Exact", "/x"), "matches[0].path"},
-		"grpc query":  {"grpcroute", byQuery("a", "b"), "matches[0].queryParams"},
+		"patterns":    {"httproute", pathMatch("RegularExpression", "/x.*"), "matches[0].path"},
+		"same header": {"httproute", headerMatch("RegularExpression", "region", "e."), "matches[0].headers[0]"},
+		"grpc path":   {"grpcroute", pathMatch("Exact", "/x"), "matches[0].path"},
+		"grpc query":  {"grpcroute", queryMatch("a", "b"), "matches[0].queryParams"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changes, err := Route(routerOf(t, tc.kind), "two", planner.Route{Matches: []rollouts.RouteMatch{tc.m}})
+			changes, err := RouteRequests(routerOf(t, tc.kind), "two", planner.Route{Matches: []rollouts.RouteMatch{tc.m}})
 			if err == nil || !strings.Contains(err.Error(), tc.says) || len(changes) > 0 {
 				t.Errorf("%d changes, error %v, want %q", len(changes), err, tc.says)
 			}
@@ -49,11 +49,11 @@ func TestGatewayAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := routerOf(t, "httproute").Routers[0].Object.(*unstructured.Unstructured)
-			parent := objects(within(obj.Object, "status")["parents"])[0]
+			parent := mapElements(childMap(obj.Object, "status")["parents"])[0]
 			parent["conditions"] = []any{map[string]any{
 				"type": "Accepted", "status": tc.status, "observedGeneration": tc.seen, "reason": "R", "message": "M",
 			}}
-			if pending, refused := accepted(obj); pending != tc.pending || refused != tc.refused {
+			if pending, refused := readRouteConditions(obj); pending != tc.pending || refused != tc.refused {
 				t.Errorf("pending %q, refused %q", pending, refused)
 			}
 		})

@@ -17,8 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// canaryIngress routes by a second Ingress, which the ingress controller treats as
-// the canary of the first. Its annotations are derived from those of the first.
+// canaryIngress routes with a second Ingress, which the ingress controller treats as the canary of
+// the owner's Ingress. The annotations of the second Ingress are derived from those of the owner's
+// Ingress.
 type canaryIngress struct{ dialect }
 
 // dialect adds a route to the annotations of an Ingress. It may change the map.
@@ -26,164 +27,165 @@ type dialect func(annotations map[string]string, p Params) (map[string]string, e
 
 var _ Provider = canaryIngress{}
 
-// Observe implements Provider. A canary Ingress without a record was made by OpenKruise.
+// Observe implements Provider. A canary Ingress without a route record was created by OpenKruise.
 func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
-	c := r.Beside
-	if c == nil || !o.made(c) || terminating(c) && len(o.ledBack(c)) == 0 {
+	c := r.CanaryIngress
+	if c == nil || !o.createdForOwner(c) || isTerminating(c) && len(o.redirectIngressToStable(c)) == 0 {
 		return planner.Route{}
 	}
-	seen, ok := recorded(c)
+	seen, ok := recordedRoute(c)
 	seen.Routed = true
 	if ok {
 		// The next route adds the label to an Ingress that an earlier version of Weir made.
 		have := c.DeepCopy()
-		have.Labels = owned(have.Labels)
-		want, err := b.wanted(o, r, seen)
+		have.Labels = addReleaseLabel(have.Labels)
+		want, err := b.updatedCanaryIngress(o, r, seen)
 		seen.Edited = err != nil || !equality.Semantic.DeepEqual(have, want)
 	}
 	return seen
 }
 
-// Can implements Provider.
-func (b canaryIngress) Can(o Objects, r Router, want planner.Route) error {
-	_, err := b.canary(o, r, want)
+// CheckRoute implements Provider.
+func (b canaryIngress) CheckRoute(o Objects, r Router, want planner.Route) error {
+	_, err := b.newCanaryIngress(o, r, want)
 	return err
 }
 
-// Supports implements Provider.
-func (b canaryIngress) Supports(p Params) error {
+// CheckKind implements Provider.
+func (b canaryIngress) CheckKind(p Params) error {
 	_, err := b.dialect(map[string]string{}, p)
 	return err
 }
 
-// Route implements Provider. The canary Ingress is created with the wanted values at
-// once, and not for a share of nothing.
+// Route implements Provider. A new canary Ingress has the wanted annotations from the start. It is
+// not created for a weight of 0.
 func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return b.Restore(o, r)
 	}
-	if r.Beside != nil && !o.made(r.Beside) {
-		return nil, errors.New(rollouts.Taken("ingress", r.Beside))
+	if r.CanaryIngress != nil && !o.createdForOwner(r.CanaryIngress) {
+		return nil, errors.New(rollouts.Taken("ingress", r.CanaryIngress))
 	}
-	if r.Beside == nil {
+	if r.CanaryIngress == nil {
 		canary, err := b.render(o, r, want)
-		if err != nil || want.Nothing() {
+		if err != nil || want.IsEmpty() {
 			return nil, err
 		}
 		return []object.Change{{Want: canary}}, nil
 	}
-	next, err := b.wanted(o, r, want)
+	next, err := b.updatedCanaryIngress(o, r, want)
 	if err != nil {
 		return nil, err
 	}
-	return change(r.Beside, next), nil
+	return diffObjects(r.CanaryIngress, next), nil
 }
 
-// Restore implements Provider. Controllers go on with an Ingress that is being deleted
-// until it is gone, and finalizers of others may keep it.
+// Restore implements Provider. Ingress controllers use an Ingress that is being deleted until it is
+// gone, and finalizers may keep it. So a terminating canary Ingress is changed to use the stable
+// Service.
 func (b canaryIngress) Restore(o Objects, r Router) ([]object.Change, error) {
-	c := r.Beside
+	c := r.CanaryIngress
 	switch {
-	case c == nil || !o.made(c):
+	case c == nil || !o.createdForOwner(c):
 		return nil, nil
-	case terminating(c):
-		return o.ledBack(c), nil
+	case isTerminating(c):
+		return o.redirectIngressToStable(c), nil
 	default:
 		return []object.Change{{Base: c}}, nil
 	}
 }
 
-// ledBack makes a canary Ingress lead to the stable Service.
-func (o Objects) ledBack(c *networkingv1.Ingress) []object.Change {
-	p, want := o.params(planner.Route{}), c.DeepCopy()
+// redirectIngressToStable replaces the canary Service in a canary Ingress by the stable Service.
+func (o Objects) redirectIngressToStable(c *networkingv1.Ingress) []object.Change {
+	p, want := o.paramsFor(planner.Route{}), c.DeepCopy()
 	for _, rule := range want.Spec.Rules {
-		lead(rule, p.Canary, p.Stable)
+		replaceBackend(rule, p.CanaryService, p.StableService)
 	}
-	return change(c, want)
+	return diffObjects(c, want)
 }
 
-// lead makes the paths of a rule that lead to one Service lead to another.
-func lead(rule networkingv1.IngressRule, from, to string) {
+// replaceBackend replaces a Service by another one in the paths of a rule.
+func replaceBackend(rule networkingv1.IngressRule, from, to string) {
 	if rule.HTTP == nil {
 		return
 	}
 	for _, path := range rule.HTTP.Paths {
-		if leadsTo(path, from) {
+		if hasBackend(path, from) {
 			path.Backend.Service.Name = to
 		}
 	}
 }
 
-func leadsTo(path networkingv1.HTTPIngressPath, service string) bool {
+func hasBackend(path networkingv1.HTTPIngressPath, service string) bool {
 	return path.Backend.Service != nil && path.Backend.Service.Name == service
 }
 
-// canary is the stable Ingress with only the paths that lead to the stable Service,
-// leading to the canary Service, and with a route.
-func (b canaryIngress) canary(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
+// newCanaryIngress returns a copy of the owner's Ingress with a route. The copy has only the paths
+// to the stable Service, and they use the canary Service instead.
+func (b canaryIngress) newCanaryIngress(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
 	stable, ok := r.Object.(*networkingv1.Ingress)
 	if !ok {
-		return nil, fmt.Errorf("%s does not exist", r.path())
+		return nil, fmt.Errorf("%s does not exist", r.displayName())
 	}
-	p := o.params(want)
+	p := o.paramsFor(want)
 	spec := stable.Spec.DeepCopy()
 	rules := canaryRules(spec.Rules, p)
 	if len(rules) == 0 {
-		return nil, fmt.Errorf("ingress %s has no rule that leads to service %s", stable.Name, p.Stable)
+		return nil, fmt.Errorf("ingress %s has no rule that leads to service %s", stable.Name, p.StableService)
 	}
 	c := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: kindIngress.Kind},
-		ObjectMeta: o.canaryMeta(stable),
+		ObjectMeta: o.canaryObjectMeta(stable),
 		Spec:       networkingv1.IngressSpec{IngressClassName: spec.IngressClassName, TLS: spec.TLS, Rules: rules},
 	}
-	c.Labels = owned(c.Labels)
+	c.Labels = addReleaseLabel(c.Labels)
 	var err error
-	c.Annotations, err = b.dialect(added(map[string]string{}, c.Annotations), p)
+	c.Annotations, err = b.dialect(copyInto(map[string]string{}, c.Annotations), p)
 	return c, err
 }
 
-// render is the canary Ingress with the whole route on record, and with the part of it
-// that this router does.
+// render returns the canary Ingress with the part of a route that this router supports. Its route
+// record has the whole route.
 func (b canaryIngress) render(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
-	c, err := b.canary(o, r, o.partOf(b, r, want))
+	c, err := b.newCanaryIngress(o, r, o.routeForRouter(b, r, want))
 	if err == nil {
-		c.Annotations, err = marked(c.Annotations, want, "")
+		c.Annotations, err = addRouteRecord(c.Annotations, want, "")
 	}
 	return c, err
 }
 
-// canaryRules keeps the paths that lead to the stable Service.
+// canaryRules returns the rules that use the stable Service, with the canary Service in its place.
 func canaryRules(rules []networkingv1.IngressRule, p Params) []networkingv1.IngressRule {
 	var kept []networkingv1.IngressRule
 	for _, rule := range rules {
 		if rule.HTTP == nil {
 			continue
 		}
-		rule.HTTP.Paths = slices.DeleteFunc(rule.HTTP.Paths, func(path networkingv1.HTTPIngressPath) bool { return !leadsTo(path, p.Stable) })
-		if lead(rule, p.Stable, p.Canary); len(rule.HTTP.Paths) > 0 {
+		rule.HTTP.Paths = slices.DeleteFunc(rule.HTTP.Paths, func(path networkingv1.HTTPIngressPath) bool { return !hasBackend(path, p.StableService) })
+		if replaceBackend(rule, p.StableService, p.CanaryService); len(rule.HTTP.Paths) > 0 {
 			kept = append(kept, rule)
 		}
 	}
 	return kept
 }
 
-// wanted is the canary Ingress that exists as it should be. What others added
-// to it stays; what only the route on record needed goes.
-func (b canaryIngress) wanted(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
+// updatedCanaryIngress returns the existing canary Ingress with a new route. Metadata that others
+// added is kept. Annotations that only the recorded route needed are removed.
+func (b canaryIngress) updatedCanaryIngress(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
 	next, err := b.render(o, r, want)
 	if err != nil {
 		return nil, err
 	}
-	m := r.Beside.DeepCopy()
+	m := r.CanaryIngress.DeepCopy()
 	var written map[string]string
-	if was, ok := recorded(m); !ok {
+	if was, ok := recordedRoute(m); !ok {
 		m.Annotations = nil
 	} else if before, err := b.render(o, r, was); err == nil {
 		written = before.Annotations
 	}
-	m.Annotations = replaced(m.Annotations, nil, written, next.Annotations)
-	m.Labels = replaced(m.Labels, nil, nil, next.Labels)
-	m.OwnerReferences = o.owned(m.OwnerReferences)
+	m.Annotations = replaceWritten(m.Annotations, nil, written, next.Annotations)
+	m.Labels = replaceWritten(m.Labels, nil, nil, next.Labels)
+	m.OwnerReferences = o.withOwner(m.OwnerReferences)
 	m.Spec = next.Spec
 	return m, nil
 }

@@ -24,38 +24,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A router of each kind that is routed in place is in testdata/<kind>.in.yaml.
-// What it can do beside a share is here.
+// inPlaceKinds are the routes, other than weights, that each kind of router supports. The router
+// of each kind is in testdata/<kind>.in.yaml.
 var inPlaceKinds = map[string]map[string]planner.Route{
 	"httpproxy": {
-		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), match("RegularExpression", "user", "m.*")}},
-		"several": {Matches: []rollouts.RouteMatch{onPath("", "/api/v2"), byQuery("user", "me")}, Headers: tagged()},
-		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("Exact", "/shop")}},
+		"header":  {Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me"), headerMatch("RegularExpression", "user", "m.*")}},
+		"several": {Matches: []rollouts.RouteMatch{pathMatch("", "/api/v2"), queryMatch("user", "me")}, Headers: headerModifier()},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{pathMatch("Exact", "/shop")}},
 	},
-	"apisixroute":  {"several": {Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), byQuery("user", "me")}}},
+	"apisixroute":  {"several": {Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me"), queryMatch("user", "me")}}},
 	"trafficsplit": {},
 	"httproute": {
-		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}},
-		"several": {Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*"), onPath("PathPrefix", "/api/v2")}, Headers: tagged()},
-		"query":   {Matches: []rollouts.RouteMatch{onPath("Exact", "/ping"), byQuery("user", "me")}},
-		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
-		"tagged":  {Weight: new(int32(30)), Headers: tagged()},
+		"header":  {Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}},
+		"several": {Matches: []rollouts.RouteMatch{headerMatch("RegularExpression", "user", "m.*"), pathMatch("PathPrefix", "/api/v2")}, Headers: headerModifier()},
+		"query":   {Matches: []rollouts.RouteMatch{pathMatch("Exact", "/ping"), queryMatch("user", "me")}},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{pathMatch("", "/shop")}},
+		"tagged":  {Weight: new(int32(30)), Headers: headerModifier()},
 	},
 	"virtualservice": {
-		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "User", "me")}},
-		"several": {Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*"), onPath("PathPrefix", "/api/v2")}, Headers: tagged()},
-		"query":   {Matches: []rollouts.RouteMatch{onPath("Exact", "/ping"), byQuery("user", "me")}},
-		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
+		"header":  {Matches: []rollouts.RouteMatch{headerMatch("Exact", "User", "me")}},
+		"several": {Matches: []rollouts.RouteMatch{headerMatch("RegularExpression", "user", "m.*"), pathMatch("PathPrefix", "/api/v2")}, Headers: headerModifier()},
+		"query":   {Matches: []rollouts.RouteMatch{pathMatch("Exact", "/ping"), queryMatch("user", "me")}},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{pathMatch("", "/shop")}},
 	},
 	"destinationrule": {},
 	"traefikservice":  {},
 	"aws-alb":         {},
 	"grpcroute": {
-		"header": {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}, Headers: tagged()},
+		"header": {Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}, Headers: headerModifier()},
 	},
 }
 
-func onPath(kind, value string) rollouts.RouteMatch {
+func pathMatch(kind, value string) rollouts.RouteMatch {
 	p := &rollouts.PathMatch{Value: &value}
 	if kind != "" {
 		p.Type = &kind
@@ -63,18 +63,19 @@ func onPath(kind, value string) rollouts.RouteMatch {
 	return rollouts.RouteMatch{Path: p}
 }
 
-func byQuery(name, value string) rollouts.RouteMatch {
+func queryMatch(name, value string) rollouts.RouteMatch {
 	return rollouts.RouteMatch{QueryParams: []rollouts.ValueMatch{{Name: name, Value: value}}}
 }
 
-func tagged() *rollouts.HeaderModifier {
+func headerModifier() *rollouts.HeaderModifier {
 	return &rollouts.HeaderModifier{
 		Set: []rollouts.Header{{Name: "seen", Value: "new"}}, Add: []rollouts.Header{{Name: "Tag", Value: "two"}}, Remove: []string{"Cookie"},
 	}
 }
 
-// fromServer is an object as a client reads it: Ingresses with their type.
-func fromServer(t *testing.T, o object.Object) object.Object {
+// serverCopy returns an object as a client reads it: Ingresses are typed, other kinds are
+// unstructured.
+func serverCopy(t *testing.T, o object.Object) object.Object {
 	t.Helper()
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -95,7 +96,7 @@ func fromServer(t *testing.T, o object.Object) object.Object {
 	return ingress
 }
 
-// routerOf is the shop with one router in place of its Ingress.
+// routerOf returns the test objects with one router of the given kind instead of the Ingress.
 func routerOf(t *testing.T, kind string) Objects {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + kind + ".in.yaml")
@@ -109,9 +110,9 @@ func routerOf(t *testing.T, kind string) Objects {
 	if err := obj.UnmarshalJSON(data); err != nil {
 		t.Fatal(err)
 	}
-	objs := shop(t)
-	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: fromServer(t, obj)}}
-	if objs.Routers[0].Ingress() {
+	objs := ingressObjects(t)
+	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: serverCopy(t, obj)}}
+	if objs.Routers[0].IsIngress() {
 		objs.Routers[0].Class = kind
 	}
 	if script, err := os.ReadFile("testdata/" + kind + ".lua"); err == nil {
@@ -120,14 +121,13 @@ func routerOf(t *testing.T, kind string) Objects {
 	return objs
 }
 
-// stored is what a server makes of changes: routers get another generation when
-// their spec changes.
-func stored(t *testing.T, objs Objects, changes []object.Change) Objects {
+// applyToStored applies changes to the objects as a server would.
+func applyToStored(t *testing.T, objs Objects, changes []object.Change) Objects {
 	t.Helper()
 	for _, c := range changes {
 		if u, ok := c.Want.(*unstructured.Unstructured); ok {
 			objs.Routers = []Router{objs.Routers[0]}
-			objs.Routers[0].Object = fromServer(t, u)
+			objs.Routers[0].Object = serverCopy(t, u)
 			continue
 		}
 		objs = apply(objs, []object.Change{c})
@@ -139,13 +139,13 @@ func inPlaceRoutes(kind string) map[string]planner.Route {
 	routes := maps.Clone(inPlaceKinds[kind])
 	routes["nothing"] = planner.Route{}
 	for _, n := range []int32{0, 1, 20, 50, 99, 100} {
-		routes[itoa(n)] = share(n)
+		routes[itoa(n)] = weightRoute(n)
 	}
 	return routes
 }
 
-// TestInPlace goes through random sequences of routes: each is what is observed
-// then, and done after one pass; in the end the owner's object is as it was.
+// TestInPlace applies random sequences of routes. Each route is observed after one pass. In the end
+// the owner's object is unchanged.
 func TestInPlace(t *testing.T) {
 	for kind := range inPlaceKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -162,20 +162,20 @@ func TestInPlace(t *testing.T) {
 				var way []string
 				for range 1 + chance.Intn(4) {
 					way = append(way, names[chance.Intn(len(names))])
-					objs = goTo(t, objs, routes[way[len(way)-1]], strings.Join(way, ","))
+					objs = routeVia(t, objs, routes[way[len(way)-1]], strings.Join(way, ","))
 				}
 				if chance.Intn(2) == 0 {
 					objs.Service = nil // nothing of ours stays, whatever its owner deletes
 				}
-				changes, err := Restore(objs)
+				changes, err := RestoreRouters(objs)
 				if err != nil {
 					t.Fatal(err)
 				}
-				objs = stored(t, objs, changes)
+				objs = applyToStored(t, objs, changes)
 				if diff := cmp.Diff(before.Routers[0].Object, objs.Routers[0].Object); diff != "" {
 					t.Fatalf("restored after %v (-before +after):\n%s", way, diff)
 				}
-				if seen := Observe(objs, ref(""), rollouts.Step{}); seen.Routed {
+				if seen := Observe(objs, ingressRef(""), rollouts.Step{}); seen.Routed {
 					t.Fatalf("after %v it is restored, and routed: %v", way, seen)
 				}
 			}
@@ -183,15 +183,15 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-func goTo(t *testing.T, objs Objects, want planner.Route, way string) Objects {
+func routeVia(t *testing.T, objs Objects, want planner.Route, way string) Objects {
 	t.Helper()
-	was := Observe(objs, ref(""), rollouts.Step{}).Routed
-	changes, err := Route(objs, "two", want)
+	was := Observe(objs, ingressRef(""), rollouts.Step{}).Routed
+	changes, err := RouteRequests(objs, "two", want)
 	if err != nil {
 		t.Fatalf("%s: %v", way, err)
 	}
-	objs = stored(t, objs, changes)
-	again, err := Route(objs, "two", want)
+	objs = applyToStored(t, objs, changes)
+	again, err := RouteRequests(objs, "two", want)
 	if err != nil || len(again) > 0 {
 		t.Fatalf("%s: not done after one pass: %d changes, %v", way, len(again), err)
 	}
@@ -200,20 +200,20 @@ func goTo(t *testing.T, objs Objects, want planner.Route, way string) Objects {
 	if !want.Routed {
 		want.Weight = nil
 	}
-	seen := Observe(objs, ref(""), rollouts.Step{})
+	seen := Observe(objs, ingressRef(""), rollouts.Step{})
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Fatalf("%s (-want +observed):\n%s", way, diff)
 	}
 	return objs
 }
 
-// TestInPlaceChanges has one golden file for each route of each kind.
+// TestInPlaceChanges compares the changes for each route of each kind with a golden file.
 func TestInPlaceChanges(t *testing.T) {
 	for kind := range inPlaceKinds {
 		for name, want := range inPlaceRoutes(kind) {
 			t.Run(kind+"-"+name, func(t *testing.T) {
 				objs, before := routerOf(t, kind), routerOf(t, kind)
-				changes, err := Route(objs, "two", want)
+				changes, err := RouteRequests(objs, "two", want)
 				if err != nil {
 					t.Fatal(err)
 				}

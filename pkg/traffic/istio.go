@@ -16,52 +16,52 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Istio goes through the rules of a VirtualService in their order, and the first
-// rule that matches decides. It tells revisions apart by the Service that requests
-// are for or, where one serves both revisions, by a subset of its pods.
+// Istio evaluates the rules of a VirtualService in order, and the first rule that matches decides.
+// A route distinguishes revisions by the destination Service or, if one Service serves both
+// revisions, by a subset of its pods.
 
-// The subset has the label by which OpenKruise marks pods of the update revision.
+// The subset selects pods by the label that OpenKruise sets on pods of the canary revision.
 const (
 	labelSubset      = "istio.service.tag"
 	labelSubsetValue = "gray"
 )
 
-var virtualMatcher = matcher{field: "match", check: checkNotEmpty, path: joinURI, values: joinNamed}
+var virtualMatcher = matcher{field: "match", check: checkNotEmpty, path: joinURI, values: joinNamedValues}
 
-// istioTypes are the fields of Istio that match a text, by the types of a step.
+// istioTypes are Istio's fields for matching a string, by the match types of a step.
 var istioTypes = map[string]string{matchPrefix: "prefix", matchExact: "exact", matchPattern: "regex"}
 
-// virtualService adds a route to an original.
-func virtualService(d Data, p Params) (Data, error) {
-	sends := false
+// addVirtualServiceRoute adds a route to the original of a VirtualService.
+func addVirtualServiceRoute(d Data, p Params) (Data, error) {
+	found := false
 	for _, key := range []string{"http", "tcp", "tls"} {
-		rules := objects(d.Spec[key])
-		if !slices.ContainsFunc(rules, p.serves) {
+		rules := mapElements(d.Spec[key])
+		if !slices.ContainsFunc(rules, p.routesToStable) {
 			continue
 		}
-		sends = true
-		all, err := p.virtualRules(key, rules)
+		found = true
+		all, err := p.virtualServiceRules(key, rules)
 		if err != nil {
 			return Data{}, err
 		}
-		d.Spec[key] = listed(all)
+		d.Spec[key] = toAnySlice(all)
 	}
 	switch {
-	case !sends:
-		return Data{}, fmt.Errorf("spec: no rule sends requests to service %s", p.Stable)
-	case len(p.Matches) > 0 && !slices.ContainsFunc(objects(d.Spec["http"]), p.serves):
+	case !found:
+		return Data{}, fmt.Errorf("spec: no rule sends requests to service %s", p.StableService)
+	case len(p.Matches) > 0 && !slices.ContainsFunc(mapElements(d.Spec["http"]), p.routesToStable):
 		return Data{}, errors.New("spec.http: no rule sends requests to the service, and matches are for http only")
 	}
 	return d, nil
 }
 
-// virtualRules returns the rules of a protocol with their shares, each after the
-// rules for matches, which are for http only. The last match comes first, as in
-// OpenKruise.
-func (p Params) virtualRules(key string, rules []map[string]any) (all []map[string]any, err error) {
+// virtualServiceRules returns the rules of a protocol with their weights. The additional rules for
+// matches precede the rule that they are derived from. Only http rules support matches. The last
+// match of the step comes first, as in OpenKruise.
+func (p Params) virtualServiceRules(key string, rules []map[string]any) (all []map[string]any, err error) {
 	matches := make([][][]map[string]any, len(rules))
 	if key == "http" {
-		matches, err = virtualMatcher.joinRules(p, rules, p.serves, slices.Backward(p.Matches))
+		matches, err = virtualMatcher.joinRules(p, rules, p.routesToStable, slices.Backward(p.Matches))
 	} else if p.Headers != nil && p.Weight != nil {
 		err = fmt.Errorf("requestHeaderModifier: rules of spec.%s have no headers", key)
 	}
@@ -70,96 +70,98 @@ func (p Params) virtualRules(key string, rules []map[string]any) (all []map[stri
 	}
 	for i, rule := range rules {
 		for _, m := range matches[i] {
-			all = append(all, p.virtualMatch(rule, m))
+			all = append(all, p.canaryMatchRule(rule, m))
 		}
-		if p.Weight != nil && p.serves(rule) {
-			p.divide(rule)
+		if p.Weight != nil && p.routesToStable(rule) {
+			p.splitRouteWeight(rule)
 		}
 		all = append(all, rule)
 	}
 	return all, nil
 }
 
-// serves reports whether a rule sends requests to the stable Service.
-func (p Params) serves(rule map[string]any) bool {
-	return slices.ContainsFunc(objects(rule["route"]), p.isStable)
+// routesToStable reports whether a rule sends requests to the stable Service.
+func (p Params) routesToStable(rule map[string]any) bool {
+	return slices.ContainsFunc(mapElements(rule["route"]), p.isStableDestination)
 }
 
-func (p Params) isStable(route map[string]any) bool {
-	host := str(within(route, "destination"), "host", "")
-	own := p.Stable + "." + p.Namespace
-	return host == p.Stable || host == own || strings.HasPrefix(host, own+".")
+func (p Params) isStableDestination(route map[string]any) bool {
+	host := stringField(childMap(route, "destination"), "host", "")
+	own := p.StableService + "." + p.Namespace
+	return host == p.StableService || host == own || strings.HasPrefix(host, own+".")
 }
 
-// canaryRoute copies the first way of a rule to the stable Service, leading to the
-// update revision.
+// canaryRoute returns a copy of a rule's first destination with the stable Service, changed to the
+// canary revision.
 func (p Params) canaryRoute(routes []map[string]any) map[string]any {
-	route := runtime.DeepCopyJSON(routes[slices.IndexFunc(routes, p.isStable)])
-	to := within(route, "destination")
-	to["host"] = p.Canary + strings.TrimPrefix(str(to, "host", ""), p.Stable)
+	route := runtime.DeepCopyJSON(routes[slices.IndexFunc(routes, p.isStableDestination)])
+	to := childMap(route, "destination")
+	to["host"] = p.CanaryService + strings.TrimPrefix(stringField(to, "host", ""), p.StableService)
 	delete(to, "subset")
-	if p.Canary == p.Stable {
+	if p.CanaryService == p.StableService {
 		to["subset"] = subsetCanary
 	}
 	delete(route, "weight")
 	return route
 }
 
-// divide gives the update revision its part of what the stable Service has of a
-// rule. The weights of others stay. The sum stays too where whole numbers allow it.
-func (p Params) divide(rule map[string]any) {
-	routes := objects(rule["route"])
-	without := !slices.ContainsFunc(routes, func(r map[string]any) bool { return whole(r, "weight", 0) > 0 })
+// splitRouteWeight moves the canary weight from the stable destinations of a rule to the canary
+// one. The weights of other destinations keep their proportions. Weights are divided by 100 at the
+// end if all of them stay whole numbers.
+func (p Params) splitRouteWeight(rule map[string]any) {
+	routes := mapElements(rule["route"])
+	without := !slices.ContainsFunc(routes, func(r map[string]any) bool { return intField(r, "weight", 0) > 0 })
 	canary := p.canaryRoute(routes)
-	requestHeaders(canary, p.Headers)
+	addIstioHeaders(canary, p.Headers)
 	var part int64
 	for _, route := range routes {
-		parts := whole(route, "weight", 0)
+		parts := intField(route, "weight", 0)
 		if len(routes) == 1 {
 			parts = 100
 		} else if without {
 			parts = 1
 		}
 		route["weight"] = parts * 100
-		if p.isStable(route) {
+		if p.isStableDestination(route) {
 			route["weight"] = parts * (100 - int64(*p.Weight))
 			part += parts * int64(*p.Weight)
 		}
 	}
 	canary["weight"] = part
 	routes = append(routes, canary)
-	if !slices.ContainsFunc(routes, func(r map[string]any) bool { return whole(r, "weight", 0)%100 != 0 }) {
+	if !slices.ContainsFunc(routes, func(r map[string]any) bool { return intField(r, "weight", 0)%100 != 0 }) {
 		for _, route := range routes {
-			route["weight"] = whole(route, "weight", 0) / 100
+			route["weight"] = intField(route, "weight", 0) / 100
 		}
 	}
-	rule["route"] = listed(routes)
+	rule["route"] = toAnySlice(routes)
 }
 
-// virtualMatch is a rule that sends what matches to the update revision only.
-func (p Params) virtualMatch(rule map[string]any, matches []map[string]any) map[string]any {
+// canaryMatchRule returns a copy of a rule that sends matching requests to the canary revision
+// only.
+func (p Params) canaryMatchRule(rule map[string]any, matches []map[string]any) map[string]any {
 	narrow := runtime.DeepCopyJSON(rule)
 	delete(narrow, "name")
-	narrow["match"] = listed(matches)
-	narrow["route"] = []any{p.canaryRoute(objects(narrow["route"]))}
-	requestHeaders(narrow, p.Headers)
+	narrow["match"] = toAnySlice(matches)
+	narrow["route"] = []any{p.canaryRoute(mapElements(narrow["route"]))}
+	addIstioHeaders(narrow, p.Headers)
 	return narrow
 }
 
-// requestHeaders changes headers of requests by a rule or on one of its ways.
-func requestHeaders(of map[string]any, h *rollouts.HeaderModifier) {
+// addIstioHeaders adds a change of request headers to a rule or to one of its destinations.
+func addIstioHeaders(of map[string]any, h *rollouts.HeaderModifier) {
 	if h == nil {
 		return
 	}
-	headers := within(of, "headers")
+	headers := childMap(of, "headers")
 	if headers == nil {
 		headers = map[string]any{}
 	}
-	request, names := within(headers, "request"), namesOf(h)
+	request, names := childMap(headers, "request"), headerNames(h)
 	next := map[string]any{}
 	for key, ours := range map[string][]rollouts.Header{"set": h.Set, "add": h.Add} {
 		values := map[string]any{}
-		for name, value := range within(request, key) {
+		for name, value := range childMap(request, key) {
 			if !names.Has(strings.ToLower(name)) {
 				values[name] = value
 			}
@@ -171,21 +173,22 @@ func requestHeaders(of map[string]any, h *rollouts.HeaderModifier) {
 			next[key] = values
 		}
 	}
-	if remove := append(without(request["remove"], names), listed(h.Remove)...); len(remove) > 0 {
+	if remove := append(removeHeaders(request["remove"], names), toAnySlice(h.Remove)...); len(remove) > 0 {
 		next["remove"] = remove
 	}
 	headers["request"] = next
 	of["headers"] = headers
 }
 
-// joinURI adds a path. A prefix of Istio does not end at a slash.
+// joinURI adds a path to a match. In Istio a prefix is a string prefix: it may end within a path
+// element.
 func joinURI(match map[string]any, want *rollouts.PathMatch) (met bool, err error) {
 	if want == nil {
 		return true, nil
 	}
-	wanted := pathOfStep(want)
-	wanted.byLetter = true
-	both, met, known := uriOf(within(match, "uri")).and(wanted)
+	wanted := stepPath(want)
+	wanted.isStringPrefix = true
+	both, met, known := istioPath(childMap(match, "uri")).intersect(wanted)
 	if !known {
 		return false, fmt.Errorf(".path: %s cannot be matched together with what the rule matches already", wanted.value)
 	}
@@ -193,22 +196,22 @@ func joinURI(match map[string]any, want *rollouts.PathMatch) (met bool, err erro
 	return met, nil
 }
 
-func uriOf(m map[string]any) path {
+func istioPath(m map[string]any) path {
 	for _, kind := range []string{matchPattern, matchExact, matchPrefix} {
 		if value, ok := m[istioTypes[kind]].(string); ok {
-			return path{kind: kind, value: value, byLetter: true}
+			return path{kind: kind, value: value, isStringPrefix: true}
 		}
 	}
-	return path{kind: matchPrefix, value: "/", byLetter: true}
+	return path{kind: matchPrefix, value: "/", isStringPrefix: true}
 }
 
-// joinNamed adds headers or parameters to a match, which has each name once.
-// Istio knows headers by their names in lower case.
-func joinNamed(match map[string]any, field string, want []rollouts.ValueMatch) (met bool, err error) {
+// joinNamedValues adds headers or query parameters to a match, in which each name occurs once.
+// Istio requires lower-case header names.
+func joinNamedValues(match map[string]any, field string, want []rollouts.ValueMatch) (met bool, err error) {
 	if len(want) == 0 {
 		return true, nil
 	}
-	all := within(match, field)
+	all := childMap(match, field)
 	if all == nil {
 		all = map[string]any{}
 	}
@@ -222,7 +225,7 @@ func joinNamed(match map[string]any, field string, want []rollouts.ValueMatch) (
 		switch {
 		case !has || equality.Semantic.DeepEqual(was, next):
 			all[name] = next
-		case next["exact"] != nil && within(all, name)["exact"] != nil:
+		case next["exact"] != nil && childMap(all, name)["exact"] != nil:
 			return false, nil
 		default:
 			return false, fmt.Errorf(".%s[%d]: the rule matches %s already; one name cannot be matched twice", field, i, v.Name)
@@ -232,10 +235,10 @@ func joinNamed(match map[string]any, field string, want []rollouts.ValueMatch) (
 	return true, nil
 }
 
-// destinationRule names the pods of the update revision. Another router sends
-// requests to them.
-func destinationRule(d Data, _ Params) (Data, error) {
-	subsets := objects(d.Spec["subsets"])
+// addCanarySubset adds a subset with the pods of the canary revision to a DestinationRule. A
+// VirtualService sends requests to this subset.
+func addCanarySubset(d Data, _ Params) (Data, error) {
+	subsets := mapElements(d.Spec["subsets"])
 	if !slices.ContainsFunc(subsets, func(s map[string]any) bool { return s["name"] == subsetCanary }) {
 		subsets = append(subsets, map[string]any{
 			"name": subsetCanary, "labels": map[string]any{labelSubset: labelSubsetValue},
@@ -244,6 +247,6 @@ func destinationRule(d Data, _ Params) (Data, error) {
 	if d.Spec == nil {
 		d.Spec = map[string]any{}
 	}
-	d.Spec["subsets"] = listed(subsets)
+	d.Spec["subsets"] = toAnySlice(subsets)
 	return d, nil
 }

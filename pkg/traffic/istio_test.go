@@ -16,11 +16,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// mesh has a router of a kind with a spec, leading to the Service echoserver.
-func mesh(t *testing.T, kind, spec string, shared bool) Objects {
+// istioObjects has a router of a kind with a spec, leading to the Service echoserver.
+func istioObjects(t *testing.T, kind, spec string, shared bool) Objects {
 	t.Helper()
 	objs := routerOf(t, kind)
-	objs.Service.Name, objs.Stable.Name, objs.Shared = "echoserver", "echoserver", shared
+	objs.Service.Name, objs.ServiceName.Name, objs.Shared = "echoserver", "echoserver", shared
 	var parsed map[string]any
 	if err := json.Unmarshal([]byte(spec), &parsed); err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func TestIstioExactly(t *testing.T) {
 		echo  = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
 		rules = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
 	)
-	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user-agent", "pc")}}
-	three := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user-agent", "pc"), byQuery("user-agent", "pc"), onPath("", "/pc")}}
+	header := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user-agent", "pc")}}
+	three := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user-agent", "pc"), queryMatch("user-agent", "pc"), pathMatch("", "/pc")}}
 	for name, tc := range map[string]struct {
 		kind, spec string
 		shared     bool
@@ -54,7 +54,7 @@ func TestIstioExactly(t *testing.T) {
 	}{
 		"matches": {"virtualservice", echo, false, three,
 			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"match":[{"uri":{"prefix":"/pc"}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"match":[{"queryParams":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"route":[{"destination":{"host":"echoserver"}}]}]}`},
-		"share": {"virtualservice", echo, false, share(50),
+		"share": {"virtualservice", echo, false, weightRoute(50),
 			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"echoserver"},"weight":50},{"destination":{"host":"echoserver-canary"},"weight":50}]}]}`},
 		"shared": {"virtualservice", echo, true, header,
 			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver","subset":"canary"}}]},{"route":[{"destination":{"host":"echoserver"}}]}]}`},
@@ -62,12 +62,12 @@ func TestIstioExactly(t *testing.T) {
 			`{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"},{"labels":{"istio.service.tag":"gray"},"name":"canary"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objs := mesh(t, tc.kind, tc.spec, tc.shared)
-			changes, err := Route(objs, "two", tc.route)
+			objs := istioObjects(t, tc.kind, tc.spec, tc.shared)
+			changes, err := RouteRequests(objs, "two", tc.route)
 			if err != nil {
 				t.Fatal(err)
 			}
-			objs = stored(t, objs, changes)
+			objs = applyToStored(t, objs, changes)
 			if diff := cmp.Diff(tc.want, specOf(t, objs)); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
@@ -83,13 +83,13 @@ func TestIstioExactly(t *testing.T) {
 // matches possible that the VirtualService cannot tell.
 func TestIstioTogether(t *testing.T) {
 	const tcp = `{"tcp":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
-	objs := mesh(t, "virtualservice", tcp, false)
+	objs := istioObjects(t, "virtualservice", tcp, false)
 	objs.Routers = append(objs.Routers, routerOf(t, "destinationrule").Routers...)
-	_, err := Route(objs, "two", planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "a", "b")}})
+	_, err := RouteRequests(objs, "two", planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "a", "b")}})
 	if err == nil {
 		t.Error("matches of tcp are routed")
 	}
-	if _, err := Route(objs, "two", share(20)); err != nil {
+	if _, err := RouteRequests(objs, "two", weightRoute(20)); err != nil {
 		t.Error(err)
 	}
 }
@@ -97,47 +97,47 @@ func TestIstioTogether(t *testing.T) {
 // TestSeveral routes by two routers: each takes the matches that it can tell,
 // and that is observed, kept up and taken back.
 func TestSeveral(t *testing.T) {
-	objs := shop(t)
+	objs := ingressObjects(t)
 	before := routerOf(t, "virtualservice")
 	objs.Routers = append(slices.Clone(before.Routers), objs.Routers...)
 	for _, want := range []planner.Route{
-		{Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), byQuery("user", "me"), onPath("", "/shop")}},
-		share(50), share(0),
-		{Matches: []rollouts.RouteMatch{byQuery("user", "me")}},
+		{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me"), queryMatch("user", "me"), pathMatch("", "/shop")}},
+		weightRoute(50), weightRoute(0),
+		{Matches: []rollouts.RouteMatch{queryMatch("user", "me")}},
 	} {
-		changes, err := Route(objs, "two", want)
+		changes, err := RouteRequests(objs, "two", want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		objs = storedOf(t, objs, changes)
-		changes, err = Route(objs, "two", want)
+		objs = applyToStoredMesh(t, objs, changes)
+		changes, err = RouteRequests(objs, "two", want)
 		if err != nil || len(changes) > 0 {
 			t.Errorf("%v: not done: %d changes, %v", want, len(changes), err)
 		}
-		seen := Observe(objs, ref(""), rollouts.Step{})
-		if !seen.Routed || seen.Edited || seen.Trouble != "" || !seen.Says(want) {
+		seen := Observe(objs, ingressRef(""), rollouts.Step{})
+		if !seen.Routed || seen.Edited || seen.Trouble != "" || !seen.Equals(want) {
 			t.Errorf("want %+v, observed %+v", want, seen)
 		}
 	}
-	changes, err := Restore(objs)
+	changes, err := RestoreRouters(objs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objs = storedOf(t, objs, changes)
-	if diff := cmp.Diff(before.Routers[0].Object, objs.Routers[0].Object); diff != "" || objs.Routers[1].Beside != nil {
-		t.Errorf("the Ingress beside is %v, and (-before +after):\n%s", objs.Routers[1].Beside, diff)
+	objs = applyToStoredMesh(t, objs, changes)
+	if diff := cmp.Diff(before.Routers[0].Object, objs.Routers[0].Object); diff != "" || objs.Routers[1].CanaryIngress != nil {
+		t.Errorf("the Ingress beside is %v, and (-before +after):\n%s", objs.Routers[1].CanaryIngress, diff)
 	}
 }
 
-// storedOf is what a server makes of changes where the first router is an
+// applyToStoredMesh is what a server makes of changes where the first router is an
 // object of its own, and the second an Ingress.
-func storedOf(t *testing.T, objs Objects, changes []object.Change) Objects {
+func applyToStoredMesh(t *testing.T, objs Objects, changes []object.Change) Objects {
 	t.Helper()
 	for _, c := range changes {
 		first, second := objs, objs
 		first.Routers, second.Routers = objs.Routers[:1], objs.Routers[1:]
 		if _, ok := c.Want.(*unstructured.Unstructured); ok {
-			first = stored(t, first, []object.Change{c})
+			first = applyToStored(t, first, []object.Change{c})
 		} else {
 			second = apply(second, []object.Change{c})
 		}

@@ -16,15 +16,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// matcher narrows the matches of rules by those of a step. A request must meet what
-// the rule matches already and what the step wants.
+// matcher combines the matches of a router's rules with the matches of a step. A request must
+// satisfy both the match that the rule already has and a match of the step.
 type matcher struct {
 	// field is the field of a rule that lists its matches.
 	field string
-	// check returns why no rule of the kind can match as the step wants.
+	// check returns why rules of the kind cannot match as the step requires.
 	check func(rollouts.RouteMatch) error
-	// path and values narrow a match by a path, and by headers or query parameters.
-	// met reports whether any request can meet the result.
+	// path and values add a path, and headers or query parameters, to a match. met reports whether
+	// any request can satisfy the result.
 	path   func(match map[string]any, want *rollouts.PathMatch) (met bool, err error)
 	values func(match map[string]any, field string, want []rollouts.ValueMatch) (met bool, err error)
 }
@@ -38,7 +38,8 @@ func checkNotEmpty(m rollouts.RouteMatch) error {
 	return nil
 }
 
-// join returns a match narrowed by one of the step; nil if no request meets both.
+// join returns a match of a rule combined with a match of the step; nil if no request satisfies
+// both.
 func (j matcher) join(own map[string]any, m rollouts.RouteMatch) (map[string]any, error) {
 	if err := j.check(m); err != nil {
 		return nil, err
@@ -71,8 +72,8 @@ func (j matcher) joinAll(own []map[string]any, m rollouts.RouteMatch) ([]map[str
 	return all, nil
 }
 
-// joinRules returns, for each rule that serves the stable Service, one list of
-// narrowed matches for each match of the step that its requests can meet.
+// joinRules returns the combined matches for each rule that serves the stable Service: one list for
+// each match of the step that requests of the rule can satisfy.
 func (j matcher) joinRules(p Params, rules []map[string]any, serves func(rule map[string]any) bool, wanted iter.Seq2[int, rollouts.RouteMatch]) ([][][]map[string]any, error) {
 	all := make([][][]map[string]any, len(rules))
 	for i, m := range wanted {
@@ -91,21 +92,21 @@ func (j matcher) joinRules(p Params, rules []map[string]any, serves func(rule ma
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("matches[%d]: no such request comes to service %s", i, p.Stable)
+			return nil, fmt.Errorf("matches[%d]: no such request comes to service %s", i, p.StableService)
 		}
 	}
 	return all, nil
 }
 
-// matchesOf returns the matches of a rule, of which any is enough.
+// matchesOf returns the matches of a rule. A request must satisfy one of them.
 func (j matcher) matchesOf(rule map[string]any) []map[string]any {
-	if all := objects(rule[j.field]); len(all) > 0 {
+	if all := mapElements(rule[j.field]); len(all) > 0 {
 		return all
 	}
 	return []map[string]any{{}}
 }
 
-// The types of matches. A value is never matched by a prefix.
+// The match types of the Gateway API. Headers and query parameters do not support PathPrefix.
 const (
 	matchPrefix  = "PathPrefix"
 	matchExact   = "Exact"
@@ -114,81 +115,81 @@ const (
 
 type path struct {
 	kind, value string
-	// byLetter reports whether a prefix may end inside an element.
-	byLetter bool
+	// isStringPrefix reports whether the prefix may end within a path element.
+	isStringPrefix bool
 }
 
-// pathOf reads a path of the Gateway API.
-func pathOf(m map[string]any) path {
-	return path{kind: str(m, "type", matchPrefix), value: str(m, "value", "/")}
+// gatewayPath returns the path of a match of the Gateway API.
+func gatewayPath(m map[string]any) path {
+	return path{kind: stringField(m, "type", matchPrefix), value: stringField(m, "value", "/")}
 }
 
-func pathOfStep(m *rollouts.PathMatch) path {
+func stepPath(m *rollouts.PathMatch) path {
 	if m == nil {
 		m = &rollouts.PathMatch{}
 	}
 	return path{kind: ptr.Deref(m.Type, matchPrefix), value: ptr.Deref(m.Value, "/")}
 }
 
-// match is the path as the Gateway API and scripts spell it.
-func (a path) match() map[string]any { return map[string]any{"type": a.kind, "value": a.value} }
+// toMap returns the path in the format of the Gateway API and of scripts.
+func (a path) toMap() map[string]any { return map[string]any{"type": a.kind, "value": a.value} }
 
-func (a path) every() bool { return a.kind == matchPrefix && a.value == "/" }
+func (a path) matchesEverything() bool { return a.kind == matchPrefix && a.value == "/" }
 
-// covers reports whether another path is below a prefix.
-func (a path) covers(value string) bool {
+// includes reports whether a prefix includes a path.
+func (a path) includes(value string) bool {
 	prefix := strings.TrimSuffix(a.value, "/")
 	switch {
 	case a.kind != matchPrefix:
 		return false
-	case a.byLetter:
+	case a.isStringPrefix:
 		return strings.HasPrefix(value, a.value)
 	default:
 		return strings.TrimSuffix(value, "/") == prefix || strings.HasPrefix(value, prefix+"/")
 	}
 }
 
-// and returns the path of requests that meet both. met reports whether there are
-// any, and known is false where a pattern leaves that open.
-func (a path) and(b path) (both path, met, known bool) {
+// intersect returns the path of requests that satisfy both paths. met reports whether such requests
+// exist. known is false if a regular expression makes this undecidable.
+func (a path) intersect(b path) (both path, met, known bool) {
 	switch {
-	case a == b || b.every():
+	case a == b || b.matchesEverything():
 		return a, true, true
-	case a.every():
+	case a.matchesEverything():
 		return b, true, true
 	case a.kind == matchPattern || b.kind == matchPattern:
 		return path{}, false, false
-	case a.covers(b.value):
+	case a.includes(b.value):
 		return b, true, true
 	default:
-		return a, b.covers(a.value), true
+		return a, b.includes(a.value), true
 	}
 }
 
 func joinPath(match map[string]any, want *rollouts.PathMatch) (met bool, err error) {
-	has, wanted := pathOf(within(match, "path")), pathOfStep(want)
-	both, met, known := has.and(wanted)
+	has, wanted := gatewayPath(childMap(match, "path")), stepPath(want)
+	both, met, known := has.intersect(wanted)
 	if !known {
 		return false, fmt.Errorf(".path: %s cannot be matched together with %s, which the route matches already", wanted.value, has.value)
 	}
-	match["path"] = both.match()
+	match["path"] = both.toMap()
 	return met, nil
 }
 
-// joinValues adds to a list of values. The names of headers are the same in any case.
+// joinValues adds headers or query parameters to a match. Header names are not case-sensitive.
 func joinValues(match map[string]any, field string, want []rollouts.ValueMatch) (met bool, err error) {
-	values := objects(match[field])
+	values := mapElements(match[field])
 	for i, v := range want {
 		at := slices.IndexFunc(values, func(o map[string]any) bool {
-			name := str(o, "name", "")
+			name := stringField(o, "name", "")
 			return name == v.Name || field == "headers" && strings.EqualFold(name, v.Name)
 		})
 		if at < 0 {
-			values = append(values, valueOf(v))
+			values = append(values, valueMatchMap(v))
 			continue
 		}
 		was, wantExact := values[at], ptr.Deref(v.Type, matchExact) == matchExact
-		same, exact := was["value"] == v.Value, str(was, "type", matchExact) == matchExact
+		same, exact := was["value"] == v.Value, stringField(was, "type", matchExact) == matchExact
 		switch {
 		case same && exact == wantExact:
 		case exact && wantExact:
@@ -198,12 +199,13 @@ func joinValues(match map[string]any, field string, want []rollouts.ValueMatch) 
 		}
 	}
 	if len(values) > 0 {
-		match[field] = listed(values)
+		match[field] = toAnySlice(values)
 	}
 	return true, nil
 }
 
-// valueOf is a header or a query parameter as the Gateway API and scripts spell it.
-func valueOf(v rollouts.ValueMatch) map[string]any {
+// valueMatchMap returns a header or a query parameter in the format of the Gateway API and of
+// scripts.
+func valueMatchMap(v rollouts.ValueMatch) map[string]any {
 	return map[string]any{"type": ptr.Deref(v.Type, matchExact), "name": v.Name, "value": v.Value}
 }

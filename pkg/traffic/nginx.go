@@ -14,28 +14,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// canaryKeys is a dialect that makes an Ingress a canary by the annotations of
-// ingress-nginx, which other controllers have taken over.
-type canaryKeys struct {
+// nginxDialect marks an Ingress as a canary with the annotations of ingress-nginx, which other
+// ingress controllers have adopted.
+type nginxDialect struct {
 	name   string
 	prefix string
-	// query is the prefix of the keys that match a query parameter; empty if none can.
-	query string
-	// control is the prefix of the keys that rewrite headers; empty if none does.
-	control string
-	// always are set on every canary.
-	always map[string]string
+	// queryPrefix is the prefix of annotations that match a query parameter; empty if there are
+	// none.
+	queryPrefix string
+	// headerControlPrefix is the prefix of annotations that change headers; empty if there are
+	// none.
+	headerControlPrefix string
+	// fixedAnnotations are set on every canary Ingress.
+	fixedAnnotations map[string]string
 }
 
 var (
-	nginx = canaryKeys{name: "nginx", prefix: nginxPrefix}
-	// An ALB evaluates its Ingresses in an order; a canary comes before the others.
-	aliyunALB = canaryKeys{name: "aliyun-alb", prefix: albPrefix, always: map[string]string{albPrefix + "order": "1"}}
-	mse       = canaryKeys{name: "mse", prefix: nginxPrefix, query: msePrefix, control: msePrefix}
-	higress   = canaryKeys{name: "higress", prefix: nginxPrefix, control: "higress.io/"}
+	nginx = nginxDialect{name: "nginx", prefix: nginxPrefix}
+	// An ALB evaluates its Ingresses by their order annotation; the canary must come first.
+	aliyunALB = nginxDialect{name: "aliyun-alb", prefix: albPrefix, fixedAnnotations: map[string]string{albPrefix + "order": "1"}}
+	mse       = nginxDialect{name: "mse", prefix: nginxPrefix, queryPrefix: msePrefix, headerControlPrefix: msePrefix}
+	higress   = nginxDialect{name: "higress", prefix: nginxPrefix, headerControlPrefix: "higress.io/"}
 )
 
-// The annotations that make an Ingress a canary, after a prefix.
+// The annotations of a canary Ingress, without the prefix of the ingress controller.
 const (
 	nginxPrefix = "nginx.ingress.kubernetes.io/"
 	albPrefix   = "alb.ingress.kubernetes.io/"
@@ -51,29 +53,29 @@ const (
 	suffixValue   = "-value"
 	suffixPattern = "-pattern"
 
-	// keySubset names pods of the Service; the canary has the others.
+	// keySubset selects a group of the Service's pods. The canary Ingress selects the group "gray".
 	keySubset    = msePrefix + "service-subset"
 	subsetOfGray = "gray"
 
-	// matchCookie as the name of a header means a cookie.
+	// matchCookie as the name of a header in a step matches a cookie instead.
 	matchCookie = "canary-by-cookie"
 )
 
-// render adds a route to annotations. It can match one header, one cookie and, where
-// there are keys for it, one query parameter, each of which is enough.
-func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]string, error) {
+// render adds a route to annotations. ingress-nginx supports matches of one header, one cookie and,
+// in some dialects, one query parameter. A request that satisfies any of them goes to the canary.
+func (d nginxDialect) render(annotations map[string]string, p Params) (map[string]string, error) {
 	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + suffixValue, keyHeader + suffixPattern, keyCookie} {
 		delete(annotations, d.prefix+k)
 	}
 	for _, k := range []string{keyQuery, keyQuery + suffixValue, keyQuery + suffixPattern} {
-		delete(annotations, d.query+k)
+		delete(annotations, d.queryPrefix+k)
 	}
 	annotations[d.prefix+keyCanary] = "true"
 	if p.Weight != nil {
 		annotations[d.prefix+keyWeight] = itoa(*p.Weight)
 	}
-	maps.Copy(annotations, d.always)
-	if _, ok := annotations[keySubset]; ok && d.query != "" {
+	maps.Copy(annotations, d.fixedAnnotations)
+	if _, ok := annotations[keySubset]; ok && d.queryPrefix != "" {
 		annotations[keySubset] = subsetOfGray
 	}
 	for i, m := range p.Matches {
@@ -81,18 +83,18 @@ func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]
 			return nil, fmt.Errorf("matches[%d]%w", i, err)
 		}
 	}
-	return annotations, d.rewrite(annotations, p.Headers)
+	return annotations, d.writeHeaderModifier(annotations, p.Headers)
 }
 
-// writeMatch writes one match. Its errors begin with the path within the match.
-func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
+// writeMatch writes one match. Its errors begin with the field path within the match.
+func (d nginxDialect) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
 	headers, queries := len(m.Headers), len(m.QueryParams)
 	for _, unable := range []struct {
 		is   bool
 		says string
 	}{
 		{m.Path != nil, ".path: %s matches no path"},
-		{queries > 0 && d.query == "", ".queryParams: %s matches headers only"},
+		{queries > 0 && d.queryPrefix == "", ".queryParams: %s matches headers only"},
 		{queries > 0 && headers > 0, ": %s cannot match a header and a query parameter at once"},
 		{queries > 1, ".queryParams: %s cannot match several query parameters at once"},
 		{queries == 0 && headers == 0, ".headers: %s needs a header to match"},
@@ -103,12 +105,12 @@ func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) er
 		}
 	}
 	if queries > 0 {
-		return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
+		return d.writeValue(keys, d.queryPrefix+keyQuery, ".queryParams[0]", m.QueryParams[0])
 	}
 	return d.writeHeader(keys, m.Headers[0])
 }
 
-func (d canaryKeys) writeHeader(keys map[string]string, h rollouts.ValueMatch) error {
+func (d nginxDialect) writeHeader(keys map[string]string, h rollouts.ValueMatch) error {
 	cookie := keys[d.prefix+keyCookie]
 	switch kind := ptr.Deref(h.Type, matchExact); {
 	case h.Name != matchCookie && cookie != "":
@@ -124,7 +126,7 @@ func (d canaryKeys) writeHeader(keys map[string]string, h rollouts.ValueMatch) e
 	return nil
 }
 
-func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollouts.ValueMatch) error {
+func (d nginxDialect) writeValue(keys map[string]string, key, path string, v rollouts.ValueMatch) error {
 	kind := ptr.Deref(v.Type, matchExact)
 	suffix, ok := map[string]string{matchExact: suffixValue, matchPattern: suffixPattern}[kind]
 	switch {
@@ -137,13 +139,13 @@ func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollo
 	return nil
 }
 
-// rewrite writes the headers to set and to add, one a line with its name before its
-// value, and the names of headers to remove, separated by commas.
-func (d canaryKeys) rewrite(keys map[string]string, h *rollouts.HeaderModifier) error {
+// writeHeaderModifier writes the headers to set and to add as lines with a name and a value, and
+// the names of headers to remove as a comma-separated list.
+func (d nginxDialect) writeHeaderModifier(keys map[string]string, h *rollouts.HeaderModifier) error {
 	if h == nil {
 		return nil
 	}
-	if d.control == "" {
+	if d.headerControlPrefix == "" {
 		return fmt.Errorf("requestHeaderModifier: %s rewrites no headers", d.name)
 	}
 	for key, headers := range map[string][]rollouts.Header{"update": h.Set, "add": h.Add} {
@@ -155,11 +157,11 @@ func (d canaryKeys) rewrite(keys map[string]string, h *rollouts.HeaderModifier) 
 			lines = append(lines, header.Name+" "+header.Value)
 		}
 		if len(lines) > 0 {
-			keys[d.control+keyControl+key] = strings.Join(lines, "\n")
+			keys[d.headerControlPrefix+keyControl+key] = strings.Join(lines, "\n")
 		}
 	}
 	if len(h.Remove) > 0 {
-		keys[d.control+keyControl+"remove"] = strings.Join(h.Remove, ",")
+		keys[d.headerControlPrefix+keyControl+"remove"] = strings.Join(h.Remove, ",")
 	}
 	return nil
 }

@@ -23,75 +23,75 @@ func TestObserve(t *testing.T) {
 		// wanted are the matches of the step.
 		wanted []rollouts.RouteMatch
 	}{
-		"nothing": {func(*testing.T) Objects { return Objects{Routers: Routers(ref(""), where)} }, ref(""), planner.Route{Missing: "service/web", Unserved: true}, nil},
+		"nothing": {func(*testing.T) Objects { return Objects{Routers: RoutersFor(ingressRef(""), where)} }, ingressRef(""), planner.Route{Missing: "service/web", Unserved: true}, nil},
 		"no ingress": {func(t *testing.T) Objects {
-			objs := shop(t)
+			objs := ingressObjects(t)
 			objs.Routers[0].Object = nil
 			return objs
-		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}, nil},
+		}, ingressRef(""), planner.Route{Missing: "ingress/front", Pinned: "one"}, nil},
 		"no ingress, routed": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
+			objs := routedObjects(t, weightRoute(20))
 			objs.Routers[0].Object = nil
 			return objs
-		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
+		}, ingressRef(""), planner.Route{Missing: "ingress/front", Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
 		"no service, routed": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
+			objs := routedObjects(t, weightRoute(20))
 			objs.Service = nil
 			return objs
-		}, ref(""), planner.Route{Missing: "service/web", Unserved: true, Canary: "two", Weight: &twenty, Routed: true}, nil},
+		}, ingressRef(""), planner.Route{Missing: "service/web", Unserved: true, Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"no router": {func(t *testing.T) Objects {
-			objs := shop(t)
+			objs := ingressObjects(t)
 			objs.Routers = nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
-		"stable": {shop, ref("nginx"), planner.Route{Pinned: "one"}, nil},
-		"canary service only": {func(t *testing.T) Objects { return routed(t, planner.Route{}) }, ref(""),
+		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
+		"stable": {ingressObjects, ingressRef("nginx"), planner.Route{Pinned: "one"}, nil},
+		"canary service only": {func(t *testing.T) Objects { return routedObjects(t, planner.Route{}) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two"}, nil},
-		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
+		"routed": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
-		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
+		"unknown class": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef("traefik"),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
-		"matches that nginx cannot": {shop, ref(""),
+		"matches that nginx cannot": {ingressObjects, ingressRef(""),
 			planner.Route{Pinned: "one", Trouble: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {
-			objs := shop(t)
-			stable(&objs).Spec.Rules = nil
+			objs := ingressObjects(t)
+			stableIngress(&objs).Spec.Rules = nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
 		"somebody's": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
-			objs.CanaryService.OwnerReferences, objs.Routers[0].Beside.OwnerReferences = nil, nil
+			objs := routedObjects(t, weightRoute(20))
+			objs.CanaryService.OwnerReferences, objs.Routers[0].CanaryIngress.OwnerReferences = nil, nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
 		"a canary service that others keep": {func(t *testing.T) Objects {
-			objs := routed(t, planner.Route{})
+			objs := routedObjects(t, planner.Route{})
 			objs.CanaryService.DeletionTimestamp, objs.CanaryService.Finalizers = &metav1.Time{}, []string{"example.com/keep"}
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
 		"a canary ingress that others keep": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
-			objs.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
+			objs := routedObjects(t, weightRoute(20))
+			objs.Routers[0].CanaryIngress.DeletionTimestamp = &metav1.Time{}
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"and that leads back": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
-			objs.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
-			changes, err := Restore(objs)
+			objs := routedObjects(t, weightRoute(20))
+			objs.Routers[0].CanaryIngress.DeletionTimestamp = &metav1.Time{}
+			changes, err := RestoreRouters(objs)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return apply(objs, changes)
-		}, ref(""), planner.Route{Pinned: "one", Canary: "two"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Canary: "two"}, nil},
 		"edited": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
-			objs.Routers[0].Beside.Annotations[nginxPrefix+keyWeight] = "many"
+			objs := routedObjects(t, weightRoute(20))
+			objs.Routers[0].CanaryIngress.Annotations[nginxPrefix+keyWeight] = "many"
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
 		"made by who served the API before": {func(t *testing.T) Objects {
-			objs := routed(t, share(20))
-			delete(objs.Routers[0].Beside.Annotations, rollouts.AnnotationRouted)
+			objs := routedObjects(t, weightRoute(20))
+			delete(objs.Routers[0].CanaryIngress.Annotations, rollouts.AnnotationRouted)
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := tc.in(t)
@@ -105,17 +105,17 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestRouteIsObserved goes from every route to every other: what is wanted is
-// what is then observed. A share of 0 where nothing is routed stays nothing.
+// TestRouteIsObserved changes every route into every other one, and observes the wanted route
+// afterwards. A weight of 0 without a previous route leaves the router without a route.
 func TestRouteIsObserved(t *testing.T) {
 	var routes []planner.Route
 	for _, matches := range [][]rollouts.RouteMatch{
 		nil,
-		{match("Exact", "user", "me")},
-		{match("Exact", "user", "")},
-		{match("RegularExpression", "user", "m.*")},
-		{match("Exact", matchCookie, "demo")},
-		{match("RegularExpression", "user", ""), match("Exact", matchCookie, "demo")},
+		{headerMatch("Exact", "user", "me")},
+		{headerMatch("Exact", "user", "")},
+		{headerMatch("RegularExpression", "user", "m.*")},
+		{headerMatch("Exact", matchCookie, "demo")},
+		{headerMatch("RegularExpression", "user", ""), headerMatch("Exact", matchCookie, "demo")},
 	} {
 		for _, weight := range []int32{-1, 0, 1, 20, 100} {
 			r := planner.Route{Matches: matches, Routed: len(matches) > 0}
@@ -128,16 +128,16 @@ func TestRouteIsObserved(t *testing.T) {
 	for i, from := range routes {
 		for j, want := range routes {
 			t.Run(fmt.Sprintf("%d-%d", i, j), func(t *testing.T) {
-				objs := routed(t, from)
+				objs := routedObjects(t, from)
 				want.Pinned, want.Canary = "one", "two"
-				if objs.Routers[0].Beside == nil && len(want.Matches) == 0 && want.Weight != nil && *want.Weight == 0 {
+				if objs.Routers[0].CanaryIngress == nil && len(want.Matches) == 0 && want.Weight != nil && *want.Weight == 0 {
 					want.Weight, want.Routed = nil, false
 				}
-				changes, err := Route(objs, "two", want)
+				changes, err := RouteRequests(objs, "two", want)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(want, Observe(apply(objs, changes), ref(""), rollouts.Step{})); diff != "" {
+				if diff := cmp.Diff(want, Observe(apply(objs, changes), ingressRef(""), rollouts.Step{})); diff != "" {
 					t.Errorf("from %v (-want +got):\n%s", from, diff)
 				}
 			})

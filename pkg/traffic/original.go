@@ -19,148 +19,150 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The original of a router that is routed in place is kept on it, where whoever may
-// write the router may write it. The store has a digest of each original since before
-// it was put there. An original without a digest is not believed: then it is what the
-// router says now, with every way to the update revision leading to stable.
+// The original of a router that is edited in place is kept in an annotation of the router, where
+// everybody who can write the router can change it. So the store has a digest of each original,
+// stored before the original was written to the router. An original without a digest is not
+// trusted. Instead, the original is then computed from the current object: every reference to the
+// canary Service is replaced by the stable Service.
 
-// originalOf is the original of a router. routed reports whether a route is on it.
+// originalOf returns the original of a router. routed reports whether the router has a route.
 func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured) (original Data, routed bool, err error) {
 	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
-	if kept && o.believes(r, obj) {
+	if kept && o.trustsOriginal(r, obj) {
 		return original, true, json.Unmarshal([]byte(text), &original)
 	}
-	original, err = dataOf(obj)
+	original, err = readData(obj)
 	if err != nil {
 		return Data{}, false, err
 	}
-	p := o.params(planner.Route{})
+	p := o.paramsFor(planner.Route{})
 	switch {
 	case kept:
-	case slices.Contains(o.Originals, digestOf(r, original)), o.untouched():
+	case slices.Contains(o.OriginalDigests, dataDigest(r, original)), o.noRouterChanged():
 		return original, false, nil
 	}
 	stripped := false
-	if e.strip != nil && !o.Shared {
-		original, stripped = e.strip(original, p)
+	if e.stripLegacyRoute != nil && !o.Shared {
+		original, stripped = e.stripLegacyRoute(original, p)
 	}
-	original, found := e.toStable(original, p)
+	original, found := e.redirectToStable(original, p)
 	return original, kept || stripped || found, nil
 }
 
-// believes reports whether the original on a router can be read and was put there for
-// the owner's release. Where the store has no digests, as in older versions, every
-// original that can be read is believed.
-func (o Objects) believes(r Router, obj metav1.Object) bool {
+// trustsOriginal reports whether the original on a router can be read and was written for the
+// release of the owner. Older versions stored no digests; then every original that can be read is
+// trusted.
+func (o Objects) trustsOriginal(r Router, obj metav1.Object) bool {
 	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
 	var original Data
 	if !kept || json.Unmarshal([]byte(text), &original) != nil || len(original.Spec) == 0 {
 		return false
 	}
-	return o.Originals == nil || slices.Contains(o.Originals, digest(r, text))
+	return o.OriginalDigests == nil || slices.Contains(o.OriginalDigests, originalDigest(r, text))
 }
 
-// digest identifies an original in the store.
-func digest(r Router, text string) string {
+// originalDigest returns the digest that identifies an original in the store.
+func originalDigest(r Router, text string) string {
 	sum := sha256.Sum256([]byte(r.Kind.String() + "/" + r.Name + "\n" + text))
 	return hex.EncodeToString(sum[:16])
 }
 
-func digestOf(r Router, original Data) string {
+func dataDigest(r Router, original Data) string {
 	text, _ := json.Marshal(original) // it was read from JSON
-	return digest(r, string(text))
+	return originalDigest(r, string(text))
 }
 
-// Originals are digests of the originals on the routers, and of those that the next
-// route would put there.
-func Originals(o Objects) []string {
+// OriginalDigests returns the digests of the originals on the routers, and of the originals that
+// the next route would write.
+func OriginalDigests(o Objects) []string {
 	all := []string{}
 	for _, r := range o.Routers {
-		provider, obj, ok := editing(r)
+		provider, obj, ok := inPlaceProvider(r)
 		if !ok {
 			continue
 		}
-		if o.believes(r, obj) {
-			all = append(all, digest(r, obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]))
+		if o.trustsOriginal(r, obj) {
+			all = append(all, originalDigest(r, obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]))
 		}
-		if original, _, err := provider.owners(o, r, obj); err == nil {
-			all = append(all, digestOf(r, original))
+		if original, _, err := provider.ownerData(o, r, obj); err == nil {
+			all = append(all, dataDigest(r, original))
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// untouched reports whether no router was ever changed: then a way to the update
-// revision is the owner's own.
-func (o Objects) untouched() bool {
-	return len(o.Originals) == 0 && (o.Shared || o.CanaryService == nil || !o.made(o.CanaryService))
+// noRouterChanged reports whether this release has changed no router yet. Then a reference to the
+// canary Service belongs to the owner.
+func (o Objects) noRouterChanged() bool {
+	return len(o.OriginalDigests) == 0 && (o.Shared || o.CanaryService == nil || !o.createdForOwner(o.CanaryService))
 }
 
-// Doubted names a router whose original is not believed; empty if there is none.
-func Doubted(o Objects) string {
+// TamperedRouter returns the name of a router whose original is not trusted; empty if there is
+// none.
+func TamperedRouter(o Objects) string {
 	for _, r := range o.Routers {
-		provider, obj, ok := editing(r)
-		if !ok || o.believes(r, obj) {
+		provider, obj, ok := inPlaceProvider(r)
+		if !ok || o.trustsOriginal(r, obj) {
 			continue
 		}
 		if _, routed, err := provider.originalOf(o, r, obj); routed && err == nil {
-			return r.path()
+			return r.displayName()
 		}
 	}
 	return ""
 }
 
-// editing returns the provider and the object of a router. ok reports whether it is
-// routed in place, and exists.
-func editing(r Router) (e inPlace, obj *unstructured.Unstructured, ok bool) {
-	provider, _ := find(r)
+// inPlaceProvider returns the provider and the object of a router. ok reports whether the router is
+// edited in place and exists.
+func inPlaceProvider(r Router) (e inPlace, obj *unstructured.Unstructured, ok bool) {
+	provider, _ := findProvider(r)
 	if e, ok = provider.(inPlace); !ok {
 		return e, nil, false
 	}
-	obj, err := readable(r)
+	obj, err := toUnstructured(r)
 	return e, obj, err == nil
 }
 
-// toStable makes every way to the update revision lead to stable. found reports
-// whether there was any.
-func (e inPlace) toStable(d Data, p Params) (_ Data, found bool) {
-	d = d.copied()
-	_, found = e.renamed(d.Spec, p)
+// redirectToStable replaces every reference to the canary revision by the stable Service. found
+// reports whether there was any.
+func (e inPlace) redirectToStable(d Data, p Params) (_ Data, found bool) {
+	d = d.deepCopy()
+	_, found = e.replaceCanary(d.Spec, p)
 	for key, value := range d.Annotations {
-		if e.annotations == "" || !strings.HasPrefix(key, e.annotations) {
+		if e.annotationPrefix == "" || !strings.HasPrefix(key, e.annotationPrefix) {
 			continue
 		}
-		d.Annotations[key] = strings.ReplaceAll(value, `"`+p.Canary+`"`, `"`+p.Stable+`"`)
+		d.Annotations[key] = strings.ReplaceAll(value, `"`+p.CanaryService+`"`, `"`+p.StableService+`"`)
 		found = found || d.Annotations[key] != value
 	}
 	return d, found
 }
 
-// renamed is a part of a spec with the stable Service for the canary one. found reports
-// whether the part names the update revision. Its subset is left out, and equal ways are
-// joined. Services of other namespaces stay.
-func (e inPlace) renamed(part any, p Params) (_ any, found bool) {
+// replaceCanary replaces the canary Service by the stable one in a part of a spec. found reports
+// whether the part refers to the canary revision. It removes the canary subset, and merges backends
+// that become equal. Services of other namespaces are kept.
+func (e inPlace) replaceCanary(part any, p Params) (_ any, found bool) {
 	switch part := part.(type) {
 	case string:
-		if p.Canary != p.Stable && (part == p.Canary || strings.HasPrefix(part, p.Canary+"."+p.Namespace)) {
-			return p.Stable + strings.TrimPrefix(part, p.Canary), true
+		if p.CanaryService != p.StableService && (part == p.CanaryService || strings.HasPrefix(part, p.CanaryService+"."+p.Namespace)) {
+			return p.StableService + strings.TrimPrefix(part, p.CanaryService), true
 		}
 	case map[string]any:
-		if str(part, "namespace", p.Namespace) != p.Namespace {
+		if stringField(part, "namespace", p.Namespace) != p.Namespace {
 			return part, false
 		}
-		return part, e.renamedFields(part, p)
+		return part, e.replaceCanaryInMap(part, p)
 	case []any:
-		return e.renamedElements(part, p)
+		return e.replaceCanaryInList(part, p)
 	}
 	return part, false
 }
 
-func (e inPlace) renamedFields(part map[string]any, p Params) (found bool) {
+func (e inPlace) replaceCanaryInMap(part map[string]any, p Params) (found bool) {
 	for key, value := range part {
-		next, inside := e.renamed(value, p)
-		if part[key] = next; p.Canary == p.Stable && key == "subset" && value == subsetCanary {
+		next, inside := e.replaceCanary(value, p)
+		if part[key] = next; p.CanaryService == p.StableService && key == "subset" && value == subsetCanary {
 			delete(part, key)
 			inside = true
 		}
@@ -169,16 +171,16 @@ func (e inPlace) renamedFields(part map[string]any, p Params) (found bool) {
 	return found
 }
 
-func (e inPlace) renamedElements(part []any, p Params) (_ []any, found bool) {
+func (e inPlace) replaceCanaryInList(part []any, p Params) (_ []any, found bool) {
 	list := make([]any, 0, len(part))
 	for _, element := range part {
-		next, inside := e.renamed(element, p)
+		next, inside := e.replaceCanary(element, p)
 		m, _ := next.(map[string]any)
 		switch {
-		case e.mark != "" && m["name"] == e.mark:
+		case e.routeMarker != "" && m["name"] == e.routeMarker:
 			inside = true
 		case inside:
-			list = joined(list, next)
+			list = appendOrMergeBackend(list, next)
 		default:
 			list = append(list, next)
 		}
@@ -187,8 +189,9 @@ func (e inPlace) renamedElements(part []any, p Params) (_ []any, found bool) {
 	return list, found
 }
 
-// joined adds a way to the ways of a rule, or its weight to that of an equal way.
-func joined(list []any, element any) []any {
+// appendOrMergeBackend appends a backend to the backends of a rule. If an equal backend exists, it
+// adds the weights instead.
+func appendOrMergeBackend(list []any, element any) []any {
 	weight := func(m map[string]any) (any, map[string]any) {
 		bare := runtime.DeepCopyJSON(m)
 		delete(bare, "weight")
@@ -199,9 +202,9 @@ func joined(list []any, element any) []any {
 		return append(list, element)
 	}
 	more, way := weight(m)
-	for _, other := range objects(list) {
+	for _, other := range mapElements(list) {
 		if has, same := weight(other); has != nil && more != nil && equality.Semantic.DeepEqual(way, same) {
-			other["weight"] = whole(other, "weight", 0) + whole(m, "weight", 0)
+			other["weight"] = intField(other, "weight", 0) + intField(m, "weight", 0)
 			return list
 		}
 	}

@@ -31,23 +31,23 @@ func TestForgedOriginal(t *testing.T) {
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				objs := routerOf(t, kind)
-				objs.Originals = Originals(objs)
-				objs = goTo(t, objs, share(20), "20")
+				objs.OriginalDigests = OriginalDigests(objs)
+				objs = routeVia(t, objs, weightRoute(20), "20")
 				last := len(objs.Routers) - 1
-				forged, err := readable(objs.Routers[last])
+				forged, err := toUnstructured(objs.Routers[last])
 				if err != nil {
 					t.Fatal(err)
 				}
 				forged = forged.DeepCopy()
 				annotations := forged.GetAnnotations()
-				forget(annotations)
+				removeRouteRecord(annotations)
 				maps.Copy(annotations, record)
 				forged.SetAnnotations(annotations)
 				objs.Routers[last].Object = forged
-				if seen := Observe(objs, ref(""), rollouts.Step{}); !seen.Routed || Doubted(objs) == "" {
-					t.Errorf("routed %t, doubted %q: %s", seen.Routed, Doubted(objs), seen.Trouble)
+				if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || TamperedRouter(objs) == "" {
+					t.Errorf("routed %t, doubted %q: %s", seen.Routed, TamperedRouter(objs), seen.Trouble)
 				}
-				changes, err := Restore(objs)
+				changes, err := RestoreRouters(objs)
 				if err != nil || len(changes) != 1 {
 					t.Fatalf("%d changes, error %v; want one", len(changes), err)
 				}
@@ -65,17 +65,17 @@ func checkStable(t *testing.T, obj *unstructured.Unstructured, objs Objects) {
 			t.Errorf("annotation %s is left: %s", key, value)
 		}
 	}
-	p := objs.params(share(0))
+	p := objs.paramsFor(weightRoute(0))
 	data, err := json.Marshal([]any{obj.Object["spec"], obj.GetAnnotations()["alb.ingress.kubernetes.io/actions.web"], obj.GetAnnotations()["alb.ingress.kubernetes.io/actions.browse"]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"chosen", `"` + p.Canary + `"`, `\"` + p.Canary + `\"`, p.Canary + "."} {
-		if p.Canary != p.Stable && strings.Contains(string(data), word) {
+	for _, word := range []string{"chosen", `"` + p.CanaryService + `"`, `\"` + p.CanaryService + `\"`, p.CanaryService + "."} {
+		if p.CanaryService != p.StableService && strings.Contains(string(data), word) {
 			t.Errorf("%q is in %s", word, data)
 		}
 	}
-	if !strings.Contains(string(data), p.Stable) {
+	if !strings.Contains(string(data), p.StableService) {
 		t.Errorf("nothing leads to stable: %s", data)
 	}
 }
@@ -85,17 +85,17 @@ func checkStable(t *testing.T, obj *unstructured.Unstructured, objs Objects) {
 func TestForgedBefore(t *testing.T) {
 	objs := routerOf(t, "virtualservice")
 	before := specOf(t, objs)
-	objs.Originals = []string{}
+	objs.OriginalDigests = []string{}
 	forged := objs.Routers[0].Object.(*unstructured.Unstructured).DeepCopy()
 	forged.SetAnnotations(map[string]string{
 		rollouts.AnnotationOriginalSpec: `{"spec":{"chosen":"by somebody"}}`, rollouts.AnnotationRouted: `{"traffic":"20%"}`,
 	})
 	objs.Routers[0].Object = forged
-	changes, err := Restore(objs)
+	changes, err := RestoreRouters(objs)
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("%d changes, error %v; want one", len(changes), err)
 	}
-	if after := stored(t, objs, changes); specOf(t, after) != before || len(after.Routers[0].Object.GetAnnotations()) > 0 {
+	if after := applyToStored(t, objs, changes); specOf(t, after) != before || len(after.Routers[0].Object.GetAnnotations()) > 0 {
 		t.Errorf("it is %s, with annotations %v", specOf(t, after), after.Routers[0].Object.GetAnnotations())
 	}
 }

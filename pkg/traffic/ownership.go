@@ -19,51 +19,55 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Several Rollouts may name one Service or router, which serves one release at a
-// time. A Service belongs to a workload only if it selects the pods of the workload.
-// The store and the workload decide both, never the Service or the router itself.
-// What is made beside a router belongs to the owner whose uid it has; a router that
-// is routed in place, to the owner on its record if the store knows that owner. All
-// other Rollouts wait, and name the one that they wait for.
+// Several Rollouts may name the same Service or router, which serves one release at a time. A
+// Service belongs to a workload only if it selects the pods of the workload. The store and the
+// workload decide both, never the Service or the router: users who can write a router are not
+// trusted to name its owner.
+//
+// An object that Weir created belongs to the owner whose UID it has. A router that is edited in
+// place belongs to the owner in its route record, if the store knows this owner. All other Rollouts
+// wait, and their message names the Rollout that they wait for.
 
-// Other is another release in the store that routes by one of the objects.
-type Other struct {
-	// Who is such as rollout/other, and What such as service/web.
-	Who, What string
-	// First reports whether it has taken the object before this release.
-	First bool
+// OtherRelease is another release in the store that uses one of the objects.
+type OtherRelease struct {
+	// Release is for example rollout/other, and Object is for example service/web.
+	Release, Object string
+	// AcquiredFirst reports whether the other release acquired the object before this release.
+	AcquiredFirst bool
 }
 
-func (o Other) first() bool { return o.First }
+func (o OtherRelease) acquiredFirst() bool { return o.AcquiredFirst }
 
-// Taken reports whether another release has taken some of the objects first.
-func (o Objects) Taken() bool { return slices.ContainsFunc(o.Others, Other.first) }
+// AcquiredByOther reports whether another release acquired one of the objects before this release.
+func (o Objects) AcquiredByOther() bool {
+	return slices.ContainsFunc(o.OtherReleases, OtherRelease.acquiredFirst)
+}
 
-// barred returns why this release may not change Service and routers; empty if it may.
-func (o Objects) barred() string {
-	if i := slices.IndexFunc(o.Others, Other.first); i >= 0 {
-		return routedFor(o.Others[i].What, o.Others[i].Who)
+// blockedReason returns why this release must not change its Service and routers; empty if it may.
+func (o Objects) blockedReason() string {
+	if i := slices.IndexFunc(o.OtherReleases, OtherRelease.acquiredFirst); i >= 0 {
+		return conflictMessage(o.OtherReleases[i].Object, o.OtherReleases[i].Release)
 	}
-	if o.Service == nil || o.Shared || len(o.Service.Spec.Selector) == 0 || o.Template == nil || o.selects() {
+	if o.Service == nil || o.Shared || len(o.Service.Spec.Selector) == 0 || o.TemplateLabels == nil || o.serviceSelectsWorkload() {
 		return ""
 	}
 	return fmt.Sprintf("service %s selects %q, and not the pods of the workload; name a service that selects them",
-		o.Service.Name, labels.FormatLabels(o.selector()))
+		o.Service.Name, labels.FormatLabels(o.selectorWithoutRevision()))
 }
 
-func routedFor(what, other string) string {
+func conflictMessage(what, other string) string {
 	return fmt.Sprintf("%s is routed for %s; wait until that has ended, or give each its own", what, other)
 }
 
-// selects reports whether the stable Service selects pods of the workload, of
-// whichever revision.
-func (o Objects) selects() bool {
-	selector := o.selector()
-	return len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(o.Template))
+// serviceSelectsWorkload reports whether the stable Service selects pods of the workload, of any
+// revision.
+func (o Objects) serviceSelectsWorkload() bool {
+	selector := o.selectorWithoutRevision()
+	return len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(o.TemplateLabels))
 }
 
-// selector is the selector of the stable Service without the revision.
-func (o Objects) selector() labels.Set {
+// selectorWithoutRevision returns the selector of the stable Service without the revision label.
+func (o Objects) selectorWithoutRevision() labels.Set {
 	if o.Service == nil {
 		return nil
 	}
@@ -72,53 +76,55 @@ func (o Objects) selector() labels.Set {
 	return selector
 }
 
-// pinned is the revision that the stable Service selects, where the Service is of
-// this workload, or was until its owner has given it away.
-func (o Objects) pinned() string {
-	if o.Service == nil || o.Taken() {
+// pinnedRevision returns the revision that the stable Service selects; empty if the Service does
+// not belong to this workload. A Service that selects the stored stable revision still belongs to
+// the workload after its owner changed the rest of the selector during the release, and after the
+// workload was deleted.
+func (o Objects) pinnedRevision() string {
+	if o.Service == nil || o.AcquiredByOther() {
 		return ""
 	}
 	at := o.Service.Spec.Selector[o.RevisionKey]
-	if o.selects() || at == o.StableRevision && (o.Held || o.Template == nil) {
+	if o.serviceSelectsWorkload() || at == o.StableRevision && (o.AcquiredByOwner || o.TemplateLabels == nil) {
 		return at
 	}
 	return ""
 }
 
-// writerOf is the field manager that wrote the selector of a Service. The selector is
-// atomic, so there is one.
-func writerOf(service *corev1.Service) string {
-	i := slices.IndexFunc(service.ManagedFields, WroteSelector)
+// selectorManager returns the field manager that wrote the selector of a Service. The selector is
+// an atomic map, so it has one manager.
+func selectorManager(service *corev1.Service) string {
+	i := slices.IndexFunc(service.ManagedFields, OwnsSelector)
 	if i < 0 {
 		return ""
 	}
 	return rollouts.Plainly(service.ManagedFields[i].Manager)
 }
 
-// WroteSelector reports whether an entry of a Service is about its selector.
-func WroteSelector(by metav1.ManagedFieldsEntry) bool {
+// OwnsSelector reports whether a managed-fields entry of a Service covers the selector.
+func OwnsSelector(by metav1.ManagedFieldsEntry) bool {
 	return by.FieldsV1 != nil && strings.Contains(by.FieldsV1.GetRawString(), `"f:selector"`)
 }
 
-// made reports whether an object was made for the owner, by Weir or by OpenKruise
-// before it. The store keeps its uid, so lost owner references do not matter.
-// Any other object of that name belongs to somebody else.
-func (o Objects) made(obj metav1.Object) bool {
+// createdForOwner reports whether Weir, or OpenKruise before a migration, created an object for the
+// owner. The store keeps the UID of the object, so a lost owner reference does not matter. Any
+// other object with the same name belongs to somebody else.
+func (o Objects) createdForOwner(obj metav1.Object) bool {
 	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner) ||
-		obj.GetUID() != "" && slices.Contains(o.Made, obj.GetUID())
+		obj.GetUID() != "" && slices.Contains(o.CreatedUIDs, obj.GetUID())
 }
 
-// madeObjects returns the uids of the objects that were made for the owner. rival says
-// to whom an object belongs that has the name of one to be made, where the owner's
-// release has taken the Service.
-func (o Objects) madeObjects() (made []types.UID, rival string) {
+// createdObjects returns the UIDs of the objects that were created for the owner. rival describes
+// an object of somebody else that has the name of one of these objects. It is empty before the
+// release of the owner has acquired the Service.
+func (o Objects) createdObjects() (made []types.UID, rival string) {
 	look := func(kind string, obj metav1.Object) {
 		switch {
-		case o.made(obj):
+		case o.createdForOwner(obj):
 			if uid := obj.GetUID(); uid != "" {
 				made = append(made, uid)
 			}
-		case o.Held && rival == "":
+		case o.AcquiredByOwner && rival == "":
 			rival = rollouts.Taken(kind, obj)
 		}
 	}
@@ -126,43 +132,43 @@ func (o Objects) madeObjects() (made []types.UID, rival string) {
 		look("service", o.CanaryService)
 	}
 	for _, r := range o.Routers {
-		if r.Beside != nil {
-			look("ingress", r.Beside)
+		if r.CanaryIngress != nil {
+			look("ingress", r.CanaryIngress)
 		}
 	}
 	return made, rival
 }
 
-// terminating reports whether an object is being deleted. Finalizers of others may
-// keep it for ever, so nothing waits for its end.
-func terminating(obj metav1.Object) bool { return obj.GetDeletionTimestamp() != nil }
+// isTerminating reports whether an object is being deleted. Finalizers of other controllers may
+// keep the object forever, so nothing waits for its end.
+func isTerminating(obj metav1.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
 func (o Objects) isOwner(ref metav1.OwnerReference) bool { return ref.UID == o.Owner.UID }
 
-// owned returns references of an object with the owner as it is spelled now. There is
-// one controller.
-func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
+// withOwner returns owner references that include the current reference to the owner. It removes
+// other controller references, because an object has at most one controller.
+func (o Objects) withOwner(refs []metav1.OwnerReference) []metav1.OwnerReference {
 	theirs := func(ref metav1.OwnerReference) bool {
 		return o.isOwner(ref) || ref.Controller != nil && *ref.Controller
 	}
 	return append(slices.DeleteFunc(slices.Clone(refs), theirs), o.Owner)
 }
 
-// canaryMeta is the metadata of what is made for the owner beside an object. Records
-// on the object are about it alone, and are left out.
-func (o Objects) canaryMeta(of metav1.Object) metav1.ObjectMeta {
+// canaryObjectMeta returns the metadata of an object that is created for the owner as a copy of
+// another object. Annotations that describe only the copied object are left out.
+func (o Objects) canaryObjectMeta(of metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace:       of.GetNamespace(),
 		Name:            of.GetName() + rollouts.CanarySuffix,
-		Labels:          copied(of.GetLabels()),
-		Annotations:     copied(of.GetAnnotations()),
+		Labels:          copyableMetadata(of.GetLabels()),
+		Annotations:     copyableMetadata(of.GetAnnotations()),
 		OwnerReferences: []metav1.OwnerReference{o.Owner},
 	}
 }
 
-// owned adds the label of Deployments and Ingresses that Weir creates for a release. It may change
-// the map.
-func owned(labels map[string]string) map[string]string {
+// addReleaseLabel adds the label of Deployments and Ingresses that Weir creates for a release. It
+// may change the map.
+func addReleaseLabel(labels map[string]string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -170,25 +176,25 @@ func owned(labels map[string]string) map[string]string {
 	return labels
 }
 
-// ownerName names the owner on the record of a router. A name is enough: it is unique
-// in the namespace, and an owner that was created again restores what the one before
-// has left.
+// ownerName returns the name of the owner as it is written to the route record of a router. A name
+// is enough: it is unique in the namespace, and an owner that was deleted and created again
+// restores the routes of its predecessor.
 func (o Objects) ownerName() string { return strings.ToLower(o.Owner.Kind) + "/" + o.Owner.Name }
 
-// routable is the object as JSON, unless it is routed in place for another owner.
-// Whoever may write the router may write that name on it, so a name counts only where
-// the store knows an owner of that name.
-func (o Objects) routable(r Router) (*unstructured.Unstructured, error) {
-	obj, err := readable(r)
+// routableObject returns the object of a router, or an error if another owner routes with it. Users
+// who can write the router can forge the name in its route record, so the name counts only if the
+// store knows an owner with this name.
+func (o Objects) routableObject(r Router) (*unstructured.Unstructured, error) {
+	obj, err := toUnstructured(r)
 	if err != nil {
 		return nil, err
 	}
-	record := recordOf(obj)
-	if record == nil || record.For == o.ownerName() {
+	record := readRouteRecord(obj)
+	if record == nil || record.Owner == o.ownerName() {
 		return obj, nil
 	}
-	if !slices.ContainsFunc(o.Others, func(other Other) bool { return strings.EqualFold(other.Who, record.For) }) {
+	if !slices.ContainsFunc(o.OtherReleases, func(other OtherRelease) bool { return strings.EqualFold(other.Release, record.Owner) }) {
 		return obj, nil
 	}
-	return nil, errors.New(routedFor(r.path(), rollouts.Plainly(record.For)))
+	return nil, errors.New(conflictMessage(r.displayName(), rollouts.Plainly(record.Owner)))
 }

@@ -15,25 +15,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A route is kept on the object that does it, spelled as a step of a Rollout.
-// It is not read out of the dialect of a router: a router does what is on record
-// if rendering the record again gives the same object.
+// A route is recorded in an annotation of the object that implements the route, in the format of a
+// step of a Rollout. Weir does not parse the route back from the router's own fields: a router
+// implements the recorded route if rendering the record again yields the same object.
 
-// record is what is kept of a route.
-type record struct {
+// routeRecord is the content of the annotation that records a route.
+type routeRecord struct {
 	v1beta1.Step `json:",inline"`
-	// For names the owner of a route in place. An object made for a release has an
-	// owner reference instead.
-	For string `json:"for,omitempty"`
+	// Owner names the owner of a route on an object that is edited in place. Objects that Weir
+	// creates have an owner reference instead.
+	Owner string `json:"for,omitempty"`
 }
 
-// marked adds a route, and the name of its owner, to annotations.
-func marked(annotations map[string]string, want planner.Route, owner string) (map[string]string, error) {
+// addRouteRecord adds the record of a route, with its owner, to annotations.
+func addRouteRecord(annotations map[string]string, want planner.Route, owner string) (map[string]string, error) {
 	step := rollouts.Step{Matches: want.Matches, RequestHeaderModifier: want.Headers}
 	if want.Weight != nil {
 		step.Traffic = new(itoa(*want.Weight) + "%")
 	}
-	wire := record{For: owner}
+	wire := routeRecord{Owner: owner}
 	if err := v1beta1.Convert_rollouts_Step_To_v1beta1_Step(step.DeepCopy(), &wire.Step, nil); err != nil {
 		return nil, fmt.Errorf("recording the route: %w", err)
 	}
@@ -41,12 +41,12 @@ func marked(annotations map[string]string, want planner.Route, owner string) (ma
 	if err != nil {
 		return nil, fmt.Errorf("recording the route: %w", err)
 	}
-	return added(map[string]string{rollouts.AnnotationRouted: string(text)}, annotations), nil
+	return copyInto(map[string]string{rollouts.AnnotationRouted: string(text)}, annotations), nil
 }
 
-// recorded returns the route on an object. ok is false if there is none.
-func recorded(obj metav1.Object) (route planner.Route, ok bool) {
-	wire := recordOf(obj)
+// recordedRoute returns the route in the record of an object. ok is false if there is no record.
+func recordedRoute(obj metav1.Object) (route planner.Route, ok bool) {
+	wire := readRouteRecord(obj)
 	if wire == nil {
 		return planner.Route{}, false
 	}
@@ -57,17 +57,17 @@ func recorded(obj metav1.Object) (route planner.Route, ok bool) {
 	return planner.RouteOf(step), true
 }
 
-// recordOf reads the record of an object; nil if there is none.
-func recordOf(obj metav1.Object) *record {
-	wire := &record{}
+// readRouteRecord returns the route record of an object; nil if there is none.
+func readRouteRecord(obj metav1.Object) *routeRecord {
+	wire := &routeRecord{}
 	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationRouted]), wire); err != nil {
 		return nil
 	}
 	return wire
 }
 
-// forget removes the record of a route in place.
-func forget(annotations map[string]string) {
+// removeRouteRecord removes the annotations that Weir writes to objects that are edited in place.
+func removeRouteRecord(annotations map[string]string) {
 	for _, key := range []string{rollouts.AnnotationOriginalSpec, rollouts.AnnotationRouted, rollouts.AnnotationRoutedBy} {
 		delete(annotations, key)
 	}

@@ -10,27 +10,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// OfRollout returns the objects that a Rollout routes by, not read yet, and the reference
-// that names them; nil if it names none. Owner refers to the Rollout.
-func OfRollout(r *rollouts.Rollout, owner metav1.OwnerReference) (Objects, *rollouts.TrafficRoutingRef) {
+// ObjectsOfRollout returns the objects that a Rollout routes with, without their content, and the
+// reference that names them; nil if the Rollout names none. The owner refers to the Rollout.
+func ObjectsOfRollout(r *rollouts.Rollout, owner metav1.OwnerReference) (Objects, *rollouts.TrafficRoutingRef) {
 	style, plan := r.Spec.Strategy.Active()
 	if plan == nil || len(plan.TrafficRoutings) == 0 {
 		return Objects{}, nil
 	}
 	ref := plan.TrafficRoutings[0]
 	o := Objects{
-		Owner:     owner,
-		Shared:    plan.DisableCanaryService,
-		Routers:   Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
-		Held:      r.Status.Network != nil,
-		Originals: planner.Originals(r),
-		Made:      planner.Made(r),
+		Owner:           owner,
+		Shared:          plan.DisableCanaryService,
+		Routers:         RoutersFor(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
+		AcquiredByOwner: r.Status.Network != nil,
+		OriginalDigests: planner.Originals(r),
+		CreatedUIDs:     planner.CreatedObjects(r),
 	}
 	if p := r.Status.Active(); p != nil {
 		o.StableRevision = p.StableRevision
 	}
 	if m := plan.PodTemplateMetadata; m != nil && rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef) == rollouts.StyleCanary {
-		o.PodLabels = m.Labels
+		o.CanaryPodLabels = m.Labels
 	}
 	return o, &ref
 }

@@ -16,14 +16,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Observe returns what the network does now, and whether it could do what a
-// step wants.
+// Observe returns the current route, and whether the routers support the route of a step.
 func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
 	return ObserveSteps(o, ref, []rollouts.Step{step}).At(1)
 }
 
-// ObserveSteps returns what the network does now, and whether it could do what each
-// step of a release wants.
+// ObserveSteps returns the current route, and whether the routers support the route of each step of
+// a release.
 func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.Step) planner.Route {
 	var all planner.Route
 	if o.Service == nil {
@@ -33,33 +32,33 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 		all.Trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
 	}
 	for i, r := range o.Routers {
-		all = together(all, ObserveRouter(o, r), i == 0)
+		all = mergeRoutes(all, ObserveRouter(o, r), i == 0)
 	}
-	if all.Barred = o.barred(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
-		all.Impossible = impossible(o, steps)
+	if all.Barred = o.blockedReason(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
+		all.Impossible = impossibleSteps(o, steps)
 	}
-	return withServices(all, o)
+	return addServices(all, o)
 }
 
-// withServices adds what the Services do.
-func withServices(all planner.Route, o Objects) planner.Route {
+// addServices adds the observed Services to a route.
+func addServices(all planner.Route, o Objects) planner.Route {
 	all.Shared = o.Shared
-	if all.Made, all.Rival = o.madeObjects(); o.Shared {
+	if all.Made, all.Rival = o.createdObjects(); o.Shared {
 		all.Rival = "" // no Service is made
 	}
-	if all.Pinned = o.pinned(); all.Pinned == "" && o.Service != nil {
-		all.Writer = writerOf(o.Service)
+	if all.Pinned = o.pinnedRevision(); all.Pinned == "" && o.Service != nil {
+		all.Writer = selectorManager(o.Service)
 	}
-	if o.CanaryService != nil && o.made(o.CanaryService) && !terminating(o.CanaryService) {
+	if o.CanaryService != nil && o.createdForOwner(o.CanaryService) && !isTerminating(o.CanaryService) {
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}
 	return all
 }
 
-// ObserveRouter returns what one of the routers does, or what keeps it from doing anything.
+// ObserveRouter returns the route of one router, or the problem that prevents a route.
 func ObserveRouter(o Objects, r Router) planner.Route {
 	var seen planner.Route
-	provider, err := find(r)
+	provider, err := findProvider(r)
 	if r.exists() {
 		seen = provider.Observe(o, r)
 	}
@@ -67,15 +66,14 @@ func ObserveRouter(o Objects, r Router) planner.Route {
 	case err != nil:
 		seen.Trouble = err.Error()
 	case r.Object == nil:
-		seen.Missing = r.path()
+		seen.Missing = r.displayName()
 	}
 	return seen
 }
 
-// together is what several routers do as one. Where they differ, only Routed is
-// known. A router that does not know the update revision agrees with a router that
-// sends it no share.
-func together(all, next planner.Route, isFirst bool) planner.Route {
+// mergeRoutes combines the routes of several routers. If they differ, only Routed is known. A
+// router without a route agrees with a router whose canary weight is 0.
+func mergeRoutes(all, next planner.Route, isFirst bool) planner.Route {
 	sum := planner.Route{
 		Missing: cmp.Or(all.Missing, next.Missing), Trouble: cmp.Or(all.Trouble, next.Trouble), Pending: cmp.Or(all.Pending, next.Pending), Refused: cmp.Or(all.Refused, next.Refused),
 		Unserved: all.Unserved, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
@@ -83,8 +81,8 @@ func together(all, next planner.Route, isFirst bool) planner.Route {
 	if isFirst {
 		all = next
 	}
-	all, next = withShare(all), withShare(next)
-	if all.Says(next) {
+	all, next = normalizeWeight(all), normalizeWeight(next)
+	if all.Equals(next) {
 		sum.Weight, sum.Matches, sum.Headers = all.Weight, all.Matches, all.Headers
 	}
 	if !sum.Routed {
@@ -93,49 +91,49 @@ func together(all, next planner.Route, isFirst bool) planner.Route {
 	return sum
 }
 
-// withShare spells a route that is not there as a share of nothing.
-func withShare(r planner.Route) planner.Route {
+// normalizeWeight gives a missing route the weight 0.
+func normalizeWeight(r planner.Route) planner.Route {
 	if !r.Routed {
 		r.Weight = new(int32)
 	}
 	return r
 }
 
-// impossible returns, for each step, why it could not be routed to any revision. Steps
-// that want the same route run scripts once.
-func impossible(o Objects, steps []rollouts.Step) []string {
+// impossibleSteps returns, for each step, why its route is not possible for any revision. Scripts
+// run once for steps with the same route.
+func impossibleSteps(o Objects, steps []rollouts.Step) []string {
 	why := make([]string, len(steps))
 	wanted := make([]planner.Route, len(steps))
 	for i, step := range steps {
-		if wanted[i] = planner.RouteOf(step); wanted[i].Nothing() {
+		if wanted[i] = planner.RouteOf(step); wanted[i].IsEmpty() {
 			wanted[i].Weight = new(int32(1))
 		}
-		if j := slices.IndexFunc(wanted[:i], wanted[i].Says); j >= 0 {
+		if j := slices.IndexFunc(wanted[:i], wanted[i].Equals); j >= 0 {
 			why[i] = why[j]
 			continue
 		}
-		if _, err := Route(o, "any", wanted[i]); err != nil {
+		if _, err := RouteRequests(o, "any", wanted[i]); err != nil {
 			why[i] = err.Error()
 		}
 	}
 	return why
 }
 
-// Route makes the canary Service select a revision before routers send it the
-// wanted share or the matching requests.
-func Route(o Objects, revision string, want planner.Route) ([]object.Change, error) {
-	if why := o.barred(); why != "" {
+// RouteRequests changes the canary Service so that it selects a revision, and then the routers so
+// that they send the wanted weight or the matching requests to the canary Service.
+func RouteRequests(o Objects, revision string, want planner.Route) ([]object.Change, error) {
+	if why := o.blockedReason(); why != "" {
 		return nil, errors.New(why)
 	}
-	changes, err := CanaryService(o, revision)
+	changes, err := EnsureCanaryService(o, revision)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.everyMatch(want); err != nil {
+	if err := o.checkMatches(want); err != nil {
 		return nil, err
 	}
 	for _, r := range o.Routers {
-		provider, err := find(r)
+		provider, err := findProvider(r)
 		if err != nil {
 			return nil, err
 		}
@@ -148,18 +146,18 @@ func Route(o Objects, revision string, want planner.Route) ([]object.Change, err
 	return changes, nil
 }
 
-// everyMatch returns why no router can do one of the matches. Matches are
-// alternatives, so each may be left to the routers that can do it.
-func (o Objects) everyMatch(want planner.Route) error {
+// checkMatches returns an error if no router supports one of the matches. Matches are alternatives,
+// so each router may implement only the matches that it supports.
+func (o Objects) checkMatches(want planner.Route) error {
 	if len(o.Routers) < 2 {
 		return nil
 	}
 	for i, m := range want.Matches {
 		var errs []error
 		for _, r := range o.Routers {
-			provider, err := find(r)
+			provider, err := findProvider(r)
 			if err == nil {
-				err = provider.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers})
+				err = provider.CheckRoute(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers})
 			}
 			errs = append(errs, err)
 		}
@@ -170,35 +168,35 @@ func (o Objects) everyMatch(want planner.Route) error {
 	return nil
 }
 
-// partOf is the part of a route that one of several routers does: the matches that
-// it can do.
-func (o Objects) partOf(p Provider, r Router, want planner.Route) planner.Route {
+// routeForRouter returns the part of a route that one of several routers implements: the matches
+// that it supports.
+func (o Objects) routeForRouter(p Provider, r Router, want planner.Route) planner.Route {
 	if len(o.Routers) > 1 {
 		want.Matches = slices.DeleteFunc(slices.Clone(want.Matches), func(m rollouts.RouteMatch) bool {
-			return p.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers}) != nil
+			return p.CheckRoute(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers}) != nil
 		})
 	}
 	return want
 }
 
-// Restore takes the update revision off every router, whatever else is missing. It
-// goes on after a router that cannot be restored.
-func Restore(o Objects) ([]object.Change, error) {
+// RestoreRouters removes the route from every router, even if other objects are missing. It
+// continues after a router that cannot be restored.
+func RestoreRouters(o Objects) ([]object.Change, error) {
 	var all []object.Change
 	var errs []error
 	for _, r := range slices.Backward(o.Routers) {
 		if !r.exists() {
 			continue
 		}
-		provider, _ := find(r) // a route can be restored after its script was removed
+		provider, _ := findProvider(r) // a route can be restored after its script was removed
 		changes, err := provider.Restore(o, r)
 		all, errs = append(all, changes...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }
 
-// change is the write that turns base into want, if they differ at all.
-func change(base, want object.Object) []object.Change {
+// diffObjects returns the change from base to want; none if they are equal.
+func diffObjects(base, want object.Object) []object.Change {
 	if equality.Semantic.DeepEqual(base, want) {
 		return nil
 	}

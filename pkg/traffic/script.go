@@ -15,20 +15,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/lua"
 )
 
-// Scripts of users are given the same objects as in OpenKruise, and return the
-// same. Unlike there they always see the owner's original, also on an Ingress,
-// and annotations and labels are tables even where there are none.
+// Users' scripts have the same input and output as in OpenKruise, with two differences: they always
+// get the owner's original, also for an Ingress, and annotations and labels are tables even if they
+// are empty.
 
-// scripted is the provider that a script makes of a router.
-func scripted(r Router) Provider {
-	if r.Ingress() {
-		return canaryIngress{running(r, runIngress)}
+// scriptProvider returns a provider that routes with the script of a router.
+func scriptProvider(r Router) Provider {
+	if r.IsIngress() {
+		return canaryIngress{withScript(r, runIngressScript)}
 	}
-	return inPlace{edit: running(r, runCustom), script: sum(r.Script)}
+	return inPlace{edit: withScript(r, runObjectScript), scriptHash: hashScript(r.Script)}
 }
 
-// running runs the script of a router, and names it in errors.
-func running[T any](r Router, run func(script string, original T, p Params) (T, error)) func(T, Params) (T, error) {
+// withScript returns a function that runs the script of a router. Its errors name the script.
+func withScript[T any](r Router, run func(script string, original T, p Params) (T, error)) func(T, Params) (T, error) {
 	return func(original T, p Params) (T, error) {
 		next, err := run(r.Script, original, p)
 		if err != nil {
@@ -38,70 +38,71 @@ func running[T any](r Router, run func(script string, original T, p Params) (T, 
 	}
 }
 
-// unable is a provider that can only restore.
-func unable(r Router, why error) Provider {
-	if r.Ingress() {
+// restoreOnlyProvider returns a provider that can only restore.
+func restoreOnlyProvider(r Router, why error) Provider {
+	if r.IsIngress() {
 		return canaryIngress{func(map[string]string, Params) (map[string]string, error) { return nil, why }}
 	}
 	return inPlace{edit: func(Data, Params) (Data, error) { return Data{}, why }}
 }
 
-// sum tells scripts apart.
-func sum(script string) string {
+// hashScript returns a hash that distinguishes scripts.
+func hashScript(script string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(script)) // a hash takes all
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// noShare is the weight of a step that names none.
-const noShare = -1
+// noWeight is the weight that scripts get for a step without a weight.
+const noWeight = -1
 
-func runIngress(script string, annotations map[string]string, p Params) (map[string]string, error) {
-	out, err := runWith(script, map[string]any{"annotations": anyOf(annotations), "weight": itoa(ptr.Deref(p.Weight, noShare))}, p)
+func runIngressScript(script string, annotations map[string]string, p Params) (map[string]string, error) {
+	out, err := runScript(script, map[string]any{"annotations": toAnyMap(annotations), "weight": itoa(ptr.Deref(p.Weight, noWeight))}, p)
 	if err != nil {
 		return nil, err
 	}
-	return stringsOf(out, "annotations")
+	return toStringMap(out, "annotations")
 }
 
-func runCustom(script string, original Data, p Params) (Data, error) {
-	weight := int64(ptr.Deref(p.Weight, noShare))
-	out, err := runWith(script, map[string]any{
-		"data":         map[string]any{"spec": original.Spec, "labels": anyOf(original.Labels), "annotations": anyOf(original.Annotations)},
+func runObjectScript(script string, original Data, p Params) (Data, error) {
+	weight := int64(ptr.Deref(p.Weight, noWeight))
+	out, err := runScript(script, map[string]any{
+		"data":         map[string]any{"spec": original.Spec, "labels": toAnyMap(original.Labels), "annotations": toAnyMap(original.Annotations)},
 		"canaryWeight": weight, "stableWeight": 100 - weight,
 	}, p)
 	if err != nil {
 		return Data{}, err
 	}
-	return dataFrom(out, original)
+	return dataFromScript(out, original)
 }
 
-// runWith gives a script an object to which it adds what is wanted of requests.
-func runWith(script string, obj map[string]any, p Params) (map[string]any, error) {
-	obj["canaryService"], obj["stableService"] = p.Canary, p.Stable
+// runScript runs a script with an object, to which it adds the Services, matches and headers.
+func runScript(script string, obj map[string]any, p Params) (map[string]any, error) {
+	obj["canaryService"], obj["stableService"] = p.CanaryService, p.StableService
 	var matches []any
 	for _, m := range p.Matches {
-		matches = append(matches, matchOf(m))
+		matches = append(matches, matchForScript(m))
 	}
 	if len(matches) > 0 {
 		obj["matches"] = matches
 	}
 	if p.Headers != nil {
-		obj["requestHeaderModifier"] = modifier(p.Headers)
+		obj["requestHeaderModifier"] = headerModifierMap(p.Headers)
 	}
 	return lua.Run(script, obj)
 }
 
-// matchOf names the type of each part: scripts ask for it.
-func matchOf(m rollouts.RouteMatch) map[string]any {
+// matchForScript returns a match in the format of scripts. It sets the type of every part, because
+// scripts read the type.
+func matchForScript(m rollouts.RouteMatch) map[string]any {
 	out := map[string]any{}
 	if m.Path != nil {
-		out["path"] = pathOfStep(m.Path).match()
+		out["path"] = stepPath(m.Path).toMap()
 	}
 	for key, list := range map[string][]rollouts.ValueMatch{"headers": m.Headers, "queryParams": m.QueryParams} {
 		var values []any
 		for _, v := range list {
-			values = append(values, valueOf(v))
+			values = append(values, valueMatchMap(v))
 		}
 		if len(values) > 0 {
 			out[key] = values
@@ -110,8 +111,8 @@ func matchOf(m rollouts.RouteMatch) map[string]any {
 	return out
 }
 
-// dataFrom reads what a script has made of an object.
-func dataFrom(out map[string]any, original Data) (Data, error) {
+// dataFromScript returns the data that a script returned.
+func dataFromScript(out map[string]any, original Data) (Data, error) {
 	for key := range out {
 		if key != "spec" && key != "labels" && key != "annotations" {
 			return Data{}, fmt.Errorf("it returns %q; it must return obj.data, with spec, labels and annotations", key)
@@ -121,21 +122,21 @@ func dataFrom(out map[string]any, original Data) (Data, error) {
 	if !ok && (out["spec"] != nil || len(original.Spec) > 0) {
 		return Data{}, errors.New("it returns no spec; it must return obj.data")
 	}
-	labels, err := textsOf(out, "labels")
-	annotations, errAnnotations := textsOf(out, "annotations")
+	labels, err := optionalStrings(out, "labels")
+	annotations, errAnnotations := optionalStrings(out, "annotations")
 	return Data{Spec: spec, Labels: labels, Annotations: annotations}, cmp.Or(err, errAnnotations)
 }
 
-// textsOf reads labels or annotations, which a script may leave out.
-func textsOf(out map[string]any, key string) (map[string]string, error) {
+// optionalStrings reads labels or annotations, which a script may leave out.
+func optionalStrings(out map[string]any, key string) (map[string]string, error) {
 	m, ok := out[key].(map[string]any)
 	if !ok && out[key] != nil {
 		return nil, fmt.Errorf("its %s have no names", key)
 	}
-	return stringsOf(m, key)
+	return toStringMap(m, key)
 }
 
-func anyOf(m map[string]string) map[string]any {
+func toAnyMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[k] = v
@@ -143,8 +144,8 @@ func anyOf(m map[string]string) map[string]any {
 	return out
 }
 
-// stringsOf reads annotations or labels, less those that belong to the record.
-func stringsOf(m map[string]any, what string) (map[string]string, error) {
+// toStringMap reads annotations or labels, and removes Weir's own annotations.
+func toStringMap(m map[string]any, what string) (map[string]string, error) {
 	out := make(map[string]string, len(m))
 	for k, v := range m {
 		s, ok := v.(string)
@@ -153,6 +154,6 @@ func stringsOf(m map[string]any, what string) (map[string]string, error) {
 		}
 		out[k] = s
 	}
-	forget(out)
+	removeRouteRecord(out)
 	return out, nil
 }

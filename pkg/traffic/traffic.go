@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traffic answers where requests go and what must be written to
-// Services and routers to send them elsewhere, one row per kind of router. It
-// is pure: objects in, facts and changes out. Routes are always computed from
-// the owner's original objects, never from the last edit. The package must not
-// know how objects are read or written, nor why traffic moves.
+// Package traffic computes the current route of requests and the changes of Services and routers that
+// implement another route. Each kind of router has a provider in the table Providers. The package is
+// pure: objects in, facts and changes out. A route is always computed from the owner's original object,
+// never from the last edit. The package must not know how objects are read or written, nor why traffic
+// moves.
 package traffic
 
 import (
@@ -24,85 +24,86 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Objects are what requests pass on their way to the pods of one workload. An
+// Objects are the Services and routers through which requests reach the pods of one workload. An
 // object that does not exist is nil.
 type Objects struct {
-	// Stable is the name of the owner's Service, which may not exist.
-	Stable types.NamespacedName
-	// Service is the owner's; it serves the stable revision.
+	// ServiceName is the name of the owner's Service, which may not exist.
+	ServiceName types.NamespacedName
+	// Service is the owner's Service. During a release it serves the stable revision.
 	Service *corev1.Service
-	// CanaryService is made for the update revision.
+	// CanaryService is the Service that Weir creates for the canary revision.
 	CanaryService *corev1.Service
 	// Routers are in the order in which they are written.
 	Routers []Router
-	// Owner becomes the controller of the objects that are made for it. Objects with
-	// the uid of another owner, or with none, are left alone.
+	// Owner is the controller of the objects that are created for the release. Objects that have
+	// another owner, or none, are not changed.
 	Owner metav1.OwnerReference
-	// RevisionKey is the pod label that has the revision.
+	// RevisionKey is the pod label with the revision.
 	RevisionKey string
-	// PodLabels are put on the pods of the update revision only.
-	PodLabels map[string]string
-	// Shared reports whether one Service serves both revisions: no Service is pinned or
-	// made, and routers select revisions by themselves.
+	// CanaryPodLabels are set on the pods of the canary revision only.
+	CanaryPodLabels map[string]string
+	// Shared reports whether one Service serves both revisions. Then no Service is pinned or
+	// created, and routers select revisions themselves.
 	Shared bool
-	// Template are the labels of the workload's pods; nil if it does not exist.
-	Template map[string]string
-	// StableRevision is the stable revision in the store. Held reports whether the owner's
-	// release has taken these objects according to the store.
-	StableRevision string
-	Held           bool
-	// Originals are the digests in the store of the originals on routers; nil where
-	// there are none, and each original is believed.
-	Originals []string
-	// Made are the uids in the store of the objects that were made for the owner.
-	Made []types.UID
-	// Others are the other releases in the store that route by these objects.
-	Others []Other
+	// TemplateLabels are the pod labels in the workload's template; nil if the workload does not
+	// exist.
+	TemplateLabels map[string]string
+	// StableRevision is the stable revision in the store. AcquiredByOwner reports whether the store
+	// says that the owner's release has acquired these objects.
+	StableRevision  string
+	AcquiredByOwner bool
+	// OriginalDigests are the stored digests of the routers' originals. If it is nil, every
+	// original is trusted.
+	OriginalDigests []string
+	// CreatedUIDs are the stored UIDs of the objects that were created for the owner.
+	CreatedUIDs []types.UID
+	// OtherReleases are the other releases in the store that use some of the objects.
+	OtherReleases []OtherRelease
 }
 
-// Hidden reports whether there may be routers that may not be read.
-func (o Objects) Hidden() bool {
-	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Hidden })
+// HasUnreadableRouter reports whether a router may exist that Weir is not allowed to read.
+func (o Objects) HasUnreadableRouter() bool {
+	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Unreadable })
 }
 
-// Absent reports whether one of the routers cannot exist.
-func (o Objects) Absent() bool {
-	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Absent != "" })
+// HasUnavailableRouter reports whether one of the routers cannot exist.
+func (o Objects) HasUnavailableRouter() bool {
+	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Unavailable != "" })
 }
 
 // Router is an object that sends requests to the stable Service.
 type Router struct {
 	Kind schema.GroupKind
-	// Version is empty where any served version will do.
+	// Version is empty if any served version can be used.
 	Version string
 	Name    string
-	// Class is the dialect of an Ingress.
+	// Class is the ingress class, which selects the annotations of an Ingress.
 	Class string
-	// Field is the field that names it, for messages.
+	// Field is the field of the Rollout that names the router, for messages.
 	Field string
 
-	// Object is the owner's: an *networkingv1.Ingress, or unstructured.
+	// Object is the owner's object: an *networkingv1.Ingress, or unstructured.
 	Object object.Object
-	// Beside is the Ingress made for the update revision.
-	Beside *networkingv1.Ingress
-	// Script is the user's Lua for this kind of router, and ScriptFrom names the
-	// object that has it; both are empty if there is none.
+	// CanaryIngress is the Ingress that Weir creates for the canary revision.
+	CanaryIngress *networkingv1.Ingress
+	// Script is the user's Lua script for this kind of router, and ScriptFrom names the object that
+	// contains it. Both are empty if there is none.
 	Script, ScriptFrom string
-	// Absent says why there cannot be such an object, such as that the cluster
-	// does not serve the kind.
-	Absent string
-	// Hidden reports whether the object may exist all the same.
-	Hidden bool
+	// Unavailable says why the object cannot exist, for example because the cluster does not serve
+	// the kind.
+	Unavailable string
+	// Unreadable reports whether the object may exist although it could not be read.
+	Unreadable bool
 }
 
-// Routers are the routers that a reference names, not read yet: custom objects
+// RoutersFor returns the routers that a reference names, without their objects. Custom objects come
 // first, as in OpenKruise.
-func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
+func RoutersFor(ref rollouts.TrafficRoutingRef, field string) []Router {
 	var rs []Router
 	for i, c := range ref.CustomNetworkRefs {
 		if i == rollouts.MaxNetworkRefs {
 			// The reference was stored before there was a limit.
-			rs = append(rs, Router{Field: field + ".customNetworkRefs", Absent: fmt.Sprintf("it names %d objects, and can name %d", len(ref.CustomNetworkRefs), i)})
+			rs = append(rs, Router{Field: field + ".customNetworkRefs", Unavailable: fmt.Sprintf("it names %d objects, and can name %d", len(ref.CustomNetworkRefs), i)})
 			break
 		}
 		gv, err := schema.ParseGroupVersion(c.APIVersion)
@@ -112,10 +113,10 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 		}
 		switch {
 		case err != nil:
-			r.Absent = err.Error()
+			r.Unavailable = err.Error()
 		case !rollouts.MayRoute(r.Kind):
 			// The reference was stored before validation refused it.
-			r.Absent = fmt.Sprintf("%s is never a router", r.Kind)
+			r.Unavailable = fmt.Sprintf("%s is never a router", r.Kind)
 		}
 		rs = append(rs, r)
 	}
@@ -132,70 +133,71 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 	return rs
 }
 
-// Known reports whether a row of the table or a script can route it.
-func (r Router) Known() bool {
-	_, err := find(r)
+// HasProvider reports whether a built-in provider or a script can route with the router.
+func (r Router) HasProvider() bool {
+	_, err := findProvider(r)
 	return err == nil
 }
 
-// Ingress reports whether the router is an Ingress.
-func (r Router) Ingress() bool { return r.Kind == kindIngress }
+// IsIngress reports whether the router is an Ingress.
+func (r Router) IsIngress() bool { return r.Kind == kindIngress }
 
-// Doubled reports whether the router is, or may be, routed by a canary Ingress.
-func (r Router) Doubled() bool {
-	provider, err := find(r)
+// UsesCanaryIngress reports whether the router uses, or may use, a canary Ingress.
+func (r Router) UsesCanaryIngress() bool {
+	provider, err := findProvider(r)
 	_, doubled := provider.(canaryIngress)
 	return doubled || err != nil
 }
 
-// HTTPRoute reports whether the router is an HTTPRoute of the Gateway API.
-func (r Router) HTTPRoute() bool { return r.Kind == kindHTTPRoute }
+// IsHTTPRoute reports whether the router is an HTTPRoute of the Gateway API.
+func (r Router) IsHTTPRoute() bool { return r.Kind == kindHTTPRoute }
 
-// ScriptKey is where a ConfigMap of scripts has the one for a router.
+// ScriptKey returns the key in a ConfigMap under which users store the script for this router.
 func (r Router) ScriptKey() string {
-	if r.Ingress() {
+	if r.IsIngress() {
 		return "lua.traffic.routing.ingress." + r.Class
 	}
 	return "lua.traffic.routing." + r.Kind.Kind + "." + r.Kind.Group
 }
 
 // exists reports whether the owner's object or a canary Ingress exists.
-func (r Router) exists() bool { return r.Object != nil || r.Beside != nil }
+func (r Router) exists() bool { return r.Object != nil || r.CanaryIngress != nil }
 
-// path is how a message names the object.
-func (r Router) path() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Name }
+// displayName returns the kind and name of the router for messages.
+func (r Router) displayName() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Name }
 
-// Provider routes one kind of router. Changes are what is still to do; there are
-// none when the router does what is wanted.
+// Provider routes requests with one kind of router. The returned changes are those still to be
+// made; there are none when the router implements the wanted route.
 type Provider interface {
-	// Observe returns what one router does: Weight, Matches, Headers, Routed,
+	// Observe returns the current route of one router. It sets Weight, Matches, Headers, Routed,
 	// Edited, and Pending, Refused or Trouble.
 	Observe(o Objects, r Router) planner.Route
-	// Route sends the wanted share or the matching requests to the update
-	// revision. Without share and matches it restores.
+	// Route sends the wanted weight or the matching requests to the canary revision. It restores
+	// the router if the wanted route has no weight and no matches.
 	Route(o Objects, r Router, want planner.Route) ([]object.Change, error)
-	// Can returns why this router could not do the route; nil if it could.
-	Can(o Objects, r Router, want planner.Route) error
-	// Supports returns why no router of the kind could do the route, whatever its owner
-	// configures; nil if one could.
-	Supports(p Params) error
-	// Restore takes the update revision off the router.
+	// CheckRoute returns why this router does not support a route; nil if it does.
+	CheckRoute(o Objects, r Router, want planner.Route) error
+	// CheckKind returns why no router of the kind supports a route, regardless of its owner's
+	// configuration; nil if one could.
+	CheckKind(p Params) error
+	// Restore removes the route from the router.
 	Restore(o Objects, r Router) ([]object.Change, error)
 }
 
-// Params are what a route is computed from, together with the original.
+// Params are the input, together with the original, from which a route is computed.
 type Params struct {
 	planner.Route
-	// Stable and Canary are the names of the Services; equal if one serves both revisions.
-	Stable, Canary string
+	// StableService and CanaryService are the names of the Services. They are equal if one Service
+	// serves both revisions.
+	StableService, CanaryService string
 	// Namespace is the namespace of the Services and of the router.
 	Namespace string
 }
 
-func (o Objects) params(want planner.Route) Params {
-	p := Params{Route: want, Stable: o.Stable.Name, Canary: o.Stable.Name, Namespace: o.Stable.Namespace}
+func (o Objects) paramsFor(want planner.Route) Params {
+	p := Params{Route: want, StableService: o.ServiceName.Name, CanaryService: o.ServiceName.Name, Namespace: o.ServiceName.Namespace}
 	if !o.Shared {
-		p.Canary += rollouts.CanarySuffix
+		p.CanaryService += rollouts.CanarySuffix
 	}
 	return p
 }

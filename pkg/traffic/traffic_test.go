@@ -24,8 +24,8 @@ import (
 
 const where = "spec.strategy.canary.trafficRoutings[0]"
 
-// shop returns the objects of testdata/shop.in.yaml.
-func shop(t *testing.T) Objects {
+// ingressObjects returns the objects of testdata/shop.in.yaml.
+func ingressObjects(t *testing.T) Objects {
 	t.Helper()
 	data, err := os.ReadFile("testdata/shop.in.yaml")
 	if err != nil {
@@ -33,7 +33,7 @@ func shop(t *testing.T) Objects {
 	}
 	yes := true
 	objs := Objects{
-		Service: &corev1.Service{}, RevisionKey: "pod-template-hash", Template: map[string]string{"app": "web", "tier": "front"},
+		Service: &corev1.Service{}, RevisionKey: "pod-template-hash", TemplateLabels: map[string]string{"app": "web", "tier": "front"},
 		Owner: metav1.OwnerReference{
 			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "web", UID: "r-1", Controller: &yes, BlockOwnerDeletion: &yes,
 		},
@@ -46,13 +46,13 @@ func shop(t *testing.T) Objects {
 	if err := yaml.UnmarshalStrict(docs[1], ingress); err != nil {
 		t.Fatal(err)
 	}
-	objs.Stable = types.NamespacedName{Namespace: objs.Service.Namespace, Name: objs.Service.Name}
-	objs.Routers = Routers(ref("nginx"), where)
+	objs.ServiceName = types.NamespacedName{Namespace: objs.Service.Namespace, Name: objs.Service.Name}
+	objs.Routers = RoutersFor(ingressRef("nginx"), where)
 	objs.Routers[0].Object = ingress
 	return objs
 }
 
-// apply is a cluster without controllers.
+// apply applies changes to the objects, like a cluster without controllers.
 func apply(objs Objects, changes []object.Change) Objects {
 	for _, c := range changes {
 		changed := c.Want
@@ -64,7 +64,7 @@ func apply(objs Objects, changes []object.Change) Objects {
 			if c.Want == nil {
 				o = nil
 			}
-			if changed.GetName() == objs.Stable.Name {
+			if changed.GetName() == objs.ServiceName.Name {
 				objs.Service = o
 			} else {
 				objs.CanaryService = o
@@ -74,28 +74,30 @@ func apply(objs Objects, changes []object.Change) Objects {
 				o = nil
 			}
 			objs.Routers = slices.Clone(objs.Routers)
-			objs.Routers[0].Beside = o
+			objs.Routers[0].CanaryIngress = o
 		}
 	}
 	return objs
 }
 
-// routed is the shop with a canary Service and Ingress.
-func routed(t *testing.T, want planner.Route) Objects {
+// routedObjects returns the test objects with a canary Service and a canary Ingress.
+func routedObjects(t *testing.T, want planner.Route) Objects {
 	t.Helper()
-	objs := shop(t)
-	changes, err := Route(objs, "two", want)
+	objs := ingressObjects(t)
+	changes, err := RouteRequests(objs, "two", want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return apply(objs, changes)
 }
 
-func stable(o *Objects) *networkingv1.Ingress { return o.Routers[0].Object.(*networkingv1.Ingress) }
+func stableIngress(o *Objects) *networkingv1.Ingress {
+	return o.Routers[0].Object.(*networkingv1.Ingress)
+}
 
-func share(n int32) planner.Route { return planner.Route{Weight: &n} }
+func weightRoute(n int32) planner.Route { return planner.Route{Weight: &n} }
 
-func match(kind, name, value string) rollouts.RouteMatch {
+func headerMatch(kind, name, value string) rollouts.RouteMatch {
 	m := rollouts.RouteMatch{Headers: []rollouts.ValueMatch{{Name: name, Value: value}}}
 	if kind != "" {
 		m.Headers[0].Type = &kind
@@ -103,17 +105,17 @@ func match(kind, name, value string) rollouts.RouteMatch {
 	return m
 }
 
-func ref(class string) rollouts.TrafficRoutingRef {
+func ingressRef(class string) rollouts.TrafficRoutingRef {
 	return rollouts.TrafficRoutingRef{Service: "web", Ingress: &rollouts.IngressRef{ClassType: &class, Name: "front"}}
 }
 
-// TestChanges has one golden file for each case. Every case must also be done
-// after one pass and leave its input as it was.
+// TestChanges compares each case with a golden file. Every case must also be complete after one
+// pass, and must not change its input.
 func TestChanges(t *testing.T) {
 	type op = func(Objects) ([]object.Change, error)
-	pin := func(o Objects) ([]object.Change, error) { return Pin(o, "one") }
-	unpin := func(o Objects) ([]object.Change, error) { return Unpin(o), nil }
-	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
+	pin := func(o Objects) ([]object.Change, error) { return PinStableService(o, "one") }
+	unpin := func(o Objects) ([]object.Change, error) { return UnpinStableService(o), nil }
+	canary := func(o Objects) ([]object.Change, error) { return EnsureCanaryService(o, "two") }
 	remove := func(o Objects) ([]object.Change, error) { return RemoveCanaryService(o), nil }
 	route := func(want planner.Route) op {
 		return func(o Objects) ([]object.Change, error) {
@@ -123,7 +125,7 @@ func TestChanges(t *testing.T) {
 	bare := func(*testing.T) Objects { return Objects{RevisionKey: "pod-template-hash"} }
 	at := func(want planner.Route, edits ...func(*Objects)) func(*testing.T) Objects {
 		return func(t *testing.T) Objects {
-			objs := routed(t, want)
+			objs := routedObjects(t, want)
 			for _, e := range edits {
 				e(&objs)
 			}
@@ -131,73 +133,75 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	unpinned := func(t *testing.T) Objects {
-		objs := shop(t)
+		objs := ingressObjects(t)
 		delete(objs.Service.Spec.Selector, objs.RevisionKey)
 		return objs
 	}
 	const older = "rollouts.kruise.io/v1alpha1"
 	other := func(o *Objects) {
-		o.CanaryService.OwnerReferences[0].UID, o.Routers[0].Beside.OwnerReferences[0].UID = "r-other", "r-other"
+		o.CanaryService.OwnerReferences[0].UID, o.Routers[0].CanaryIngress.OwnerReferences[0].UID = "r-other", "r-other"
 	}
-	foreign := func(o *Objects) { o.CanaryService.OwnerReferences, o.Routers[0].Beside.OwnerReferences = nil, nil }
-	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
+	foreign := func(o *Objects) {
+		o.CanaryService.OwnerReferences, o.Routers[0].CanaryIngress.OwnerReferences = nil, nil
+	}
+	header := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}}
 	for name, tc := range map[string]struct {
 		in func(*testing.T) Objects
 		op op
 	}{
 		"pin":             {unpinned, pin},
-		"pin-again":       {shop, pin},
-		"unpin":           {shop, unpin},
+		"pin-again":       {ingressObjects, pin},
+		"unpin":           {ingressObjects, unpin},
 		"unpin-again":     {unpinned, unpin},
 		"unpin-gone":      {bare, unpin},
-		"service-create":  {shop, canary},
-		"service-again":   {at(share(5)), canary},
-		"service-another": {at(share(5), func(o *Objects) { o.CanaryService.Spec.Selector["pod-template-hash"] = "old" }), canary},
+		"service-create":  {ingressObjects, canary},
+		"service-again":   {at(weightRoute(5)), canary},
+		"service-another": {at(weightRoute(5), func(o *Objects) { o.CanaryService.Spec.Selector["pod-template-hash"] = "old" }), canary},
 		// What else others do to it stays, even if the stable Service differs. The label that
 		// protects it from the garbage collector comes back.
-		"service-edited": {at(share(5), func(o *Objects) {
+		"service-edited": {at(weightRoute(5), func(o *Objects) {
 			o.CanaryService.Spec.SessionAffinity = corev1.ServiceAffinityNone
 			o.CanaryService.Labels = nil
 		}), canary},
 		// Its owner is spelled as who served the API before did.
-		"service-owner": {at(share(5), func(o *Objects) { o.CanaryService.OwnerReferences[0].APIVersion = older }), canary},
+		"service-owner": {at(weightRoute(5), func(o *Objects) { o.CanaryService.OwnerReferences[0].APIVersion = older }), canary},
 		// Another release has made it, though of a Rollout of the same name.
-		"service-others": {at(share(5), other), remove},
+		"service-others": {at(weightRoute(5), other), remove},
 		"service-node-port": {func(t *testing.T) Objects {
-			objs := shop(t)
+			objs := ingressObjects(t)
 			objs.Service.Spec.Type = corev1.ServiceTypeNodePort
 			return objs
 		}, canary},
-		"service-remove":  {at(share(5)), remove},
-		"service-gone":    {shop, remove},
-		"service-foreign": {at(share(5), foreign), remove},
-		"route-create":    {shop, route(share(20))},
-		"route-full":      {shop, route(share(100))},
-		"route-zero":      {shop, route(share(0))},
-		"route-to-zero":   {at(share(20)), route(share(0))},
-		"route-again":     {at(share(20)), route(share(20))},
-		"route-raise":     {at(share(20)), route(share(50))},
-		"route-nothing":   {at(share(20)), route(planner.Route{})},
-		"route-header":    {shop, route(header)},
-		"route-pattern":   {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*")}})},
-		"route-cookie":    {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("", "canary-by-cookie", "demo")}})},
-		"route-share":     {at(header), route(share(30))},
+		"service-remove":  {at(weightRoute(5)), remove},
+		"service-gone":    {ingressObjects, remove},
+		"service-foreign": {at(weightRoute(5), foreign), remove},
+		"route-create":    {ingressObjects, route(weightRoute(20))},
+		"route-full":      {ingressObjects, route(weightRoute(100))},
+		"route-zero":      {ingressObjects, route(weightRoute(0))},
+		"route-to-zero":   {at(weightRoute(20)), route(weightRoute(0))},
+		"route-again":     {at(weightRoute(20)), route(weightRoute(20))},
+		"route-raise":     {at(weightRoute(20)), route(weightRoute(50))},
+		"route-nothing":   {at(weightRoute(20)), route(planner.Route{})},
+		"route-header":    {ingressObjects, route(header)},
+		"route-pattern":   {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{headerMatch("RegularExpression", "user", "m.*")}})},
+		"route-cookie":    {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{headerMatch("", "canary-by-cookie", "demo")}})},
+		"route-share":     {at(header), route(weightRoute(30))},
 		// What others added stays; what the owner changed follows; an owner as who
 		// served the API before spelled it is spelled as now.
-		"route-follow": {at(share(20), func(o *Objects) {
-			o.Routers[0].Beside.Annotations["cert"], o.Routers[0].Beside.Labels["x"] = "y", "z"
-			o.Routers[0].Beside.OwnerReferences[0].APIVersion = older
-			stable(o).Spec.Rules[3].HTTP.Paths[0].Path = "/new"
-			stable(o).Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
-		}), route(share(20))},
-		"restore":         {at(share(20)), Restore},
-		"restore-again":   {shop, Restore},
-		"restore-orphan":  {at(share(20), func(o *Objects) { o.Service, o.Routers[0].Object = nil, nil }), Restore},
-		"restore-foreign": {at(share(20), foreign), Restore},
-		"restore-others":  {at(share(20), other), Restore},
-		"restore-going": {at(share(20), func(o *Objects) {
-			o.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
-		}), Restore},
+		"route-follow": {at(weightRoute(20), func(o *Objects) {
+			o.Routers[0].CanaryIngress.Annotations["cert"], o.Routers[0].CanaryIngress.Labels["x"] = "y", "z"
+			o.Routers[0].CanaryIngress.OwnerReferences[0].APIVersion = older
+			stableIngress(o).Spec.Rules[3].HTTP.Paths[0].Path = "/new"
+			stableIngress(o).Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
+		}), route(weightRoute(20))},
+		"restore":         {at(weightRoute(20)), RestoreRouters},
+		"restore-again":   {ingressObjects, RestoreRouters},
+		"restore-orphan":  {at(weightRoute(20), func(o *Objects) { o.Service, o.Routers[0].Object = nil, nil }), RestoreRouters},
+		"restore-foreign": {at(weightRoute(20), foreign), RestoreRouters},
+		"restore-others":  {at(weightRoute(20), other), RestoreRouters},
+		"restore-going": {at(weightRoute(20), func(o *Objects) {
+			o.Routers[0].CanaryIngress.DeletionTimestamp = &metav1.Time{}
+		}), RestoreRouters},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := tc.in(t)
@@ -218,33 +222,35 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// theirs is an object that another Rollout of the same name has made.
-func theirs[T metav1.Object](o *Objects, obj T) T {
+// ownedByOther returns an object that was created by an earlier Rollout of the same name.
+func ownedByOther[T metav1.Object](o *Objects, obj T) T {
 	ref := o.Owner
 	ref.UID = "r-other"
 	obj.SetOwnerReferences([]metav1.OwnerReference{ref})
 	return obj
 }
 
-// TestErrors wants an error that says where it is wrong, and nothing written.
+// TestErrors checks that errors name the wrong field, and that nothing is written.
 func TestErrors(t *testing.T) {
 	text := "x"
 	path := rollouts.RouteMatch{Path: &rollouts.PathMatch{Value: &text}}
 	query := rollouts.RouteMatch{QueryParams: []rollouts.ValueMatch{{Name: "a", Value: "b"}}}
-	both := match("Exact", "a", "b")
+	both := headerMatch("Exact", "a", "b")
 	both.Headers = append(both.Headers, both.Headers[0])
 	route := func(matches ...rollouts.RouteMatch) func(Objects) ([]object.Change, error) {
-		return func(o Objects) ([]object.Change, error) { return Route(o, "two", planner.Route{Matches: matches}) }
+		return func(o Objects) ([]object.Change, error) {
+			return RouteRequests(o, "two", planner.Route{Matches: matches})
+		}
 	}
-	pin := func(o Objects) ([]object.Change, error) { return Pin(o, "one") }
-	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
+	pin := func(o Objects) ([]object.Change, error) { return PinStableService(o, "one") }
+	canary := func(o Objects) ([]object.Change, error) { return EnsureCanaryService(o, "two") }
 	find := func(r rollouts.TrafficRoutingRef) func(Objects) ([]object.Change, error) {
 		return func(Objects) ([]object.Change, error) {
-			objs := Objects{Routers: Routers(r, where)}
+			objs := Objects{Routers: RoutersFor(r, where)}
 			if len(objs.Routers) == 0 {
 				return nil, nil
 			}
-			_, err := find(objs.Routers[0])
+			_, err := findProvider(objs.Routers[0])
 			return nil, err
 		}
 	}
@@ -258,35 +264,37 @@ func TestErrors(t *testing.T) {
 		"no selector to copy":    {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
 		"a foreign service":      {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, pin, `service web selects "app=other", and not the pods of the workload`},
 		"a foreign one to copy":  {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, canary, "not the pods of the workload"},
-		"a narrower service":     {func(o *Objects) { o.Service.Spec.Selector["zone"] = "a" }, route(match("", "a", "b")), "not the pods of the workload"},
+		"a narrower service":     {func(o *Objects) { o.Service.Spec.Selector["zone"] = "a" }, route(headerMatch("", "a", "b")), "not the pods of the workload"},
 		"nothing but a revision": {func(o *Objects) { delete(o.Service.Spec.Selector, "app") }, pin, "not the pods of the workload"},
-		"taken by another":       {func(o *Objects) { o.Others = []Other{{Who: "rollout/other", What: "service/web", First: true}} }, pin, "service/web is routed for rollout/other"},
-		"no service":             {func(o *Objects) { o.Service = nil }, pin, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
-		"no service to copy":     {func(o *Objects) { o.Service = nil }, canary, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
-		"no service to route":    {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
-		"no ingress":             {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
-		"no revision":            {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
-		"no rule":                {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
-		"somebody's service":     {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
-		"somebody's ingress":     {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
-		"another's service": {func(o *Objects) { o.CanaryService = theirs(o, o.Service.DeepCopy()) }, canary,
+		"taken by another": {func(o *Objects) {
+			o.OtherReleases = []OtherRelease{{Release: "rollout/other", Object: "service/web", AcquiredFirst: true}}
+		}, pin, "service/web is routed for rollout/other"},
+		"no service":          {func(o *Objects) { o.Service = nil }, pin, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
+		"no service to copy":  {func(o *Objects) { o.Service = nil }, canary, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
+		"no service to route": {func(o *Objects) { o.Service = nil }, route(headerMatch("", "a", "b")), "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
+		"no ingress":          {func(o *Objects) { o.Routers[0].Object = nil }, route(headerMatch("", "a", "b")), "ingress/front does not exist"},
+		"no revision":         {none, func(o Objects) ([]object.Change, error) { return PinStableService(o, "") }, "revision is not known"},
+		"no rule":             {func(o *Objects) { o.ServiceName.Name = "other" }, route(headerMatch("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
+		"somebody's ingress":  {func(o *Objects) { o.Routers[0].CanaryIngress = stableIngress(o) }, route(headerMatch("", "a", "b")), "belongs to no release"},
+		"another's service": {func(o *Objects) { o.CanaryService = ownedByOther(o, o.Service.DeepCopy()) }, canary,
 			"service web exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own service"},
-		"another's ingress": {func(o *Objects) { o.Routers[0].Beside = theirs(o, stable(o).DeepCopy()) }, route(match("", "a", "b")),
+		"another's ingress": {func(o *Objects) { o.Routers[0].CanaryIngress = ownedByOther(o, stableIngress(o).DeepCopy()) }, route(headerMatch("", "a", "b")),
 			where + ".ingress: ingress front exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own ingress"},
 		"path":                 {none, route(path), "matches[0].path"},
-		"query":                {none, route(match("", "a", "b"), query), "matches[1].queryParams"},
+		"query":                {none, route(headerMatch("", "a", "b"), query), "matches[1].queryParams"},
 		"no headers":           {none, route(rollouts.RouteMatch{}), "matches[0].headers"},
 		"several headers":      {none, route(both), "matches[0].headers"},
-		"two headers":          {none, route(match("", "a", "b"), match("", "c", "d")), "matches[1].headers[0]"},
-		"two cookies":          {none, route(match("", matchCookie, "b"), match("", matchCookie, "d")), "matches[1].headers[0]"},
-		"cookie before header": {none, route(match("", matchCookie, "b"), match("", "c", "d")), "put the match of canary-by-cookie last"},
-		"pattern of cookies":   {none, route(match("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
-		"unknown type":         {none, route(match("Prefix", "a", "b")), "matches[0].headers[0].type"},
-		"unknown class":        {none, find(ref("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
+		"two headers":          {none, route(headerMatch("", "a", "b"), headerMatch("", "c", "d")), "matches[1].headers[0]"},
+		"two cookies":          {none, route(headerMatch("", matchCookie, "b"), headerMatch("", matchCookie, "d")), "matches[1].headers[0]"},
+		"cookie before header": {none, route(headerMatch("", matchCookie, "b"), headerMatch("", "c", "d")), "put the match of canary-by-cookie last"},
+		"pattern of cookies":   {none, route(headerMatch("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
+		"unknown type":         {none, route(headerMatch("Prefix", "a", "b")), "matches[0].headers[0].type"},
+		"unknown class":        {none, find(ingressRef("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
 		"custom":               {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}}), "trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objs := shop(t)
+			objs := ingressObjects(t)
 			tc.edit(&objs)
 			changes, err := tc.op(objs)
 			if err == nil || !bytes.Contains([]byte(err.Error()), []byte(tc.says)) || len(changes) != 0 {

@@ -12,11 +12,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Objects of other projects are read as JSON, so that fields which are not
-// known here are kept.
+// Objects of other projects are read as JSON, so that unknown fields are kept.
 
-// objects are the elements of a list.
-func objects(list any) []map[string]any {
+// mapElements returns the elements of a list that are objects.
+func mapElements(list any) []map[string]any {
 	var all []map[string]any
 	elements, _ := list.([]any)
 	for _, e := range elements {
@@ -27,7 +26,7 @@ func objects(list any) []map[string]any {
 	return all
 }
 
-func listed[T any](all []T) []any {
+func toAnySlice[T any](all []T) []any {
 	list := make([]any, 0, len(all))
 	for _, e := range all {
 		list = append(list, e)
@@ -35,22 +34,23 @@ func listed[T any](all []T) []any {
 	return list
 }
 
-// within is an object inside another, nil if it is not there.
-func within(m map[string]any, key string) map[string]any {
+// childMap returns an object within another one; nil if it does not exist.
+func childMap(m map[string]any, key string) map[string]any {
 	inner, _ := m[key].(map[string]any)
 	return inner
 }
 
-// str is a string inside an object.
-func str(m map[string]any, key, otherwise string) string {
+// stringField returns a string field of an object, or a default value if the field is missing or
+// empty.
+func stringField(m map[string]any, key, otherwise string) string {
 	if s, ok := m[key].(string); ok && s != "" {
 		return s
 	}
 	return otherwise
 }
 
-// whole is an integer inside an object.
-func whole(m map[string]any, key string, otherwise int64) int64 {
+// intField returns an integer field of an object, or a default value if the field is missing.
+func intField(m map[string]any, key string, otherwise int64) int64 {
 	switch n := m[key].(type) {
 	case int64:
 		return n
@@ -61,8 +61,9 @@ func whole(m map[string]any, key string, otherwise int64) int64 {
 	}
 }
 
-// modifier is a change of request headers as the Gateway API and scripts spell it.
-func modifier(h *rollouts.HeaderModifier) map[string]any {
+// headerModifierMap returns a change of request headers in the format of the Gateway API and of
+// scripts.
+func headerModifierMap(h *rollouts.HeaderModifier) map[string]any {
 	m := map[string]any{}
 	for key, headers := range map[string][]rollouts.Header{"set": h.Set, "add": h.Add} {
 		var list []any
@@ -74,25 +75,26 @@ func modifier(h *rollouts.HeaderModifier) map[string]any {
 		}
 	}
 	if len(h.Remove) > 0 {
-		m["remove"] = listed(h.Remove)
+		m["remove"] = toAnySlice(h.Remove)
 	}
 	return m
 }
 
-// modified returns an owner's change of request headers with ours on top of it.
-func modified(theirs map[string]any, h *rollouts.HeaderModifier) map[string]any {
-	both := modifier(h)
+// mergeHeaderModifiers returns an owner's change of request headers, overridden by the change of a
+// step.
+func mergeHeaderModifiers(theirs map[string]any, h *rollouts.HeaderModifier) map[string]any {
+	both := headerModifierMap(h)
 	for _, key := range []string{"set", "add", "remove"} {
 		ours, _ := both[key].([]any)
-		if all := append(without(theirs[key], namesOf(h)), ours...); len(all) > 0 {
+		if all := append(removeHeaders(theirs[key], headerNames(h)), ours...); len(all) > 0 {
 			both[key] = all
 		}
 	}
 	return both
 }
 
-// namesOf are the headers that a change is about, in lower case.
-func namesOf(h *rollouts.HeaderModifier) sets.Set[string] {
+// headerNames returns the lower-case names of the headers that a change affects.
+func headerNames(h *rollouts.HeaderModifier) sets.Set[string] {
 	names := sets.New[string]()
 	for _, header := range slices.Concat(h.Set, h.Add) {
 		names.Insert(strings.ToLower(header.Name))
@@ -103,13 +105,13 @@ func namesOf(h *rollouts.HeaderModifier) sets.Set[string] {
 	return names
 }
 
-// without returns a list of headers, or of their names, without some of them.
-func without(list any, names sets.Set[string]) []any {
+// removeHeaders returns a list of headers, or of header names, without the given names.
+func removeHeaders(list any, names sets.Set[string]) []any {
 	all, _ := list.([]any)
 	return slices.DeleteFunc(slices.Clone(all), func(e any) bool {
 		name, _ := e.(string)
 		if header, ok := e.(map[string]any); ok {
-			name = str(header, "name", "")
+			name = stringField(header, "name", "")
 		}
 		return names.Has(strings.ToLower(name))
 	})

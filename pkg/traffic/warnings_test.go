@@ -16,30 +16,30 @@ func TestWarnings(t *testing.T) {
 	const end = "; the step will not start unless a script can"
 	half := "50%"
 	share := rollouts.Step{Traffic: &half}
-	mesh := ref("nginx")
+	mesh := ingressRef("nginx")
 	mesh.CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}
 	route := "front"
 	gateway := rollouts.TrafficRoutingRef{Service: "web", Gateway: &rollouts.GatewayRef{HTTPRouteName: &route}}
 	traefik := rollouts.TrafficRoutingRef{Service: "web", CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "traefik.io/v1alpha1", Kind: "TraefikService", Name: "front"}}}
-	both := ref("nginx")
+	both := ingressRef("nginx")
 	both.CustomNetworkRefs = traefik.CustomNetworkRefs
-	user := []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "user", "me")}}}
+	user := []rollouts.Step{share, {Matches: []rollouts.RouteMatch{headerMatch("", "user", "me")}}}
 	for name, tc := range map[string]struct {
 		ref   rollouts.TrafficRoutingRef
 		steps []rollouts.Step
 		want  []string
 	}{
-		"what can be":    {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b")}}, {}}, nil},
-		"a path":         {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b"), onPath("", "/a")}}}, []string{at + ".steps[1].matches[1].path: nginx matches no path" + end}},
-		"a query":        {ref("higress"), []rollouts.Step{{Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, []string{at + ".steps[0].matches[0].queryParams: higress matches headers only" + end}},
-		"rewriting":      {ref("nginx"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged()}}, []string{at + ".steps[0].requestHeaderModifier: nginx rewrites no headers" + end}},
-		"mse can":        {ref("mse"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged(), Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, nil},
-		"a gateway can":  {gateway, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, nil},
+		"what can be":    {ingressRef(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{headerMatch("", "a", "b")}}, {}}, nil},
+		"a path":         {ingressRef(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{headerMatch("", "a", "b"), pathMatch("", "/a")}}}, []string{at + ".steps[1].matches[1].path: nginx matches no path" + end}},
+		"a query":        {ingressRef("higress"), []rollouts.Step{{Matches: []rollouts.RouteMatch{queryMatch("a", "b")}}}, []string{at + ".steps[0].matches[0].queryParams: higress matches headers only" + end}},
+		"rewriting":      {ingressRef("nginx"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: headerModifier()}}, []string{at + ".steps[0].requestHeaderModifier: nginx rewrites no headers" + end}},
+		"mse can":        {ingressRef("mse"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: headerModifier(), Matches: []rollouts.RouteMatch{queryMatch("a", "b")}}}, nil},
+		"a gateway can":  {gateway, []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, nil},
 		"traefik":        {traefik, user, []string{at + ".steps[1].matches: a TraefikService sends shares only" + end}},
-		"an alb of aws":  {ref("aws-alb"), user, []string{at + ".steps[1].matches: an ALB of AWS sends shares only" + end}},
+		"an alb of aws":  {ingressRef("aws-alb"), user, []string{at + ".steps[1].matches: an ALB of AWS sends shares only" + end}},
 		"the other can":  {both, user, nil},
-		"unknown class":  {ref("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
-		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
+		"unknown class":  {ingressRef("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
+		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Warnings(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)

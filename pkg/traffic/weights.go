@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Many routers spell shares as weights in a list of Services. The default weight
-// is 1.
+// Many routers divide requests by weights in a list of Services. The default weight is 1.
 
-// weighted gives the canary Service its part of the weight of the stable one, in a
-// copy of its entry that lead changes. The weights of other Services stay.
-func (p Params) weighted(all []map[string]any, stable func(entry map[string]any) bool, lead func(entry map[string]any)) []map[string]any {
+// splitStableWeight moves the canary percentage of the stable Service's weight to the canary
+// Service. The canary entry is a copy of the stable entry, changed by lead. The weights of other
+// Services keep their proportions.
+func (p Params) splitStableWeight(all []map[string]any, stable func(entry map[string]any) bool, lead func(entry map[string]any)) []map[string]any {
 	serving := 0
 	for _, entry := range all {
-		if whole(entry, "weight", 1) > 0 {
+		if intField(entry, "weight", 1) > 0 {
 			serving++
 		}
 	}
 	var next []map[string]any
 	for _, entry := range all {
-		parts := whole(entry, "weight", 1)
+		parts := intField(entry, "weight", 1)
 		if serving == 1 && parts > 0 {
 			parts = 1
 		}
@@ -40,20 +40,20 @@ func (p Params) weighted(all []map[string]any, stable func(entry map[string]any)
 	return next
 }
 
-// reduce keeps weights within a limit, and above nothing. exact reports whether their
-// proportions are the same.
-func reduce(all []map[string]any, limit int64) (exact bool) {
+// scaleWeights scales weights down to a limit. Weights above 0 stay above 0. exact reports whether
+// the proportions are kept exactly.
+func scaleWeights(all []map[string]any, limit int64) (exact bool) {
 	var most, common int64
 	for _, entry := range all {
-		w := whole(entry, "weight", 0)
-		most, common = max(most, w), divisor(common, w)
+		w := intField(entry, "weight", 0)
+		most, common = max(most, w), gcd(common, w)
 	}
 	if most <= limit {
 		return true
 	}
 	most /= common
 	for _, entry := range all {
-		w := whole(entry, "weight", 0) / common
+		w := intField(entry, "weight", 0) / common
 		if most > limit && w > 0 {
 			w = max(1, w*limit/most)
 		}
@@ -62,19 +62,18 @@ func reduce(all []map[string]any, limit int64) (exact bool) {
 	return most <= limit
 }
 
-func divisor(a, b int64) int64 {
+func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}
 	return a
 }
 
-// weightsOnly returns the limits of a kind that divides requests between Services
-// and can do nothing else.
-func weightsOnly(kind string) func(Params) error {
+// checkWeightsOnly returns a check for a kind that supports weights of Services, and nothing else.
+func checkWeightsOnly(kind string) func(Params) error {
 	return func(p Params) error {
 		switch {
-		case p.Stable == p.Canary:
+		case p.StableService == p.CanaryService:
 			return fmt.Errorf("%s tells revisions apart by their Services; let the canary Service be made", kind)
 		case len(p.Matches) > 0:
 			return fmt.Errorf("matches: %s sends shares only", kind)

@@ -28,7 +28,7 @@ func services(o object.Object, all ...any) {
 	for i := 0; i < len(all); i += 2 {
 		list = append(list, map[string]any{"name": all[i], "port": int64(80), "weight": int64(all[i+1].(int))})
 	}
-	within(o.(*unstructured.Unstructured).Object["spec"].(map[string]any), "weighted")["services"] = list
+	childMap(o.(*unstructured.Unstructured).Object["spec"].(map[string]any), "weighted")["services"] = list
 }
 
 // action is one that forwards to Services, with or without a weight.
@@ -68,7 +68,7 @@ func TestOwnersWeights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owners := routerOf(t, tc.kind).Routers[0].Object
-			objs := goTo(t, routerOf(t, tc.kind), share(20), "20")
+			objs := routeVia(t, routerOf(t, tc.kind), weightRoute(20), "20")
 			routed := objs.Routers[0].Object
 			edited := routed.DeepCopyObject().(object.Object)
 			tc.edit(edited)
@@ -77,24 +77,24 @@ func TestOwnersWeights(t *testing.T) {
 			}
 			objs.Routers = []Router{objs.Routers[0]}
 			objs.Routers[0].Object = edited
-			if seen := Observe(objs, ref(""), rollouts.Step{}); !seen.Edited || seen.Trouble != "" {
+			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Edited || seen.Trouble != "" {
 				t.Fatalf("observed %+v", seen)
 			}
-			changes, err := Route(objs, "two", share(20))
+			changes, err := RouteRequests(objs, "two", weightRoute(20))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if tc.golden {
 				golden.Changes(t, name, changes)
 			}
-			objs = stored(t, objs, changes)
+			objs = applyToStored(t, objs, changes)
 			if diff := cmp.Diff(routed, objs.Routers[0].Object); !tc.stays && diff != "" {
 				t.Errorf("put right (-before +after):\n%s", diff)
 			}
-			if changes, err = Restore(goTo(t, objs, share(50), "50")); err != nil {
+			if changes, err = RestoreRouters(routeVia(t, objs, weightRoute(50), "50")); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(owners, stored(t, objs, changes).Routers[0].Object); diff != "" {
+			if diff := cmp.Diff(owners, applyToStored(t, objs, changes).Routers[0].Object); diff != "" {
 				t.Errorf("restored (-owner's +after):\n%s", diff)
 			}
 		})
@@ -103,7 +103,7 @@ func TestOwnersWeights(t *testing.T) {
 
 // TestWeightsRefuse wants an error that names the field, and nothing written.
 func TestWeightsRefuse(t *testing.T) {
-	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
+	header := planner.Route{Matches: []rollouts.RouteMatch{headerMatch("Exact", "user", "me")}}
 	none := func(object.Object) {}
 	for name, tc := range map[string]struct {
 		kind string
@@ -112,41 +112,41 @@ func TestWeightsRefuse(t *testing.T) {
 		says string
 	}{
 		"matches of traefik": {"traefikservice", none, header, "matches: a TraefikService sends shares only"},
-		"headers of traefik": {"traefikservice", none, planner.Route{Weight: new(int32(5)), Headers: tagged()}, "requestHeaderModifier: a TraefikService"},
-		"another service":    {"traefikservice", func(o object.Object) { services(o, "shop", 1) }, share(5), "spec.weighted.services: none is service web"},
-		"no weight":          {"traefikservice", func(o object.Object) { services(o, "web", 0, "ads", 1) }, share(5), "with a weight above 0"},
+		"headers of traefik": {"traefikservice", none, planner.Route{Weight: new(int32(5)), Headers: headerModifier()}, "requestHeaderModifier: a TraefikService"},
+		"another service":    {"traefikservice", func(o object.Object) { services(o, "shop", 1) }, weightRoute(5), "spec.weighted.services: none is service web"},
+		"no weight":          {"traefikservice", func(o object.Object) { services(o, "web", 0, "ads", 1) }, weightRoute(5), "with a weight above 0"},
 		"mirroring": {"traefikservice", func(o object.Object) {
 			o.(*unstructured.Unstructured).Object["spec"] = map[string]any{"mirroring": map[string]any{"name": "web"}}
-		}, share(5), "spec.weighted.services: none is service web"},
+		}, weightRoute(5), "spec.weighted.services: none is service web"},
 		"matches of an alb": {"aws-alb", none, header, "matches: an ALB of AWS sends shares only"},
-		"headers of an alb": {"aws-alb", none, planner.Route{Weight: new(int32(5)), Headers: tagged()}, "requestHeaderModifier: an ALB of AWS"},
-		"no action": {"aws-alb", func(o object.Object) { backendOf(o, 1, 1).Name = "web" }, share(5),
+		"headers of an alb": {"aws-alb", none, planner.Route{Weight: new(int32(5)), Headers: headerModifier()}, "requestHeaderModifier: an ALB of AWS"},
+		"no action": {"aws-alb", func(o object.Object) { backendOf(o, 1, 1).Name = "web" }, weightRoute(5),
 			"spec.rules[1].http.paths[1].backend: it leads to service web without an action; give it the port use-annotation"},
 		"no action by default": {"aws-alb", func(o object.Object) {
 			backend := o.(*networkingv1.Ingress).Spec.DefaultBackend.Service
 			backend.Name, backend.Port = "web", networkingv1.ServiceBackendPort{Number: 80}
-		}, share(5), "spec.defaultBackend: it leads to service web without an action"},
+		}, weightRoute(5), "spec.defaultBackend: it leads to service web without an action"},
 		"no annotation": {"aws-alb", func(o object.Object) {
 			delete(o.GetAnnotations(), actionOfWeb)
 			delete(o.GetAnnotations(), actionOfBrowse)
-		}, share(5), "spec.rules: none has a backend with the port use-annotation whose action forwards to service web"},
-		"no json": {"aws-alb", func(o object.Object) { o.GetAnnotations()[actionOfWeb] = "{" }, share(5), "annotation " + actionOfWeb + ": "},
+		}, weightRoute(5), "spec.rules: none has a backend with the port use-annotation whose action forwards to service web"},
+		"no json": {"aws-alb", func(o object.Object) { o.GetAnnotations()[actionOfWeb] = "{" }, weightRoute(5), "annotation " + actionOfWeb + ": "},
 		"six groups": {"aws-alb", func(o object.Object) {
 			action(o, actionOfWeb, `"serviceName":"web","weight":1`, `"serviceName":"a","weight":1`, `"serviceName":"b","weight":1`, `"serviceName":"c","weight":1`, `"serviceName":"d","weight":1`)
-		}, share(5), "it would have 6 target groups, and there can be 5"},
+		}, weightRoute(5), "it would have 6 target groups, and there can be 5"},
 		"weights": {"aws-alb", func(o object.Object) {
 			action(o, actionOfWeb, `"serviceName":"web","weight":33`, `"serviceName":"a","weight":67`)
-		}, share(1), "weights up to 999"},
+		}, weightRoute(1), "weights up to 999"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := routerOf(t, tc.kind)
 			tc.edit(objs.Routers[0].Object)
-			changes, err := Route(objs, "two", tc.want)
+			changes, err := RouteRequests(objs, "two", tc.want)
 			if err == nil || !strings.Contains(err.Error(), tc.says) || len(changes) > 0 {
 				t.Errorf("%d changes, error %v, want %q", len(changes), err, tc.says)
 			}
 			objs.Shared = true
-			if _, err := Route(objs, "two", share(5)); err == nil || !strings.Contains(err.Error(), "let the canary Service be made") {
+			if _, err := RouteRequests(objs, "two", weightRoute(5)); err == nil || !strings.Contains(err.Error(), "let the canary Service be made") {
 				t.Errorf("where one Service serves both: %v", err)
 			}
 		})

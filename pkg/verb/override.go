@@ -37,9 +37,9 @@ func mustOverride(r *rollouts.Rollout, c Command, open []planner.OpenCheck) erro
 	case c.Override, len(open) == 0:
 		return nil
 	case c.Verb == rollouts.VerbPromote:
-		return refuse("step %d waits for its checks: %s; abort, or %s", r.Status.Active().CurrentStepIndex, planner.SayResults(open), howToOverride(r, c))
+		return refuse("step %d waits for its checks: %s; abort, or %s", r.Status.Active().CurrentStepIndex, planner.DescribeResults(open), howToOverride(r, c))
 	default:
-		return refuse("the jump goes past checks that have not passed: %s; abort, or %s", planner.SayOpen(open), howToOverride(r, c))
+		return refuse("the jump goes past checks that have not passed: %s; abort, or %s", planner.DescribeOpenChecks(open), howToOverride(r, c))
 	}
 }
 
@@ -79,14 +79,14 @@ func ValidateEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) error {
 	}
 	full := Command{Verb: rollouts.VerbPromote, Full: true, Via: rollouts.ViaSpec}
 	return refuse("the edit %s, and checks of the release have not passed: %s; edit the Rollout once they have passed or after an abort, "+
-		"or first %s; checks only report after that", change, planner.SayOpen(open), howToOverride(r, full))
+		"or first %s; checks only report after that", change, planner.DescribeOpenChecks(open), howToOverride(r, full))
 }
 
 // ValidateStatus refuses a status that continues past open checks. It is for users who may write the progress
 // of releases. Only the controller may leave a step without a decision on record.
 func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
 	was, is := r.Status.Active(), next.Active()
-	if was == nil || is == nil || !was.SameRelease(is) || !planner.UnderWay(r) {
+	if was == nil || is == nil || !was.SameRelease(is) || !planner.IsUnderWay(r) {
 		return nil
 	}
 	c := Command{Verb: rollouts.VerbJump, Via: rollouts.ViaStatus, Step: is.CurrentStepIndex}
@@ -94,7 +94,7 @@ func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
 		c.Step++
 	}
 	if open := planner.NeedOverride(planner.OpenChecks(r, c.Step)); len(open) > 0 {
-		return refuse("the status goes past checks that have not passed: %s; abort, or %s", planner.SayOpen(open), howToOverride(r, c))
+		return refuse("the status goes past checks that have not passed: %s; abort, or %s", planner.DescribeOpenChecks(open), howToOverride(r, c))
 	}
 	return nil
 }

@@ -140,8 +140,8 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	// Approved in full, the step goes on when its checks have passed.
 	open := !c.Override && len(planner.NeedOverride(planner.OpenForApproval(r, false))) > 0
 	switch {
-	case planner.LetsTrafficThrough(r, c.Override):
-		planner.LetTrafficThrough(r, next, c.User, c.Override, c.Now.Time)
+	case planner.ApprovalReleasesTraffic(r, c.Override):
+		planner.ReleaseTraffic(r, next, c.User, c.Override, c.Now.Time)
 	case p.State == rollouts.StepPaused && !open, measured:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now
@@ -160,9 +160,9 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 	already := "the release is aborted already" + planner.AbortedBy(r)
 	switch {
-	case planner.GivesBackAborted(r):
+	case planner.RestoresAborted(r):
 		return already + ", and the workload is being given back"
-	case backToStable(s) && planner.Unbound(r):
+	case backToStable(s) && planner.LacksAbortedRevision(r):
 		return already
 	default:
 		return ""
@@ -173,7 +173,7 @@ func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 // template that is set now is aborted with it.
 func abort(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	if backToStable(planner.StateOf(r)) {
-		planner.BindAgain(next)
+		planner.ForgetAbortedRevision(next)
 		return nil
 	}
 	planner.AbortRelease(next, c.Now)
@@ -186,7 +186,7 @@ func backToStable(s planner.State) bool {
 }
 
 func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
-	if s == planner.StateAborted && r.Status.Active().RollingBack && planner.Unbound(r) {
+	if s == planner.StateAborted && r.Status.Active().RollingBack && planner.LacksAbortedRevision(r) {
 		return "the release is being rolled back already" + planner.AbortedBy(r)
 	}
 	return ""

@@ -101,7 +101,7 @@ func (s *Seen) Stored(row workload.Row) (found object.Object, isSeen bool) {
 // observe sorts what was read by whose it is, which uids tell, and asks the row.
 func (s *Seen) observe(f *facts) {
 	batch, _ := s.one(s.BatchRead()).(*rollouts.BatchRelease)
-	known := planner.KnownOf(s.Rollout, batch)
+	known := planner.HoldStateOf(s.Rollout, batch)
 	var beside []object.Object
 	for _, o := range s.Answers[extraRead(f.row, f.object.GetName())].Objects {
 		if extra := Decoded(f.row, o); extra != nil {
@@ -180,20 +180,20 @@ func (s *Seen) observeNetwork(f *facts) {
 // Network are Services and routers, and what they do for pods with the labels of a template;
 // the route is nil where none is asked for, or not all of it is seen.
 func (s *Seen) Network(row workload.Row, pods map[string]string, steps []rollouts.Step) (traffic.Objects, *planner.Route) {
-	o, ref := traffic.OfRollout(s.Rollout, s.owner())
+	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.owner())
 	if ref == nil {
 		return o, nil
 	}
-	o.RevisionKey, o.Stable.Namespace, o.Stable.Name, o.Template = row.RevisionKey, s.Rollout.Namespace, ref.Service, pods
+	o.RevisionKey, o.ServiceName.Namespace, o.ServiceName.Name, o.TemplateLabels = row.RevisionKey, s.Rollout.Namespace, ref.Service, pods
 	o.Service, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service}).(*corev1.Service)
 	o.CanaryService, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service + rollouts.CanarySuffix}).(*corev1.Service)
 	for i := range o.Routers {
 		r := &o.Routers[i]
-		if !r.Known() {
+		if !r.HasProvider() {
 			continue
 		}
 		r.Object = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name})
-		r.Beside, _ = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name + rollouts.CanarySuffix}).(*networkingv1.Ingress)
+		r.CanaryIngress, _ = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name + rollouts.CanarySuffix}).(*networkingv1.Ingress)
 	}
 	if slices.ContainsFunc(s.networkReads(), func(r Read) bool { return !s.Answers[r].seen() }) {
 		return o, nil

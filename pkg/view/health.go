@@ -59,9 +59,9 @@ func rolloutHealth(r *rollouts.Rollout) (string, *metav1.Time) {
 
 func workloadHealth(f *facts, ready int32) string {
 	switch {
-	case len(f.Refusals) > 0:
+	case len(f.PodCreationErrors) > 0:
 		return degraded
-	case !f.Settled, f.Rolling, ready < f.Replicas:
+	case !f.Settled, f.NativeUpdateRunning, ready < f.Replicas:
 		return progressing
 	default:
 		return healthy

@@ -27,7 +27,7 @@ func (b *builder) addNetwork() {
 		}
 		o := b.seen.one(read)
 		switch {
-		case read.Role == roleService && read.Name == b.facts.network.Stable.Name, o != nil && read.Role == roleService:
+		case read.Role == roleService && read.Name == b.facts.network.ServiceName.Name, o != nil && read.Role == roleService:
 			b.add(b.service(read, o))
 		case read.Role == roleRouter:
 			b.addRouter(read, o)
@@ -69,7 +69,7 @@ func (b *builder) addRouter(read Read, o object.Object) {
 			}
 			b.add(n)
 		case r.Name + rollouts.CanarySuffix:
-			if o != nil && r.Doubled() {
+			if o != nil && r.UsesCanaryIngress() {
 				n := node(roleRouter, read.Kind, read.Name, o, "")
 				n.Parent, n.Revision, n.Traffic = b.routerID(r), "update", b.facts.weight
 				b.add(n)

@@ -75,7 +75,7 @@ func (b *builder) revision(set object.Object) revision {
 	} else {
 		b.count(&r)
 	}
-	b.judge(&r, f.Refusals[value])
+	b.judge(&r, f.PodCreationErrors[value])
 	return r
 }
 

@@ -194,7 +194,7 @@ func podRead(selector string) Read { return Read{Role: rolePod, Kind: podKind, L
 // networkReads are those of Services and routers. A router of which no row of the table
 // knows the kind is routed by a script; it is not read.
 func (s *Seen) networkReads() []Read {
-	o, ref := traffic.OfRollout(s.Rollout, s.owner())
+	o, ref := traffic.ObjectsOfRollout(s.Rollout, s.owner())
 	if ref == nil {
 		return nil
 	}
@@ -207,8 +207,8 @@ func (s *Seen) networkReads() []Read {
 	}
 	add(roleService, serviceKind, ref.Service, !o.Shared)
 	for _, r := range o.Routers {
-		if r.Known() {
-			add(roleRouter, kindOf(r), r.Name, r.Doubled())
+		if r.HasProvider() {
+			add(roleRouter, kindOf(r), r.Name, r.UsesCanaryIngress())
 		}
 	}
 	return reads

@@ -205,8 +205,8 @@ func (b *builder) hide() {
 		}
 	}
 	for _, r := range b.facts.network.Routers {
-		if !r.Known() {
-			b.addHidden(rollouts.HiddenKind{Kind: r.Kind.Kind, Message: cmp.Or(r.Absent, "it is routed by a script, which is not run for a tree")})
+		if !r.HasProvider() {
+			b.addHidden(rollouts.HiddenKind{Kind: r.Kind.Kind, Message: cmp.Or(r.Unavailable, "it is routed by a script, which is not run for a tree")})
 		}
 	}
 }

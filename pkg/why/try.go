@@ -99,7 +99,7 @@ func obstacle(r *rollouts.Rollout, c verb.Command, err error) string {
 func unready(r *rollouts.Rollout, c verb.Command) string {
 	p := r.Status.Active()
 	if open := planner.NeedOverride(planner.OpenForApproval(r, c.Full)); len(open) > 0 {
-		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, planner.SayResults(open))
+		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, planner.DescribeResults(open))
 	}
 	what := waits[planner.WaitingFor(r).For]
 	if what == "" || p.State == rollouts.StepReady || p.State == rollouts.StepPaused {

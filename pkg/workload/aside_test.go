@@ -37,7 +37,7 @@ func TestTemplateAsideIsIdentified(t *testing.T) {
 			}
 		})
 	}
-	k := planner.Known{Update: planner.Revision{Name: "db-b", Template: "digest"}}
+	k := planner.HoldState{Update: planner.Revision{Name: "db-b", Template: "digest"}}
 	s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"forged"`))
 	k.Target = &planner.Target{Abort: true}
 	if had, _ := strategyOf(s.set, k, true); had.SetAsideTemplate != "digest" {

@@ -36,7 +36,7 @@ func BenchmarkFacts(b *testing.B) {
 		b.Fatal("no row")
 	}
 	d, owned := read(b, "driven")
-	k := planner.Known{
+	k := planner.HoldState{
 		Holder: "web", Batch: "batch", Style: rollouts.StylePartition,
 		Target: &planner.Target{Partition: intstr.FromString("25%"), Owner: "batch"},
 	}

@@ -27,15 +27,15 @@ func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object, hol
 	v := s.view(obj, owned, hold)
 	w := s.partitioned.Observe(obj, owned, hold)
 	disabled := len(scalers(obj.GetName(), cloneSetKind, owned, true)) > 0
-	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
+	w.HasManagedFields, w.OwnerStrategyActive = w.HasManagedFields || disabled, w.OwnerStrategyActive && !disabled
 	w.TargetApplied = false
 	if to := w.Target; to != nil {
 		want, aside := v.switched(*to)
 		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && (to.Abort || len(scalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
 	}
 	w.UnsupportedReason = inPlaceOnlyUnsupported(obj)
-	w.LastStays = false // none goes before the end
-	w.Unavailable = v.natively().unavailable
+	w.KeepsLastStablePod = false // none goes before the end
+	w.MaxUnavailable = v.natively().unavailable
 	return w
 }
 

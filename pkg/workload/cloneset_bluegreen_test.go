@@ -184,7 +184,7 @@ func TestObserveSurgingClones(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := a.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
-			if got := (facts{w.TargetApplied, w.Native, w.HasManagedFields, w.Paused, w.Unavailable}); got != tc.want {
+			if got := (facts{w.TargetApplied, w.OwnerStrategyActive, w.HasManagedFields, w.Paused, w.MaxUnavailable}); got != tc.want {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})

@@ -156,16 +156,16 @@ func TestObserveCloneSet(t *testing.T) {
 		want facts
 	}{
 		"at rest": {clonesOf("a", "AAAAA"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"rolling natively": {clonesOf("b", "AAABB"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
-			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		"held, not named yet": {clonesOf("d", "AAAAA", clonesHeld, clonesNotSeen), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"driven": {clonesOf("b", "AAAAb", clonesTold("80%", 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
@@ -190,7 +190,7 @@ func TestObserveCloneSet(t *testing.T) {
 		}},
 		"back, and at rest": {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
 		"paused meanwhile": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), clonesPaused), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
@@ -199,10 +199,10 @@ func TestObserveCloneSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := cloneSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
-			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.MaxUnavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
-			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
-			if tc.want.BackByTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableGone {
+			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
+			if tc.want.AbortSetsTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableRevisionGone {
 				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
@@ -246,7 +246,7 @@ func TestClonesNeverMissing(t *testing.T) {
 	s := clonesOf("b", "AAABB", func(c *CloneSet) {
 		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 	})
-	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.Unavailable != 1 {
-		t.Errorf("%d are replaced at once, want 1", w.Unavailable)
+	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.MaxUnavailable != 1 {
+		t.Errorf("%d are replaced at once, want 1", w.MaxUnavailable)
 	}
 }

@@ -39,11 +39,11 @@ func TestCollision(t *testing.T) {
 		t.Error("the twin is taken for the approved template")
 	}
 	w := planner.Workload{UpdateRevision: TemplateHash(twin), PodTemplateHash: revision.Name, UpdateTemplate: Digest(twin)}
-	if w.Is(revision) {
+	if w.HasTemplateOf(revision) {
 		t.Error("a workload with the twin is at the approved revision")
 	}
 	old := planner.Revision{Name: revision.Name}
-	if !w.Is(old) {
+	if !w.HasTemplateOf(old) {
 		t.Error("a revision that an earlier version stored, without a digest, is not found by its name")
 	}
 }

@@ -155,30 +155,30 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		want facts
 	}{
 		"at rest": {advancedDaemon("a", "AAAAA"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"its owner keeps one": {advancedDaemon("b", "ABBBB"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
-			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
+			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, OwnerStrategyActive: true,
 		}},
 		"left to its owner half-way": {advancedDaemon("b", "AAABB", advancedByHand), facts{
-			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", Rolling: true, Unavailable: 1,
-			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true, MaxUnavailable: 1,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		// What is new in a template may be unknown to Kruise, and not be kept by it.
 		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld).kept("d", 4), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		// A status that names an earlier one was written by somebody else.
 		"somebody names another": {advancedDaemon("d", "AAAAA", advancedHeld, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
@@ -194,7 +194,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		}},
 		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
 		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
@@ -205,11 +205,11 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			got := advancedDaemonSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
-			if tc.want.Unavailable == 0 {
-				tc.want.Unavailable = 2
+			if tc.want.MaxUnavailable == 0 {
+				tc.want.MaxUnavailable = 2
 			}
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
-			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
 				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place

@@ -243,24 +243,24 @@ func TestObserveDaemonSet(t *testing.T) {
 		want facts
 	}{
 		"at rest": {daemon("a", "AAAAA"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"rolling natively": {daemon("b", "AAABB"), facts{
-			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
-			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		"left to its owner half-way": {daemon("b", "AAABB", ownersOnDelete), facts{
-			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
-			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		"held, not named yet": {daemon("d", "AAAAA", onHold, unobserved), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"held, and most nodes joined since": {daemon("b", "ABBBB", onHold), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
+			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, OwnerStrategyActive: true,
 		}},
 		"driven": {daemon("b", "AAAAb", daemonTold(1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
@@ -284,23 +284,23 @@ func TestObserveDaemonSet(t *testing.T) {
 		}},
 		"back": {daemon("a", "AAAAA", daemonTold(0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
 		"its owner writes it again": {daemon("b", "AAAAA", daemonTold(0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
 		"stable is forgotten": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) { n.owned = n.owned[1:] }), facts{
-			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableRevisionGone: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := daemonSet.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
-			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.MaxUnavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
-			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
 				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
@@ -316,8 +316,8 @@ func TestObserveDaemonSet(t *testing.T) {
 // Without a node nothing rolls, also before the native controller has seen a template.
 func TestDaemonSetNowhere(t *testing.T) {
 	n := daemon("b", "", unobserved)
-	if w := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)); w.Rolling || w.Settled {
-		t.Errorf("rolling %t, settled %t", w.Rolling, w.Settled)
+	if w := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)); w.NativeUpdateRunning || w.Settled {
+		t.Errorf("rolling %t, settled %t", w.NativeUpdateRunning, w.Settled)
 	}
 }
 

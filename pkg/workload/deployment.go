@@ -35,14 +35,14 @@ func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) p
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
-	w.AtStable = r.atStable(d)
-	w.Rolling = !hold.Held && rolling(d, r)
+	w.HasStableTemplate = r.atStable(d)
+	w.NativeUpdateRunning = !hold.Held && rolling(d, r)
 	w.RolloutID = rolloutID(d)
 	w.Target = hold.Target()
-	w.Native = native(d, hold)
-	_, w.Unavailable = ownersLimits(d, hold)
+	w.OwnerStrategyActive = native(d, hold)
+	_, w.MaxUnavailable = ownersLimits(d, hold)
 	w.RevisionKind = "ReplicaSet"
-	w.StableGone = r.stable == nil && r.stableRevision != ""
+	w.StableRevisionGone = r.stable == nil && r.stableRevision != ""
 	if r.stable != nil {
 		w.StableTemplate = Digest(&r.stable.Spec.Template)
 	}
@@ -50,12 +50,12 @@ func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) p
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, hashOf(rs))
 	}
-	w.DeletionBlocked, w.StillRuns = deletedSet(owned, false), deletedSet(owned, true)
-	w.Adoptable = r.takenFor(d, hold)
+	w.DeletionBlocked, w.DeletedPodsRun = deletedSet(owned, false), deletedSet(owned, true)
+	w.AdoptableSet = r.takenFor(d, hold)
 	w.ProgressDeadline = deadline(d, hold)
-	w.Refusals = refusals(owned)
+	w.PodCreationErrors = refusals(owned)
 	r.count(w)
-	w.Rolled, w.RolledTemplate = r.rolled()
+	w.NewestReadyRevision, w.NewestReadyTemplate = r.rolled()
 	return *w
 }
 
@@ -76,7 +76,7 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.TargetApplied = w.Paused && (!w.Native || r.rests(w.Target))
+	w.TargetApplied = w.Paused && (!w.OwnerStrategyActive || r.rests(w.Target))
 }
 
 // rests reports whether an abort asks for no more: what is left of the update set goes.

@@ -36,12 +36,12 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object, hold Hold) pl
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
 	w := deployment{}.Observe(obj, owned, hold)
-	w.Surges = d.Spec.MinReadySeconds == foreverReady
+	w.UsesSurge = d.Spec.MinReadySeconds == foreverReady
 	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d.Name, deploymentKind, owned, true)) > 0
 	if o, ours := readOriginal(d, hold); ours {
-		_, w.Unavailable = limits(o.update(), replicas(d))
+		_, w.MaxUnavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d, hold)
-		w.Native, w.TargetApplied = false, surged(d, both, owned, hold)
+		w.OwnerStrategyActive, w.TargetApplied = false, surged(d, both, owned, hold)
 	} else if hold.aborting() {
 		w.TargetApplied = w.TargetApplied && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
@@ -67,7 +67,7 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	if r.onlyNew() && !(planner.Target{Partition: share}).Full(n) {
+	if r.onlyNew() && !(planner.Target{Partition: share}).IsAllPods(n) {
 		return true
 	}
 	most := brings(share, n)

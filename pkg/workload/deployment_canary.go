@@ -32,12 +32,12 @@ func (c canary) Observe(obj object.Object, owned []object.Object, hold Hold) pla
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned, hold)
 	extra := extraOf(d, owned, hold.revision())
-	w.Extra = len(remaining(owned)) > 0
-	w.HasManagedFields = w.HasManagedFields || w.Extra
+	w.HasExtraWorkload = len(remaining(owned)) > 0
+	w.HasManagedFields = w.HasManagedFields || w.HasExtraWorkload
 	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
 	s := availabilityOf(d, owned, hold)
 	w.ExtraNeeded = s.explain()
-	gathered := !gathers(w.Target, findRevisions(d, owned, hold)) || !w.Native
+	gathered := !gathers(w.Target, findRevisions(d, owned, hold)) || !w.OwnerStrategyActive
 	w.TargetApplied = obeyed(d, owned, extra, hold) && len(unneeded(s)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {

@@ -22,7 +22,7 @@ import (
 // whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
 // There can be several extra Deployments while pods of a superseded template stay because
 // requests need them.
-func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) []object.Object {
+func (r Row) Extras(obj object.Object, beside []object.Object, k planner.HoldState) []object.Object {
 	if _, ok := obj.(*appsv1.Deployment); !r.Extra || !ok {
 		return nil
 	}

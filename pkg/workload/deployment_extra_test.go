@@ -47,7 +47,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			edit(d, extra)
 			told := extra.DeepCopy()
 			hold := HoldFromRecords(d)
-			hold.Known = planner.Known{Batch: owner().UID, Metadata: to("25%").Metadata}
+			hold.Known = planner.HoldState{Batch: owner().UID, Metadata: to("25%").Metadata}
 			w := canary{}.Observe(d, owned, HoldFromRecords(d))
 			observeExtra(&w, d, owned, hold)
 			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner())

@@ -40,7 +40,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object, hold Hold) (
 		Replicas: n,
 		Target:   v.target().Limit(n),
 		// The extra Deployment of a canary release has the share, and never the sets.
-		Full: v.target().Full(n) && v.RollingStyle != rollouts.StyleCanary,
+		Full: v.target().IsAllPods(n) && v.RollingStyle != rollouts.StyleCanary,
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
@@ -152,7 +152,7 @@ func giveWay(s *sizes.Scaling, i int) {
 func backByShare(d *appsv1.Deployment, r revisions, hold Hold) bool {
 	target := hold.Target()
 	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.releases(d, target.Revision) && replicas(d) > 0 &&
-		!target.Full(replicas(d))
+		!target.IsAllPods(replicas(d))
 }
 
 // left is the newest set that has pods, or -1.

@@ -69,16 +69,16 @@ func TestObserve(t *testing.T) {
 		want planner.Workload
 	}
 	native := base{"native", planner.Workload{
-		Generation: 4, Settled: true, Labelled: true, Replicas: 10, Native: true, AtStable: true, Unavailable: 1,
+		Generation: 4, Settled: true, Labelled: true, Replicas: 10, OwnerStrategyActive: true, HasStableTemplate: true, MaxUnavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV1, PodTemplateHash: "one",
 		UpdatedReplicas: 10, UpdatedReadyReplicas: 10, StableReadyReplicas: 10,
 	}}
 	held := base{"held", planner.Workload{
-		Generation: 5, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Native: true, Unavailable: 1,
+		Generation: 5, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, OwnerStrategyActive: true, MaxUnavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, StableReplicas: 10, StableReadyReplicas: 10,
 	}}
 	driven := base{"driven", planner.Workload{
-		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Unavailable: 1,
+		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, MaxUnavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
 		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}, TargetApplied: true, ExtraStatusStale: true,
@@ -120,44 +120,44 @@ func TestObserve(t *testing.T) {
 			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
-			w.Adoptable = "replicaset web-two is being deleted; its pods run on until it is gone"
+			w.AdoptableSet = "replicaset web-two is being deleted; its pods run on until it is gone"
 		}},
 		"of three versions the lowest is stable": {native, edits(image("web:v3"), resize("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			// It came back by a rollback, so it is the oldest set but not the lowest.
 			set(t, owned, "web-zero").Annotations[annotationRevision] = "3"
 		}), func(w *planner.Workload) {
-			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
+			w.HasStableTemplate, w.NativeUpdateRunning, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
-			w.Rolled = "one"
+			w.NewestReadyRevision = "one"
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "zero", 0, 0
-			w.StableReplicas, w.Rolling = 10, true
+			w.StableReplicas, w.NativeUpdateRunning = 10, true
 		}},
 		"native update without its set": {native, image("web:v2"), func(w *planner.Workload) {
-			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV2, ""
+			w.HasStableTemplate, w.NativeUpdateRunning, w.UpdateRevision, w.PodTemplateHash = false, true, hashV2, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 0, 0, 10
 		}},
 		"native update half way": {native, resize("web-zero", 1), func(w *planner.Workload) {
-			w.AtStable, w.Rolling, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
+			w.HasStableTemplate, w.NativeUpdateRunning, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
 		}},
 		"native update not seen yet": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Generation++ },
-			func(w *planner.Workload) { w.Generation, w.Settled, w.Rolling = 5, false, true }},
+			func(w *planner.Workload) { w.Generation, w.Settled, w.NativeUpdateRunning = 5, false, true }},
 		"old pods are going": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.Replicas = 11 },
-			func(w *planner.Workload) { w.Rolling = true }},
+			func(w *planner.Workload) { w.NativeUpdateRunning = true }},
 		"scaling is no release": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = 20 },
-			func(w *planner.Workload) { w.Replicas, w.Unavailable = 20, 2 }},
+			func(w *planner.Workload) { w.Replicas, w.MaxUnavailable = 20, 2 }},
 		"size zero": {native, edits(resize("web-one", 0), func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			*d.Spec.Replicas = 0
 			d.Status.Replicas, d.Status.UpdatedReplicas = 0, 0
 			set(t, owned, "web-one").Status = appsv1.ReplicaSetStatus{}
 		}), func(w *planner.Workload) {
-			w.Replicas, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReadyReplicas, w.Unavailable = 0, 0, 0, 0, 0
+			w.Replicas, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReadyReplicas, w.MaxUnavailable = 0, 0, 0, 0, 0
 		}},
 		"held without a change": {held, image("web:v1"), func(w *planner.Workload) {
-			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
+			w.HasStableTemplate, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 10, 10, 0
 		}},
 		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
@@ -165,10 +165,10 @@ func TestObserve(t *testing.T) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
 		}, func(w *planner.Workload) { w.HasManagedFields = true }},
 		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
-			w.StableReplicas, w.StableReadyReplicas, w.StableGone = 0, 0, true
+			w.StableReplicas, w.StableReadyReplicas, w.StableRevisionGone = 0, 0, true
 		}},
 		"the template went back": {driven, image("web:v1"), func(w *planner.Workload) {
-			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
+			w.HasStableTemplate, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 7, 7, 3, 3
 		}},
 		"at all pods, stable is known by its label": {driven, edits(resize("web-one", 0), resize("web-two", 10)),
@@ -185,7 +185,7 @@ func TestObserve(t *testing.T) {
 			set(t, owned, "web-two").Status.Replicas = 2
 		}, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
-			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.Native = true, planner.Revision{}, false, true
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.OwnerStrategyActive = true, planner.Revision{}, false, true
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
 			w.HasManagedFields, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
@@ -210,8 +210,8 @@ func TestObserve(t *testing.T) {
 			for _, rs := range findRevisions(d, owned, HoldFromRecords(d)).all {
 				want.Revisions = append(want.Revisions, hashOf(rs))
 			}
-			if rolled := findRevisions(d, owned, HoldFromRecords(d)).byHash(want.Rolled); rolled != nil {
-				want.RolledTemplate = Digest(&rolled.Spec.Template)
+			if rolled := findRevisions(d, owned, HoldFromRecords(d)).byHash(want.NewestReadyRevision); rolled != nil {
+				want.NewestReadyTemplate = Digest(&rolled.Spec.Template)
 			}
 			if stable := findRevisions(d, owned, HoldFromRecords(d)).byHash(want.StableRevision); stable != nil {
 				want.StableTemplate = Digest(&stable.Spec.Template)

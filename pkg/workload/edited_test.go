@@ -61,13 +61,13 @@ func TestStableByRecord(t *testing.T) {
 	zero.Spec.Template.Spec.Containers[0].Image = "web:v0"
 	sets = append(sets, zero)
 	for name, tt := range map[string]struct {
-		known planner.Known
+		known planner.HoldState
 		want  string
 	}{
-		"nothing is on record":    {planner.Known{}, "one"},
-		"a set without pods":      {planner.Known{StableTemplate: Digest(&zero.Spec.Template)}, "zero"},
-		"no set has the template": {planner.Known{StableTemplate: "gone"}, "one"},
-		"a release names it":      {planner.Known{Stable: "one", StableTemplate: Digest(&zero.Spec.Template), Releasing: true, Holder: "web"}, "one"},
+		"nothing is on record":    {planner.HoldState{}, "one"},
+		"a set without pods":      {planner.HoldState{StableTemplate: Digest(&zero.Spec.Template)}, "zero"},
+		"no set has the template": {planner.HoldState{StableTemplate: "gone"}, "one"},
+		"a release names it":      {planner.HoldState{Stable: "one", StableTemplate: Digest(&zero.Spec.Template), Releasing: true, Holder: "web"}, "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,7 @@ import (
 // annotations that repeat this state, because everyone who may write the workload may write those.
 type Hold struct {
 	// Known is what the store says. The other fields apply it to one object.
-	Known planner.Known
+	Known planner.HoldState
 	// Held reports whether the workload is taken from its native controller, and Holder is
 	// the name of the Rollout for which; it may be empty.
 	Held   bool
@@ -38,12 +38,12 @@ type Hold struct {
 }
 
 // HoldOf applies to a workload what the store says about it.
-func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.Known) Hold {
+func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldState) Hold {
 	if k.UID != "" && k.UID != obj.GetUID() {
 		// The released workload was deleted, and this one was created later.
-		k = planner.Known{UID: k.UID, Style: k.Style}
+		k = planner.HoldState{UID: k.UID, Style: k.Style}
 	}
-	if _, controlled := readController(obj); k.Leaves && !controlled {
+	if _, controlled := readController(obj); k.Restoring && !controlled {
 		// The workload was given back. The revision that serves is stable again.
 		k.Target, k.Stable, k.StableTemplate = nil, "", ""
 	}
@@ -67,7 +67,7 @@ func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.Known) H
 // isHeld reports whether the workload is held. A mark alone holds nothing: if the store knows
 // no release, the mark counts only together with a spec that stops the native controller, or
 // lets it only add pods (blue-green).
-func (r Row) isHeld(obj object.Object, owned []object.Object, k planner.Known) bool {
+func (r Row) isHeld(obj object.Object, owned []object.Object, k planner.HoldState) bool {
 	switch {
 	case k.Holder != "":
 		return true
@@ -77,12 +77,12 @@ func (r Row) isHeld(obj object.Object, owned []object.Object, k planner.Known) b
 		return true
 	}
 	w := r.Observe(obj, owned, HoldFromRecords(obj))
-	return w.Paused || w.Surges
+	return w.Paused || w.UsesSurge
 }
 
 // strategyOf takes the target from the store, and from the record on the workload only the
 // settings of the owner.
-func strategyOf(obj metav1.Object, k planner.Known, isHeld bool) (s strategyRecord, ok bool) {
+func strategyOf(obj metav1.Object, k planner.HoldState, isHeld bool) (s strategyRecord, ok bool) {
 	recorded, _ := readStrategy(obj)
 	s = strategyRecord{RollingUpdate: recorded.RollingUpdate, RevisionHistoryLimit: recorded.RevisionHistoryLimit}
 	if recorded.SetAsideRevision != "" && recorded.SetAsideRevision == k.Update.Name {
@@ -255,9 +255,9 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	w := r.Observe(obj, owned, hold)
 	w.UID = obj.GetUID()
 	_, controlled := readController(obj)
-	w.DrivenElsewhere = controlled && hold.Known.Batch == ""
+	w.HasUnknownRecords = controlled && hold.Known.Batch == ""
 	w.HasManagedFields = w.HasManagedFields || hasKeys(obj)
-	w.Asked = obj.GetAnnotations()[rollouts.AnnotationAskedAgain]
+	w.LastRequeueAnnotation = obj.GetAnnotations()[rollouts.AnnotationAskedAgain]
 	tampered, isUnrecorded := r.checkRecords(obj, hold)
 	w.TamperedKeys, w.ResumeHint = tampered, r.ResumeHint
 	if obj.GetDeletionTimestamp() != nil {
@@ -267,17 +267,17 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || isUnrecorded
 	if r.Extra {
 		observeExtra(&w, obj, owned, hold)
-		w.Rival = explainConflict(nameConflict)
+		w.NameConflict = explainConflict(nameConflict)
 	}
-	w.Unheld = hold.Known.Holder != "" && !w.Paused && !w.AtStable && w.LiveRevision != w.StableRevision && !r.opened(&w, hold.Known.Update)
+	w.HoldRemoved = hold.Known.Holder != "" && !w.Paused && !w.HasStableTemplate && w.LiveRevision != w.StableRevision && !r.opened(&w, hold.Known.Update)
 	return w
 }
 
 // opened reports whether the target lets the native controller create pods of the live template.
 func (r Row) opened(w *planner.Workload, update planner.Revision) bool {
 	d := w.Target
-	told := d != nil && (d.Revision == (planner.Revision{}) || w.Is(d.Revision))
-	return r.Opens && (told || w.Surges && w.Is(update))
+	told := d != nil && (d.Revision == (planner.Revision{}) || w.HasTemplateOf(d.Revision))
+	return r.Opens && (told || w.UsesSurge && w.HasTemplateOf(update))
 }
 
 // Sizing returns the facts by which the ReplicaSets of a Deployment are sized, and reports whether

@@ -23,7 +23,7 @@ func TestLongMarkIsReplaced(t *testing.T) {
 	if !ok {
 		t.Fatal("no row")
 	}
-	for _, k := range []planner.Known{{Holder: "web"}, {Releasing: true}} {
+	for _, k := range []planner.HoldState{{Holder: "web"}, {Releasing: true}} {
 		for mark, tampered := range map[string]bool{
 			`{"rolloutName":"web"}`: false,
 			"true":                  false,
@@ -57,15 +57,15 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 		rollouts.AnnotationDeploymentStrategy: `{"rollingStyle":"Canary","partition":"100%"}`,
 	}
 	for name, tt := range map[string]struct {
-		known     planner.Known
+		known     planner.HoldState
 		held      bool
 		target    *planner.Target
 		stable    string
 		remaining []string
 	}{
-		"no release":    {known: planner.Known{}},
-		"held":          {known: planner.Known{Holder: "web", Stable: "one"}, held: true, stable: "one", remaining: []string{rollouts.AnnotationInProgress}},
-		"with a target": {known: planner.Known{Holder: "web", Stable: "one", Style: rollouts.StylePartition, Batch: "batch", Target: quarter}, held: true, target: quarter, stable: "one", remaining: slices.Sorted(maps.Keys(forged))},
+		"no release":    {known: planner.HoldState{}},
+		"held":          {known: planner.HoldState{Holder: "web", Stable: "one"}, held: true, stable: "one", remaining: []string{rollouts.AnnotationInProgress}},
+		"with a target": {known: planner.HoldState{Holder: "web", Stable: "one", Style: rollouts.StylePartition, Batch: "batch", Target: quarter}, held: true, target: quarter, stable: "one", remaining: slices.Sorted(maps.Keys(forged))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

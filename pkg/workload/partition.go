@@ -104,15 +104,15 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold
 		Generation: obj.GetGeneration(), Settled: v.settled(), Replicas: v.size,
 		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: hold.Held,
 		PendingEdit: hold.Active() && hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
-		Paused:    v.stopped || v.partition >= max(v.size, 1),
-		LastStays: v.lastStays(), NewPodsUseTemplate: a.newPodsUseTemplate,
+		Paused:             v.stopped || v.partition >= max(v.size, 1),
+		KeepsLastStablePod: v.lastStays(), NewPodsUseTemplate: a.newPodsUseTemplate,
 		StableRevision: v.stable,
 		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
-		AtStable: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: hold.Target(),
-		Revisions: v.history.names(), Unavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
-		Rolling: !hold.Held && v.rolling(), RevisionKind: controllerRevision,
-		StableGone:     v.stable != "" && v.history[v.stable] == nil,
-		StableTemplate: v.history.digest(v.stable), BackByTemplate: true,
+		HasStableTemplate: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: hold.Target(),
+		Revisions: v.history.names(), MaxUnavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
+		NativeUpdateRunning: !hold.Held && v.rolling(), RevisionKind: controllerRevision,
+		StableRevisionGone: v.stable != "" && v.history[v.stable] == nil,
+		StableTemplate:     v.history.digest(v.stable), AbortSetsTemplate: true,
 	}
 	if v.aside == "" {
 		w.UpdateTemplate = withUnknown(digestOfPods(v.template), unknownIn(obj))
@@ -122,7 +122,7 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold
 		want, aside := v.forTarget(*to)
 		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && len(v.deletes(*to)) == 0
 	}
-	w.Native = w.Target == nil || v.isBackAfterAbort(*w.Target)
+	w.OwnerStrategyActive = w.Target == nil || v.isBackAfterAbort(*w.Target)
 	return w
 }
 

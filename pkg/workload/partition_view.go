@@ -135,7 +135,7 @@ func (v view) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.SupersededBehind, w.DeletionBlocked, w.Shrinks = v.behind(), keptPod(v.pods), v.beyond
+	w.SupersededBehind, w.DeletionBlocked, w.HasSurplusPods = v.behind(), keptPod(v.pods), v.beyond
 	if v.inPlace && v.settled() && v.live != "" {
 		all[v.live] = min(all[v.live], v.updated)
 		ready[v.live] = min(ready[v.live], all[v.live], v.updatedReady)
@@ -192,7 +192,7 @@ func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Re
 // partitionFor is the partition with which as many pods run the update revision as the
 // target says. On the way back these are the pods that keep it.
 func (v view) partitionFor(to planner.Target, isBack bool) int32 {
-	share := to.LimitOf(&planner.Workload{Replicas: v.size, LastStays: v.lastStays()})
+	share := to.LimitFor(&planner.Workload{Replicas: v.size, KeepsLastStablePod: v.lastStays()})
 	switch {
 	case v.ordered && isBack:
 		return keeping(v, to.Limit(v.size))

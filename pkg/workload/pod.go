@@ -11,13 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Pods are the facts of those pods that count: neither on their way out nor done.
-func Pods(pods []*corev1.Pod) []batch.Pod {
-	var out []batch.Pod
+func Pods(pods []*corev1.Pod) []planner.UpdatedPod {
+	var out []planner.UpdatedPod
 	for _, p := range pods {
 		if !counts(p) {
 			continue
@@ -26,8 +25,8 @@ func Pods(pods []*corev1.Pod) []batch.Pod {
 		if err != nil {
 			number = 0
 		}
-		out = append(out, batch.Pod{
-			Name: p.Name, UID: p.UID, Came: came(p),
+		out = append(out, planner.UpdatedPod{
+			Name: p.Name, UID: p.UID, UpdatedAt: came(p),
 			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(number),
 			Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 		})
@@ -55,7 +54,7 @@ func came(p *corev1.Pod) time.Time {
 
 // Labels are what a mark means on a pod. The revision is there for clients that
 // look for it on pods of every kind; it stays where it is there already.
-func Labels(m planner.Mark) map[string]string {
+func Labels(m planner.PodLabel) map[string]string {
 	return map[string]string{
 		rollouts.LabelRolloutID:               m.RolloutID,
 		rollouts.LabelRolloutBatchID:          strconv.Itoa(int(m.Batch)),

@@ -20,7 +20,7 @@ import (
 // the stable template when that is set again.
 
 // AskAgain has the native controller look at a workload: any write of it does that.
-func AskAgain(obj object.Object, hold Hold, how planner.AskAgain) []object.Change {
+func AskAgain(obj object.Object, hold Hold, how planner.RequeueWorkload) []object.Change {
 	want := hold.copyOf(obj)
 	annotate(want, rollouts.AnnotationAskedAgain, how.At)
 	return change(obj, want)

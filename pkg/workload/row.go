@@ -124,7 +124,7 @@ func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
 	case *CloneSet:
 		surge = scaled(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
 	}
-	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).Unavailable
+	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).MaxUnavailable
 }
 
 // UpdateExtraStatus writes counters of pods to an annotation of the workload. Its status has no

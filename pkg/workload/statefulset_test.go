@@ -189,16 +189,16 @@ func TestObserveStatefulSet(t *testing.T) {
 		want facts
 	}{
 		"at rest": {of("a", "AAAAA"), facts{
-			Settled: true, StableRevision: "db-a", UpdateRevision: "db-a", AtStable: true,
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+			Settled: true, StableRevision: "db-a", UpdateRevision: "db-a", HasStableTemplate: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"rolling natively": {of("b", "AAABB"), facts{
-			Settled: true, StableRevision: "db-a", UpdateRevision: "db-b", Rolling: true,
-			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+			Settled: true, StableRevision: "db-a", UpdateRevision: "db-b", NativeUpdateRunning: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		"held, not named yet": {of("d", "AAAAA", isHeld, notSeen), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a",
-			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
@@ -218,7 +218,7 @@ func TestObserveStatefulSet(t *testing.T) {
 		}},
 		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, Native: true,
+			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
 		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
@@ -232,10 +232,10 @@ func TestObserveStatefulSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := tc.in(t)
 			got := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set))
-			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.MaxUnavailable = s.set.Generation, 5, true, 1
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
-			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
-			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
+			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
 				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place

@@ -127,8 +127,8 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 			s.owned = append(s.owned[:1:1], s.owned[3:]...)
 		}), "db-a", true},
 	} {
-		if tt.w.LiveRevision != tt.live || tt.w.AtStable != tt.atStable {
-			t.Errorf("%s: live %q, at stable %t; want %q, %t", name, tt.w.LiveRevision, tt.w.AtStable, tt.live, tt.atStable)
+		if tt.w.LiveRevision != tt.live || tt.w.HasStableTemplate != tt.atStable {
+			t.Errorf("%s: live %q, at stable %t; want %q, %t", name, tt.w.LiveRevision, tt.w.HasStableTemplate, tt.live, tt.atStable)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (h *Handler) findRollouts(ctx context.Context, request *admissionv1.Admissi
 	}
 	row, _ := findRow(kind, named)
 	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.Changed(before, after) || row.Rolls(before, after)
-	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.Holds) {
+	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		return named, nil
 	}
 	// The client may have seen the Rollout become Healthy before our watch did, so read the Rollouts from
@@ -117,7 +117,7 @@ func admissionFacts(row workload.Row, request *admissionv1.AdmissionRequest, nam
 	// A client may have removed the hold annotation. The Rollout's status still shows that a release
 	// controls the workload.
 	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
-		return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
+		return planner.HoldsWorkload(r) && r.Status.WorkloadUID == before.GetUID()
 	})
 	facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
 	if facts.Held && facts.Unholdable == "" {

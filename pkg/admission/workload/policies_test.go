@@ -243,7 +243,7 @@ func (p policy) admit(t *testing.T, index *corev1.ConfigMap, s sent) (object.Obj
 func indexOf(all named) *corev1.ConfigMap {
 	index := &corev1.ConfigMap{Data: map[string]string{}}
 	for _, r := range all {
-		if planner.Holds(r) {
+		if planner.HoldsOnTemplateChange(r) {
 			kind := schema.GroupKind{Group: "apps", Kind: r.Spec.WorkloadRef.Kind}
 			index.Data[workload.IndexKey(kind, r.Spec.WorkloadRef.Name)] = r.Name
 		}

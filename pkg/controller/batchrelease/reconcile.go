@@ -3,7 +3,7 @@
 
 // Package batchrelease drives one workload for each BatchRelease that no Rollout has. It answers
 // how far the workload was told to go and whether it is there; what happens
-// next is batch.Decide's to say. It must not know about traffic,
+// next is planner.DecideBatch's to say. It must not know about traffic,
 // steps or approvals.
 package batchrelease
 
@@ -14,11 +14,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -30,24 +29,35 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	// Labels says which releases' pods are labelled with their batch.
-	Labels batch.PodLabels
+	Labels planner.PodLabels
 	kinds  cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 }
 
-// Reconcile runs one pass.
+// Reconcile runs one pass over a BatchRelease that no Rollout has.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r}, r.Clock.Now, r.Labels)
-	steps.Announce = func(obs *pass.Batch, announced []planner.Event) {
-		cluster.Announce(r.Recorder, cluster.AboutBatch(obs.Release), "Release", announced)
+	p, err := Observe(ctx, server{r.Server, r}, r.Clock.Now(), r.Labels, req.NamespacedName)
+	if p == nil || err != nil {
+		return reconcile.Result(err)
 	}
-	steps.Values = func(d pass.Decision[rollouts.BatchReleaseStatus]) []any {
-		// It has the name of the Rollout that it belongs to.
-		return []any{"Rollout", req.NamespacedName, "phase", d.Status.Phase, "revision", d.Status.UpdateRevision, "batch", d.Status.CurrentBatch}
-	}
-	steps.NoLater = r.noLater
-	return steps.Reconcile(ctx, req)
+	plan := p.Decide()
+	// The BatchRelease has the name of the Rollout that it belongs to.
+	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(
+		"Rollout", req.NamespacedName, "phase", plan.Status.Phase, "revision", plan.Status.UpdateRevision, "batch", plan.Status.CurrentBatch))
+	_, err = reconcile.Execute(ctx, live{p, r}, plan)
+	return reconcile.Next(req, plan, p.Batch.Again, r.noLater, err)
+}
+
+// live is a pass that sends events.
+type live struct {
+	*Pass
+	r *Reconciler
+}
+
+// Announce implements reconcile.Object.
+func (l live) Announce(events []planner.Event) {
+	cluster.Announce(l.r.Recorder, cluster.AboutBatch(l.Release), "Release", events)
 }
 
 // server is the API server for the passes of a Reconciler.

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
 // SetupWithManager registers the watches: the rows of the workload table say
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	options := fair.Options(r.Concurrency)
-	r.noLater = fair.NoLater(options)
+	options := queue.Options(r.Concurrency)
+	r.noLater = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.Lone())).
 		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).

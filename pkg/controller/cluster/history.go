@@ -31,7 +31,7 @@ import (
 // release.
 func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
-	for _, release := range planner.Unfiled(r.Status) {
+	for _, release := range planner.ReleasesWithoutHistory(r.Status) {
 		if status, filed := s.WriteTracker.filed(planner.HistoryName(r, release.Number)); filed {
 			found[release.Number] = status
 			continue
@@ -65,7 +65,7 @@ var ErrEnding = errors.New("the namespace ends")
 
 // File stores a history: made without a status, which is a write of its own. It returns
 // whether it was made now.
-func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
+func (s Server) File(ctx context.Context, p Part, f planner.HistoryEntry) (made bool, err error) {
 	key := historyKey(p.Rollout, f.Release.Number)
 	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
 	if err != nil {
@@ -100,7 +100,7 @@ func (s Server) makeHistory(ctx context.Context, p Part, release rollouts.Releas
 }
 
 // fill gives a history its status.
-func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f planner.Filing) error {
+func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f planner.HistoryEntry) error {
 	status := *f.Status
 	earlier, err := s.earlier(ctx, p.Rollout, f)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f 
 
 // earlier reads the decisions of a release that the status of its Rollout has no more. A
 // list of one name has them.
-func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.Filing) ([]rollouts.Decision, error) {
+func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.HistoryEntry) ([]rollouts.Decision, error) {
 	if f.Before == 0 {
 		return nil, nil
 	}
@@ -182,9 +182,9 @@ func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.
 	for _, r := range o.Routers {
 		switch {
 		case r.Object == nil:
-		case r.Ingress():
+		case r.IsIngress():
 			info.Ingress = copied(r.Object, r.Name)
-		case r.HTTPRoute():
+		case r.IsHTTPRoute():
 			info.HTTPRoute = copied(r.Object, r.Name)
 		}
 	}
@@ -227,7 +227,7 @@ func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
 
 // Prune deletes the histories of a Rollout that are too many or too old. Those
 // that others wrote are not touched.
-func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.Keep, now time.Time) error {
+func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.HistoryRetention, now time.Time) error {
 	list := &v1alpha1.RolloutHistoryList{}
 	err := s.Live.List(ctx, list, client.InNamespace(r.Namespace), client.HasLabels{rollouts.LabelReleaseNumber},
 		client.MatchingLabels{rollouts.LabelRolloutName: planner.HistoryLabel(r.Name)})

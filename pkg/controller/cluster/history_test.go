@@ -28,7 +28,7 @@ func TestHistoryIsKnownForAWhile(t *testing.T) {
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
 	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}
 	ro.Status.Releases = []rollouts.ReleaseRecord{release}
-	if made, err := server.File(t.Context(), cluster.Part{Rollout: ro}, planner.Filing{Release: release}); err != nil || !made {
+	if made, err := server.File(t.Context(), cluster.Part{Rollout: ro}, planner.HistoryEntry{Release: release}); err != nil || !made {
 		t.Fatalf("filing: made %t, %v", made, err)
 	}
 	if err := s.DeleteAllOf(t.Context(), &v1alpha1.RolloutHistory{}); err != nil {
@@ -72,7 +72,7 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 	end := metav1.NewTime(clock().Now())
 	ro.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 8, EndTime: &end}, {Number: 2, FirstDecision: 46}}
 	first := ro.Status.Releases[0]
-	filings := planner.Filings(ro.Status, nil)
+	filings := planner.HistoriesToStore(ro.Status, nil)
 	if _, err := server.File(t.Context(), cluster.Part{Rollout: ro}, filings[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 	if len(all) != 38 || all[0].ID != 8 || all[37].ID != 45 {
 		t.Errorf("the history has %+v, want the decisions 8 to 45", all)
 	}
-	if again := planner.Filings(ro.Status, histories); len(again) != 1 || again[0].Release.Number != 2 {
+	if again := planner.HistoriesToStore(ro.Status, histories); len(again) != 1 || again[0].Release.Number != 2 {
 		t.Errorf("filed again: %+v", again)
 	}
 }

@@ -55,7 +55,7 @@ func GroupKeys(o client.Object) []string {
 		groups.Insert(gk.Group)
 	}
 	for _, ref := range routingsOf(o) {
-		for _, router := range traffic.Routers(ref, "") {
+		for _, router := range traffic.RoutersFor(ref, "") {
 			groups.Insert(router.Kind.Group)
 		}
 	}
@@ -150,9 +150,9 @@ func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
 	for _, t := range refs[:min(len(refs), 1)] {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
-		for _, router := range traffic.Routers(t, "") {
+		for _, router := range traffic.RoutersFor(t, "") {
 			keys = append(keys, NetworkKey(router.Kind.Kind, router.Name))
-			if router.Ingress() {
+			if router.IsIngress() {
 				keys = append(keys, NetworkKey(router.Kind.Kind, router.Name+rollouts.CanarySuffix))
 			}
 		}

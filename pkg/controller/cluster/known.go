@@ -22,7 +22,7 @@ import (
 )
 
 // Known is what the store says of a workload by a BatchRelease, and whether one names it.
-func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
+func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.HoldState, named bool, err error) {
 	batches, err := naming(ctx, s, BatchReleases(), gk, workload)
 	if err != nil || len(batches) == 0 {
 		return k, false, err
@@ -31,7 +31,7 @@ func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.N
 	if err != nil || b == nil {
 		return k, false, err
 	}
-	return planner.KnownOf(nil, b), true, nil
+	return planner.HoldStateOf(nil, b), true, nil
 }
 
 // Wanted reports whether the Rollout of a BatchRelease is there. Its uid never changes, so
@@ -45,7 +45,7 @@ func (s Reader) Wanted(ctx context.Context, b *rollouts.BatchRelease) (bool, err
 }
 
 func over(r *v1beta1.Rollout) bool {
-	return planner.Over(&rollouts.Rollout{ObjectMeta: r.ObjectMeta, Status: rollouts.RolloutStatus{
+	return planner.Finalized(&rollouts.Rollout{ObjectMeta: r.ObjectMeta, Status: rollouts.RolloutStatus{
 		Phase: rollouts.Phase(r.Status.Phase), WorkloadUID: r.Status.WorkloadUID,
 	}})
 }
@@ -83,7 +83,7 @@ func (s Reader) Taken(ctx context.Context, owner object.Object, name string) (ob
 
 // extrasOf are what was made beside a workload. All of the namespace are looked through
 // only where the BatchRelease does not own any more what the store names.
-func extrasOf(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+func extrasOf(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	found, err := listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
 	if err != nil {
 		return nil, err
@@ -104,6 +104,6 @@ func madeBeside(ctx context.Context, s Reader, o object.Object) (bool, error) {
 		return false, fmt.Errorf("listing who has made %s: %w", o.GetName(), err)
 	}
 	return slices.ContainsFunc(batches.Items, func(b v1beta1.BatchRelease) bool {
-		return planner.Beside(&rollouts.BatchRelease{ObjectMeta: b.ObjectMeta, Status: rollouts.BatchReleaseStatus{ExtraUID: b.Status.ExtraUID}}, o)
+		return planner.IsExtraWorkloadOf(&rollouts.BatchRelease{ObjectMeta: b.ObjectMeta, Status: rollouts.BatchReleaseStatus{ExtraUID: b.Status.ExtraUID}}, o)
 	}), nil
 }

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // What a release costs does not depend on how many others there are, and no pass looks
@@ -115,7 +115,7 @@ func newHost(t *testing.T, namespaces int) *host {
 	h.passes = &rollout.Reconciler{
 		Server:   cluster.Server{Reader: cluster.Reader{Client: counting, Live: counting, Indexes: counting}},
 		Recorder: events.NewFakeRecorder(1000), Clock: h.clock, AdmissionStatus: cluster.AdmissionStatus{Reader: counting},
-		Options: rollout.Options{Labels: batch.LabelNamed},
+		Options: rollout.Options{Labels: planner.LabelNamed},
 	}
 	return h
 }

@@ -54,7 +54,7 @@ func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *
 
 // ReadNetwork fills in the Services and the routers that are named.
 func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
-	o.Stable = types.NamespacedName{Namespace: namespace, Name: service}
+	o.ServiceName = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
 	if o.Service, err = get(ctx, n.Reader, namespace, service, &corev1.Service{}); err != nil {
 		return err
@@ -64,14 +64,14 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 	}
 	for i := range o.Routers {
 		r := &o.Routers[i]
-		if r.Absent != "" {
+		if r.Unavailable != "" {
 			continue
 		}
 		if err := n.readScript(ctx, r); err != nil {
 			return err
 		}
-		if r.Ingress() {
-			err = n.readIngress(ctx, namespace, r, r.Doubled() && (o.CanaryService != nil || o.Shared))
+		if r.IsIngress() {
+			err = n.readIngress(ctx, namespace, r, r.UsesCanaryIngress() && (o.CanaryService != nil || o.Shared))
 		} else {
 			err = n.readOther(ctx, namespace, r)
 		}
@@ -94,9 +94,9 @@ const (
 // come; 0 where all are there.
 func Again(o traffic.Objects) time.Duration {
 	switch {
-	case o.Hidden(), o.Taken():
+	case o.HasUnreadableRouter(), o.AcquiredByOther():
 		return hidden
-	case o.Absent():
+	case o.HasUnavailableRouter():
 		return absent
 	default:
 		return 0
@@ -132,11 +132,11 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 	}
 	r.Object = orNil(stable)
 	canary := r.Name + rollouts.CanarySuffix
-	if r.Beside, err = get(ctx, n.Reader, namespace, canary, &networkingv1.Ingress{}); err != nil || r.Beside != nil {
+	if r.CanaryIngress, err = get(ctx, n.Reader, namespace, canary, &networkingv1.Ingress{}); err != nil || r.CanaryIngress != nil {
 		return err
 	}
 	if routed {
-		r.Beside, err = get(ctx, n.Reader.Live, namespace, canary, &networkingv1.Ingress{})
+		r.CanaryIngress, err = get(ctx, n.Reader.Live, namespace, canary, &networkingv1.Ingress{})
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 // may not be read. One that nothing routes, neither a provider nor a script of an
 // administrator, is not even looked for, unless there was a script for it before.
 func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
-	if !r.Known() && !n.optional.Met(r.Kind) {
+	if !r.HasProvider() && !n.optional.Met(r.Kind) {
 		return nil
 	}
 	var versions []string
@@ -153,7 +153,7 @@ func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Ro
 		versions = append(versions, r.Version)
 	}
 	kind, absence, err := n.optional.Kind(ctx, n.Reader, r.Kind, n.Watch, versions...)
-	if r.Absent, r.Hidden = absence.Why, absence.Forbidden; err != nil || r.Absent != "" {
+	if r.Unavailable, r.Unreadable = absence.Why, absence.Forbidden; err != nil || r.Unavailable != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}

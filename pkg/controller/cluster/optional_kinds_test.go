@@ -82,10 +82,10 @@ func TestRoutersOfNobody(t *testing.T) {
 	n := &Network{Reader: s, Watch: func(client.Object) error { return nil }}
 	read := func(script string) {
 		t.Helper()
-		routers := traffic.Routers(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "web"}}}, "spec")
+		routers := traffic.RoutersFor(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "web"}}}, "spec")
 		routers[0].Script = script
-		if err := n.readOther(t.Context(), "shop", &routers[0]); err != nil || routers[0].Absent != "" {
-			t.Fatalf("%q, %v", routers[0].Absent, err)
+		if err := n.readOther(t.Context(), "shop", &routers[0]); err != nil || routers[0].Unavailable != "" {
+			t.Fatalf("%q, %v", routers[0].Unavailable, err)
 		}
 	}
 	read("")

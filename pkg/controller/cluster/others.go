@@ -25,16 +25,16 @@ import (
 )
 
 // Others are the Rollouts and TrafficRoutings that route by what a Rollout names.
-func (s Reader) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.Other, error) {
+func (s Reader) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	return othersBy(ctx, s, r, NetworkOf(r))
 }
 
 // OthersOfRouting are those that route by what a TrafficRouting names. None of them
 // comes first: a record on the router says for whom it is routed.
-func (s Reader) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.Other, error) {
+func (s Reader) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
 	found, err := othersBy(ctx, s, &rollouts.Rollout{ObjectMeta: r.ObjectMeta}, networkKeys(r.Spec.ObjectRef))
 	for i := range found {
-		found[i].First = false
+		found[i].AcquiredFirst = false
 	}
 	return found, err
 }
@@ -48,8 +48,8 @@ func NetworkOf(r *rollouts.Rollout) []string {
 	return networkKeys(release.TrafficRoutings)
 }
 
-func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.Other, error) {
-	var all []traffic.Other
+func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.OtherRelease, error) {
+	var all []traffic.OtherRelease
 	for _, key := range keys {
 		kind, name, _ := strings.Cut(key, "/")
 		what := strings.ToLower(kind) + "/" + name
@@ -63,7 +63,7 @@ func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []stri
 				if err != nil {
 					return nil, err
 				}
-				if other.What = what; routes && o.GetUID() != mine.UID {
+				if other.Object = what; routes && o.GetUID() != mine.UID {
 					all = append(all, other)
 				}
 			}
@@ -74,16 +74,16 @@ func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []stri
 
 // otherOf is a Rollout or a TrafficRouting as another one sees it, and reports whether it
 // routes now.
-func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.Other, routes bool, err error) {
+func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.OtherRelease, routes bool, err error) {
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
-		return traffic.Other{Who: "trafficrouting/" + routing.Name}, routing.Status.LastUpdateTime != nil, nil
+		return traffic.OtherRelease{Release: "trafficrouting/" + routing.Name}, routing.Status.LastUpdateTime != nil, nil
 	}
 	r, err := converted[rollouts.Rollout](o)
 	if err != nil {
-		return traffic.Other{}, false, err
+		return traffic.OtherRelease{}, false, err
 	}
 	routes, first := planner.RoutesBefore(r, mine)
-	return traffic.Other{Who: "rollout/" + r.Name, First: first}, routes, nil
+	return traffic.OtherRelease{Release: "rollout/" + r.Name, AcquiredFirst: first}, routes, nil
 }
 
 // Turns keeps who takes a Service or a router, from before that is stored until the

@@ -49,12 +49,12 @@ func TestPodsAreReadOnce(t *testing.T) {
 		}}).Build()
 	s := cluster.Reader{Client: c, Live: c}
 	row, _ := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
-	w, err := s.Workload(t.Context(), row, "default", "web", planner.Known{})
+	w, err := s.Workload(t.Context(), row, "default", "web", planner.HoldState{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for revision, want := range map[string][]string{"v1": {"a"}, "v2": {"b", "c"}, "v3": nil, "": nil} {
-		pods, err := s.Pods(t.Context(), w.WithHold(planner.Known{}), revision)
+		pods, err := s.Pods(t.Context(), w.WithHold(planner.HoldState{}), revision)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,12 +58,12 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 	c := builder(t, web, revision).WithIndex(&appsv1.ControllerRevision{}, cluster.ByOwner, cluster.OwnerKeys).Build()
 	// The fake client registers the kinds of its objects. A real one does not know this kind.
 	s := cluster.Server{Reader: cluster.Reader{Client: ofScheme{c, builder(t).Build().Scheme()}}}
-	w, err := s.Workload(t.Context(), row, "default", "web", planner.Known{Holder: "web", Stable: "a"})
+	w, err := s.Workload(t.Context(), row, "default", "web", planner.HoldState{Holder: "web", Stable: "a"})
 	if err != nil || w == nil {
 		t.Fatal(w, err)
 	}
-	if facts := w.Facts(); facts.AtStable || facts.LiveRevision != "" {
-		t.Errorf("live %q, at stable %t; want that its revision is not known yet", facts.LiveRevision, facts.AtStable)
+	if facts := w.Facts(); facts.HasStableTemplate || facts.LiveRevision != "" {
+		t.Errorf("live %q, at stable %t; want that its revision is not known yet", facts.LiveRevision, facts.HasStableTemplate)
 	}
 	if err := s.Write(t.Context(), row.SetStable(w.Object, w.Owned, w.Hold)); err != nil {
 		t.Fatal(err)

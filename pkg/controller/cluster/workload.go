@@ -61,7 +61,7 @@ func (w *Workload) Is(row workload.Row, name string) bool {
 }
 
 // WithHold returns the same workload with another state in the store.
-func (w *Workload) WithHold(known planner.Known) *Workload {
+func (w *Workload) WithHold(known planner.HoldState) *Workload {
 	other := *w
 	other.Hold = w.Row.HoldOf(w.Object, w.Owned, known)
 	return &other
@@ -69,7 +69,7 @@ func (w *Workload) WithHold(known planner.Known) *Workload {
 
 // Sized returns the workload for decisions about the sizes of ReplicaSets. These belong to the
 // partition style, whatever the style of the release is.
-func (w *Workload) Sized(known planner.Known) *Workload {
+func (w *Workload) Sized(known planner.HoldState) *Workload {
 	sized := *w
 	if row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, rollouts.StylePartition); ok {
 		sized.Row = row
@@ -78,7 +78,7 @@ func (w *Workload) Sized(known planner.Known) *Workload {
 }
 
 // Sizing implements release.Sets.
-func (w *Workload) Sizing(known planner.Known) (sizes.Scaling, bool) {
+func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
 	sized := w.Sized(known)
 	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
 		return sizes.Scaling{}, false
@@ -87,7 +87,7 @@ func (w *Workload) Sizing(known planner.Known) (sizes.Scaling, bool) {
 }
 
 // Workload reads the workload of a row, or returns nil when there is none.
-func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
+func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*Workload, error) {
 	w, err := s.read(ctx, row, namespace, name, known)
 	if w == nil || err != nil {
 		return w, err
@@ -115,7 +115,7 @@ func (s Reader) CatchUp(ctx context.Context, row workload.Row, namespace, name s
 // Unnamed reads a workload that nothing in the store is about; the annotations on it say whether it
 // is held. Unnamed returns nil for the extra Deployment of a release.
 func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	w, err := s.read(ctx, row, namespace, name, planner.Known{})
+	w, err := s.read(ctx, row, namespace, name, planner.HoldState{})
 	if w == nil || err != nil || !workload.Marked(w.Object) {
 		return w, err
 	}
@@ -126,7 +126,7 @@ func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name s
 }
 
 // read reads a workload as it is stored.
-func (s Reader) read(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
+func (s Reader) read(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*Workload, error) {
 	found, err := stored(ctx, s, row.GVK, namespace, name)
 	if found == nil || err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 
 // ownedBy are the objects that a row wants to see beside its workload: what that
 // owns, and what was made for its release, each by its uid.
-func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	var owned []object.Object
 	if row.Extra && known.Batch != "" {
 		extras, err := extrasOf(ctx, s, row, obj, known)
@@ -189,7 +189,7 @@ func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]obje
 
 // Mark labels pods. Their status changes all the time, so that the version is
 // not compared; the uid is, and a pod that is gone needs no label.
-func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark) error {
+func (s Server) Mark(ctx context.Context, namespace string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
 		patch, err := json.Marshal(meta)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -34,7 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
 		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.Lone(), cluster.DriveChanged())).
 		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.PhaseChanged())).
-		WithOptions(fair.Options(r.Concurrency)).
+		WithOptions(queue.Options(r.Concurrency)).
 		Complete(r)
 }
 
@@ -45,5 +45,5 @@ var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Result(Run(ctx, r.Server, req.NamespacedName, Decide))
+	return reconcile.Result(Run(ctx, r.Server, req.NamespacedName, Decide))
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -21,12 +21,12 @@ import (
 
 // Cluster is what a pass reads and writes. An object that does not exist is nil.
 type Cluster interface {
-	pass.SizeCluster
+	reconcile.SizeCluster
 	// RolloutNaming is the Rollout that releases a workload; empty if none does.
 	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
 	// Known is what the store says of a workload by a BatchRelease, and whether one names it.
-	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.Known, named bool, err error)
-	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.HoldState, named bool, err error)
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*cluster.Workload, error)
 	// Unnamed is a workload that nothing in the store is about, unless it was made beside
 	// another one.
 	Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*cluster.Workload, error)
@@ -95,7 +95,7 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 }
 
 // named reads a Deployment that a BatchRelease drives, or nil.
-func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
+func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.HoldState) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
 	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
 		return nil, err
@@ -119,7 +119,7 @@ func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) er
 	w := o.workload
 	switch {
 	case len(scale.Steps) > 0:
-		return pass.Size(ctx, p, w, scale)
+		return reconcile.Size(ctx, p, w, scale)
 	case o.Facts.Alone:
 		return p.Write(ctx, w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold))
 	default:

@@ -17,14 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/orphan"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -40,9 +39,9 @@ type shared struct {
 	beside    cache.Cache
 	admission cluster.AdmissionStatus
 	metrics   *metrics.Metrics
-	measures  *measure.Measures
+	measures  *analysis.Runner
 	measured  chan event.GenericEvent
-	atRest    fair.Rests
+	atRest    queue.IsResting
 }
 
 // controller is a part of the manager that watches.
@@ -58,14 +57,14 @@ var controllers = []struct {
 	{"rollout", func(s shared) []controller {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
-			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
+			Keep: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
 			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission,
-			Options: rollout.Options{Labels: batch.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
+			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
 	{"batchrelease", func(s shared) []controller {
 		return []controller{&batchrelease.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: batch.PodLabels(s.PodLabels),
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: planner.PodLabels(s.PodLabels),
 		}}
 	}},
 	{"trafficrouting", func(s shared) []controller {
@@ -144,8 +143,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ e
 // addMeasures measures beside the passes over Rollouts.
 func (s *shared) addMeasures(mgr ctrl.Manager) error {
 	s.measured = make(chan event.GenericEvent)
-	sources := measure.NewCluster(mgr.GetClient(), mgr.GetAPIReader(), s.server.Client, s.SourceHosts, s.clock)
-	s.measures = measure.New(sources, clock.RealClock{}, s.measured)
+	sources := analysis.NewCluster(mgr.GetClient(), mgr.GetAPIReader(), s.server.Client, s.SourceHosts, s.clock)
+	s.measures = analysis.New(sources, clock.RealClock{}, s.measured)
 	if err := mgr.Add(s.measures); err != nil {
 		return fmt.Errorf("adding measures: %w", err)
 	}

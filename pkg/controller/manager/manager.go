@@ -211,7 +211,7 @@ func onlyName(o any) (any, error) {
 // onlySelector keeps the managed fields of a Service that own its selector.
 func onlySelector(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
-		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.WroteSelector(by) }))
+		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.OwnsSelector(by) }))
 	}
 	return o, nil
 }

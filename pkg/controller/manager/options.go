@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Options are the flags of the controllers.
@@ -47,7 +47,7 @@ const (
 func NewOptions() Options {
 	return Options{
 		Controllers: All, LeaderElect: true, LeaderNamespace: "weir-system", Configuration: []string{"weir-system", "kruise-rollout"},
-		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(batch.LabelAlways), PodsCheck: "wait",
+		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(planner.LabelAlways), PodsCheck: "wait",
 	}
 }
 
@@ -72,8 +72,8 @@ func (o *Options) Validate() error {
 	if o.HistoryLimit < 1 || o.HistoryAge < 0 {
 		return errors.New("--history-limit must be at least 1, and --history-age not negative")
 	}
-	if !slices.Contains([]batch.PodLabels{batch.LabelAlways, batch.LabelNamed}, batch.PodLabels(o.PodLabels)) {
-		return fmt.Errorf("--pod-batch-labels must be %s or %s", batch.LabelAlways, batch.LabelNamed)
+	if !slices.Contains([]planner.PodLabels{planner.LabelAlways, planner.LabelNamed}, planner.PodLabels(o.PodLabels)) {
+		return fmt.Errorf("--pod-batch-labels must be %s or %s", planner.LabelAlways, planner.LabelNamed)
 	}
 	if _, ok := podsChecks[o.PodsCheck]; !ok {
 		return errors.New("--pods-check must be wait, report or off")

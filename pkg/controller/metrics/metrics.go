@@ -83,7 +83,7 @@ func register[C prometheus.Collector](registry prometheus.Registerer, c *C) erro
 const namespaceLabel, rolloutLabel = "namespace", "rollout"
 
 // Measured shows what the checks of a Rollout have found, of those that are under way.
-func (m *Metrics) Measured(namespace, name string, questions []planner.Question) {
+func (m *Metrics) Measured(namespace, name string, questions []planner.MeasurementRequest) {
 	if m == nil {
 		return
 	}

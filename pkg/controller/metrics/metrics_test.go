@@ -97,11 +97,11 @@ func TestMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := planner.Question{Check: rollouts.Check{Name: "errors"}, Evidence: judge.Evidence{
+	q := planner.MeasurementRequest{Check: rollouts.Check{Name: "errors"}, Evidence: judge.Evidence{
 		Pair: judge.Pair{New: judge.Count{Total: 100, Bad: 3}, Old: judge.Count{Total: 900, Bad: 1}}, Harm: 2, HarmNeeded: 8, Safe: 1, SafeNeeded: 2,
 	}}
-	m.Measured("shop", "web", []planner.Question{q})
-	m.Measured("shop", "cart", []planner.Question{q})
+	m.Measured("shop", "web", []planner.MeasurementRequest{q})
+	m.Measured("shop", "cart", []planner.MeasurementRequest{q})
 	m.Measured("shop", "cart", nil)
 	(*Metrics)(nil).Measured("shop", "web", nil)
 	requests := `

@@ -24,7 +24,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -63,7 +63,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
 		Watches(cluster.NewRollout(), released, builder.WithPredicates(cluster.Deleted())).
 		Watches(cluster.NewBatchRelease(), released, builder.WithPredicates(cluster.Deleted())).
-		WithOptions(fair.Options(workers)).
+		WithOptions(queue.Options(workers)).
 		Complete(r)
 }
 

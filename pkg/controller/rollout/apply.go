@@ -12,72 +12,71 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// act carries out one action: on our own objects here, on others by what the
+// Act carries out one action: on our own objects here, on others by what the
 // adapters and providers want changed.
-func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
+func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
-		return p.onBatch(ctx, obs, a)
-	case planner.Size:
-		return pass.OnSizes(ctx, p, obs.workload, a)
-	case planner.DropFinalizer:
-		return p.DropFinalizer(ctx, obs.Rollout, rollouts.FinalizerRollout)
-	case planner.Link:
-		return p.link(ctx, obs.Rollout, a.Name)
-	case planner.Unlink:
-		return p.unlink(ctx, obs.Rollout, a.Name)
-	case planner.Index:
-		return p.Enter(ctx, obs.entry)
-	case planner.Unindex:
-		return p.Remove(ctx, obs.entry)
+	case planner.StoreBatchStatus, planner.RunBatch, planner.OnBatch, planner.DeleteBatchRelease:
+		return p.onBatch(ctx, a)
+	case planner.ScaleReplicaSets:
+		return reconcile.OnSizes(ctx, p, p.workload, a)
+	case planner.RemoveFinalizer:
+		return p.DropFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
+	case planner.LinkTrafficRouting:
+		return p.link(ctx, p.Rollout, a.Name)
+	case planner.UnlinkTrafficRouting:
+		return p.unlink(ctx, p.Rollout, a.Name)
+	case planner.AddToIndex:
+		return p.Enter(ctx, p.entry)
+	case planner.RemoveFromIndex:
+		return p.Remove(ctx, p.entry)
 	}
-	if changes, ok := onWorkload(obs, action.Effect); ok {
+	if changes, ok := p.onWorkload(action.Effect); ok {
 		return p.Write(ctx, changes)
 	}
-	return pass.OnNetwork(ctx, p, obs.objects, action.Effect)
+	return reconcile.OnNetwork(ctx, p, p.objects, action.Effect)
 }
 
 // onBatch carries out an effect on the BatchRelease, or one of its own.
-func (p passes) onBatch(ctx context.Context, obs *Observation, effect planner.Effect) error {
+func (p *Pass) onBatch(ctx context.Context, effect planner.Effect) error {
 	switch a := effect.(type) {
-	case planner.JudgeBatch:
-		return p.judgeBatch(ctx, obs.Batch, a.Status)
+	case planner.StoreBatchStatus:
+		return p.judgeBatch(ctx, p.Batch, a.Status)
 	case planner.RunBatch:
-		return p.runBatch(ctx, obs, a)
-	case release.OnBatch:
-		return pass.OnBatch(ctx, p, obs.Batch, a.Effect)
+		return p.runBatch(ctx, a)
+	case planner.OnBatch:
+		return reconcile.OnBatch(ctx, p, p.Batch, a.Effect)
 	default:
-		return p.DeleteBatchRelease(ctx, obs.Batch.Release)
+		return p.DeleteBatchRelease(ctx, p.Batch.Release)
 	}
 }
 
 // onWorkload returns what an effect changes on the workload; false if it does not concern
 // the workload.
-func onWorkload(obs *Observation, effect planner.Effect) ([]object.Change, bool) {
-	w := obs.workload
+func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
+	w := p.workload
 	var changes []object.Change
 	switch a := effect.(type) {
-	case planner.Label:
+	case planner.LabelWorkload:
 		changes = w.Row.Label(w.Object, w.Hold)
-	case planner.Unlabel:
+	case planner.UnlabelWorkload:
 		changes = w.Row.Unlabel(w.Object, w.Hold)
-	case planner.Hold:
-		changes = w.Row.Take(w.Object, w.Hold, obs.Rollout.Name, a.Again)
+	case planner.HoldWorkload:
+		changes = w.Row.Take(w.Object, w.Hold, p.Rollout.Name, a.Again)
 	case planner.ApplyPendingEdit:
 		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
-	case planner.AskAgain:
+	case planner.RequeueWorkload:
 		changes = workload.AskAgain(w.Object, w.Hold, a)
-	case planner.PutRight: // Repaired adds the repair
+	case planner.RepairRecords: // Repaired adds the repair
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)
-	case planner.SetStable:
+	case planner.SetStableTemplate:
 		changes = w.Row.SetStable(w.Object, w.Owned, w.Hold)
 	default:
 		return nil, false
@@ -86,7 +85,7 @@ func onWorkload(obs *Observation, effect planner.Effect) ([]object.Change, bool)
 }
 
 // judgeBatch stores what was found out of the batch.
-func (p passes) judgeBatch(ctx context.Context, b *pass.Batch, status rollouts.BatchReleaseStatus) error {
+func (p *Pass) judgeBatch(ctx context.Context, b *reconcile.Batch, status rollouts.BatchReleaseStatus) error {
 	stored, err := p.CommitBatchRelease(ctx, b.Release, status)
 	if err == nil {
 		b.Release = stored
@@ -96,14 +95,14 @@ func (p passes) judgeBatch(ctx context.Context, b *pass.Batch, status rollouts.B
 
 // runBatch creates the BatchRelease or gives it another plan, and the status with which
 // that is taken up.
-func (p passes) runBatch(ctx context.Context, obs *Observation, a planner.RunBatch) error {
-	ro := obs.Rollout
+func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
+	ro := p.Rollout
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
 		OwnerReferences: []metav1.OwnerReference{cluster.OwnedBy(ro)},
 	}}
-	was := obs.release()
+	was := p.release()
 	if was != nil {
 		b = was.DeepCopy()
 	}
@@ -113,14 +112,14 @@ func (p passes) runBatch(ctx context.Context, obs *Observation, a planner.RunBat
 	}
 	stored, err := p.PutBatchRelease(ctx, was, b)
 	if err == nil && was != nil {
-		obs.Batch.Release = stored
+		p.Batch.Release = stored
 	}
 	return err
 }
 
 // link marks a TrafficRouting as needed by a Rollout. One that is being deleted
 // takes no more marks.
-func (p passes) link(ctx context.Context, r *rollouts.Rollout, name string) error {
+func (p *Pass) link(ctx context.Context, r *rollouts.Rollout, name string) error {
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
 		return err
@@ -129,7 +128,7 @@ func (p passes) link(ctx context.Context, r *rollouts.Rollout, name string) erro
 }
 
 // unlink takes the finalizer of a Rollout off a TrafficRouting.
-func (p passes) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+func (p *Pass) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
 	finalizer := planner.ProgressingFinalizer(r.Name)
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || !slices.Contains(found.Finalizers, finalizer) {

@@ -14,22 +14,22 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Observation is one pass' view, with the objects that its changes are based on.
-type Observation struct {
-	Facts release.Observed
-	// Rollout is as it is stored now, and Facts.Rollout as it was observed.
+// Pass is one pass over a Rollout: what was observed, and the objects that its changes are based on.
+type Pass struct {
+	Cluster
+	Facts planner.Input
+	// Rollout is the Rollout as it is stored now. Facts.Rollout is the Rollout as it was observed.
 	Rollout *rollouts.Rollout
-	// Batch is the view of its BatchRelease; nil where there is none.
-	Batch    *pass.Batch
+	// Batch is the BatchRelease; nil if there is none.
+	Batch    *reconcile.Batch
+	options  Options
 	entry    *cluster.Entry
 	workload *cluster.Workload
 	objects  traffic.Objects
@@ -43,175 +43,177 @@ const unread = 10 * time.Second
 
 // again is how soon to look again at what is to be read and cannot be, and at pods that
 // may still get ready.
-func (o *Observation) again() time.Duration {
+func (p *Pass) again() time.Duration {
 	switch {
-	case o.unread:
+	case p.unread:
 		return unread
-	case o.Batch != nil:
-		return pass.Sooner(cluster.Again(o.objects), o.Batch.Again)
+	case p.Batch != nil:
+		return reconcile.Sooner(cluster.Again(p.objects), p.Batch.Again)
 	default:
-		return cluster.Again(o.objects)
+		return cluster.Again(p.objects)
 	}
 }
 
 // release is the BatchRelease, or nil.
-func (o *Observation) release() *rollouts.BatchRelease {
-	if o.Batch == nil {
+func (p *Pass) release() *rollouts.BatchRelease {
+	if p.Batch == nil {
 		return nil
 	}
-	return o.Batch.Release
+	return p.Batch.Release
 }
 
-func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
-	ro, err := p.Rollout(ctx, key)
+// Observe reads a Rollout and everything that takes part in its release. It returns nil if the Rollout
+// does not exist.
+func Observe(ctx context.Context, c Cluster, now time.Time, options Options, key types.NamespacedName) (*Pass, error) {
+	ro, err := c.Rollout(ctx, key)
 	if err != nil || ro == nil {
 		return nil, err
 	}
-	obs := &Observation{Rollout: ro, Facts: release.Observed{Observed: planner.Observed{Now: p.now(), Rollout: ro}}}
-	if err := errors.Join(p.observeBatch(ctx, obs), p.observeAdmission(ctx, obs)); err != nil {
+	p := &Pass{Cluster: c, options: options, Rollout: ro, Facts: planner.Input{Now: now, Rollout: ro}}
+	if err := errors.Join(p.observeBatch(ctx), p.observeAdmission(ctx)); err != nil {
 		return nil, err
 	}
-	row, err := p.observeWorkload(ctx, obs)
+	row, err := p.observeWorkload(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.observeTraffic(ctx, obs, row), p.observePods(ctx, obs)); err != nil {
+	if err := errors.Join(p.observeTraffic(ctx, row), p.observePods(ctx)); err != nil {
 		return nil, err
 	}
-	if obs.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
+	if p.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
 		return nil, err
 	}
-	if err := p.observeChecks(ctx, obs); err != nil {
+	if err := p.observeChecks(ctx); err != nil {
 		return nil, err
 	}
 	// A release does not wait for its history. What is not known to be filed is
 	// filed again, which changes nothing.
-	if obs.Facts.Histories, err = p.Histories(ctx, ro); err != nil {
+	if p.Facts.Histories, err = p.Histories(ctx, ro); err != nil {
 		logf.FromContext(ctx).Error(err, "Going on without histories")
 	}
-	return obs, nil
+	return p, nil
 }
 
 // observeBatch reads the BatchRelease of the Rollout's name, which may be another's.
-func (p passes) observeBatch(ctx context.Context, obs *Observation) error {
-	b, err := p.BatchReleaseOf(ctx, obs.Rollout)
+func (p *Pass) observeBatch(ctx context.Context) error {
+	b, err := p.BatchReleaseOf(ctx, p.Rollout)
 	switch {
 	case err != nil:
 		return err
-	case planner.Owns(obs.Rollout, b):
-		obs.Batch, obs.Facts.Batch = &pass.Batch{Release: b}, planner.BatchFacts(b)
+	case planner.Owns(p.Rollout, b):
+		p.Batch, p.Facts.Batch = &reconcile.Batch{Release: b}, planner.BatchFacts(b)
 	case b != nil:
-		obs.Facts.Occupied = planner.Occupied(b)
+		p.Facts.BatchNameConflict = planner.BatchNameConflict(b)
 	}
 	return nil
 }
 
 // observePods reads how far the batch is. Without a BatchRelease it is what a first one
 // would find.
-func (p passes) observePods(ctx context.Context, obs *Observation) error {
-	facts := batch.Observed{Now: obs.Facts.Now, Owned: true, Wanted: true, Labels: p.options.Labels}
-	if obs.Batch == nil {
-		facts.Workload = obs.Facts.Workload
-		obs.Facts.Batches = &facts
+func (p *Pass) observePods(ctx context.Context) error {
+	facts := planner.BatchInput{Now: p.Facts.Now, OwnedByRollout: true, RolloutExists: true, Labels: p.options.Labels}
+	if p.Batch == nil {
+		facts.Workload = p.Facts.Workload
+		p.Facts.BatchInput = &facts
 		return nil
 	}
-	facts.Release = obs.Batch.Release
-	obs.Batch.Facts = facts
-	readable, err := pass.ObserveBatch(ctx, p, obs.Batch, obs.workload)
+	facts.Release = p.Batch.Release
+	p.Batch.Facts = facts
+	readable, err := reconcile.ObserveBatch(ctx, p.Cluster, p.Batch, p.workload)
 	if readable {
-		obs.Facts.Batches = &obs.Batch.Facts
+		p.Facts.BatchInput = &p.Batch.Facts
 	}
 	return err
 }
 
 // observeAdmission reads what makes updates of the workload be held.
-func (p passes) observeAdmission(ctx context.Context, obs *Observation) error {
+func (p *Pass) observeAdmission(ctx context.Context) error {
 	var err error
-	if obs.entry, err = p.Entry(ctx, types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, obs.Rollout.Spec.WorkloadRef); err != nil {
+	if p.entry, err = p.Entry(ctx, types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, p.Rollout.Spec.WorkloadRef); err != nil {
 		return err
 	}
-	obs.Facts.Indexed, obs.Facts.Listed = obs.entry.Right, obs.entry.Listed
-	obs.Facts.Unprotected, err = p.Unprotected(ctx, obs.Rollout, obs.entry.Unlisted)
+	p.Facts.Indexed, p.Facts.Listed = p.entry.Right, p.entry.Listed
+	p.Facts.Unprotected, err = p.Unprotected(ctx, p.Rollout, p.entry.Unlisted)
 	return err
 }
 
 // observeWorkload finds the row of the workload and reads it.
-func (p passes) observeWorkload(ctx context.Context, obs *Observation) (workload.Row, error) {
-	ref := obs.Rollout.Spec.WorkloadRef
+func (p *Pass) observeWorkload(ctx context.Context) (workload.Row, error) {
+	ref := p.Rollout.Spec.WorkloadRef
 	if ref == nil {
-		obs.Facts.Unsupported = "spec.workloadRef is missing"
+		p.Facts.Unsupported = "spec.workloadRef is missing"
 		return workload.Row{}, nil
 	}
-	style := rollouts.StyleFor(&obs.Rollout.Spec.Strategy, ref)
+	style := rollouts.StyleFor(&p.Rollout.Spec.Strategy, ref)
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
-		obs.Facts.Unsupported = unsupported(ref, style)
+		p.Facts.Unsupported = unsupported(ref, style)
 		// The object is read all the same where its kind is known, so that a
 		// workload that is there is not taken for gone.
 		if row, ok = workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition); !ok {
-			if !leaves(obs.Rollout) { // else there is nothing to give back
-				obs.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+			if !leaves(p.Rollout) { // else there is nothing to give back
+				p.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
 			}
 			return workload.Row{}, nil
 		}
 	}
-	if absent, err := p.absent(ctx, obs, row); absent || err != nil {
+	if absent, err := p.absent(ctx, row); absent || err != nil {
 		return workload.Row{}, err
 	}
-	w, err := p.readWorkload(ctx, obs, row)
+	w, err := p.readWorkload(ctx, row)
 	if decodeError, ok := errors.AsType[*cluster.DecodeError](err); ok {
-		return workload.Row{}, without(obs, decodeError.Why, true)
+		return workload.Row{}, p.continueWithout(decodeError.Why, true)
 	}
 	if err != nil || w == nil {
 		return row, err
 	}
 	facts := w.Facts()
-	obs.workload, obs.Facts.Workload = w, &facts
-	return row, p.observeSizing(ctx, obs)
+	p.workload, p.Facts.Workload = w, &facts
+	return row, p.observeSizing(ctx)
 }
 
 // observeSizing has the sizes of ReplicaSets decided here, where it is this Rollout that
 // releases the workload.
-func (p passes) observeSizing(ctx context.Context, obs *Observation) error {
-	w, ro := obs.workload, obs.Rollout
+func (p *Pass) observeSizing(ctx context.Context) error {
+	w, ro := p.workload, p.Rollout
 	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Object.GetName()})
 	if err == nil && name == ro.Name {
-		obs.Facts.Sets = w
+		p.Facts.ReplicaSets = w
 	}
 	return err
 }
 
-func (p passes) readWorkload(ctx context.Context, obs *Observation, row workload.Row) (*cluster.Workload, error) {
-	namespace, name := obs.Rollout.Namespace, obs.Rollout.Spec.WorkloadRef.Name
-	if planner.Unbound(obs.Rollout) {
+func (p *Pass) readWorkload(ctx context.Context, row workload.Row) (*cluster.Workload, error) {
+	namespace, name := p.Rollout.Namespace, p.Rollout.Spec.WorkloadRef.Name
+	if planner.LacksAbortedRevision(p.Rollout) {
 		if err := p.CatchUp(ctx, row, namespace, name); err != nil {
 			return nil, err
 		}
 	}
-	return p.Workload(ctx, row, namespace, name, planner.KnownOf(obs.Rollout, obs.release()))
+	return p.Workload(ctx, row, namespace, name, planner.HoldStateOf(p.Rollout, p.release()))
 }
 
 // absent reports whether no workload of the kind can be read. What a release was under
 // way of is gone then, but not if it is only that it may not be read.
-func (p passes) absent(ctx context.Context, obs *Observation, row workload.Row) (bool, error) {
+func (p *Pass) absent(ctx context.Context, row workload.Row) (bool, error) {
 	absence, err := p.Absent(ctx, row)
 	if err != nil || absence.Why == "" {
 		return false, err
 	}
-	obs.unread = absence.Forbidden
-	return true, without(obs, absence.Why, absence.Forbidden)
+	p.unread = absence.Forbidden
+	return true, p.continueWithout(absence.Why, absence.Forbidden)
 }
 
-// without goes on where the workload cannot be read, though it may be there.
-func without(obs *Observation, why string, there bool) error {
-	phase := obs.Rollout.Status.Phase
+// continueWithout goes on where the workload cannot be read, though it may be there.
+func (p *Pass) continueWithout(why string, there bool) error {
+	phase := p.Rollout.Status.Phase
 	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
 	switch {
-	case atRest && !leaves(obs.Rollout):
-		obs.Facts.Unsupported = why
-		obs.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+	case atRest && !leaves(p.Rollout):
+		p.Facts.Unsupported = why
+		p.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
 	case there && !atRest:
-		return fmt.Errorf("reading the %s: %s", obs.Rollout.Spec.WorkloadRef.Kind, why)
+		return fmt.Errorf("reading the %s: %s", p.Rollout.Spec.WorkloadRef.Kind, why)
 	}
 	return nil
 }
@@ -230,27 +232,27 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
-func (p passes) observeTraffic(ctx context.Context, obs *Observation, row workload.Row) error {
-	objects, ref := traffic.OfRollout(obs.Rollout, cluster.OwnedBy(obs.Rollout))
+func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
+	objects, ref := traffic.ObjectsOfRollout(p.Rollout, cluster.OwnedBy(p.Rollout))
 	if ref == nil {
 		return nil
 	}
 	objects.RevisionKey = row.RevisionKey
-	if obs.workload != nil {
-		objects.Template = obs.workload.Row.PodLabels(obs.workload.Object)
+	if p.workload != nil {
+		objects.TemplateLabels = p.workload.Row.PodLabels(p.workload.Object)
 	}
-	obs.objects = objects
+	p.objects = objects
 	var err error
-	if obs.objects.Others, err = p.Others(ctx, obs.Rollout); err != nil {
+	if p.objects.OtherReleases, err = p.Others(ctx, p.Rollout); err != nil {
 		return err
 	}
-	if err := p.ReadNetwork(ctx, obs.Rollout.Namespace, ref.Service, &obs.objects); err != nil {
+	if err := p.ReadNetwork(ctx, p.Rollout.Namespace, ref.Service, &p.objects); err != nil {
 		return err
 	}
-	_, plan := obs.Rollout.Spec.Strategy.Active()
-	route := traffic.ObserveSteps(obs.objects, *ref, plan.Steps)
-	obs.Facts.Route = &route
-	obs.Facts.Originals, obs.Facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
+	_, plan := p.Rollout.Spec.Strategy.Active()
+	route := traffic.ObserveSteps(p.objects, *ref, plan.Steps)
+	p.Facts.Route = &route
+	p.Facts.Originals, p.Facts.TamperedRecord = traffic.OriginalDigests(p.objects), traffic.TamperedRouter(p.objects)
 	return nil
 }
 
@@ -258,7 +260,7 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 // still route for it. A Rollout that took its own finalizer on one for absent would
 // end its release with the routes in place, so while a release is under way that
 // is asked of the server.
-func (p passes) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+func (p *Pass) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
 	name := ""
 	if _, plan := r.Spec.Strategy.Active(); plan != nil {
 		name = plan.TrafficRouting()

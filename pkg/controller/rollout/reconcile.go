@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,11 +17,11 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -32,7 +33,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	// AtRest says which Rollouts may wait for a pass; nil if none may.
-	AtRest fair.Rests
+	AtRest queue.IsResting
 	// Beside is the cache that Server.Indexes and AdmissionStatus read.
 	Beside cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
@@ -40,7 +41,7 @@ type Reconciler struct {
 	network         *cluster.Network
 	turns           cluster.Turns
 	kinds           cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
@@ -52,31 +53,99 @@ type Reconciler struct {
 	// Metrics are told what is stored.
 	Metrics *metrics.Metrics
 	// Keep bounds the histories of each Rollout.
-	Keep planner.Keep
+	Keep planner.HistoryRetention
 }
 
-// Reconcile runs one pass.
+// Reconcile runs one pass over a Rollout.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r.network, r}, r.Clock.Now, r.Options)
-	observe := steps.Observe
-	steps.Observe = func(ctx context.Context, key types.NamespacedName) (*Observation, error) {
-		obs, err := observe(ctx, key)
-		if obs == nil && err == nil {
-			r.turns.Leave(key)
-			if r.Measures != nil {
-				r.Measures.Ask(key, measure.Subject{}, nil)
-			}
-			r.Metrics.Measured(key.Namespace, key.Name, nil)
-			err = r.forget(ctx, key)
+	p, err := Observe(ctx, server{r.Server, r.network, r}, r.Clock.Now(), r.Options, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result(err)
+	}
+	if p == nil {
+		return reconcile.Result(r.forget(ctx, req.NamespacedName))
+	}
+	decision := p.Decide()
+	if p.Rollout.Status.Network == nil && decision.Status.Network == nil {
+		r.turns.Leave(req.NamespacedName)
+	}
+	plan := PlanOf(decision)
+	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(logValues(plan.Status)...))
+	histories, err := reconcile.Execute(ctx, live{p, r, decision}, plan)
+	again := p.again()
+	if slices.ContainsFunc(histories, func(f planner.HistoryEntry) bool { return f.Release.EndTime != nil }) {
+		again = reconcile.Moved // no watch tells that a history is stored
+	}
+	return reconcile.Next(req, plan, again, r.noLater, err)
+}
+
+// live is a pass whose result is announced to the parts of the controller, too.
+type live struct {
+	*Pass
+	r        *Reconciler
+	decision planner.Decision
+}
+
+// Commit implements reconcile.Object. A status that takes the network is not stored while another
+// Rollout has just taken it and the caches may not show that yet.
+func (l live) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
+	ro := l.Rollout
+	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
+	if ro.Status.Network == nil && next.Network != nil && !l.r.turns.Take(l.r.Clock.Now(), by, cluster.NetworkOf(ro)) {
+		return cluster.ErrBehind
+	}
+	return l.Pass.Commit(ctx, next)
+}
+
+// Stored implements reconcile.Object: it requests measurements and logs what became of decisions.
+func (l live) Stored(ctx context.Context) {
+	l.r.askMetrics(ctx, l.Pass, l.decision)
+	unsettled := map[int64]bool{}
+	for _, before := range l.Facts.Rollout.Status.Decisions {
+		unsettled[before.ID] = before.Outcome == ""
+	}
+	for _, d := range l.decision.Status.Decisions {
+		if unsettled[d.ID] && d.Outcome != "" {
+			logf.FromContext(ctx).Info("Settled decision", "decision", d.ID, "verb", d.Verb, "user", d.User, "via", d.Via, "outcome", d.Outcome)
 		}
-		return obs, err
 	}
-	steps.Claim, steps.Stored, steps.Values = r.takes, r.stored, values
-	steps.Announce = func(obs *Observation, announced []planner.Event) {
-		cluster.Announce(r.Recorder, cluster.About(obs.Rollout), "Release", announced)
+	l.r.Metrics.Announced(l.decision.Events)
+}
+
+// Announce implements reconcile.Object.
+func (l live) Announce(events []planner.Event) {
+	cluster.Announce(l.r.Recorder, cluster.About(l.Rollout), "Release", events)
+}
+
+// forget removes a Rollout that does not exist from the index of the policies and from everything that
+// the controller keeps in memory. The index may still have it if it lost its finalizer, or if somebody
+// else wrote the entry.
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
+	r.turns.Leave(key)
+	if r.Measures != nil {
+		r.Measures.SetQuestions(key, analysis.Subject{}, nil)
 	}
-	steps.NoLater = r.noLater
-	return steps.Reconcile(ctx, req)
+	r.Metrics.Measured(key.Namespace, key.Name, nil)
+	entry, err := r.Server.Entry(ctx, key, nil)
+	if err != nil || !entry.Listed {
+		return err
+	}
+	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
+		return err
+	}
+	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
+		return err
+	}
+	return nil // the write of somebody else starts the next pass
+}
+
+// logValues returns the keys and values that say in each line of the log which release a pass is about.
+func logValues(status rollouts.RolloutStatus) []any {
+	values := []any{"phase", status.Phase}
+	if p := status.Active(); p != nil && p.UpdateRevision != "" {
+		values = append(values, "revision", p.UpdateRevision, "step", p.CurrentStepIndex, "state", p.State)
+	}
+	return values
 }
 
 // server is where the passes of a Reconciler read and write.
@@ -101,66 +170,10 @@ func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, 
 }
 
 // File implements Writer. It makes room when a history was made.
-func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) error {
+func (s server) File(ctx context.Context, p cluster.Part, f planner.HistoryEntry) error {
 	made, err := s.Server.File(ctx, p, f)
 	if err != nil || !made {
 		return err
 	}
 	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
-}
-
-// takes reports whether the decision may be stored: one that takes the network may not
-// while another Rollout has just taken it, and the caches may not show that yet.
-func (r *Reconciler) takes(obs *Observation, d pass.Decision[rollouts.RolloutStatus]) bool {
-	ro := obs.Rollout
-	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
-	switch {
-	case ro.Status.Network == nil && d.Status.Network != nil:
-		return r.turns.Take(r.Clock.Now(), by, cluster.NetworkOf(ro))
-	case ro.Status.Network == nil:
-		r.turns.Leave(by)
-	}
-	return true
-}
-
-// forget takes what is not there out of the index: a Rollout that lost its
-// finalizer, or entries that somebody else wrote, all of them in one write.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	entry, err := r.Server.Entry(ctx, key, nil)
-	if err != nil || !entry.Listed {
-		return err
-	}
-	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
-		return err
-	}
-	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
-		return err
-	}
-	return nil // what they wrote wakes the next pass
-}
-
-// values say which release a pass is about, and where that is; which Rollout is in the
-// log already.
-func values(d pass.Decision[rollouts.RolloutStatus]) []any {
-	all := []any{"phase", d.Status.Phase}
-	if p := d.Status.Active(); p != nil && p.UpdateRevision != "" {
-		all = append(all, "revision", p.UpdateRevision, "step", p.CurrentStepIndex, "state", p.State)
-	}
-	return all
-}
-
-// stored logs what became of decisions, and counts what is stored.
-func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
-	r.ask(ctx, obs, d)
-	before := obs.Facts.Rollout.Status
-	open := map[int64]bool{}
-	for _, was := range before.Decisions {
-		open[was.ID] = was.Outcome == ""
-	}
-	for _, is := range d.Status.Decisions {
-		if open[is.ID] && is.Outcome != "" {
-			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
-		}
-	}
-	r.Metrics.Announced(d.Events)
 }

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
 // SetupWithManager registers the watches: everything that a pass observes wakes
 // the next one, so nothing is polled.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	options := fair.RestingLast(r.Concurrency, r.AtRest)
-	r.noLater = fair.NoLater(options)
+	options := queue.OptionsWithRestingLast(r.Concurrency, r.AtRest)
+	r.noLater = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
 		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.Changed)).

@@ -13,8 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/measure"
-	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/controller/analysis"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -24,8 +23,8 @@ import (
 type Measures interface {
 	// Measured are the checks of the plan of a Rollout, with what was measured for each.
 	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-	// Ask replaces what is measured about a Rollout.
-	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.Question)
+	// SetQuestions replaces the questions that are measured about a Rollout.
+	SetQuestions(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
 }
 
 // Measured implements Reader.
@@ -37,18 +36,18 @@ func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Me
 }
 
 // observeChecks reads what was measured, and how the pods get on of a release under way.
-func (p passes) observeChecks(ctx context.Context, obs *Observation) (err error) {
-	if obs.Facts.Measured, err = p.Measured(ctx, obs.Rollout); err != nil {
+func (p *Pass) observeChecks(ctx context.Context) (err error) {
+	if p.Facts.Measured, err = p.Measured(ctx, p.Rollout); err != nil {
 		return err
 	}
-	obs.Facts.PodsCheck = p.options.PodsCheck
-	progress, w := obs.Rollout.Status.Active(), obs.workload
-	if w == nil || !p.looksAtPods(obs.Rollout, progress) {
+	p.Facts.PodsCheck = p.options.PodsCheck
+	progress, w := p.Rollout.Status.Active(), p.workload
+	if w == nil || !p.looksAtPods(p.Rollout, progress) {
 		return nil
 	}
-	since := obs.Rollout.CreationTimestamp.Time
-	if n := len(obs.Rollout.Status.Releases); n > 0 {
-		since = obs.Rollout.Status.Releases[n-1].StartTime.Time
+	since := p.Rollout.CreationTimestamp.Time
+	if n := len(p.Rollout.Status.Releases); n > 0 {
+		since = p.Rollout.Status.Releases[n-1].StartTime.Time
 	}
 	fresh, err := p.Pods(ctx, w, progress.PodTemplateHash)
 	if err != nil {
@@ -58,48 +57,47 @@ func (p passes) observeChecks(ctx context.Context, obs *Observation) (err error)
 	if err != nil {
 		return err
 	}
-	obs.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
+	p.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
 	return nil
 }
 
 // looksAtPods reports whether somebody wants to know how pods get on, and there may be new ones.
-func (p passes) looksAtPods(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
+func (p *Pass) looksAtPods(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
 	_, plan := ro.Spec.Strategy.Active()
 	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
 	return asked && ro.Status.Phase == rollouts.PhaseProgressing && progress != nil && progress.PodTemplateHash != ""
 }
 
-// ask has measured what a decision asks for.
-func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
+// askMetrics requests the measurements that a decision needs.
+func (r *Reconciler) askMetrics(ctx context.Context, p *Pass, d planner.Decision) {
 	if r.Measures == nil {
 		return
 	}
-	subject := measure.Subject{UID: obs.Rollout.UID}
-	if len(d.Questions) > 0 {
-		subject = r.subject(ctx, obs, d)
+	subject := analysis.Subject{UID: p.Rollout.UID}
+	if len(d.MeasurementRequests) > 0 {
+		subject = r.subject(ctx, p, d)
 	}
-	r.Metrics.Measured(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
-	r.Measures.Ask(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
+	r.Metrics.Measured(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
+	r.Measures.SetQuestions(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
-// subject is the release that is measured.
-func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) measure.Subject {
-	s := measure.Subject{UID: obs.Rollout.UID, Rollout: obs.Rollout.Name, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
-	if w := obs.workload; w != nil {
+// subject returns the release that is measured.
+func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) analysis.Subject {
+	s := analysis.Subject{UID: p.Rollout.UID, Rollout: p.Rollout.Name, Release: metric.Release{Namespace: p.Rollout.Namespace}}
+	if w := p.workload; w != nil {
 		s.Release.Workload = w.Object.GetName()
 	}
-	p := obs.Rollout.Status.Active()
-	if p != nil {
-		s.Revision = p.PodTemplateHash
-		s.Release.New.Pods = r.podsOf(ctx, obs, p.PodTemplateHash)
-		s.Release.Stable.Pods = r.podsOf(ctx, obs, p.StableRevision)
+	if progress := p.Rollout.Status.Active(); progress != nil {
+		s.Revision = progress.PodTemplateHash
+		s.Release.New.Pods = r.podsOf(ctx, p, progress.PodTemplateHash)
+		s.Release.Stable.Pods = r.podsOf(ctx, p, progress.StableRevision)
 	}
-	s.Release.New.Service, s.Release.Stable.Service = serviceOf(obs.objects.CanaryService), serviceOf(obs.objects.Service)
-	if d.Questions[0].Try { // there is one version
-		s.Release.Stable.Pods = r.podsOf(ctx, obs, obs.Facts.Workload.StableRevision)
+	s.Release.New.Service, s.Release.Stable.Service = serviceOf(p.objects.CanaryService), serviceOf(p.objects.Service)
+	if d.MeasurementRequests[0].Try { // there is one version
+		s.Release.Stable.Pods = r.podsOf(ctx, p, p.Facts.Workload.StableRevision)
 		s.Release.New, s.Release.Single = s.Release.Stable, true
 	}
-	for _, router := range obs.objects.Routers {
+	for _, router := range p.objects.Routers {
 		kind := router.Kind.Kind
 		if kind == "Ingress" {
 			kind += "/" + router.Class
@@ -124,10 +122,10 @@ func serviceOf(s *corev1.Service) metric.Service {
 	return of
 }
 
-// podsOf are the pods of a revision: those of its sets or, where a workload has none, by
-// their names.
-func (r *Reconciler) podsOf(ctx context.Context, obs *Observation, revision string) metric.Pods {
-	w := obs.workload
+// podsOf returns the pods of a revision for a query: by the names of its ReplicaSets or, if the workload
+// has none, by their own names.
+func (r *Reconciler) podsOf(ctx context.Context, p *Pass, revision string) metric.Pods {
+	w := p.workload
 	if w == nil || revision == "" {
 		return ""
 	}

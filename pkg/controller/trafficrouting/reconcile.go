@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/queue"
+	"github.com/weir-rollouts/weir/pkg/controller/reconcile"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -28,20 +29,32 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
-	// noLater limits the backoff of a failed pass to its planned wake-up (fair.NoLater).
+	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
 	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 }
 
-// Reconcile runs one pass.
+// Reconcile runs one pass over a TrafficRouting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r.network}, r.Clock.Now)
-	steps.Announce = func(obs *Observation, announced []planner.Event) {
-		cluster.Announce(r.Recorder, cluster.About(obs.Routing), "Route", announced)
+	p, err := Observe(ctx, server{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
+	if p == nil || err != nil {
+		return reconcile.Result(err)
 	}
-	steps.NoLater = r.noLater
-	return steps.Reconcile(ctx, req)
+	plan := p.Decide()
+	_, err = reconcile.Execute(ctx, live{p, r}, plan)
+	return reconcile.Next(req, plan, cluster.Again(p.objects), r.noLater, err)
+}
+
+// live is a pass that sends events.
+type live struct {
+	*Pass
+	r *Reconciler
+}
+
+// Announce implements reconcile.Object.
+func (l live) Announce(events []planner.Event) {
+	cluster.Announce(l.r.Recorder, cluster.About(l.Routing), "Route", events)
 }
 
 // server is where the passes of a Reconciler read and write.
@@ -55,8 +68,8 @@ type server struct {
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
-	options := fair.Options(r.Concurrency)
-	r.noLater = fair.NoLater(options)
+	options := queue.Options(r.Concurrency)
+	r.noLater = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
 		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).

@@ -173,7 +173,7 @@ func (c *Claims) checkOwner(ctx context.Context, held *metav1.PartialObjectMetad
 	}
 	owned := r != nil
 	switch {
-	case owned && held.Name != owner.Name && planner.Over(r):
+	case owned && held.Name != owner.Name && planner.Finalized(r):
 		return nil
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= pendingPeriod:
 		return nil

@@ -236,7 +236,7 @@ func (r *REST) afterDelete(obj runtime.Object, options *metav1.DeleteOptions) {
 		return
 	}
 	ctx := context.Background() //nolint:forbidigo // the store calls without the context of the request
-	if !planner.GaveBack(gone) {
+	if !planner.HasRestoredWorkload(gone) {
 		r.rememberDeletion(ctx, gone)
 	}
 	transaction := &claimTransaction{claims: r.claims}

@@ -72,7 +72,7 @@ func (m *planBuilder) observeSurroundings(row workload.Row, seen *view.Seen) {
 	m.around.Scalers = seen.Scalers()
 	_, plan := m.r.Spec.Strategy.Active()
 	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
-	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.Known() }) { // a Lua script routes unknown routers
+	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.HasProvider() }) { // a Lua script routes unknown routers
 		m.around.Route = route
 	}
 }
@@ -138,7 +138,7 @@ func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned 
 		// Without a change, the plan is about the next template, which differs in an unknown way.
 		row.Template(next).Annotations = map[string]string{rollouts.AnnotationHash: "next"}
 	}
-	known := planner.KnownOf(m.r, b)
+	known := planner.HoldStateOf(m.r, b)
 	if known.Holder == "" {
 		known.Holder, known.Releasing = m.r.Name, true
 	}
