@@ -86,7 +86,7 @@ func (f fencedOptionsGetter) GetRESTOptions(resource schema.GroupResource, examp
 		if err != nil {
 			return s, destroy, err
 		}
-		leader, end, err := f.leaderStorage(config, prefix, newFunc, newList)
+		leader, end, err := directStorage(f.fence.Client, config, prefix, newFunc, newList)
 		if err != nil {
 			destroy()
 			return nil, nil, err
@@ -94,11 +94,6 @@ func (f fencedOptionsGetter) GetRESTOptions(resource schema.GroupResource, examp
 		return fencedStorage{s, leader, config.GroupResource, newFunc}, func() { end(); destroy() }, nil
 	}
 	return options, nil
-}
-
-// leaderStorage returns a storage of the same objects that compares the fence.
-func (f fencedOptionsGetter) leaderStorage(config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
-	return directStorage(f.fence.Client, config, prefix, newFunc, newList)
 }
 
 // directStorage returns a second storage of the same objects. It uses the given etcd client and

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 )
 
-// These storage keys never change.
+// stored is a storage key. Storage keys never change.
 const stored = "/registry/rollouts.kruise.io/rollouts/ns/web"
 
 func etcdOf(t *testing.T, s *apiservertest.Server) *clientv3.Client {

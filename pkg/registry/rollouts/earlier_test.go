@@ -60,7 +60,7 @@ func asStored(t testing.TB, ns string) *v1beta1.Rollout {
 	return r
 }
 
-// older stores a waiting release as the previous version of Weir did: with n decisions in its status.
+// olderRelease stores a waiting release as the previous version of Weir did: with n decisions in its status.
 func olderRelease(t testing.TB, ns string, n int) {
 	t.Helper()
 	releasing(t, ns, "web")

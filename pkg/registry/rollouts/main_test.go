@@ -106,7 +106,7 @@ type answer struct {
 	warnings []string
 }
 
-// reason returns the reason of an error.
+// status decodes the Status of an error.
 func (a answer) status() metav1.Status {
 	var s metav1.Status
 	if err := json.Unmarshal(a.body, &s); err != nil {
