@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// BatchFacts is what a Rollout reads of a BatchRelease.
+// BatchFacts returns the facts of a BatchRelease that the decision about its Rollout needs.
 func BatchFacts(b *rollouts.BatchRelease) *Batch {
 	s := b.Status
 	return &Batch{
@@ -31,8 +31,8 @@ func HasBatchFinalizer(b *rollouts.BatchRelease) bool {
 	return slices.Contains(b.Finalizers, rollouts.FinalizerBatchRelease)
 }
 
-// ToleratedUnready is how many of the updated pods may be unready. In a blue-green
-// release all requests move to them at once, so all must be ready.
+// ToleratedUnready returns how many of the updated pods may be unready. In a blue-green release all requests
+// move to the updated pods at once, so all of them must be ready.
 func ToleratedUnready(style rollouts.Style, threshold *intstr.IntOrString, updated int32) int32 {
 	if threshold == nil || style == rollouts.StyleBlueGreen {
 		return 0
@@ -44,8 +44,8 @@ func ToleratedUnready(style rollouts.Style, threshold *intstr.IntOrString, updat
 	return max(int32(n), 0) //nolint:gosec // bounded by updated
 }
 
-// BlocksRestore says what keeps the workload from being given back; empty if nothing does. A
-// give-back that waits for the end of a release waits for pods that nobody sizes any more, too.
+// BlocksRestore returns what prevents the workload from being restored; empty if nothing does. At the end of
+// a release, the restore also waits for the pods of a deleted ReplicaSet, which nobody scales any more.
 func (w *Workload) BlocksRestore(wait, keepPaused bool) string {
 	switch {
 	case w.AdoptableSet != "" && !keepPaused:
@@ -57,25 +57,26 @@ func (w *Workload) BlocksRestore(wait, keepPaused bool) string {
 	}
 }
 
-// The actions of a BatchRelease, beside Hold, RestoreWorkload and DropFinalizer.
+// The effects of a BatchRelease. HoldWorkload, RestoreWorkload and RemoveFinalizer are effects of both a
+// BatchRelease and a Rollout.
 type (
-	// SetTarget tells the workload how far it may go. Metadata is for the pods of
-	// an extra workload.
+	// SetTarget sets how many pods of the workload may run the update revision. Metadata is for the pods
+	// of an extra Deployment.
 	SetTarget struct {
 		Target
 		Metadata *rollouts.PodTemplateMetadata
 	}
-	// DeleteExtraWorkload removes what was made beside the workload.
+	// DeleteExtraWorkload deletes the extra Deployment of the canary style.
 	DeleteExtraWorkload struct{}
-	// EnableScalers enables the autoscalers of a workload that does not exist any more.
+	// EnableScalers enables the autoscalers of a workload that does not exist.
 	EnableScalers struct{}
-	// RestoreStrategy gives an aborted workload its owner's strategy back, still paused.
+	// RestoreStrategy restores the owner's strategy of an aborted workload, which stays paused.
 	RestoreStrategy struct{}
-	// UpdateExtraStatus writes to the workload how many pods are new and ready.
+	// UpdateExtraStatus writes to the workload how many of its pods are updated and ready.
 	UpdateExtraStatus struct{}
-	// StoreBatchStatus stores what was found out of a batch.
+	// StoreBatchStatus stores the status of the BatchRelease.
 	StoreBatchStatus struct{ Status rollouts.BatchReleaseStatus }
-	// LabelPods labels pods with the batch that brought them.
+	// LabelPods labels pods with the number of their batch.
 	LabelPods struct{ Labels []PodLabel }
 )
 
@@ -102,12 +103,12 @@ func (d SetTarget) String() string {
 	return "drive workload to " + d.Partition.String()
 }
 
-// PodLabel is the labels that a pod is to get.
+// PodLabel has the labels that a pod gets.
 type PodLabel struct {
 	Pod       string
 	UID       types.UID
 	RolloutID string
 	Batch     int32
-	// Revision is that of the release.
+	// Revision is the update revision of the release.
 	Revision string
 }

@@ -51,10 +51,9 @@ func decideRollout(in Input) Decision {
 	}
 }
 
-// Case is what a pass found: what happened to a release since its status was stored.
+// Case names what happened to a release since its status was stored.
 type Case string
 
-// The cases.
 const (
 	CaseDeleted          Case = "deleted"
 	CaseDisabled         Case = "disabled"
@@ -86,25 +85,32 @@ const (
 	CaseFinalized Case = "over"
 )
 
-// caseRow is one case and what it leads to.
+// caseRow is one case, and the function that decides if the case applies.
 type caseRow struct {
 	name    Case
 	applies func(*facts) bool
 	decide  func(*draft)
 }
 
-// cases in the order of precedence: the first that applies decides. A case may go on with
-// another one in the same write.
+// cases are in the order of precedence: the first case that applies decides. It may continue with another
+// case in the same write.
 var cases = []caseRow{
+	// The Rollout ends: everything that it has changed is restored.
 	{CaseDeleted, deleted, deleteRollout},
 	{CaseDisabled, isDisabled, disableRollout},
+
+	// The workload cannot be released now.
 	{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, endWithoutWorkload},
 	{CaseUnsupported, unsupported, setUnsupported},
 	{CaseNotNamed, revisionUnknown, awaitRevision},
 	{CaseBypassed, admissionBypassed, holdBypassed},
+
+	// No release is under way.
 	{CaseStillAborted, stillAborted, resumeAbort},
 	{CaseNotAdopted, notAdopted, adopt},
 	{CaseHealthy, (*facts).isHealthy, watchHealthy},
+
+	// The release goes back, or another template takes its place.
 	{CaseRolledBack, rolledBack, startCancellation},
 	{CaseAbortSuperseded, supersededWhenAborted, supersede},
 	{CaseAborted, (*facts).isAborted, abort},
@@ -117,19 +123,22 @@ var cases = []caseRow{
 	{CasePaused, paused, pauseRelease},
 	{CaseRollback, rolledBackInBatches, startRollback},
 	{CaseSuperseded, superseded, supersede},
+
+	// The release goes forward.
 	{CaseInitializing, initializing, initialize},
 	{CasePlanChanged, planChanged, applyEditedPlan},
-	{CaseCompleted, func(*facts) bool { return false }, startTeardown},
+	{CaseCompleted, func(*facts) bool { return false }, startTeardown}, // only continued with
 	{CaseInProgress, func(*facts) bool { return true }, runStep},
 }
 
-// classify finds the case.
+// classify returns the first case that applies.
 func classify(f *facts) Case {
 	i := slices.IndexFunc(cases, func(c caseRow) bool { return c.applies(f) })
 	return cases[i].name
 }
 
-// projections complete a decision by what follows from it.
+// projections complete the status and the actions with what follows from the decision of the case. They run
+// in this order after every case.
 var projections = []struct {
 	name string
 	run  func(*draft)
@@ -151,19 +160,19 @@ var projections = []struct {
 	{"kstatus", setKstatusConditions},
 }
 
-// recordWorkloadUID notes which workload is in service.
+// recordWorkloadUID stores the UID of the workload that the Rollout releases: a workload that is created
+// later under the same name is another one.
 func recordWorkloadUID(d *draft) {
 	if d.w != nil && (d.status.Phase == rollouts.PhaseHealthy || d.status.Phase == rollouts.PhaseProgressing) {
 		d.status.WorkloadUID = d.w.UID
 	}
 }
 
-// The questions of the cases.
-
 func deleted(f *facts) bool { return f.Rollout.DeletionTimestamp != nil }
 
-// isDisabled reports whether the Rollout is disabled, or was. A give-back that has begun comes
-// to its end first: the workload is half given back, and no release could go on from there.
+// isDisabled reports whether the Rollout is disabled, or its disabling has not ended. A restore that has
+// begun is completed even if the Rollout is enabled again meanwhile: no release can continue with a workload
+// that is half restored.
 func isDisabled(f *facts) bool {
 	return f.Rollout.Spec.Disabled || f.status.Phase == rollouts.PhaseDisabling
 }
@@ -172,7 +181,7 @@ func unsupported(f *facts) bool {
 	return unsupportedReason(f) != "" && f.status.Phase != rollouts.PhaseProgressing && !becameUnsupported(f)
 }
 
-// unsupportedReason says why the workload cannot be released; empty if it can.
+// unsupportedReason returns why the workload cannot be released; empty if it can.
 func unsupportedReason(f *facts) string {
 	if f.Unsupported == "" && f.w != nil {
 		return f.w.UnsupportedReason
@@ -180,8 +189,8 @@ func unsupportedReason(f *facts) string {
 	return f.Unsupported
 }
 
-// becameUnsupported reports whether a workload in service was made unfit. It stays in
-// service, so that admission goes on refusing templates that could not be held.
+// becameUnsupported reports whether an edit has made an adopted workload unsupported. The workload stays
+// adopted, so that admission continues to refuse templates that could not be held.
 func becameUnsupported(f *facts) bool {
 	return f.Unsupported == "" && f.isHealthy() && f.w != nil && f.w.UnsupportedReason != ""
 }
@@ -195,19 +204,19 @@ func stillAborted(f *facts) bool {
 }
 
 func rolledBack(f *facts) bool {
-	over := f.isDoing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
-	return f.w.Held && f.w.HasStableTemplate && !over && !returnsInBatches(f) && !stableEdited(f)
+	alreadyCancelled := f.isDoing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
+	return f.w.Held && f.w.HasStableTemplate && !alreadyCancelled && !returnsInBatches(f) && !stableEdited(f)
 }
 
-// returnsInBatches reports whether the way back to the stable template is a release too, or
-// is going to be one.
+// returnsInBatches reports whether the stable template is released step by step, too, instead of being
+// restored at once.
 func returnsInBatches(f *facts) bool {
 	started := f.hasReleasedTemplate() || f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
 	return (backInBatches(f) && started || releasesStableAgain(f)) && !f.isAborted()
 }
 
-// releasesStableAgain reports whether the release under way is of the revision that serves already,
-// under a name of its own: no pod comes or goes for it.
+// releasesStableAgain reports whether the current release is about the stable revision itself, under another
+// rollout ID: no pod is created or deleted for it.
 func releasesStableAgain(f *facts) bool {
 	p := f.stored()
 	same := p.StableRevision != "" && (p.StableRevision == p.UpdateRevision || p.StableRevision == p.PodTemplateHash)
@@ -217,11 +226,11 @@ func releasesStableAgain(f *facts) bool {
 	return same && f.hasReleasedTemplate() && rolloutIDOf(f) != "" && f.w.StableReplicas == 0
 }
 
-// backInBatches reports whether its user wants that. Where traffic is routed, bad pods
-// would go on getting requests meanwhile.
+// backInBatches reports whether the user wants rollbacks in batches. The annotation is ignored if traffic is
+// routed: bad pods would receive requests during the batches.
 func backInBatches(f *facts) bool {
-	asked := f.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
-	return asked && f.replacesPods() && len(f.release.TrafficRoutings) == 0
+	requested := f.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
+	return requested && f.replacesPods() && len(f.release.TrafficRoutings) == 0
 }
 
 func rolledBackInBatches(f *facts) bool {
@@ -234,28 +243,28 @@ func initializing(f *facts) bool {
 	return f.isDoing(rollouts.ActivityInitializing) || f.isDoing(rollouts.ActivityPaused) && retryIsHalfBack(f)
 }
 
-// superseded reports whether the held template is neither that of this release nor
-// the stable one. The hash label recognises the template when the way of
-// hashing has changed since the release began.
+// superseded reports whether the held template is neither the template of the current release nor the stable
+// one.
 func superseded(f *facts) bool { return f.w.Held && !f.w.HasStableTemplate && !f.hasReleasedTemplate() }
 
-// supersededWhenAborted waits for the end of the abort where two revisions may
-// not make room for a third. One that cannot go back does not come to its end.
+// supersededWhenAborted reports whether another template may take the place of an aborted release. In the
+// blue-green style it must wait for the end of the abort, because a third revision needs the room of the
+// second one. An abort without a stable revision never ends, so nothing waits for it.
 func supersededWhenAborted(f *facts) bool {
-	over := f.isDoing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableRevisionGone
-	return f.isAborted() && over && superseded(f)
+	mayStart := f.isDoing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableRevisionGone
+	return f.isAborted() && mayStart && superseded(f)
 }
 
-// templateRefused reports whether another template was set while a blue-green release has
-// pods: there is no room for those of a third revision. Where the old ones are
-// on their way out, it waits for that.
+// templateRefused reports whether another template was set while a blue-green release has pods of two
+// revisions, so that there is no room for a third. If the old pods are being deleted, the template waits
+// instead.
 func templateRefused(f *facts) bool {
 	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.isEnding() && !f.isAborted()
 }
 
-// supersededWhenEnding covers a template that changes between the last step
-// and the give-back: giving back would release it unasked. A release being
-// cancelled is superseded by every template but the stable one.
+// supersededWhenEnding reports whether the template changed between the last step and the restore of the
+// workload: a restore would release it without approval. A release that is being cancelled is superseded by
+// every template except the stable one.
 func supersededWhenEnding(f *facts) bool {
 	switch f.activity() {
 	case rollouts.ActivityFinalising:

@@ -11,32 +11,31 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Decision is everything one pass decided.
+// Decision is the result of Decide: the next status of a Rollout, and what must be done to reach it.
 type Decision struct {
-	// Case is what the pass found, and Passed has the cases and the stages of steps that
-	// it has come through, that one first.
+	// Case is the case that applied first. Passed has the names of all cases and stages of the pass, in
+	// their order.
 	Case   Case
 	Passed []string
-	// State is where the release stands by Status.
+	// State is the state of the release according to Status.
 	State State
-	// Verdicts are those of the gates of the step.
+	// Verdicts are the verdicts of the gates of the step.
 	Verdicts []Verdict
 	// Status is the whole next status, never a patch.
 	Status rollouts.RolloutStatus
-	// Actions have the effects to reach, in order. A decision has none if everything observed is as
-	// it should be.
+	// Actions are carried out in their order. There are none if everything observed is as it should be.
 	Actions []Action
 	// Histories are stored once Status is stored, before the actions.
 	Histories []HistoryEntry
 	// Events are announced once Status is stored.
 	Events []Event
-	// Wake says when to look again; zero means when something changes.
+	// Wake is the time until the next pass; zero if the next pass begins when something changes.
 	Wake time.Duration
-	// MeasurementRequests are what is to be measured until the next pass.
+	// MeasurementRequests are the measurements that the next pass needs.
 	MeasurementRequests []MeasurementRequest
 }
 
-// String explains the decision to a person, a line for each fact.
+// String describes the decision, one line for each fact.
 func (d Decision) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "state    %s\n", d.State)

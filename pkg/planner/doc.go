@@ -1,24 +1,23 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planner answers one question: given what was observed of a Rollout, what
-// happens next? Decide answers it for Rollouts, TrafficRouting for TrafficRoutings, and
-// Admit for updates of workloads. It also has the terms that packages batch and verb share.
+// Package planner decides what happens next to a release. Decide decides about a Rollout, its BatchRelease
+// and the ReplicaSets of its workload; DecideBatch about a BatchRelease without a Rollout; Admit about an
+// update of a workload in admission. Verbs in the API server call the same functions.
 //
-// Everything here is a pure function of its arguments: no client, context,
-// logger, clock, randomness or global state. Two equal observations give two
-// equal decisions, so a decision can be printed, compared, fuzzed and replayed.
+// Everything here is a pure function of its arguments: no client, context, logger, clock, randomness or
+// global state. Equal inputs give equal decisions, so a decision can be printed, compared, fuzzed and
+// replayed.
 //
-//	observe -> Observed -> Decide -> Decision -> commit -> announce -> apply
+//	observe -> Input -> Decide -> Decision -> store the status -> announce events -> carry out actions
 //
-// A function of facts only answers. A function of a draft only changes it, and returns
-// nothing. Decide finds the first case that applies (decide.go), which may go on with
-// another one in the same write. A step moves through stages (step.go), each with a goal
-// of targets and gates (gate.go). An ending works through the rows of a teardown
-// (teardown.go). Projections add what follows from the rest.
+// Decide finds the first case that applies (decide.go). A case may continue with another case in the same
+// write. The case "in progress" takes the release through the stages of a step (step.go): each stage has
+// gates that must pass (gate.go) and targets that it changes in the cluster (traffic.go). The end of a
+// release, an abort and a deletion run through the rows of a teardown (teardown.go). Afterwards,
+// projections complete the status: conditions, record, deadline and others.
 //
-// A decision names the whole next status and the targets to reach. Targets are
-// emitted while what is written differs from what is wanted; a stage is left
-// when what is observed agrees. So waiting passes have no actions and write
-// nothing, and repeating a pass is harmless.
+// A decision has an action as long as the cluster differs from what the decision wants, and a stage ends
+// when the observed cluster agrees. So a pass that only waits has no actions and writes nothing, and
+// repeating a pass is harmless.
 package planner

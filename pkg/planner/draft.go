@@ -13,34 +13,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// draft is a decision as it grows. Its methods change it by one thing each, and answer
-// nothing: what is asked, is asked of its facts.
+// draft is the decision about a Rollout while decideRollout makes it: the facts, with the next status, and
+// the actions and events that lead to it.
 type draft struct {
 	*facts
 	actions []Action
 	events  []Event
-	wake    time.Duration
-	// trail are the cases and stages that the pass has come through, and reason is the
-	// one that it is in.
+	// wake is the time until the next pass; zero if the next pass begins when something changes.
+	wake time.Duration
+	// trail has the names of the cases and stages of this pass. reason is the current one, which becomes
+	// the reason of each action.
 	trail  []string
 	reason string
-	// next is the case that the pass goes on with, in the same write; empty if none.
+	// next is the case that the pass continues with, in the same write; empty if there is none.
 	next Case
-	// verdicts are those of the gates of the step, and waits reports whether something
-	// keeps its stage.
+	// verdicts are the verdicts of the gates of the step.
 	verdicts []Verdict
-	waits    bool
-	// upgraded reports whether the pods of a step were found ready, which the pass may have left by now.
+	// waits reports whether the teardown that runs in this pass waits for something.
+	waits bool
+	// upgraded reports whether the pods of a step became ready in this pass. The pass may have left that
+	// step already.
 	upgraded bool
-	// questions are what is to be measured.
+	// questions are the measurements that are requested.
 	questions []MeasurementRequest
-	// undone says who undoes what routers were told.
+	// undone says who undoes the changes of the release on Services and routers; empty if nobody does.
 	undone string
-	// cause is what keeps the release from going on, in a few words.
+	// cause says in a few words what delays the release; empty if nothing does.
 	cause string
 }
 
-// progress is the next progress; never nil.
+// progress returns the next progress, which is never nil.
 func (d *draft) progress() *rollouts.Progress {
 	p := d.status.Active()
 	if p == nil {
@@ -50,42 +52,42 @@ func (d *draft) progress() *rollouts.Progress {
 	return p
 }
 
-// continueWith has the pass go on with another case, in the same write.
+// continueWith makes the pass continue with another case, in the same write.
 func (d *draft) continueWith(next Case) { d.next = next }
 
-// act adds an action after all others.
+// act appends an action to the plan.
 func (d *draft) act(e Effect) {
 	d.actions = append(d.actions, Action{Effect: e, Reason: d.reason})
 }
 
-// actFirst adds an action before all others.
+// actFirst inserts an action before all others.
 func (d *draft) actFirst(e Effect) {
 	d.actions = slices.Insert(d.actions, 0, Action{Effect: e, Reason: d.reason})
 }
 
-// hasAction reports whether an action with this effect was added.
+// hasAction reports whether the plan has an action with this effect.
 func (d *draft) hasAction(e Effect) bool {
 	return HasEffect(d.actions, func(other Effect) bool { return other == e })
 }
 
-// removeActions removes the actions whose effects match.
+// removeActions removes the actions whose effects match from the plan.
 func (d *draft) removeActions(matches func(Effect) bool) {
 	d.actions = slices.DeleteFunc(d.actions, func(a Action) bool { return matches(a.Effect) })
 }
 
-// orderAction wants something of the world, and waits again for what has not shown.
-func (d *draft) orderAction(target Effect) {
+// orderAction appends an action and restarts its grace period if the action had no visible effect.
+func (d *draft) orderAction(e Effect) {
 	if !d.stageUnchanged() || d.reissueDue() {
 		d.startWait()
 	}
-	d.clearOtherChange(target)
-	d.act(target)
+	d.clearOtherChange(e)
+	d.act(e)
 }
 
-// wakeIn has the next pass begin no later than that; zero asks for none.
-func (d *draft) wakeIn(left time.Duration) {
-	if left > 0 && (d.wake == 0 || left < d.wake) {
-		d.wake = left
+// wakeIn makes the next pass begin no later than after the given time. Zero changes nothing.
+func (d *draft) wakeIn(delay time.Duration) {
+	if delay > 0 && (d.wake == 0 || delay < d.wake) {
+		d.wake = delay
 	}
 }
 
@@ -97,63 +99,63 @@ func (d *draft) warn(reason, message string) {
 	d.events = append(d.events, Event{Warning: true, Reason: reason, Message: message})
 }
 
-// setActivity sets what the release is doing and says so.
+// setActivity sets the activity of the release, which is the reason of the condition Progressing.
 func (d *draft) setActivity(a rollouts.Activity, message string) {
 	d.status.Message = message
 	d.status.SetActivity(a, message, d.now())
 }
 
-// setStepMessage says what the current step does, or waits for.
+// setStepMessage sets the message of the status: what the current step does, or waits for.
 func (d *draft) setStepMessage(what string) {
 	d.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", d.progress().CurrentStepIndex, len(d.release.Steps), what)
 }
 
-// setCondition sets a condition.
 func (d *draft) setCondition(t rollouts.ConditionType, s metav1.ConditionStatus, reason, message string) {
 	d.status.SetCondition(rollouts.Condition{Type: t, Status: s, Reason: reason, Message: message}, d.now())
 }
 
-// stall says that nothing moves without a user.
+// stall sets the condition Stalled: the release does not continue until a user acts.
 func (d *draft) stall(reason rollouts.StallReason, message string) {
 	d.status.Message = message
 	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(reason), message)
 }
 
-// unstall takes that back where it was for one of the reasons.
+// unstall removes the condition Stalled if its reason is one of the given reasons.
 func (d *draft) unstall(reasons ...rollouts.StallReason) {
 	if d.isStalledFor(reasons...) {
 		d.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 }
 
-// startWait starts a wait. It is rounded up to the second that the wire keeps, so
-// that no restart shortens a pause or a grace period.
+// startWait starts a pause or a grace period now. The stored time has whole seconds and is rounded up, so
+// that a restart of the controller does not shorten the wait.
 func (d *draft) startWait() {
-	at := RoundUp(d.Now)
-	d.progress().LastUpdateTime = &at
+	now := RoundUp(d.Now)
+	d.progress().LastUpdateTime = &now
 }
 
-// restartWaitIfAhead begins a wait again where the clock was set back.
+// restartWaitIfAhead starts the wait again if its stored start is in the future, because the clock was set
+// back.
 func (d *draft) restartWaitIfAhead() {
-	if since := d.progress().LastUpdateTime; since != nil && IsAhead(since, d.Now) {
+	if start := d.progress().LastUpdateTime; start != nil && IsAhead(start, d.Now) {
 		d.startWait()
 	}
 }
 
-// setOutcome marks the decisions of a verb that nothing has been done about yet.
+// setOutcome sets the outcome of the decisions of a verb that have none yet.
 func (d *draft) setOutcome(verb rollouts.Verb, outcome rollouts.Outcome) {
 	for i := range d.status.Decisions {
-		if of := &d.status.Decisions[i]; of.Verb == verb && of.Outcome == "" {
-			of.Outcome = outcome
+		if decision := &d.status.Decisions[i]; decision.Verb == verb && decision.Outcome == "" {
+			decision.Outcome = outcome
 		}
 	}
 }
 
-// supersedeDecisions marks every open decision as overtaken.
+// supersedeDecisions sets the outcome Superseded of all decisions that have none yet.
 func (d *draft) supersedeDecisions() {
 	for i := range d.status.Decisions {
-		if of := &d.status.Decisions[i]; of.Outcome == "" {
-			of.Outcome = rollouts.OutcomeSuperseded
+		if decision := &d.status.Decisions[i]; decision.Outcome == "" {
+			decision.Outcome = rollouts.OutcomeSuperseded
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Effect is one target. Reaching a target that is already reached does nothing.
+// Effect is one change in the cluster. An effect is idempotent: if the cluster is already as it describes,
+// it changes nothing.
 type Effect interface {
 	fmt.Stringer
 	effect()
@@ -21,52 +22,56 @@ type Effect interface {
 
 // The effects of a Rollout.
 type (
-	// LabelWorkload makes the workload visible to admission.
+	// LabelWorkload adds the label by which the admission webhook selects the workload.
 	LabelWorkload struct{}
-	// UnlabelWorkload takes that back.
+	// UnlabelWorkload removes that label.
 	UnlabelWorkload struct{}
-	// AddToIndex makes the policies hold the workload, too.
+	// AddToIndex adds the workload to the index of the admission policies, which hold it as the webhook
+	// does.
 	AddToIndex struct{}
-	// RemoveFromIndex takes that back.
+	// RemoveFromIndex removes the workload from the index.
 	RemoveFromIndex struct{}
-	// HoldWorkload takes a workload that admission has missed.
+	// HoldWorkload pauses a workload whose change admission did not see.
 	HoldWorkload struct {
-		// Again reports whether it was held before, and what its owner wrote is noted.
+		// Again reports whether the workload was held before, so that the owner's strategy is recorded
+		// already.
 		Again bool
 	}
-	// ApplyPendingEdit does what admission would have done about an edit that a policy noted.
+	// ApplyPendingEdit applies an edit of the owner that an admission policy has recorded, as the webhook
+	// would have done.
 	ApplyPendingEdit struct{}
-	// RunBatch wants the BatchRelease to have this plan, and with it the status that takes it
-	// up, which the planner leaves to release.Decide; nil where it stays as it is.
+	// RunBatch creates the BatchRelease or gives it another plan. Status is the status with which it
+	// starts the plan; nil if the status stays as it is.
 	RunBatch struct {
 		Plan   rollouts.ReleasePlan
 		Status *rollouts.BatchReleaseStatus
 	}
-	// DeleteBatchRelease wants the BatchRelease gone.
+	// DeleteBatchRelease deletes the BatchRelease.
 	DeleteBatchRelease struct{}
-	// RestoreWorkload gives a workload back: paused, or not. What was made
-	// beside it goes at once, or when the native controller is done if Wait.
+	// RestoreWorkload restores what the release has changed on the workload. KeepPaused leaves the
+	// workload paused. The extra Deployment is deleted at once or, with Wait, when the native controller
+	// has completed its rolling update.
 	RestoreWorkload struct{ KeepPaused, Wait bool }
-	// RepairRecords has our keys on the workload say what the store says.
+	// RepairRecords rewrites Weir's annotations and labels on the workload from the stored status.
 	RepairRecords struct{}
-	// SetStableTemplate sets the workload's template to the stable revision's.
+	// SetStableTemplate sets the template of the workload to the stable revision's.
 	SetStableTemplate struct{}
-	// PinService makes the stable Service select one revision.
+	// PinService makes the stable Service select the pods of one revision.
 	PinService struct{ Revision string }
-	// UnpinService makes it select every revision again.
+	// UnpinService makes the stable Service select the pods of every revision again.
 	UnpinService struct{}
-	// SetCanaryService makes the canary Service select Revision.
+	// SetCanaryService creates the canary Service, or makes it select the pods of Revision.
 	SetCanaryService struct{ Revision string }
-	// RouteTraffic makes the canary Service select Revision and routers send it traffic.
+	// RouteTraffic does the same and makes routers send requests to the canary Service.
 	RouteTraffic struct {
 		Revision string
 		Want     Route
 	}
-	// RemoveRoute makes routers forget the update revision.
+	// RemoveRoute makes routers send all requests to the stable Service.
 	RemoveRoute struct{}
-	// RemoveCanaryService removes the canary Service.
+	// RemoveCanaryService deletes the canary Service.
 	RemoveCanaryService struct{}
-	// RemoveFinalizer lets the Rollout go.
+	// RemoveFinalizer removes the finalizer of the Rollout or the BatchRelease.
 	RemoveFinalizer struct{}
 )
 
@@ -137,8 +142,8 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	return strconv.Itoa(int(size.IntVal))
 }
 
-// ScaleReplicaSets sets the next sizes of the ReplicaSets of the workload. Known is the state in the store by
-// which the sizes were decided.
+// ScaleReplicaSets scales the ReplicaSets of the workload. Hold is the stored state that the sizes follow
+// from.
 type ScaleReplicaSets struct {
 	Hold  HoldState
 	Scale sizes.Scale
@@ -147,10 +152,10 @@ type ScaleReplicaSets struct {
 func (ScaleReplicaSets) effect()          {}
 func (a ScaleReplicaSets) String() string { return "size replicasets: " + a.Scale.Rule }
 
-// AddRoutingFinalizer keeps a TrafficRouting until its routes are taken back.
+// AddRoutingFinalizer adds Weir's finalizer to a TrafficRouting, which keeps it until its routes are removed.
 type AddRoutingFinalizer struct{}
 
-// RemoveStaleReference takes the finalizer of a Rollout that does not exist off a TrafficRouting.
+// RemoveStaleReference removes from a TrafficRouting the finalizer of a Rollout that does not exist.
 type RemoveStaleReference struct{ Rollout string }
 
 func (AddRoutingFinalizer) effect()        {}
