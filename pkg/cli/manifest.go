@@ -101,7 +101,7 @@ func newConvert(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		results := convert.ConvertAll(objects)
+		results := convert.Manifests(objects)
 		if len(results) == 0 {
 			return errors.New("no manifest of Argo Rollouts or Flagger was found")
 		}

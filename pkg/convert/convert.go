@@ -74,8 +74,8 @@ func collectTemplates(manifests []*unstructured.Unstructured) *templates {
 	return all
 }
 
-// ConvertAll converts manifests. It ignores other kinds.
-func ConvertAll(manifests []*unstructured.Unstructured) []Result {
+// Manifests converts manifests. It ignores other kinds.
+func Manifests(manifests []*unstructured.Unstructured) []Result {
 	all := collectTemplates(manifests)
 	var results []Result
 	for _, u := range manifests {

@@ -54,7 +54,7 @@ func TestAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Render(ConvertAll(manifests(t, data)))
+		got, err := Render(Manifests(manifests(t, data)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestNothingIsLost(t *testing.T) {
 				changed := manifests(t, data)
 				strange := fmt.Sprintf("strange%d", n)
 				in(changed[i].Object, path)[strange] = "kept"
-				got, err := Render(ConvertAll(changed))
+				got, err := Render(Manifests(changed))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,7 +151,7 @@ func FuzzAll(f *testing.F) {
 		if err != nil || json.Unmarshal(raw, &u.Object) != nil || u.Object == nil {
 			return
 		}
-		if _, err := Render(ConvertAll([]*unstructured.Unstructured{u})); err != nil {
+		if _, err := Render(Manifests([]*unstructured.Unstructured{u})); err != nil {
 			t.Error(err)
 		}
 	})

@@ -170,7 +170,7 @@ func (o OAuth2) tokenSource(client *http.Client) oauth2.TokenSource {
 	c := clientcredentials.Config{ClientID: o.ID, ClientSecret: o.Secret, TokenURL: o.TokenURL, Scopes: o.Scopes}
 	// All queries share a token, so the context of a single query must not cancel the token
 	// request.
-	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
+	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client)) //nolint:forbidigo // shared by all queries
 }
 
 // validate returns an error that names the invalid field and the fix.

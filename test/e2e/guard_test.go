@@ -151,6 +151,24 @@ func (g *guard) atLeast(n int32) {
 	g.judge()
 }
 
+// whenReady sets how many pods must be ready as soon as the guard sees that many. Its watch may be behind
+// the status of the Deployment on a busy machine.
+func (g *guard) whenReady(n int32) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var seen int32
+	for _, pod := range g.pods {
+		if ready(pod) {
+			seen++
+		}
+	}
+	if seen < n {
+		return fmt.Errorf("the guard sees %d ready pods of %d", seen, n)
+	}
+	g.floor = n
+	return nil
+}
+
 // atMost limits the pods of a version from now on.
 func (g *guard) atMost(version string, n int32) {
 	g.mu.Lock()

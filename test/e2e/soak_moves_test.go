@@ -111,7 +111,7 @@ func (s *soaker) resize(replicas int32) {
 		}
 		return err
 	})
-	s.guard.atLeast(max(0, replicas-s.plan.unavailable))
+	s.until("the guard sees the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
 }
 
 // reached reports whether the release may have come to a step.
