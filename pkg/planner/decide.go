@@ -214,7 +214,7 @@ func releasesStableAgain(f *facts) bool {
 	if !f.w.AbortSetsTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
 		same = p.StableTemplate == p.UpdateTemplate
 	}
-	return same && f.hasReleasedTemplate() && rolloutIDOf(f) != "" && f.w.StableReplicas == 0
+	return same && f.hasReleasedTemplate() && userRolloutID(f) != "" && f.w.StableReplicas == 0
 }
 
 // backInBatches reports whether its user wants that. Where traffic is routed, bad pods

@@ -64,7 +64,7 @@ func betweenSteps(f *facts) bool {
 // unpinEmptyStable lets the Service select all pods again where stable has none that serves,
 // or is to have none, and where the Service is not this release's.
 func unpinEmptyStable(d *draft, step *rollouts.Step) {
-	if r := d.route(); r.Pinned != "" && (r.Barred != "" || onlyOtherReady(d.facts) || d.hasReleasedTemplate() && allPodsUpdated(d.facts, step)) {
+	if r := d.route(); r.Pinned != "" && (r.OwnershipConflict != "" || onlyOtherReady(d.facts) || d.hasReleasedTemplate() && allPodsUpdated(d.facts, step)) {
 		d.act(UnpinService{})
 	}
 }
@@ -72,7 +72,7 @@ func unpinEmptyStable(d *draft, step *rollouts.Step) {
 // restorePin pins a Service that its owner has applied again.
 func restorePin(d *draft, step *rollouts.Step) {
 	r, to := d.route(), pinToStable(d.facts)
-	if pinsService(d.facts, step) && !r.Unserved && r.Barred == "" && to.Revision != "" && r.Pinned != to.Revision {
+	if pinsService(d.facts, step) && !r.StableServiceMissing && r.OwnershipConflict == "" && to.Revision != "" && r.Pinned != to.Revision {
 		if undone := unpinnedByOther(d.facts); undone != "" {
 			reportUndone(d, undone)
 		}

@@ -17,10 +17,10 @@ import (
 // the store: a release takes them in the write that comes before its first change
 // of them, and lets go of them when it has ended.
 
-// RoutesBefore tells what a Rollout knows from the store of another one that names
+// CompareNetworkHolds tells what a Rollout knows from the store of another one that names
 // the same Service or router: whether that routes by it, and whether it has taken
 // it first. Of two that have, by whatever mistake, one gives way.
-func RoutesBefore(other, mine *rollouts.Rollout) (routes, first bool) {
+func CompareNetworkHolds(other, mine *rollouts.Rollout) (routes, first bool) {
 	hold, own := other.Status.Network, mine.Status.Network
 	switch {
 	case hold == nil:
@@ -34,9 +34,9 @@ func RoutesBefore(other, mine *rollouts.Rollout) (routes, first bool) {
 	}
 }
 
-// Originals are the digests of what routers were before, as the store knows them: nil
+// OriginalDigests are the digests of what routers were before, as the store knows them: nil
 // for a release that an earlier version has begun, which kept none.
-func Originals(r *rollouts.Rollout) []string {
+func OriginalDigests(r *rollouts.Rollout) []string {
 	hold, p := r.Status.Network, r.Status.Active()
 	switch {
 	case hold != nil:
@@ -48,8 +48,8 @@ func Originals(r *rollouts.Rollout) []string {
 	}
 }
 
-// CreatedObjects are the uids of what the store knows to be made for a release.
-func CreatedObjects(r *rollouts.Rollout) []types.UID {
+// CreatedUIDs are the uids of what the store knows to be made for a release.
+func CreatedUIDs(r *rollouts.Rollout) []types.UID {
 	if r.Status.Network == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func updateNetworkHold(d *draft) {
 		d.networkHold()
 	}
 	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done
-		hold.Made = r.Made
+		hold.Made = r.CreatedUIDs
 		hold.Pinned = cmp.Or(r.Pinned, hold.Pinned)
 	}
 	clearPinned(d)
@@ -148,7 +148,7 @@ const reasonUndone = "Undone"
 func setRoutableCondition(d *draft, underWay bool) {
 	reason, why := "BelongsToAnother", ""
 	if d.Route != nil && underWay {
-		why = cmp.Or(d.Route.Barred, d.Route.Rival)
+		why = cmp.Or(d.Route.OwnershipConflict, d.Route.NameConflict)
 	}
 	left := graceRemaining(d.facts)
 	if why == "" && left > 0 {
@@ -165,7 +165,7 @@ func setRoutableCondition(d *draft, underWay bool) {
 }
 
 // isAvailable reports whether Service and routers are this release's to change.
-func (r *Route) isAvailable() bool { return r != nil && r.Barred == "" }
+func (r *Route) isAvailable() bool { return r != nil && r.OwnershipConflict == "" }
 
 // isRestored reports whether nothing of a release is left in the network.
 func (r *Route) isRestored() bool {

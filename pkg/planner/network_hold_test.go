@@ -38,7 +38,7 @@ func TestRoutesBefore(t *testing.T) {
 		"at once, mine":      {at("b", under, 5), at("a", under, 5), true, false},
 		"at once, other":     {at("a", under, 5), at("b", under, 5), true, true},
 	} {
-		if routes, first := planner.RoutesBefore(tc.other, tc.mine); routes != tc.routes || first != tc.first {
+		if routes, first := planner.CompareNetworkHolds(tc.other, tc.mine); routes != tc.routes || first != tc.first {
 			t.Errorf("%s: routes %t, first %t; want %t, %t", name, routes, first, tc.routes, tc.first)
 		}
 	}

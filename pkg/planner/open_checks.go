@@ -29,8 +29,8 @@ type OpenCheck struct {
 	Why string
 }
 
-// toTheEnd is a target behind the last step of every plan.
-const toTheEnd = math.MaxInt32
+// afterLastStep is a target behind the last step of every plan.
+const afterLastStep = math.MaxInt32
 
 // OpenChecks returns the checks that have not passed in the current step or in a later step before
 // target: the release would go past these checks if it continued at target. No check is open in an
@@ -51,7 +51,7 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	var open []OpenCheck
 	for step := max(p.CurrentStepIndex, 1); step < target && plan.Step(step) != nil; step++ {
 		for _, at := range []rollouts.CheckPoint{rollouts.AtBeforeTraffic, rollouts.AtStep} {
-			if step == p.CurrentStepIndex && isPast(at, a, p) {
+			if step == p.CurrentStepIndex && hasPassedCheckPoint(at, a, p) {
 				continue
 			}
 			for _, c := range decidingChecks(plan.Analysis) {
@@ -64,9 +64,9 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	return open
 }
 
-// isPast reports whether the current step has left the point of the checks, or began without checks and
+// hasPassedCheckPoint reports whether the current step has left the point of the checks, or began without checks and
 // so measures none.
-func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+func hasPassedCheckPoint(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	switch p.State {
 	case rollouts.StepReady, rollouts.StepCompleted:
 		return true
@@ -100,12 +100,12 @@ func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at
 	is := OpenCheck{OverriddenCheck: rollouts.OverriddenCheck{Name: rollouts.CheckName(c), Step: step}, At: at}
 	stored := storedCheck(a, is.Name)
 	switch {
-	case stored == nil && is.Name == podsHealthy && measures(at, step, a, p):
+	case stored == nil && is.Name == podsHealthy && isMeasuring(at, step, a, p):
 		return open // the new version has no pods, so there is nothing to judge
 	case stored == nil:
 		return append(open, is)
 	case stored.Result == rollouts.CheckFailed:
-	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && isFromEarlierStep(a.TrafficSince.Time, stored):
+	case !isMeasuring(at, step, a, p), at == rollouts.AtBeforeTraffic && isFromEarlierStep(a.TrafficSince.Time, stored):
 		return append(open, is) // the stored result is about an earlier step
 	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
 		stored.Result == rollouts.CheckInconclusive && onInconclusiveOf(plan, c) == rollouts.OnInconclusivePass:
@@ -115,8 +115,8 @@ func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at
 	return append(open, is)
 }
 
-// measures reports whether the checks of a step at that point are measured now.
-func measures(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+// isMeasuring reports whether the checks of a step at that point are measured now.
+func isMeasuring(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	if step != p.CurrentStepIndex || a == nil {
 		return false
 	}
@@ -159,11 +159,11 @@ func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
 	next.Status.Analysis = nil
 	p := next.Status.Active()
 	p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
-	return OpenChecks(next, toTheEnd)
+	return OpenChecks(next, afterLastStep)
 }
 
 // OpenToTheEnd returns the checks that have not passed in the current step or in any later step.
-func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, toTheEnd) }
+func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, afterLastStep) }
 
 // OverrideFrom returns the first step to which a jump needs an override, because it goes past an open
 // check; zero if there is no such step. Jumps to later steps then need an override, too.

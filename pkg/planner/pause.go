@@ -163,7 +163,7 @@ func surplusNote(f *facts, step *rollouts.Step) string {
 // have made them pass. Other checks say it with their results.
 func changedNote(f *facts, _ *rollouts.Step) string {
 	var changed []string
-	for _, c := range checks(f) {
+	for _, c := range judgedChecks(f) {
 		if c.changedAt != nil && c.verdict.Is == judge.Passed {
 			changed = append(changed, fmt.Sprintf("check %s has passed after it was changed at %s", c.name, c.changedAt.UTC().Format(time.TimeOnly)))
 		}

@@ -13,17 +13,17 @@ import (
 // PodHealth is how the pods of a revision get on.
 type PodHealth struct {
 	Pods, Ready int32
-	// Ends counts containers that ended with an error, and OutOfMemory those of them that
+	// ErrorExits counts containers that ended with an error, and OutOfMemory those of them that
 	// were out of memory.
-	Ends, OutOfMemory int32
+	ErrorExits, OOMKills int32
 	// CrashLoops counts pods with a container that is started again later and later.
 	CrashLoops int32
 	// UnreadySince is since when a pod is unready that had been ready; zero if none is.
 	UnreadySince time.Time
 }
 
-// PodsOf are the pods of both revisions.
-type PodsOf struct{ New, Stable PodHealth }
+// PodHealthByRevision are the pods of both revisions.
+type PodHealthByRevision struct{ New, Stable PodHealth }
 
 // The limits of podsHealthy.
 const (
@@ -34,32 +34,32 @@ const (
 )
 
 // JudgePods judges the pods of the new version: not for what stable's pods do as well.
-func JudgePods(p PodsOf, now time.Time) judge.Verdict {
-	n, worse := p.New, p.New.rate() >= worseThanStable*p.Stable.rate()
+func JudgePods(p PodHealthByRevision, now time.Time) judge.Verdict {
+	n, worse := p.New, p.New.failureRate() >= worseThanStable*p.Stable.failureRate()
 	unready := now.Sub(n.UnreadySince)
 	switch {
-	case n.OutOfMemory >= manyOutOfMemory && worse:
-		return sick("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OutOfMemory, p.Stable.OutOfMemory)
-	case n.Ends >= manyEnds && worse:
-		return sick("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.Ends, p.Stable.Pods, p.Stable.Ends)
-	case n.loops() && !p.Stable.loops():
-		return sick("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
+	case n.OOMKills >= manyOutOfMemory && worse:
+		return podsFailed("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OOMKills, p.Stable.OOMKills)
+	case n.ErrorExits >= manyEnds && worse:
+		return podsFailed("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.ErrorExits, p.Stable.Pods, p.Stable.ErrorExits)
+	case n.isCrashLooping() && !p.Stable.isCrashLooping():
+		return podsFailed("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
 	case n.UnreadySince.IsZero() || !p.Stable.UnreadySince.IsZero():
-		return judge.Verdict{Is: judge.Passed, Why: asWell}
+		return judge.Verdict{Is: judge.Passed, Why: podsHealthyWhy}
 	case unready > longUnready:
-		return sick("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
+		return podsFailed("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
 	}
-	return judge.Verdict{Is: judge.Passed, Why: asWell, Wake: longUnready - unready + time.Second}
+	return judge.Verdict{Is: judge.Passed, Why: podsHealthyWhy, Wake: longUnready - unready + time.Second}
 }
 
-const asWell = "the new pods get on as well as the stable ones"
+const podsHealthyWhy = "the new pods get on as well as the stable ones"
 
-func sick(format string, args ...any) judge.Verdict {
+func podsFailed(format string, args ...any) judge.Verdict {
 	return judge.Verdict{Is: judge.Failed, Why: fmt.Sprintf(format, args...)}
 }
 
-// rate is how often a container has ended with an error, for each pod.
-func (h PodHealth) rate() float64 { return float64(h.Ends) / float64(max(h.Pods, 1)) }
+// failureRate is how often a container has ended with an error, for each pod.
+func (h PodHealth) failureRate() float64 { return float64(h.ErrorExits) / float64(max(h.Pods, 1)) }
 
-// loops reports whether half of the pods crash again and again.
-func (h PodHealth) loops() bool { return h.CrashLoops > 0 && 2*h.CrashLoops >= h.Pods }
+// isCrashLooping reports whether half of the pods crash again and again.
+func (h PodHealth) isCrashLooping() bool { return h.CrashLoops > 0 && 2*h.CrashLoops >= h.Pods }

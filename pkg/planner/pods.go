@@ -114,6 +114,6 @@ func updateShare(f *facts) int32 {
 	if w.Replicas <= 0 {
 		return 0
 	}
-	able := 100 * min(w.StableReadyReplicas+w.MaxUnavailable+w.SupersededBehind, w.Replicas) / w.Replicas
+	able := 100 * min(w.StableReadyReplicas+w.MaxUnavailable+w.SupersededKept, w.Replicas) / w.Replicas
 	return 100 - able
 }

@@ -18,15 +18,15 @@ import (
 type Route struct {
 	// Missing names an object that must exist and does not, such as service/web.
 	Missing string
-	// Unserved reports whether the stable Service does not exist.
-	Unserved bool
-	// Barred says why neither the Service nor the routers are this release's to
+	// StableServiceMissing reports whether the stable Service does not exist.
+	StableServiceMissing bool
+	// OwnershipConflict says why neither the Service nor the routers are this release's to
 	// change: another has taken them, or the Service is of another workload.
-	Barred string
-	// Trouble says why nothing can be routed though nothing is missing, and Impossible
+	OwnershipConflict string
+	// UnroutableReason says why nothing can be routed though nothing is missing, and Impossible
 	// why not what each of the steps wants, in their order.
-	Trouble    string
-	Impossible []string
+	UnroutableReason string
+	UnroutableSteps  []string
 	// Pending says why a router has not taken up yet what it was told, and Refused
 	// why it never will.
 	Pending, Refused string
@@ -36,10 +36,10 @@ type Route struct {
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.
 	Canary string
-	// Made are the uids of what was made for the release, and Rival says whose an object
+	// CreatedUIDs are the uids of what was made for the release, and Rival says whose an object
 	// is that has the name of one of them.
-	Made  []types.UID
-	Rival string
+	CreatedUIDs  []types.UID
+	NameConflict string
 	// Shared reports whether one Service serves both revisions: none is pinned or made.
 	Shared bool
 	// Weight is the share sent to the update revision; nil without a share.
@@ -56,22 +56,22 @@ type Route struct {
 
 // At is what is known at a step, of the number that it has from 1 on.
 func (r Route) At(step int32) Route {
-	if i := int(step) - 1; r.Trouble == "" && i >= 0 && i < len(r.Impossible) {
-		r.Trouble = r.Impossible[i]
+	if i := int(step) - 1; r.UnroutableReason == "" && i >= 0 && i < len(r.UnroutableSteps) {
+		r.UnroutableReason = r.UnroutableSteps[i]
 	}
-	r.Impossible = nil
+	r.UnroutableSteps = nil
 	return r
 }
 
 // RouteOf is the route that a step wants.
 func RouteOf(step rollouts.Step) Route {
-	return Route{Weight: percent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
+	return Route{Weight: parsePercent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
 }
 
 // Equals reports whether two routes send the same requests the same way.
 func (r Route) Equals(other Route) bool {
-	return weight(r.Weight) == weight(other.Weight) && matches(r.Matches) == matches(other.Matches) &&
-		modifier(r.Headers) == modifier(other.Headers)
+	return formatWeight(r.Weight) == formatWeight(other.Weight) && formatMatches(r.Matches) == formatMatches(other.Matches) &&
+		formatHeaders(r.Headers) == formatHeaders(other.Headers)
 }
 
 // IsEmpty reports whether no request is sent to the update revision.
@@ -100,7 +100,7 @@ func (r *Route) Obstacle() string {
 	if r.Missing != "" {
 		return r.Missing + " does not exist"
 	}
-	return cmp.Or(r.Barred, r.Trouble)
+	return cmp.Or(r.OwnershipConflict, r.UnroutableReason)
 }
 
 // refusal is why routers do not take up what they were told; nothing is known of
@@ -117,14 +117,14 @@ func (r *Route) lastWritten() Route {
 	return Route{Weight: r.Weight, Matches: r.Matches, Headers: r.Headers}
 }
 
-func weight(w *int32) string {
+func formatWeight(w *int32) string {
 	if w == nil {
 		return "-"
 	}
 	return strconv.Itoa(int(*w))
 }
 
-func percent(traffic *string) *int32 {
+func parsePercent(traffic *string) *int32 {
 	if traffic == nil {
 		return nil
 	}

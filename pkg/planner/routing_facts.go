@@ -18,25 +18,25 @@ type Routing struct {
 	Exists bool
 	// Linked reports whether it routes for the Rollout, and Lost that it does no
 	// more, since it was deleted and has taken its routes back.
-	Linked, Lost bool
-	// Busy reports whether its routes are in place or are being taken back, and that
+	Linked, RoutesRemoved bool
+	// HasRoutes reports whether its routes are in place or are being taken back, and that
 	// no other Rollout needs them.
-	Busy bool
+	HasRoutes bool
 	// Routed reports whether requests go as it says.
 	Routed bool
 	// Message is what it says of itself.
 	Message string
-	// Strays are others that route for the Rollout, which no longer names them.
-	Strays []string
+	// Unreferenced are others that route for the Rollout, which no longer names them.
+	Unreferenced []string
 }
 
-// RoutingFacts are those of a TrafficRouting for a Rollout; r is nil where there
+// NewRouting are those of a TrafficRouting for a Rollout; r is nil where there
 // is none.
-func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []string) *Routing {
+func NewRouting(name, rollout string, r *rollouts.TrafficRouting, strays []string) *Routing {
 	if name == "" && len(strays) == 0 {
 		return nil
 	}
-	f := &Routing{Name: name, Strays: strays}
+	f := &Routing{Name: name, Unreferenced: strays}
 	if r == nil {
 		return f
 	}
@@ -46,10 +46,10 @@ func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []str
 	})
 	f.Linked = slices.Contains(r.Finalizers, mine)
 	f.Exists = r.DeletionTimestamp == nil
-	f.Lost = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
+	f.RoutesRemoved = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
 	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
 	f.Message = r.Status.Message
-	f.Busy = !f.Lost && isRouting(r.Status.Phase, !others || !f.Exists)
+	f.HasRoutes = !f.RoutesRemoved && isRouting(r.Status.Phase, !others || !f.Exists)
 	return f
 }
 

@@ -80,7 +80,7 @@ func pinBeforeBatch(f *facts, step *rollouts.Step) targetResult {
 // where the step needs that. What routers were told is to be found again then.
 func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
 	r, to := f.route(), pinToStable(f)
-	if !pinsStable(f, step) || r.Unserved || r.Barred != "" || to.Revision == "" || replacesAllPods(f, step) || allPodsUpdated(f, step) {
+	if !pinsStable(f, step) || r.StableServiceMissing || r.OwnershipConflict != "" || to.Revision == "" || replacesAllPods(f, step) || allPodsUpdated(f, step) {
 		return targetResult{}
 	}
 	if r.Pinned != to.Revision {

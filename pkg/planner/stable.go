@@ -87,7 +87,7 @@ func stableGoneHelp(f *facts) string {
 	if noPodsServe(f) {
 		otherwise += ". No pod is left that could serve beside a new version: it gets its pods only when it is promoted with full: true"
 	}
-	r := record(&f.status)
+	r := currentRecord(&f.status)
 	if r == nil {
 		return "set the earlier template " + otherwise
 	}

@@ -62,11 +62,11 @@ func initialize(d *draft) {
 }
 
 // rolloutID names the release.
-func rolloutID(f *facts) string { return cmp.Or(rolloutIDOf(f), f.w.UpdateRevision) }
+func rolloutID(f *facts) string { return cmp.Or(userRolloutID(f), f.w.UpdateRevision) }
 
-// rolloutIDOf is the name that the workload gives to its release, or empty. What no label
+// userRolloutID is the name that the workload gives to its release, or empty. What no label
 // could say is not taken for a name.
-func rolloutIDOf(f *facts) string {
+func userRolloutID(f *facts) string {
 	if len(validation.IsValidLabelValue(f.w.RolloutID)) > 0 {
 		return ""
 	}
@@ -76,14 +76,14 @@ func rolloutIDOf(f *facts) string {
 // rolloutIDChanged reports whether a workload at rest names another release than its last.
 // That is the wish for a release, though every pod runs its template already.
 func rolloutIDChanged(f *facts) bool {
-	name, last := rolloutIDOf(f), f.progress().ObservedRolloutID
+	name, last := userRolloutID(f), f.progress().ObservedRolloutID
 	return name != "" && last != "" && name != last && f.hasReleasedTemplate() && f.replacesPods() && f.w.Replicas > 0
 }
 
 // newRolloutID names a release that starts. One of the stable revision is not the
 // earlier one that brought it, which has its name where nobody gives another.
 func newRolloutID(f *facts) string {
-	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && rolloutIDOf(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
+	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && userRolloutID(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
 		return id
 	}
 	return rolloutID(f)
@@ -93,9 +93,9 @@ func newRolloutID(f *facts) string {
 // way. Its batches are counted again, for the labels; its step and its pods stay.
 func applyRolloutID(d *draft) {
 	p, b := d.progress(), d.Batch
-	if name := rolloutIDOf(d.facts); name != "" && p.ObservedRolloutID != name {
+	if name := userRolloutID(d.facts); name != "" && p.ObservedRolloutID != name {
 		p.ObservedRolloutID = name
-		if r := record(&d.status); r != nil {
+		if r := currentRecord(&d.status); r != nil {
 			r.RolloutID = name
 		}
 	}

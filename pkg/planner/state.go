@@ -147,7 +147,7 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 			AbortedBy(r))
 	},
 	StateFinalising: fixedText("every step is done and the release is being completed; abort is still possible"),
-	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return startText(r) },
+	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return restoringText(r) },
 	StateCancelling: fixedText("the release is being cancelled, since the template is the stable one again"),
 	StateInStep: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
@@ -179,7 +179,7 @@ func resumeHint(r *rollouts.Rollout) string {
 	return fmt.Sprintf("the release was paused%s; resume it first", PausedBy(r))
 }
 
-func startText(r *rollouts.Rollout) string {
+func restoringText(r *rollouts.Rollout) string {
 	if isLeaving(r) {
 		return leavingText(r) + " and the workload is being given back; set the earlier template to go back"
 	}

@@ -23,9 +23,9 @@ type StepDuration struct {
 func StepDurations(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) []StepDuration {
 	_, release := r.Spec.Strategy.Active()
 	known := map[visitKey]rollouts.StepTimes{}
-	eachVisit(before, func(key visitKey, times rollouts.StepTimes) { known[key] = times })
+	forEachVisit(before, func(key visitKey, times rollouts.StepTimes) { known[key] = times })
 	var durations []StepDuration
-	eachVisit(after, func(key visitKey, times rollouts.StepTimes) {
+	forEachVisit(after, func(key visitKey, times rollouts.StepTimes) {
 		pause := WaitApproval
 		if isTimed(release.Step(key.step)) {
 			pause = WaitTime
@@ -42,7 +42,7 @@ type visitKey struct {
 	entered int64
 }
 
-func eachVisit(releases []rollouts.ReleaseRecord, do func(visitKey, rollouts.StepTimes)) {
+func forEachVisit(releases []rollouts.ReleaseRecord, do func(visitKey, rollouts.StepTimes)) {
 	for _, r := range releases {
 		for _, v := range r.Steps {
 			if v.EnteredTime != nil {

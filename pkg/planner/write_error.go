@@ -19,9 +19,9 @@ type WriteError struct{ Reason, Message string }
 // EventDenied announces a write error.
 const EventDenied = "WriteDenied"
 
-// rewording is how often at most a write error is written anew that says something
+// rewriteInterval is how often at most a write error is written anew that says something
 // else each time, such as the number of a request.
-const rewording = time.Minute
+const rewriteInterval = time.Minute
 
 // RecordWriteError notes a write error among conditions, and tells whether it is to be
 // announced: not what is known already.
@@ -37,7 +37,7 @@ func RecordWriteError(all []rollouts.Condition, d WriteError, now time.Time) (no
 	}
 	was := all[i]
 	news = was.Reason != d.Reason
-	if !news && (was.Message == d.Message || at.Sub(was.LastUpdateTime.Time) < rewording) {
+	if !news && (was.Message == d.Message || at.Sub(was.LastUpdateTime.Time) < rewriteInterval) {
 		return all, false
 	}
 	c.LastTransitionTime = was.LastTransitionTime

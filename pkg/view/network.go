@@ -109,7 +109,7 @@ func (b *builder) routerID(r traffic.Router) string {
 // judgeRouter says what a router does.
 func (b *builder) judgeRouter(n *rollouts.Node, r traffic.Router) {
 	route := traffic.ObserveRouter(b.facts.network, r)
-	if n.Message = cmp.Or(route.Trouble, route.Refused); n.Message != "" {
+	if n.Message = cmp.Or(route.UnroutableReason, route.Refused); n.Message != "" {
 		n.Health = degraded
 		return
 	}

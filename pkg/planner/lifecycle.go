@@ -112,7 +112,7 @@ func holdFoundWorkload(d *draft) {
 func resumeAbort(d *draft) {
 	d.status.Phase = rollouts.PhaseProgressing
 	d.progress().FinalisingStep = ""
-	if record(&d.status) == nil {
+	if currentRecord(&d.status) == nil {
 		openRecord(d) // that of the release was closed; what is decided now is kept in another
 	}
 	d.setActivity(rollouts.ActivityAborting, AbortingMessage)
@@ -135,7 +135,7 @@ func watchHealthy(d *draft) {
 		d.act(HoldWorkload{}) // it passed by admission, and the next pass starts
 		return
 	}
-	recordSettled(d)
+	recordWorkloadAtRest(d)
 	if p := d.progress(); d.w.HasTemplateOf(updateRevision(*p)) {
 		p.ObservedWorkloadGeneration = d.w.Generation
 		p.ObservedRolloutID = rolloutID(d.facts)
@@ -152,14 +152,14 @@ func checkSupported(d *draft) {
 	}
 }
 
-// recordSettled describes a workload that came to rest without a release.
-func recordSettled(d *draft) {
+// recordWorkloadAtRest describes a workload that came to rest without a release.
+func recordWorkloadAtRest(d *draft) {
 	if !d.w.Settled || d.w.NativeUpdateRunning {
 		return
 	}
 	p := d.progress()
 	unheld, stable := changedUnheld(d.facts), p.PodTemplateHash
-	if unheld || unrecorded(d.facts) {
+	if unheld || isUnrecorded(d.facts) {
 		recordCompleted(d)
 	}
 	if unheld {
@@ -167,9 +167,9 @@ func recordSettled(d *draft) {
 	}
 }
 
-// unrecorded reports whether the progress does not describe a workload at rest, as
+// isUnrecorded reports whether the progress does not describe a workload at rest, as
 // at first, or when a release was interrupted.
-func unrecorded(f *facts) bool {
+func isUnrecorded(f *facts) bool {
 	p := f.progress()
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !f.w.Held
 }

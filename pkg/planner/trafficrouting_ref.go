@@ -39,7 +39,7 @@ func (r *Routing) missingName() string {
 
 // isInUse reports whether the TrafficRouting routes, or did until now, for the Rollout
 // alone.
-func (r *Routing) isInUse() bool { return r.isReferenced() && (r.Linked || r.Busy) }
+func (r *Routing) isInUse() bool { return r.isReferenced() && (r.Linked || r.HasRoutes) }
 
 // missingReference names what must exist in the network and does not.
 func missingReference(f *facts) string {
@@ -69,7 +69,7 @@ func remainingUnlink(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	case !r.isReferenced():
 	case r.Linked:
 		return remainingWork{action: UnlinkTrafficRouting{Name: r.Name}}
-	case r.Busy:
+	case r.HasRoutes:
 		return remainingWork{waits: true, cause: routingPath(r.Name) + ": " + r.Message}
 	}
 	return remainingWork{}
@@ -83,11 +83,11 @@ func unlinkUnused(d *draft) {
 	if r == nil {
 		return
 	}
-	for _, name := range r.Strays {
+	for _, name := range r.Unreferenced {
 		d.act(UnlinkTrafficRouting{Name: name})
 	}
 	idle := d.status.Phase == rollouts.PhaseHealthy || d.status.Phase == rollouts.PhaseInitial || d.status.Phase == rollouts.PhaseDisabled
-	if r.Linked && (r.Lost || idle) && !d.hasAction(UnlinkTrafficRouting{Name: r.Name}) {
+	if r.Linked && (r.RoutesRemoved || idle) && !d.hasAction(UnlinkTrafficRouting{Name: r.Name}) {
 		d.act(UnlinkTrafficRouting{Name: r.Name})
 	}
 }

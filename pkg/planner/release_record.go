@@ -11,7 +11,7 @@ import (
 )
 
 // The record of releases. It grows in the status of the Rollout, with writes
-// that are made anyway, and is filed in a RolloutHistory (history.go).
+// that are made anyway, and is filed in a RolloutHistory (histories.go).
 
 // maxVisits bounds the visits to steps on record; a release that jumps back and
 // forth loses the oldest.
@@ -49,7 +49,7 @@ func openRecord(d *draft) {
 // closeRecord ends the record of the release under way, if there is one. An
 // aborted release stays one, whatever comes after.
 func closeRecord(d *draft, outcome rollouts.ReleaseOutcome) {
-	r := record(&d.status)
+	r := currentRecord(&d.status)
 	if r == nil {
 		return
 	}
@@ -61,8 +61,8 @@ func closeRecord(d *draft, outcome rollouts.ReleaseOutcome) {
 	endVisit(r, now)
 }
 
-// record is that of the release under way, or nil.
-func record(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
+// currentRecord is that of the release under way, or nil.
+func currentRecord(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
 	if n := len(s.Releases); n > 0 && s.Releases[n-1].EndTime == nil {
 		return &s.Releases[n-1]
 	}
@@ -71,13 +71,13 @@ func record(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
 
 // endVisit ends the last visit to a step.
 func endVisit(r *rollouts.ReleaseRecord, now metav1.Time) {
-	if v := visit(r); v != nil {
+	if v := currentVisit(r); v != nil {
 		v.LeftTime = &now
 	}
 }
 
-// visit is the visit to a step under way, or nil.
-func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
+// currentVisit is the visit to a step under way, or nil.
+func currentVisit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 	if n := len(r.Steps); n > 0 && r.Steps[n-1].LeftTime == nil {
 		return &r.Steps[n-1]
 	}
@@ -88,7 +88,7 @@ func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 // filed.
 func updateRecord(d *draft) {
 	dropStoredRecords(d)
-	r := record(&d.status)
+	r := currentRecord(&d.status)
 	if r == nil {
 		return
 	}
@@ -128,25 +128,25 @@ func dropStoredRecords(d *draft) {
 // historyIsStored reports whether a release is over and its history says all of it.
 func historyIsStored(f *facts, r rollouts.ReleaseRecord) bool {
 	have, exists := f.Histories[r.Number]
-	return exists && r.EndTime != nil && sameHistory(f.Rollout.Status, have, HistoryStatus(f.Rollout.Status, r))
+	return exists && r.EndTime != nil && equalHistories(f.Rollout.Status, have, HistoryStatus(f.Rollout.Status, r))
 }
 
 // recordUpgraded notes that the pods of a step are there, which the pass may have left by now.
 func recordUpgraded(d *draft, r *rollouts.ReleaseRecord) {
-	if v := visit(r); v != nil && d.upgraded {
+	if v := currentVisit(r); v != nil && d.upgraded {
 		setOnce(&v.UpgradedTime, d.now())
 	}
 }
 
 // recordStep notes where the release is.
 func recordStep(d *draft, r *rollouts.ReleaseRecord) {
-	now, v := d.now(), visit(r)
+	now, v := d.now(), currentVisit(r)
 	if d.status.Phase != rollouts.PhaseProgressing || !d.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		endVisit(r, now)
 		return
 	}
 	p := d.progress()
-	if !visits(v, p) {
+	if !isSameVisit(v, p) {
 		v = startVisit(r, p.CurrentStepIndex, now)
 	}
 	if !podsPending(p) {
@@ -162,9 +162,9 @@ func podsPending(p *rollouts.Progress) bool {
 	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 }
 
-// visits reports whether the visit is to where the release is: to this step, and not
+// isSameVisit reports whether the visit is to where the release is: to this step, and not
 // one that was upgraded before and is upgraded again.
-func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
+func isSameVisit(v *rollouts.StepRecord, p *rollouts.Progress) bool {
 	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !podsPending(p))
 }
 
@@ -175,7 +175,7 @@ func startVisit(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollout
 		r.Steps = r.Steps[1:]
 	}
 	r.Steps = append(r.Steps, rollouts.StepRecord{Step: step, StepTimes: rollouts.StepTimes{EnteredTime: &now}})
-	return visit(r)
+	return currentVisit(r)
 }
 
 // setOnce keeps the first time that something was so.

@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// Measured is a check of the plan, with what was measured for it.
-type Measured struct {
+// MeasuredCheck is a check of the plan, with what was measured for it.
+type MeasuredCheck struct {
 	// Planned is as the plan has it; in Check, what it uses is filled in.
 	Planned, Check rollouts.Check
 	// Source and Query are for messages; Lag is how old a window must be to be judged.
@@ -28,13 +28,13 @@ type Measured struct {
 	Lag           time.Duration
 	// Delay says how far the source is behind, or that its clock differs; empty if neither is so.
 	Delay string
-	// Ahead is how much later the samples of the source are than they were taken, by Weir's clock.
-	Ahead time.Duration
+	// ClockAhead is how much later the samples of the source are than they were taken, by Weir's clock.
+	ClockAhead time.Duration
 	// Answered reports whether anything was measured, or tried, since this process started:
 	// until then the stored result stays.
 	Answered bool
-	// Tried reports whether the data is that of the day before, of a question that tries.
-	Tried bool
+	// IsTrial reports whether the data is that of the day before, of a question that tries.
+	IsTrial bool
 	// Data has no carry: the status has that.
 	Data judge.Data
 }
@@ -56,9 +56,9 @@ type MeasurementRequest struct {
 	Evidence judge.Evidence
 }
 
-// checked is a check with its verdict in the step under way.
-type checked struct {
-	Measured
+// judgedCheck is a check with its verdict in the step under way.
+type judgedCheck struct {
+	MeasuredCheck
 	name           string
 	step           int32
 	since          time.Time
@@ -80,15 +80,15 @@ const (
 	defaultWithin  = time.Hour
 )
 
-func seconds(value *int32, otherwise time.Duration) time.Duration {
+func secondsOr(value *int32, otherwise time.Duration) time.Duration {
 	if value == nil {
 		return otherwise
 	}
 	return time.Duration(*value) * time.Second
 }
 
-// decimal reads a number that was validated.
-func decimal(text *string, otherwise float64) float64 {
+// parseDecimal reads a number that was validated.
+func parseDecimal(text *string, otherwise float64) float64 {
 	if text == nil {
 		return otherwise
 	}
@@ -104,9 +104,9 @@ func measuresRequests(c *rollouts.Check) bool {
 	return c.SuccessRate != nil || c.Latency != nil || c.AsGoodAs != "" || c.Query != nil && c.Query.PromQL == ""
 }
 
-// checks are those of the step that is measured, which may be over, in the order of the plan,
+// judgedChecks are those of the step that is measured, which may be over, in the order of the plan,
 // with their verdicts. There are none while nothing is measured, nor of a plan without analysis.
-func checks(f *facts) []checked {
+func judgedChecks(f *facts) []judgedCheck {
 	a := f.status.Analysis
 	if a == nil || f.release == nil || f.release.Analysis == nil {
 		return nil
@@ -115,22 +115,22 @@ func checks(f *facts) []checked {
 	if a.StepSince == nil {
 		return out
 	}
-	out = append(out, podsChecked(f)...)
+	out = append(out, judgePodsCheck(f)...)
 	for _, m := range f.Measured {
 		if checkApplies(&m.Check, rollouts.AtStep, a.Step) {
-			out = append(out, checkedIn(f, m, a.Step, a.StepSince.Time))
+			out = append(out, judgeCheckInStep(f, m, a.Step, a.StepSince.Time))
 		}
 	}
 	return out
 }
 
-// checkedIn is a check in a step, measured since then.
-func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
+// judgeCheckInStep is a check in a step, measured since then.
+func judgeCheckInStep(f *facts, m MeasuredCheck, step int32, since time.Time) judgedCheck {
 	plan := analysisOf(f)
-	if m.Tried {
-		m = Measured{Planned: m.Planned, Check: m.Check}
+	if m.IsTrial {
+		m = MeasuredCheck{Planned: m.Planned, Check: m.Check}
 	}
-	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
+	c := judgedCheck{MeasuredCheck: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
 	c.onFail, c.onInconclusive = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), onInconclusiveOf(&plan, &m.Check)
 	plan.Checks = nil
 	c.planned = digest(m.Planned, plan)
@@ -138,7 +138,7 @@ func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 		c.used = digest(m.Check)
 	}
 	if stored := storedCheck(f.status.Analysis, c.name); stored != nil {
-		if c.changedAt = stored.ChangedAt; c.changed(stored) {
+		if c.changedAt = stored.ChangedAt; c.wasChangedSince(stored) {
 			c.changedAt = new(RoundUp(f.Now))
 		}
 	}
@@ -152,29 +152,29 @@ func digest(all ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// before reports whether a check is measured before the traffic of a step.
-func (c *checked) before() bool { return c.Check.At == rollouts.AtBeforeTraffic }
+// isBeforeTraffic reports whether a check is measured before the traffic of a step.
+func (c *judgedCheck) isBeforeTraffic() bool { return c.Check.At == rollouts.AtBeforeTraffic }
 
-// once reports whether a check is not looked at again in a step that it has passed.
-func (c *checked) once() bool { return c.Check.Job != nil || c.before() }
+// isMeasuredOnce reports whether a check is not looked at again in a step that it has passed.
+func (c *judgedCheck) isMeasuredOnce() bool { return c.Check.Job != nil || c.isBeforeTraffic() }
 
 // data is what was measured, with what is stored of a check. One that is looked at once has
 // nothing of an earlier step.
-func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
+func (c *judgedCheck) data(stored *rollouts.CheckStatus) judge.Data {
 	data := c.Data
-	if c.once() {
+	if c.isMeasuredOnce() {
 		data.Samples = slices.DeleteFunc(slices.Clone(data.Samples), func(s judge.Sample) bool { return s.At.Before(c.since) })
 	}
-	if c.continues(stored) {
+	if c.continuesEvidence(stored) {
 		_, text, _ := strings.Cut(stored.Carry, " ")
 		data.Carry = judge.ParseCarry(text)
 	}
 	return data
 }
 
-// continues reports whether a check goes on from the evidence that is stored.
-func (c *checked) continues(stored *rollouts.CheckStatus) bool {
-	return stored != nil && !c.edited(stored) && (!c.once() || !isFromEarlierStep(c.since, stored))
+// continuesEvidence reports whether a check goes on from the evidence that is stored.
+func (c *judgedCheck) continuesEvidence(stored *rollouts.CheckStatus) bool {
+	return stored != nil && !c.discardsResult(stored) && (!c.isMeasuredOnce() || !isFromEarlierStep(c.since, stored))
 }
 
 // markPrefix begins each mark. Evidence of an earlier version of Weir has none: it does not count, and
@@ -186,29 +186,29 @@ const markPrefix = "sha256:"
 // object. An edited check has another mark, so evidence of the check before the edit does not count.
 // The digests are whole SHA-256 digests: with 32 bits, a user could find in seconds another check
 // with the same mark, which would inherit the evidence.
-func (c *checked) mark() string { return markPrefix + c.planned + "+" + c.used + " " }
+func (c *judgedCheck) mark() string { return markPrefix + c.planned + "+" + c.used + " " }
 
-// sameMark reports whether a stored result is of the check as it is now. What a check uses is not
+// hasMarkOf reports whether a stored result is of the check as it is now. What a check uses is not
 // known until it was read since Weir started.
-func (c *checked) sameMark(stored *rollouts.CheckStatus) bool {
+func (c *judgedCheck) hasMarkOf(stored *rollouts.CheckStatus) bool {
 	mark, _, _ := strings.Cut(stored.Carry, " ")
 	planned, used, _ := strings.Cut(mark, "+")
 	return planned == markPrefix+c.planned && (used == c.used || used == "" || c.used == "")
 }
 
-// changed reports whether the check was edited since a result was stored.
-func (c *checked) changed(stored *rollouts.CheckStatus) bool {
-	return strings.HasPrefix(stored.Carry, markPrefix) && !c.sameMark(stored)
+// wasChangedSince reports whether the check was edited since a result was stored.
+func (c *judgedCheck) wasChangedSince(stored *rollouts.CheckStatus) bool {
+	return strings.HasPrefix(stored.Carry, markPrefix) && !c.hasMarkOf(stored)
 }
 
-// edited reports whether a stored result is of the check as it was before an edit. A failed check
+// discardsResult reports whether a stored result is of the check as it was before an edit. A failed check
 // stays failed.
-func (c *checked) edited(stored *rollouts.CheckStatus) bool {
-	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !c.sameMark(stored)
+func (c *judgedCheck) discardsResult(stored *rollouts.CheckStatus) bool {
+	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !c.hasMarkOf(stored)
 }
 
-// sayChanged begins the message of a check that was edited in this attempt.
-func sayChanged(at *metav1.Time) string {
+// changedPrefix begins the message of a check that was edited in this attempt.
+func changedPrefix(at *metav1.Time) string {
 	if at == nil {
 		return ""
 	}
@@ -217,8 +217,8 @@ func sayChanged(at *metav1.Time) string {
 
 const podsHealthy = "podsHealthy"
 
-// inPlan reports whether a plan has a check of that name.
-func inPlan(f *facts, name string) bool {
+// planHasCheck reports whether a plan has a check of that name.
+func planHasCheck(f *facts, name string) bool {
 	all := analysisOf(f).Checks
 	off := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
 	return name == podsHealthy && !off || slices.ContainsFunc(all, func(c rollouts.Check) bool {
@@ -226,10 +226,10 @@ func inPlan(f *facts, name string) bool {
 	})
 }
 
-// podsChecked is the check of the new pods, which is in every analysis that does not switch
+// judgePodsCheck is the check of the new pods, which is in every analysis that does not switch
 // it off.
-func podsChecked(f *facts) []checked {
-	c := checked{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
+func judgePodsCheck(f *facts) []judgedCheck {
+	c := judgedCheck{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, of := range analysisOf(f).Checks {
 		if of.PodsHealthy == "" {
@@ -247,16 +247,16 @@ func podsChecked(f *facts) []checked {
 	if stored := storedCheck(f.status.Analysis, c.name); stored != nil && stored.Result == rollouts.CheckFailed {
 		c.verdict = judge.Verdict{Is: judge.Failed, Why: stored.Why}
 	}
-	return []checked{c}
+	return []judgedCheck{c}
 }
 
 // verdictOf judges a check by what was measured; until something was, it is as stored. What
 // has failed stays so for the attempt.
-func verdictOf(f *facts, c *checked) judge.Verdict {
+func verdictOf(f *facts, c *judgedCheck) judge.Verdict {
 	stored := storedCheck(f.status.Analysis, c.name)
 	var v judge.Verdict
 	if stored != nil && keepsStoredResult(c, stored) {
-		v = judge.Verdict{Is: judge.State(stored.Result), Why: strings.TrimPrefix(stored.Why, sayChanged(stored.ChangedAt))}
+		v = judge.Verdict{Is: judge.State(stored.Result), Why: strings.TrimPrefix(stored.Why, changedPrefix(stored.ChangedAt))}
 	} else {
 		v = judge.Judge(c.rule, c.data(stored), c.since, f.Now)
 	}
@@ -264,15 +264,15 @@ func verdictOf(f *facts, c *checked) judge.Verdict {
 	if open && c.Delay != "" && c.Data.Fault.Why == "" {
 		v.Why = c.Delay + ": " + v.Why
 	}
-	v.Why = shorten(sayChanged(c.changedAt) + v.Why)
+	v.Why = truncateWhy(changedPrefix(c.changedAt) + v.Why)
 	return v
 }
 
 // maxWhy is the length of the text of a check in the status.
 const maxWhy = 256
 
-// shorten shortens the text of a check for the status.
-func shorten(why string) string {
+// truncateWhy shortens the text of a check for the status.
+func truncateWhy(why string) string {
 	if len(why) <= maxWhy {
 		return why
 	}
@@ -280,15 +280,15 @@ func shorten(why string) string {
 }
 
 // keepsStoredResult reports whether the stored result of a check is its verdict.
-func keepsStoredResult(c *checked, stored *rollouts.CheckStatus) bool {
+func keepsStoredResult(c *judgedCheck, stored *rollouts.CheckStatus) bool {
 	switch {
 	case stored.Result == rollouts.CheckFailed:
 		return true
-	case isFromEarlierStep(c.since, stored), c.edited(stored):
+	case isFromEarlierStep(c.since, stored), c.discardsResult(stored):
 		return false
 	}
 	done := stored.Result == rollouts.CheckPassed || stored.Result == rollouts.CheckSkipped
-	return !c.Answered || c.once() && done
+	return !c.Answered || c.isMeasuredOnce() && done
 }
 
 // isFromEarlierStep reports whether a stored result is of an earlier step than the one that began then.
@@ -316,7 +316,7 @@ func analysisOf(f *facts) rollouts.Analysis {
 }
 
 // judgeCheckOf is what a check means in a step.
-func judgeCheckOf(f *facts, m Measured, step int32) judge.Check {
+func judgeCheckOf(f *facts, m MeasuredCheck, step int32) judge.Check {
 	a, sharing := analysisOf(f), 0
 	for _, other := range f.Measured {
 		if measuresRequests(&other.Check) {
@@ -324,14 +324,14 @@ func judgeCheckOf(f *facts, m Measured, step int32) judge.Check {
 		}
 	}
 	c := judge.Check{
-		Alpha: decimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: versionsWithTraffic(f, step),
-		Every: seconds(a.EverySeconds, defaultEvery), AtLeast: seconds(a.AtLeastSeconds, defaultAtLeast),
-		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
+		Alpha: parseDecimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: versionsWithTraffic(f, step),
+		Every: secondsOr(a.EverySeconds, defaultEvery), AtLeast: secondsOr(a.AtLeastSeconds, defaultAtLeast),
+		Within: secondsOr(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
 	}
 	// Where the clock of the source is ahead, the windows at the start of a step count requests that
 	// were answered before.
-	c.After = seconds(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.Ahead
+	c.After = secondsOr(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.ClockAhead
 	if isGateCheck(&m.Check) {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
 	}
@@ -342,17 +342,17 @@ func judgeCheckOf(f *facts, m Measured, step int32) judge.Check {
 		c.FailAfter = int(*m.Check.FailAfter)
 	}
 	if t := m.Check.Tolerance; t != nil {
-		c.Ratio, c.Margin = decimal(t.Ratio, 1.5), 0.001
+		c.Ratio, c.Margin = parseDecimal(t.Ratio, 1.5), 0.001
 		if t.Margin != nil {
 			c.Margin, _ = rollouts.Share(*t.Margin)
 		}
 	}
-	measure(&c, &m.Check)
+	setRule(&c, &m.Check)
 	return c
 }
 
-// measure sets what is looked at.
-func measure(c *judge.Check, check *rollouts.Check) {
+// setRule sets what is looked at.
+func setRule(c *judge.Check, check *rollouts.Check) {
 	switch {
 	case check.SuccessRate != nil:
 		share, _ := rollouts.Share(*check.SuccessRate)
@@ -365,7 +365,7 @@ func measure(c *judge.Check, check *rollouts.Check) {
 	case check.Query != nil && check.Query.PromQL == "":
 		c.Rule = judge.Counts
 	case check.Query != nil:
-		c.Rule, c.Min, c.Max = judge.Number, limit(check.Query.Min), limit(check.Query.Max)
+		c.Rule, c.Min, c.Max = judge.Number, parseLimit(check.Query.Min), parseLimit(check.Query.Max)
 	case check.Job != nil:
 		c.Rule, c.Min, c.FailAfter, c.AtLeast, c.After = judge.Number, new(1.0), 1, 0, 0
 	default: // 1 is good, and 0 is not
@@ -373,11 +373,11 @@ func measure(c *judge.Check, check *rollouts.Check) {
 	}
 }
 
-func limit(text *string) *float64 {
+func parseLimit(text *string) *float64 {
 	if text == nil {
 		return nil
 	}
-	return new(decimal(text, 0))
+	return new(parseDecimal(text, 0))
 }
 
 // versionsWithTraffic is which versions get requests in a step. New pods that are not ready are no

@@ -21,7 +21,7 @@ type RequeueWorkload struct{ At string }
 func (RequeueWorkload) effect()        {}
 func (RequeueWorkload) String() string { return "have the native controller look at the workload" }
 
-const askEvery = time.Minute
+const requeueInterval = time.Minute
 
 // revisionUnknown reports whether the native controller has not seen the template yet, so that
 // nobody can tell which revision it is. It is held, or nothing has changed.
@@ -40,8 +40,8 @@ func requeueWorkload(d *draft) {
 		return
 	}
 	d.cause = "the ControllerRevision of the workload's template was deleted; its controller, which makes it again, was asked to look at the workload"
-	at := d.Now.Truncate(askEvery)
-	d.wakeIn(d.until(at.Add(askEvery)))
+	at := d.Now.Truncate(requeueInterval)
+	d.wakeIn(d.until(at.Add(requeueInterval)))
 	if asked := at.UTC().Format(time.RFC3339); d.w.LastRequeueAnnotation != asked {
 		d.act(RequeueWorkload{At: asked})
 	}

@@ -26,9 +26,9 @@ type HistoryEntry struct {
 	Release rollouts.ReleaseRecord
 	// Status is nil as long as it is enough that the history exists.
 	Status *rollouts.RolloutHistoryStatus
-	// Before is above each decision of the release that the status of the Rollout has no more;
+	// DecisionsBefore is above each decision of the release that the status of the Rollout has no more;
 	// 0 if there is none. They are to be read.
-	Before int64
+	DecisionsBefore int64
 }
 
 // ReleasesWithoutHistory are the releases whose stored histories matter to the next pass.
@@ -51,10 +51,10 @@ func HistoriesToStore(s rollouts.RolloutStatus, stored map[int64]rollouts.Rollou
 		f := HistoryEntry{Release: r}
 		if historyIsDue(s, r) {
 			want := HistoryStatus(s, r)
-			if exists && sameHistory(s, have, want) {
+			if exists && equalHistories(s, have, want) {
 				continue
 			}
-			f.Status, f.Before = &want, earlierThan(s, r)
+			f.Status, f.DecisionsBefore = &want, missingDecisionsBefore(s, r)
 		} else if exists {
 			continue
 		}
@@ -105,8 +105,8 @@ func nextDecision(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	return 1 << 62
 }
 
-// earlierThan is above each decision of a release that is earlier than those of the status.
-func earlierThan(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
+// missingDecisionsBefore is above each decision of a release that is earlier than those of the status.
+func missingDecisionsBefore(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	if first := firstDecision(s); first > max(1, r.FirstDecision) {
 		return min(first, nextDecision(s, r))
 	}
@@ -121,9 +121,9 @@ func firstDecision(s rollouts.RolloutStatus) int64 {
 	return s.Decisions[0].ID
 }
 
-// sameHistory compares what is told of a release that has gone no further. Of the decisions
+// equalHistories compares what is told of a release that has gone no further. Of the decisions
 // it compares those that the status has: the others do not change.
-func sameHistory(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) bool {
+func equalHistories(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) bool {
 	first := firstDecision(s)
 	a.Decisions = slices.DeleteFunc(slices.Clone(a.Decisions), func(d rollouts.Decision) bool { return d.ID < first })
 	return a.Phase == b.Phase && a.Outcome == b.Outcome && a.EndTime.Equal(b.EndTime) &&
@@ -137,7 +137,7 @@ func sameHistory(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) b
 // once, whoever dies in between.
 func HistoryName(r *rollouts.Rollout, number int64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", r.UID, number))
-	return cut(r.Name, 240) + "-" + hex.EncodeToString(sum[:])[:10]
+	return truncateName(r.Name, 240) + "-" + hex.EncodeToString(sum[:])[:10]
 }
 
 // HistoryLabels find the histories of a Rollout. The value of a label is
@@ -154,10 +154,10 @@ func HistoryLabels(r *rollouts.Rollout, release rollouts.ReleaseRecord) map[stri
 }
 
 // HistoryLabel is the value of the label that names a Rollout.
-func HistoryLabel(rollout string) string { return cut(rollout, 63) }
+func HistoryLabel(rollout string) string { return truncateName(rollout, 63) }
 
-// cut shortens a name; what it ends with tells long ones apart.
-func cut(name string, most int) string {
+// truncateName shortens a name; what it ends with tells long ones apart.
+func truncateName(name string, most int) string {
 	if len(name) <= most {
 		return name
 	}
@@ -172,22 +172,22 @@ type HistoryRetention struct {
 	Age   time.Duration
 }
 
-// Aged is a history and when it was made.
-type Aged struct {
-	Name   string
-	Number int64
-	Made   metav1.Time
+// StoredHistory is a history and when it was made.
+type StoredHistory struct {
+	Name    string
+	Number  int64
+	Created metav1.Time
 }
 
 // Outdated are the histories that may go. The newest stays, since it is that of
 // the release under way.
-func (k HistoryRetention) Outdated(all []Aged, now time.Time) []string {
-	all = slices.SortedFunc(slices.Values(all), func(a, b Aged) int {
-		return cmp.Or(b.Made.Compare(a.Made.Time), cmp.Compare(b.Number, a.Number))
+func (k HistoryRetention) Outdated(all []StoredHistory, now time.Time) []string {
+	all = slices.SortedFunc(slices.Values(all), func(a, b StoredHistory) int {
+		return cmp.Or(b.Created.Compare(a.Created.Time), cmp.Compare(b.Number, a.Number))
 	})
 	var out []string
 	for i, h := range all {
-		if i > 0 && (i >= k.Limit || k.Age > 0 && now.Sub(h.Made.Time) > k.Age) {
+		if i > 0 && (i >= k.Limit || k.Age > 0 && now.Sub(h.Created.Time) > k.Age) {
 			out = append(out, h.Name)
 		}
 	}

@@ -41,7 +41,7 @@ func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.T
 // change.
 func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
 	changeStatus(r, next, now, func(d *draft) {
-		if !continuesByStore(d.facts) {
+		if !continuesWithoutObservation(d.facts) {
 			return
 		}
 		for d.progress().State != rollouts.StepUpgrade {
@@ -61,9 +61,9 @@ func startUpgrade(d *draft) {
 	setProgress(d, d.progress().UpdateReadyReplicas)
 }
 
-// continuesByStore reports whether nothing but the store decides how an approved step goes on:
+// continuesWithoutObservation reports whether nothing but the store decides how an approved step goes on:
 // the plan is that of the release, nothing is routed, and no template takes over.
-func continuesByStore(f *facts) bool {
+func continuesWithoutObservation(f *facts) bool {
 	p := f.progress()
 	return f.status.Phase == rollouts.PhaseProgressing && f.isDoing(rollouts.ActivityInRolling) &&
 		p.State == rollouts.StepReady && p.FinalisingStep == "" && len(approvedGates) == 0 &&

@@ -46,10 +46,10 @@ type Input struct {
 	// Unfiled asks for them.
 	Histories map[int64]rollouts.RolloutHistoryStatus
 	// Measured are the checks of the plan, with what was measured for each.
-	Measured []Measured
+	Measured []MeasuredCheck
 	// Pods are those of both revisions; nil where nobody looks at them. PodsCheck is what is
 	// done about new ones that crash where the plan has no analysis.
-	Pods      *PodsOf
+	Pods      *PodHealthByRevision
 	PodsCheck rollouts.OnFail
 }
 
@@ -119,9 +119,9 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
-	// SupersededBehind is how many of those get back to stable only after every pod of the
+	// SupersededKept is how many of those get back to stable only after every pod of the
 	// update revision has.
-	SupersededBehind int32
+	SupersededKept int32
 	// NewestReadyRevision is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	NewestReadyRevision string
