@@ -14,39 +14,40 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// HoldState is what the store says of a workload. Labels and annotations of the
-// workload repeat some of it, for people and for clients of OpenKruise. Whoever may
-// write the workload writes those too, so nothing of them is believed (ADR 19).
+// HoldState is the state of a held workload according to the stored status of its Rollout and
+// BatchRelease. Labels and annotations of the workload repeat some of it for people and for
+// clients of OpenKruise. Every user who may write the workload can change them, so Weir never
+// reads decisions from them (ADR 19).
 type HoldState struct {
-	// UID is the workload that is released; empty while the store names none.
+	// UID is the UID of the workload that is released; empty until it is stored.
 	UID types.UID
-	// Holder is the Rollout whose release under way holds the workload, or empty.
+	// Holder is the name of the Rollout whose current release holds the workload; empty if none does.
 	Holder string
-	// Releasing reports whether something of a release is still to be done, or undone.
+	// Releasing reports whether a release is unfinished, or has to be undone.
 	Releasing bool
-	// Stable is the stable revision; empty where only the pods show which it is.
+	// Stable is the stable revision; empty if no status has it. Then the pods show which it is.
 	Stable string
-	// StableTemplate is the digest of its template. It is known also at rest, where it is that
-	// of the last revision that was released, or gone back to; empty if nothing was yet.
+	// StableTemplate is the digest of the template of the stable revision. Between releases, it is
+	// the digest of the last revision that was released or restored; empty before the first release.
 	StableTemplate string
-	// Update is the revision that is released, or empty.
+	// Update is the revision that is released; empty if there is none.
 	Update Revision
-	// Pinned is the revision that the Service of the release selects, or empty.
+	// Pinned is the revision that the stable Service selects; empty if it selects every revision.
 	Pinned string
-	// Style is how pods are replaced.
+	// Style is the release style: partition, canary or blue-green.
 	Style rollouts.Style
-	// Batch is the uid of the BatchRelease; empty where there is none.
+	// Batch is the UID of the BatchRelease; empty if there is none.
 	Batch types.UID
-	// Extra is the uid of the Deployment that was made beside the workload, or empty,
-	// and Metadata is what its pods have besides the template.
-	Extra    types.UID
+	// Extra is the UID of the extra (canary) Deployment; empty if there is none.
+	Extra types.UID
+	// Metadata is added to the pods of the extra Deployment.
 	Metadata *rollouts.PodTemplateMetadata
-	// Target is how far the workload may go; nil where it was not told.
+	// Target is how many pods may run the update revision; nil if no target is stored.
 	Target *Target
-	// Unrecorded reports whether the workload may not say yet how far it may go: its batch is
-	// not ready.
+	// Unrecorded reports whether the annotations of the workload may lack Target, because the
+	// batch is not ready.
 	Unrecorded bool
-	// Restoring reports whether the workload is being given back.
+	// Restoring reports whether the workload is being returned to its native controller.
 	Restoring bool
 }
 
@@ -59,8 +60,8 @@ func (k HoldState) TargetRevision() Revision {
 	return k.Target.Revision
 }
 
-// HoldStateOf is what the store says by a Rollout and its BatchRelease. Either may be
-// nil: a BatchRelease says by itself all that its own passes need.
+// HoldStateOf returns the hold state that a Rollout and its BatchRelease store. Either may be nil:
+// reconciles of a BatchRelease need nothing from the Rollout.
 func HoldStateOf(r *rollouts.Rollout, b *rollouts.BatchRelease) HoldState {
 	k := HoldState{Style: rollouts.StylePartition}
 	if b != nil && (r == nil || Owns(r, b)) {
@@ -72,35 +73,36 @@ func HoldStateOf(r *rollouts.Rollout, b *rollouts.BatchRelease) HoldState {
 	return k
 }
 
-// Owns reports whether the BatchRelease is that of the Rollout: its controller is the
-// very object, by uid. The name alone says nothing: anybody may have made one of it
-// before. The server lets nobody else write that reference.
+// Owns reports whether the BatchRelease belongs to the Rollout, by the UID in its controller
+// reference. The name is not enough: a user may have created a BatchRelease with this name
+// before. The API server lets only Weir write the controller reference.
 func Owns(r *rollouts.Rollout, b *rollouts.BatchRelease) bool {
 	return r != nil && b != nil && metav1.IsControlledBy(b, r)
 }
 
-// IsExtraWorkloadOf reports whether an object was made for the BatchRelease, beside a workload: the
-// store has its uid or, until then, the BatchRelease controls it.
+// IsExtraWorkloadOf reports whether an object is the extra Deployment of the BatchRelease: the status
+// has its UID or, before the UID is stored, the BatchRelease is its controller.
 func IsExtraWorkloadOf(b *rollouts.BatchRelease, o metav1.Object) bool {
 	return b.Status.ExtraUID != "" && b.Status.ExtraUID == o.GetUID() || metav1.IsControlledBy(o, b)
 }
 
-// BatchNameConflict says that a BatchRelease is in the way of the Rollout's own.
+// BatchNameConflict returns the message that another BatchRelease has the name which the Rollout needs.
 func BatchNameConflict(b *rollouts.BatchRelease) string {
 	return fmt.Sprintf("batchrelease %s (uid %s) exists and is not this Rollout's, so that it is left alone and nothing is released; delete it if nobody needs it, or give the Rollout another name", b.Name, b.UID)
 }
 
-// Finalized reports whether a Rollout that is deleted has given everything back, and only
-// finalizers of others keep it. It acts no more, and counts as gone.
+// Finalized reports whether a deleted Rollout has restored everything, and only finalizers of others
+// keep it. Weir no longer reconciles it and treats it as gone.
 func Finalized(r *rollouts.Rollout) bool {
 	return HasRestoredWorkload(r) && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
 }
 
-// HasRestoredWorkload reports whether a Rollout that is deleted has given its workload back.
+// HasRestoredWorkload reports whether a deleted Rollout has returned its workload to the native controller.
 func HasRestoredWorkload(r *rollouts.Rollout) bool {
 	return r.DeletionTimestamp != nil && r.Status.Phase == rollouts.PhaseTerminating && r.Status.WorkloadUID == ""
 }
 
+// addBatchRelease sets the fields that the BatchRelease stores.
 func (k *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
 	plan, status := b.Spec.Plan, b.Status
 	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
@@ -121,6 +123,8 @@ func (k *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
 	}
 }
 
+// addRollout sets the fields that the Rollout stores. They take precedence over the fields of the
+// BatchRelease.
 func (k *HoldState) addRollout(r *rollouts.Rollout) {
 	k.UID = r.Status.WorkloadUID
 	k.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
@@ -130,8 +134,8 @@ func (k *HoldState) addRollout(r *rollouts.Rollout) {
 	}
 	p := r.Status.Active()
 	if k.Releasing = p != nil && releasing(r); !k.Releasing {
-		// A workload that goes back goes to the stable revision of its BatchRelease until it is given
-		// back, also if the Rollout is deleted meanwhile.
+		// An abort continues to the stable revision of its BatchRelease until the workload is restored,
+		// even if the Rollout is deleted meanwhile.
 		if k.Target == nil || !k.Target.Abort {
 			k.Stable = ""
 		}
@@ -151,8 +155,8 @@ func (k *HoldState) addRollout(r *rollouts.Rollout) {
 	}
 }
 
-// releasing reports whether the status is about a release that is not over, which
-// a Rollout that leaves may still have to undo.
+// releasing reports whether the status has a release that is not over. A Rollout that is being
+// deleted or disabled may still have to undo such a release.
 func releasing(r *rollouts.Rollout) bool {
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
@@ -164,8 +168,8 @@ func releasing(r *rollouts.Rollout) bool {
 	}
 }
 
-// HoldsWorkload reports whether a release of the Rollout is under way, and its end has
-// not begun: its workload is held, whatever is written on it.
+// HoldsWorkload reports whether a release of the Rollout is in progress and its teardown has not
+// begun. The workload is then held, regardless of its annotations.
 func HoldsWorkload(r *rollouts.Rollout) bool {
 	if r.Status.Phase != rollouts.PhaseProgressing {
 		return false

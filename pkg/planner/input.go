@@ -12,233 +12,237 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Input is all that one pass over a Rollout knows.
+// Input is everything that one reconcile of a Rollout has observed.
 type Input struct {
 	Now     time.Time
 	Rollout *rollouts.Rollout
-	// Unsupported says why the workload cannot be released; empty if it can.
+	// Unsupported is the reason why the workload cannot be released; empty if it can.
 	Unsupported string
-	// Workload is nil when the object does not exist.
+	// Workload is nil if the object does not exist.
 	Workload *Workload
-	// Indexed reports whether the policies know that this Rollout holds the workload,
-	// and Listed that an entry of theirs names the Rollout at all.
+	// Indexed reports whether the parameters of the admission policies list exactly the workload of
+	// this Rollout. Listed reports whether they have any entry for this Rollout.
 	Indexed, Listed bool
-	// Unprotected says which part of admission is missing; empty if none is.
+	// Unprotected names the part of the admission configuration that is missing; empty if it is complete.
 	Unprotected string
-	// Batch is nil when the Rollout has no BatchRelease.
+	// Batch is nil if the Rollout has no BatchRelease.
 	Batch *Batch
 	// BatchInput is the input for DecideBatch. Its Release is nil if the Rollout has no BatchRelease
-	// yet. BatchRelease is nil if the workload cannot be read.
+	// yet. BatchInput is nil if the workload cannot be read.
 	BatchInput *BatchInput
 	// ReplicaSets are the ReplicaSets that this Rollout scales; nil if it scales none.
 	ReplicaSets ReplicaSetScaler
-	// BatchNameConflict says whose BatchRelease has the name of the Rollout's; empty if nobody's.
+	// BatchNameConflict is the message about another BatchRelease that has the name which this
+	// Rollout needs; empty if there is none.
 	BatchNameConflict string
-	// Route is what the network does now; nil when the plan routes nothing.
+	// Route is the observed traffic routing; nil if the plan routes no traffic.
 	Route *Route
-	// Originals are digests of what routers would be without a route, and Doubted is
-	// one with a record that is not believed; empty if there is none.
-	Originals      []string
+	// Originals are digests of the routers as they were before the release changed them.
+	Originals []string
+	// TamperedRecord names a router with a record that matches none of Originals; empty if there is none.
 	TamperedRecord string
-	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
+	// Routing is the TrafficRouting that the Rollout references; nil if it references none.
 	Routing *Routing
-	// Histories are the stored histories of releases, by number, as far as
-	// Unfiled asks for them.
+	// Histories are the stored RolloutHistories, by the number of the release, of the releases
+	// that ReleasesWithoutHistory returns.
 	Histories map[int64]rollouts.RolloutHistoryStatus
-	// Measured are the checks of the plan, with what was measured for each.
+	// Measured are the checks of the plan with their measurements.
 	Measured []MeasuredCheck
-	// Pods are those of both revisions; nil where nobody looks at them. PodsCheck is what is
-	// done about new ones that crash where the plan has no analysis.
-	Pods      *PodHealthByRevision
+	// Pods is the health of the pods of both revisions; nil if nothing checks the pods.
+	Pods *PodHealthByRevision
+	// PodsCheck is the reaction to crashing new pods if the plan has no analysis.
 	PodsCheck rollouts.OnFail
 }
 
-// Workload is the facts of a workload, whatever its kind.
+// Workload is the observed state of a workload of any kind.
 type Workload struct {
-	// UID identifies the object: one of the same name that was made later is another.
+	// UID identifies the object. A workload that was deleted and created again has another UID.
 	UID        types.UID
 	Generation int64
-	// LastRequeueAnnotation is when the native controller was last to look at it, by AskAgain.
+	// LastRequeueAnnotation is the time in the annotation with which RequeueWorkload last asked the
+	// native controller to reconcile the workload.
 	LastRequeueAnnotation string
-	// Settled reports whether the native controller has observed the generation.
+	// Settled reports whether the native controller has observed the current generation.
 	Settled bool
-	// Labelled reports whether admission can see the workload.
+	// Labelled reports whether the workload has the label by which admission selects workloads.
 	Labelled bool
-	// PendingEdit reports whether a policy has noted an edit of the held workload.
+	// PendingEdit reports whether an admission policy has noted an edit of the held workload that
+	// Weir has not applied yet.
 	PendingEdit bool
-	// Held reports whether the workload is taken from its native controller.
+	// Held reports whether Weir prevents the native controller from rolling out the workload.
 	Held bool
 	// HasManagedFields reports whether Weir annotations or strategy changes remain on the workload.
 	HasManagedFields bool
-	// UsesSurge reports whether new pods come beside the old ones, of which none go.
+	// UsesSurge reports whether new pods are added and all old pods stay until the end of the release.
 	UsesSurge bool
-	// HoldRemoved reports whether the native controller would roll out the live template, though
-	// the store says that the workload is held.
+	// HoldRemoved reports whether the native controller would roll out the live template although
+	// the stored status says that the workload is held.
 	HoldRemoved bool
-	// TamperedKeys are the keys of Weir on the workload whose value Weir did not write.
+	// TamperedKeys are Weir's keys on the workload whose value somebody else has changed.
 	TamperedKeys []string
-	// Paused reports whether the native controller releases nothing.
+	// Paused reports whether the native controller does not roll out the workload.
 	Paused bool
 	// ResumeHint says what the owner changes in the spec so that a stopped controller
 	// continues.
 	ResumeHint string
 	Replicas   int32
-	// KeepsLastStablePod reports whether a stable pod stays until all pods are asked for, also where
-	// there is one: without any the native controller would make every pod that comes of
-	// the update revision, whatever it is told.
+	// KeepsLastStablePod reports whether one stable pod stays until a step asks for all pods, even if
+	// the workload has only one pod. Without a stable pod the native controller would create every
+	// further pod from the update revision, regardless of the partition.
 	KeepsLastStablePod bool
-	// HasSurplusPods reports whether pods are still there that the size has no place for.
+	// HasSurplusPods reports whether more pods exist than spec.replicas allows.
 	HasSurplusPods bool
-	// StableRevision is the revision serving before the release.
+	// StableRevision is the revision that served before the release.
 	StableRevision string
 	// UpdateRevision is the name of the template to release. For kinds whose native controller
-	// names revisions it is empty until that has happened. It is a short hash, so it does not
-	// identify the template.
+	// names revisions, it is empty until the controller has done so. It is a short hash, so it does
+	// not identify the template.
 	UpdateRevision string
 	// UpdateTemplate is the SHA-256 digest of the template to release, which identifies it.
 	// It is empty while an abort has replaced that template by the stable one
-	// (BackByTemplate): then the stored status has the revision.
+	// (AbortSetsTemplate): then the stored status has the revision.
 	UpdateTemplate string
-	// PodTemplateHash is the label value of the pods of the live template;
-	// empty until something made such pods possible.
+	// PodTemplateHash is the value of the revision label on pods of the live template. It is empty
+	// until the native controller has created the revision.
 	PodTemplateHash string
 	// HasStableTemplate reports whether the live template is the stable revision's.
 	HasStableTemplate bool
-	// NativeUpdateRunning reports whether a native rolling update is under way.
+	// NativeUpdateRunning reports whether a native rolling update is in progress.
 	NativeUpdateRunning bool
-	// RolloutID is the release's name given by the user, if any.
+	// RolloutID is the name that the user gave to the release; empty if there is none.
 	RolloutID string
-	// UpdatedReplicas counts the pods of the update revision, and
-	// UpdatedReadyReplicas those of them that are ready.
+	// UpdatedReplicas counts the pods of the update revision.
+	// UpdatedReadyReplicas counts the ready pods among them.
 	UpdatedReplicas, UpdatedReadyReplicas int32
 	// AvailableLater is the message that new pods are ready but not yet available because of
 	// minReadySeconds; empty if all ready new pods are available.
 	AvailableLater string
-	// StableReplicas is how many pods every other revision is asked to have.
+	// StableReplicas is the desired number of pods of all revisions other than the update revision.
 	StableReplicas int32
-	// SupersededReplicas is how many of those are asked of revisions that are
-	// not the stable one, left by a release that was superseded.
+	// SupersededReplicas is the part of StableReplicas that belongs to revisions other than the
+	// stable one. A release that was superseded left them.
 	SupersededReplicas int32
-	// SupersededKept is how many of those get back to stable only after every pod of the
-	// update revision has.
+	// SupersededKept is the part of SupersededReplicas that returns to the stable revision only after
+	// all pods of the update revision have.
 	SupersededKept int32
-	// NewestReadyRevision is the newest revision with ready pods, beside the live template's,
-	// where the native controller was stopped between two of them.
+	// NewestReadyRevision is the newest revision with ready pods, other than the revision of the live
+	// template. It is set if the native controller was stopped in the middle of a rolling update.
 	NewestReadyRevision string
-	// NewestReadyTemplate is the digest of the template of Rolled.
+	// NewestReadyTemplate is the digest of the template of NewestReadyRevision.
 	NewestReadyTemplate string
-	// RevisionKind is the kind of object that keeps the template of a revision.
+	// RevisionKind is the kind of the object that stores the template of a revision: ReplicaSet or
+	// ControllerRevision.
 	RevisionKind string
-	// StableRevisionGone reports whether the one of the stable revision does not exist.
+	// StableRevisionGone reports whether the object of the stable revision does not exist.
 	StableRevisionGone bool
-	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
-	// reports whether an abort sets that template. Both make no difference while the
-	// digest is that in the store.
-	StableTemplate    string
+	// StableTemplate is the digest of the template in the object of the stable revision.
+	StableTemplate string
+	// AbortSetsTemplate reports whether an abort writes the stable template into the workload.
 	AbortSetsTemplate bool
-	// Revisions are those that have a set, by the label value of their pods.
+	// Revisions are the existing revisions, as values of the revision label on pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
 	StableReadyReplicas int32
-	// LiveRevision is the label value of the workload's own pods of the live
-	// template, and LiveReadyReplicas counts those that are ready. They are the
-	// update revision's where that has no pods elsewhere.
-	LiveRevision      string
+	// LiveRevision is the value of the revision label on the workload's own pods of the live
+	// template. It is the update revision unless that revision has its pods in an extra Deployment.
+	LiveRevision string
+	// LiveReadyReplicas counts the ready pods of LiveRevision.
 	LiveReadyReplicas int32
-	// PodCreationErrors say why pods of a revision are not even made, by its label value.
+	// PodCreationErrors says why pods of a revision cannot be created, by the value of their revision label.
 	PodCreationErrors map[string]string
-	// ProgressDeadline is what the owner wrote, in seconds; 0 if nothing.
+	// ProgressDeadline is spec.progressDeadlineSeconds as the owner wrote it; 0 if it is not set.
 	ProgressDeadline int32
-	// MaxUnavailable is how many pods the owner allows to be missing.
+	// MaxUnavailable is how many pods may be unavailable according to the owner's strategy.
 	MaxUnavailable int32
-	// Target is what the workload was last told; nil when it is not driven.
+	// Target is the target that was last written to the workload; nil if there is none.
 	Target *Target
-	// NewPodsUseTemplate reports whether a pod which comes is of the live template also while the
-	// workload is held.
+	// NewPodsUseTemplate reports whether pods that are created while the workload is held have
+	// the live template.
 	NewPodsUseTemplate bool
-	// OwnerStrategyActive reports whether the owner's own strategy is in force.
+	// OwnerStrategyActive reports whether the owner's own update strategy is in effect.
 	OwnerStrategyActive bool
-	// HasExtraWorkload reports whether something was made beside the workload.
+	// HasExtraWorkload reports whether an extra (canary) Deployment exists.
 	HasExtraWorkload bool
-	// HasUnknownRecords reports whether the workload has the records of a BatchRelease that the
-	// store does not know.
+	// HasUnknownRecords reports whether annotations of the workload name a BatchRelease that the
+	// stored status does not know.
 	HasUnknownRecords bool
-	// ExtraUID identifies it; ExtraTampered reports whether a user has changed what it runs,
-	// how many pods it has, or whose it is.
-	ExtraUID      types.UID
+	// ExtraUID is the UID of the extra Deployment.
+	ExtraUID types.UID
+	// ExtraTampered reports whether a user has changed the template, the size or the owner of the
+	// extra Deployment.
 	ExtraTampered bool
-	// ExtraNeeded says why requests still need the Deployment beside the workload; empty if
-	// they do not.
+	// ExtraNeeded is the reason why requests still need the extra Deployment; empty if they do not.
 	ExtraNeeded string
-	// DeletionBlocked says which finalizers keep something of the workload, or beside it,
-	// that was deleted.
+	// DeletionBlocked is the message about finalizers that keep a deleted object of the workload, or
+	// its extra Deployment.
 	DeletionBlocked string
-	// DeletedPodsRun says the same of what has pods that run until it is gone.
+	// DeletedPodsRun is the message about deleted objects whose pods run until finalizers are removed.
 	DeletedPodsRun string
-	// AdoptableSet says the same of a set without pods that the native controller would take for
-	// that of the live template as soon as the workload is given back.
+	// AdoptableSet is the message about a deleted ReplicaSet without pods that the native controller
+	// would take for the ReplicaSet of the live template as soon as the workload is restored.
 	AdoptableSet string
-	// NameConflict says whose an object is that has the name of the one to be made beside the
-	// workload.
+	// NameConflict is the message about another object that has the name of the extra Deployment.
 	NameConflict string
-	// Deleted says what keeps the workload, which was deleted: it counts as gone.
+	// Deleted is the message about finalizers that keep the deleted workload. The workload then counts
+	// as gone.
 	Deleted string
-	// TargetApplied reports whether all that Target means is written.
+	// TargetApplied reports whether everything that Target implies is written.
 	TargetApplied bool
-	// SizedByStore reports whether nothing needs to be written on the workload when its
-	// target changes: its sets are sized by what the store says.
+	// SizedByStore reports whether a new target needs no write to the workload, because Weir scales
+	// its ReplicaSets by the stored status.
 	SizedByStore bool
-	// ExtraStatusStale reports whether what others read of the pods on the workload is not so.
+	// ExtraStatusStale reports whether the annotation that publishes pod counts is out of date.
 	ExtraStatusStale bool
-	// UnsupportedReason says why a workload cannot be released as it is; empty if it can.
+	// UnsupportedReason is the reason why the workload cannot be released in its current form; empty
+	// if it can.
 	UnsupportedReason string
 }
 
-// hasPods reports whether any pod is there, or asked for.
+// hasPods reports whether the workload has pods, or should have pods.
 func (w *Workload) hasPods() bool {
 	return w.StableReplicas > 0 || w.StableReadyReplicas > 0 || w.UpdatedReplicas > 0
 }
 
-// Target is how far a workload may go.
+// Target is how many pods of the workload may run the update revision.
 type Target struct {
-	// Partition is how many pods may run the update revision.
+	// Partition is the number or share of pods that may run the update revision.
 	Partition intstr.IntOrString
-	// KeepOne keeps a stable pod where the workload is made so small that Partition
-	// is all of its pods.
+	// KeepOne keeps one stable pod if the workload is scaled down so far that Partition would be all
+	// of its pods.
 	KeepOne bool
-	// Least is how many pods an extra workload keeps where the workload is made
-	// smaller.
+	// Least is the smallest size of the extra Deployment if the workload is scaled down.
 	Least int32
-	// Abort sends every pod back to the stable revision.
+	// Abort returns all pods to the stable revision.
 	Abort bool
-	// Owner is the uid of the BatchRelease that drives.
+	// Owner is the UID of the BatchRelease that wrote the target.
 	Owner types.UID
 	// Revision is the revision that Partition applies to. While the workload has another
 	// template, its sizes stay as they are until a new target is written.
 	Revision Revision
 }
 
-// Batch is the facts of a BatchRelease.
+// Batch is the observed state of a BatchRelease.
 type Batch struct {
-	// Plan is what it was asked for.
+	// Plan is the release plan in the spec.
 	Plan rollouts.ReleasePlan
-	// Observed reports whether its controller has seen this plan.
+	// Observed reports whether the controller has observed this plan.
 	Observed bool
 	Phase    rollouts.Phase
 	State    rollouts.BatchState
-	// Index is the 0-based current batch.
+	// Index is the 0-based index of the current batch.
 	Index                int32
 	UpdatedReplicas      int32
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
-	// Rescaled reports whether the workload has another size than the batch was stored with.
+	// Rescaled reports whether the size of the workload differs from the size stored with the batch.
 	Rescaled bool
-	// WritesPending reports whether something is to be written for it.
+	// WritesPending reports whether the batch still has to write something.
 	WritesPending bool
-	// Terminating reports whether it is being deleted, and about to go.
+	// Terminating reports whether the BatchRelease was deleted and will be gone soon.
 	Terminating bool
-	// KeptByOtherFinalizers reports whether it was deleted and let go of, and that finalizers of others keep
-	// it. It is used on, since no other can have its name.
+	// KeptByOtherFinalizers reports whether the BatchRelease was deleted and released by Weir, but
+	// finalizers of others keep it. Weir continues to use it, because no other object can have its
+	// name.
 	KeptByOtherFinalizers bool
 }
