@@ -53,24 +53,24 @@ type HoldState struct {
 
 // TargetRevision returns the revision of the target that was last written to the workload; empty if
 // there is no target.
-func (k HoldState) TargetRevision() Revision {
-	if k.Target == nil {
+func (h HoldState) TargetRevision() Revision {
+	if h.Target == nil {
 		return Revision{}
 	}
-	return k.Target.Revision
+	return h.Target.Revision
 }
 
 // HoldStateOf returns the hold state that a Rollout and its BatchRelease store. Either may be nil:
 // reconciles of a BatchRelease need nothing from the Rollout.
 func HoldStateOf(r *rollouts.Rollout, b *rollouts.BatchRelease) HoldState {
-	k := HoldState{Style: rollouts.StylePartition}
+	h := HoldState{Style: rollouts.StylePartition}
 	if b != nil && (r == nil || Owns(r, b)) {
-		k.addBatchRelease(b)
+		h.addBatchRelease(b)
 	}
 	if r != nil {
-		k.addRollout(r)
+		h.addRollout(r)
 	}
-	return k
+	return h
 }
 
 // Owns reports whether the BatchRelease belongs to the Rollout, by the UID in its controller
@@ -103,55 +103,55 @@ func HasRestoredWorkload(r *rollouts.Rollout) bool {
 }
 
 // addBatchRelease sets the fields that the BatchRelease stores.
-func (k *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
+func (h *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
 	plan, status := b.Spec.Plan, b.Status
-	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
-	k.Extra, k.Metadata = status.ExtraUID, plan.PodTemplateMetadata
-	if k.Update = RevisionOfPlan(plan); k.Update == (Revision{}) {
-		k.Update = Revision{status.UpdateRevision, status.UpdateTemplate}
+	h.UID, h.Batch, h.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, h.Style)
+	h.Extra, h.Metadata = status.ExtraUID, plan.PodTemplateMetadata
+	if h.Update = RevisionOfPlan(plan); h.Update == (Revision{}) {
+		h.Update = Revision{status.UpdateRevision, status.UpdateTemplate}
 	}
-	k.Restoring, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
-	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Restoring {
-		k.Holder = ref.Name
+	h.Restoring, h.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
+	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !h.Restoring {
+		h.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
-		k.Unrecorded = status.BatchState != rollouts.BatchReady
-		k.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: Revision{d.Revision, d.UpdateTemplate}, Owner: b.UID}
+		h.Unrecorded = status.BatchState != rollouts.BatchReady
+		h.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: Revision{d.Revision, d.UpdateTemplate}, Owner: b.UID}
 	}
-	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {
-		k.Stable = status.StableRevision
+	if h.Stable = plan.StableRevision; h.Stable == "" && status.Phase != rollouts.PhaseCompleted {
+		h.Stable = status.StableRevision
 	}
 }
 
 // addRollout sets the fields that the Rollout stores. They take precedence over the fields of the
 // BatchRelease.
-func (k *HoldState) addRollout(r *rollouts.Rollout) {
-	k.UID = r.Status.WorkloadUID
-	k.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
-	k.Holder = ""
+func (h *HoldState) addRollout(r *rollouts.Rollout) {
+	h.UID = r.Status.WorkloadUID
+	h.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
+	h.Holder = ""
 	if hold := r.Status.Network; hold != nil {
-		k.Pinned = hold.Pinned
+		h.Pinned = hold.Pinned
 	}
 	p := r.Status.Active()
-	if k.Releasing = p != nil && releasing(r); !k.Releasing {
+	if h.Releasing = p != nil && releasing(r); !h.Releasing {
 		// An abort continues to the stable revision of its BatchRelease until the workload is restored,
 		// even if the Rollout is deleted meanwhile.
-		if k.Target == nil || !k.Target.Abort {
-			k.Stable = ""
+		if h.Target == nil || !h.Target.Abort {
+			h.Stable = ""
 		}
 		if p != nil && r.Status.Phase == rollouts.PhaseHealthy && p.State == rollouts.StepCompleted {
-			k.StableTemplate = p.UpdateTemplate
+			h.StableTemplate = p.UpdateTemplate
 		}
 		return
 	}
-	k.Stable, k.StableTemplate = p.StableRevision, p.StableTemplate
+	h.Stable, h.StableTemplate = p.StableRevision, p.StableTemplate
 	if p.UpdateRevision != "" {
-		k.Update = updateRevision(*p)
+		h.Update = updateRevision(*p)
 	}
 	if HoldsWorkload(r) {
-		k.Holder = r.Name
-	} else if k.Batch == "" {
-		k.Restoring = true
+		h.Holder = r.Name
+	} else if h.Batch == "" {
+		h.Restoring = true
 	}
 }
 

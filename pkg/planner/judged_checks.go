@@ -19,44 +19,48 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// MeasuredCheck is a check of the plan, with what was measured for it.
+// MeasuredCheck is a check of the plan with its measurements.
 type MeasuredCheck struct {
-	// Planned is as the plan has it; in Check, what it uses is filled in.
+	// Planned is the check as the plan has it. In Check, the reference to a Check or ClusterCheck is
+	// replaced by the content of that object.
 	Planned, Check rollouts.Check
-	// Source and Query are for messages; Lag is how old a window must be to be judged.
+	// Source and Query appear in messages.
 	Source, Query string
-	Lag           time.Duration
-	// Delay says how far the source is behind, or that its clock differs; empty if neither is so.
+	// Lag is the minimal age of a window that is judged: the source may still receive samples for younger ones.
+	Lag time.Duration
+	// Delay is the message that the source is behind, or that its clock differs from Weir's; empty if neither.
 	Delay string
-	// ClockAhead is how much later the samples of the source are than they were taken, by Weir's clock.
+	// ClockAhead is how far the clock of the source is ahead of Weir's clock.
 	ClockAhead time.Duration
-	// Answered reports whether anything was measured, or tried, since this process started:
-	// until then the stored result stays.
+	// Answered reports whether the check was measured, or its trial was, since this process started.
+	// Until then the stored result stays.
 	Answered bool
-	// IsTrial reports whether the data is that of the day before, of a question that tries.
+	// IsTrial reports whether Data is from a trial, which queries data of the day before.
 	IsTrial bool
-	// Data has no carry: the status has that.
+	// Data are the new measurements. Their Carry is empty: the status has the earlier evidence.
 	Data judge.Data
 }
 
-// MeasurementRequest is what is to be measured for a check.
+// MeasurementRequest asks for the measurements of a check.
 type MeasurementRequest struct {
 	Check rollouts.Check
-	// Began is when the attempt began, and From when the first window begins that is asked for.
+	// Began is when the attempt began. From is the start of the first requested window.
 	Began, From time.Time
 	Every       time.Duration
-	// Since is when the step began to be measured, which Step counts from 1.
+	// Since is when the measurement of the step began.
 	Since time.Time
-	Step  int32
-	// Passed reports whether the step needs no job any more.
+	// Step is the number of the step, from 1.
+	Step int32
+	// Passed reports whether the check has passed in the step, so that no Job is needed.
 	Passed bool
-	// Try reports whether the check is tried on what the version in service did before.
+	// Try reports whether this is a trial: it queries earlier data of the stable version, to show
+	// whether the check can be measured.
 	Try bool
-	// Evidence is what was found until now.
+	// Evidence is the evidence so far.
 	Evidence judge.Evidence
 }
 
-// judgedCheck is a check with its verdict in the step under way.
+// judgedCheck is a check with its verdict in the current step.
 type judgedCheck struct {
 	MeasuredCheck
 	name           string
@@ -64,9 +68,9 @@ type judgedCheck struct {
 	since          time.Time
 	onFail         rollouts.OnFail
 	onInconclusive rollouts.OnInconclusive
-	// planned and used are digests of the check: see mark.
+	// planned and used are the digests in the mark of the check.
 	planned, used string
-	// changedAt is when the check was edited last in this attempt; nil if it was not.
+	// changedAt is when the check was last edited in this attempt; nil if it was not.
 	changedAt *metav1.Time
 	rule      judge.Check
 	verdict   judge.Verdict
@@ -80,32 +84,34 @@ const (
 	defaultWithin  = time.Hour
 )
 
-func secondsOr(value *int32, otherwise time.Duration) time.Duration {
+// secondsOr returns value in seconds; defaultValue if value is nil.
+func secondsOr(value *int32, defaultValue time.Duration) time.Duration {
 	if value == nil {
-		return otherwise
+		return defaultValue
 	}
 	return time.Duration(*value) * time.Second
 }
 
-// parseDecimal reads a number that was validated.
-func parseDecimal(text *string, otherwise float64) float64 {
+// parseDecimal returns the number in text; defaultValue if text is nil. Validation has checked the format.
+func parseDecimal(text *string, defaultValue float64) float64 {
 	if text == nil {
-		return otherwise
+		return defaultValue
 	}
 	n, err := strconv.ParseFloat(*text, 64)
 	if err != nil {
-		return otherwise
+		return defaultValue
 	}
 	return n
 }
 
-// measuresRequests are the kinds of checks that are judged by counts of requests, and share the risk.
+// measuresRequests reports whether a check is judged by counts of requests. All such checks share the risk.
 func measuresRequests(c *rollouts.Check) bool {
 	return c.SuccessRate != nil || c.Latency != nil || c.AsGoodAs != "" || c.Query != nil && c.Query.PromQL == ""
 }
 
-// judgedChecks are those of the step that is measured, which may be over, in the order of the plan,
-// with their verdicts. There are none while nothing is measured, nor of a plan without analysis.
+// judgedChecks returns the checks of the measured step with their verdicts, in the order of the plan.
+// The measured step may be over already. There are no checks before the first measurement and in a
+// plan without analysis.
 func judgedChecks(f *facts) []judgedCheck {
 	a := f.status.Analysis
 	if a == nil || f.release == nil || f.release.Analysis == nil {
@@ -124,7 +130,7 @@ func judgedChecks(f *facts) []judgedCheck {
 	return out
 }
 
-// judgeCheckInStep is a check in a step, measured since then.
+// judgeCheckInStep returns a check with its verdict in a step whose measurement began at time since.
 func judgeCheckInStep(f *facts, m MeasuredCheck, step int32, since time.Time) judgedCheck {
 	plan := analysisOf(f)
 	if m.IsTrial {
@@ -147,19 +153,20 @@ func judgeCheckInStep(f *facts, m MeasuredCheck, step int32, since time.Time) ju
 	return c
 }
 
+// digest returns the SHA-256 digest of Go values.
 func digest(all ...any) string {
 	sum := sha256.Sum256([]byte(dump.ForHash(all)))
 	return hex.EncodeToString(sum[:])
 }
 
-// isBeforeTraffic reports whether a check is measured before the traffic of a step.
+// isBeforeTraffic reports whether the check is measured before the step routes traffic.
 func (c *judgedCheck) isBeforeTraffic() bool { return c.Check.At == rollouts.AtBeforeTraffic }
 
-// isMeasuredOnce reports whether a check is not looked at again in a step that it has passed.
+// isMeasuredOnce reports whether the check is not measured again in a step that it has passed.
 func (c *judgedCheck) isMeasuredOnce() bool { return c.Check.Job != nil || c.isBeforeTraffic() }
 
-// data is what was measured, with what is stored of a check. One that is looked at once has
-// nothing of an earlier step.
+// data returns the measurements together with the stored evidence of the check. A check that is
+// measured once in each step does not use measurements of earlier steps.
 func (c *judgedCheck) data(stored *rollouts.CheckStatus) judge.Data {
 	data := c.Data
 	if c.isMeasuredOnce() {
@@ -172,42 +179,42 @@ func (c *judgedCheck) data(stored *rollouts.CheckStatus) judge.Data {
 	return data
 }
 
-// continuesEvidence reports whether a check goes on from the evidence that is stored.
+// continuesEvidence reports whether the stored evidence still counts for the check.
 func (c *judgedCheck) continuesEvidence(stored *rollouts.CheckStatus) bool {
 	return stored != nil && !c.discardsResult(stored) && (!c.isMeasuredOnce() || !isFromEarlierStep(c.since, stored))
 }
 
-// markPrefix begins each mark. Evidence of an earlier version of Weir has none: it does not count, and
-// nothing is known about edits.
+// markPrefix begins each mark. Evidence that an earlier version of Weir stored has no mark. It does not
+// count, and it does not show whether the check was edited.
 const markPrefix = "sha256:"
 
-// mark returns the digests of a check that its stored evidence begins with: that of the check and the
-// settings of its plan and, if the check uses a Check or ClusterCheck, that of the content of this
-// object. An edited check has another mark, so evidence of the check before the edit does not count.
-// The digests are whole SHA-256 digests: with 32 bits, a user could find in seconds another check
-// with the same mark, which would inherit the evidence.
+// mark returns the prefix of the check's stored evidence. It has the digest of the check together with
+// the settings of its plan. If the check uses a Check or ClusterCheck, it also has the digest of the
+// content of that object. An edit of the check changes the mark, so evidence from before the edit does
+// not count. The digests are complete SHA-256 digests: with 32 bits, a user could find in seconds
+// another check with the same mark, which would inherit the evidence.
 func (c *judgedCheck) mark() string { return markPrefix + c.planned + "+" + c.used + " " }
 
-// hasMarkOf reports whether a stored result is of the check as it is now. What a check uses is not
-// known until it was read since Weir started.
+// hasMarkOf reports whether a stored result belongs to the current version of the check. Until Weir has
+// read the used Check or ClusterCheck after a restart, its digest is unknown and counts as equal.
 func (c *judgedCheck) hasMarkOf(stored *rollouts.CheckStatus) bool {
 	mark, _, _ := strings.Cut(stored.Carry, " ")
 	planned, used, _ := strings.Cut(mark, "+")
 	return planned == markPrefix+c.planned && (used == c.used || used == "" || c.used == "")
 }
 
-// wasChangedSince reports whether the check was edited since a result was stored.
+// wasChangedSince reports whether the check was edited after the result was stored.
 func (c *judgedCheck) wasChangedSince(stored *rollouts.CheckStatus) bool {
 	return strings.HasPrefix(stored.Carry, markPrefix) && !c.hasMarkOf(stored)
 }
 
-// discardsResult reports whether a stored result is of the check as it was before an edit. A failed check
-// stays failed.
+// discardsResult reports whether a stored result does not count because the check was edited. A failed
+// result always counts: a failed check stays failed in its attempt.
 func (c *judgedCheck) discardsResult(stored *rollouts.CheckStatus) bool {
 	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !c.hasMarkOf(stored)
 }
 
-// changedPrefix begins the message of a check that was edited in this attempt.
+// changedPrefix returns the beginning of the message of a check that was edited in this attempt.
 func changedPrefix(at *metav1.Time) string {
 	if at == nil {
 		return ""
@@ -215,9 +222,10 @@ func changedPrefix(at *metav1.Time) string {
 	return "changed at " + at.UTC().Format(time.TimeOnly) + " during the release; "
 }
 
+// podsHealthy is the name of the check of the new pods.
 const podsHealthy = "podsHealthy"
 
-// planHasCheck reports whether a plan has a check of that name.
+// planHasCheck reports whether the plan has a check with this name.
 func planHasCheck(f *facts, name string) bool {
 	all := analysisOf(f).Checks
 	off := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
@@ -226,8 +234,8 @@ func planHasCheck(f *facts, name string) bool {
 	})
 }
 
-// judgePodsCheck is the check of the new pods, which is in every analysis that does not switch
-// it off.
+// judgePodsCheck returns the check podsHealthy with its verdict. Every analysis has this check unless it
+// switches the check off. The result has at most one element.
 func judgePodsCheck(f *facts) []judgedCheck {
 	c := judgedCheck{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
@@ -250,8 +258,8 @@ func judgePodsCheck(f *facts) []judgedCheck {
 	return []judgedCheck{c}
 }
 
-// verdictOf judges a check by what was measured; until something was, it is as stored. What
-// has failed stays so for the attempt.
+// verdictOf returns the verdict about a check: the stored result if it still holds, and otherwise the
+// result of its measurements.
 func verdictOf(f *facts, c *judgedCheck) judge.Verdict {
 	stored := storedCheck(f.status.Analysis, c.name)
 	var v judge.Verdict
@@ -268,10 +276,10 @@ func verdictOf(f *facts, c *judgedCheck) judge.Verdict {
 	return v
 }
 
-// maxWhy is the length of the text of a check in the status.
+// maxWhy is the maximal length of the message of a check in the status.
 const maxWhy = 256
 
-// truncateWhy shortens the text of a check for the status.
+// truncateWhy truncates the message of a check for the status.
 func truncateWhy(why string) string {
 	if len(why) <= maxWhy {
 		return why
@@ -279,7 +287,8 @@ func truncateWhy(why string) string {
 	return strings.ToValidUTF8(why[:maxWhy-len("…")], "") + "…"
 }
 
-// keepsStoredResult reports whether the stored result of a check is its verdict.
+// keepsStoredResult reports whether the stored result of a check is its verdict. A failed check stays
+// failed in its attempt, and no result changes before the source was queried.
 func keepsStoredResult(c *judgedCheck, stored *rollouts.CheckStatus) bool {
 	switch {
 	case stored.Result == rollouts.CheckFailed:
@@ -291,11 +300,12 @@ func keepsStoredResult(c *judgedCheck, stored *rollouts.CheckStatus) bool {
 	return !c.Answered || c.isMeasuredOnce() && done
 }
 
-// isFromEarlierStep reports whether a stored result is of an earlier step than the one that began then.
+// isFromEarlierStep reports whether a result was stored before the step began at time since.
 func isFromEarlierStep(since time.Time, c *rollouts.CheckStatus) bool {
 	return c.Time == nil || c.Time.Time.Before(since)
 }
 
+// storedCheck returns the stored result of a check; nil if there is none.
 func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus {
 	if a == nil {
 		return nil
@@ -307,7 +317,7 @@ func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus 
 	return &a.Checks[i]
 }
 
-// analysisOf is the analysis of the plan, or an empty one.
+// analysisOf returns the analysis of the plan; an empty analysis if the plan has none.
 func analysisOf(f *facts) rollouts.Analysis {
 	if f.release == nil || f.release.Analysis == nil {
 		return rollouts.Analysis{}
@@ -315,7 +325,7 @@ func analysisOf(f *facts) rollouts.Analysis {
 	return *f.release.Analysis
 }
 
-// judgeCheckOf is what a check means in a step.
+// judgeCheckOf returns the rule by which package judge judges a check in a step.
 func judgeCheckOf(f *facts, m MeasuredCheck, step int32) judge.Check {
 	a, sharing := analysisOf(f), 0
 	for _, other := range f.Measured {
@@ -329,8 +339,8 @@ func judgeCheckOf(f *facts, m MeasuredCheck, step int32) judge.Check {
 		Within: secondsOr(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
 	}
-	// Where the clock of the source is ahead, the windows at the start of a step count requests that
-	// were answered before.
+	// If the clock of the source is ahead, the first windows of a step count requests that were
+	// answered before the step.
 	c.After = secondsOr(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.ClockAhead
 	if isGateCheck(&m.Check) {
 		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
@@ -351,7 +361,7 @@ func judgeCheckOf(f *facts, m MeasuredCheck, step int32) judge.Check {
 	return c
 }
 
-// setRule sets what is looked at.
+// setRule sets the rule of a check and its thresholds.
 func setRule(c *judge.Check, check *rollouts.Check) {
 	switch {
 	case check.SuccessRate != nil:
@@ -368,11 +378,12 @@ func setRule(c *judge.Check, check *rollouts.Check) {
 		c.Rule, c.Min, c.Max = judge.Number, parseLimit(check.Query.Min), parseLimit(check.Query.Max)
 	case check.Job != nil:
 		c.Rule, c.Min, c.FailAfter, c.AtLeast, c.After = judge.Number, new(1.0), 1, 0, 0
-	default: // 1 is good, and 0 is not
+	default: // the measurement is 1 if the check is satisfied, and otherwise 0
 		c.Rule, c.Min, c.After = judge.Number, new(1.0), 0
 	}
 }
 
+// parseLimit returns the number in text; nil if text is nil.
 func parseLimit(text *string) *float64 {
 	if text == nil {
 		return nil
@@ -380,8 +391,8 @@ func parseLimit(text *string) *float64 {
 	return new(parseDecimal(text, 0))
 }
 
-// versionsWithTraffic is which versions get requests in a step. New pods that are not ready are no
-// reason to skip a check.
+// versionsWithTraffic returns which versions get requests in a step. New pods that are not ready count,
+// because a check must not be skipped only because they are unready.
 func versionsWithTraffic(f *facts, index int32) judge.Traffic {
 	step, share := f.release.Step(index), ""
 	if f.w == nil || step == nil {

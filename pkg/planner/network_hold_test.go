@@ -13,9 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestRoutesBefore lets exactly one of two Rollouts come first once one of them has
+// TestCompareNetworkHolds lets exactly one of two Rollouts come first once one of them has
 // taken the network, whatever they know of each other.
-func TestRoutesBefore(t *testing.T) {
+func TestCompareNetworkHolds(t *testing.T) {
 	t.Parallel()
 	at := func(uid types.UID, phase rollouts.Phase, since int) *rollouts.Rollout {
 		r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{UID: uid}}

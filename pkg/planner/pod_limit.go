@@ -9,36 +9,37 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// LimitFor is how many pods of the workload may run the update revision where they replace
-// others.
-func (d Target) LimitFor(w *Workload) int32 {
-	return w.keepLastStablePod(d.Partition, d.Limit(w.Replicas))
+// LimitFor returns how many pods of the workload may run the update revision, in styles in which updated
+// pods replace stable pods.
+func (t Target) LimitFor(w *Workload) int32 {
+	return w.keepLastStablePod(t.Partition, t.Limit(w.Replicas))
 }
 
-// Limit is how many of replicas pods may run the update revision where they replace
-// others.
-func (d Target) Limit(replicas int32) int32 {
-	limit := Limit(rollouts.StylePartition, d.Partition, replicas)
-	if d.KeepOne && replicas > 1 {
+// Limit returns how many of the pods may run the update revision, in styles in which updated pods replace
+// stable pods.
+func (t Target) Limit(replicas int32) int32 {
+	limit := Limit(rollouts.StylePartition, t.Partition, replicas)
+	if t.KeepOne && replicas > 1 {
 		limit = min(limit, replicas-1)
 	}
 	return limit
 }
 
-// IsAllPods reports whether the share means all pods, however many there are.
-func (d Target) IsAllPods(replicas int32) bool {
-	if d.Partition.Type == intstr.String {
-		return d.Partition == allOfThem
+// IsAllPods reports whether the target means all pods, at any size of the workload.
+func (t Target) IsAllPods(replicas int32) bool {
+	if t.Partition.Type == intstr.String {
+		return t.Partition == allOfThem
 	}
-	return replicas > 0 && d.Limit(replicas) >= replicas
+	return replicas > 0 && t.Limit(replicas) >= replicas
 }
 
-// Limit is how many pods a share allows of the workload.
+// Limit returns how many pods of the workload a share allows.
 func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
 	return w.keepLastStablePod(share, Limit(style, share, w.Replicas))
 }
 
-// keepLastStablePod is so many pods of a share, but for the last one where it has to stay.
+// keepLastStablePod returns pods, reduced so that one stable pod stays if the workload requires this. Only the
+// share "100%" replaces the last stable pod.
 func (w *Workload) keepLastStablePod(share intstr.IntOrString, pods int32) int32 {
 	if w.KeepsLastStablePod && share != allOfThem {
 		return min(pods, max(w.Replicas-1, 0))
@@ -46,9 +47,8 @@ func (w *Workload) keepLastStablePod(share intstr.IntOrString, pods int32) int32
 	return pods
 }
 
-// Limit is how many of replicas pods a share allows: rounded up, within
-// [0, replicas]. Where update pods replace others, of more than one pod only
-// the exact share "100%" means all.
+// Limit returns how many pods a share allows: rounded up, within [0, replicas]. In styles in which updated
+// pods replace stable pods, only the exact share "100%" replaces all pods, unless there is only one pod.
 func Limit(style rollouts.Style, share intstr.IntOrString, replicas int32) int32 {
 	value, err := intstr.GetScaledValueFromIntOrPercent(&share, int(replicas), true)
 	if err != nil {

@@ -105,7 +105,7 @@ func activityIn(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progr
 }
 
 // refusesRevision reports whether a blue-green release refuses the current template. It reads this from
-// the condition Stalled, because only Weir may write the status.
+// the condition Stalled: this reason is reserved for Weir (pkg/apis/rollouts/foreign.go).
 func refusesRevision(r *rollouts.Rollout) bool {
 	c := r.Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(rollouts.StalledRefused)
