@@ -15,13 +15,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// PlanHash identifies what step numbers refer to. An edit that changes the hash makes the
-// release look for its step again; TestPlanHashFields lists each field that does not count:
+// PlanHash returns the hash of a plan without the fields that do not change the meaning of a step
+// number. After an edit that changes the hash, the release searches for the step of the new plan that
+// matches its pods. TestPlanHashFields lists each field that does not count:
 //
 //   - pauses, failureThreshold, progressDeadlineSeconds: they only set how long to wait, and each
 //     pass reads the current values. The meaning of a step number does not change.
-//   - analysis: each check has a digest of its own with its evidence (mark), so that evidence
-//     of a check that was edited does not count for the check as it is now.
+//   - analysis: the stored evidence of each check has a digest of the check (mark), so that
+//     evidence from before an edit does not count.
 //
 // All texts are quoted, so that two different plans never have the same encoding. Sizes are
 // encoded as texts, so that 5 and "5" give the same hash.
@@ -56,7 +57,7 @@ func stepText(s rollouts.Step) string {
 	return fmt.Sprintf("step %s %s %s %s", quoteText(s.Traffic), formatSize(s.Replicas), formatMatches(s.Matches), formatHeaders(s.RequestHeaderModifier))
 }
 
-// BatchPlanHash identifies a release plan. Each field counts (TestBatchPlanHashFields).
+// BatchPlanHash returns the hash of a release plan. Each field counts (TestBatchPlanHashFields).
 func BatchPlanHash(p rollouts.ReleasePlan) string {
 	h := sha256.New()
 	for _, b := range p.Batches {
@@ -83,18 +84,19 @@ func BatchPlanHash(p rollouts.ReleasePlan) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// trafficTargetID identifies what is wanted of Services and routers.
-func trafficTargetID(a Effect) string {
-	to, routes := a.(RouteTraffic)
-	if !routes {
-		return a.String()
+// trafficTargetID returns a text that identifies the desired state of Services and routers.
+func trafficTargetID(e Effect) string {
+	route, isRoute := e.(RouteTraffic)
+	if !isRoute {
+		return e.String()
 	}
 	// Use the whole digest: the author of a plan could find two steps with the same 64 bits, and
 	// the second step would not wait until the routers have applied its routes.
-	sum := sha256.Sum256([]byte(formatWeight(to.Want.Weight) + "\n" + formatMatches(to.Want.Matches) + "\n" + formatHeaders(to.Want.Headers)))
-	return to.String() + " " + hex.EncodeToString(sum[:])
+	sum := sha256.Sum256([]byte(formatWeight(route.Want.Weight) + "\n" + formatMatches(route.Want.Matches) + "\n" + formatHeaders(route.Want.Headers)))
+	return route.String() + " " + hex.EncodeToString(sum[:])
 }
 
+// quoteText returns a quoted text; "-" for nil.
 func quoteText(s *string) string {
 	if s == nil {
 		return "-"
@@ -102,6 +104,7 @@ func quoteText(s *string) string {
 	return fmt.Sprintf("%q", *s)
 }
 
+// formatSize returns a number or percentage as quoted text; "-" for nil.
 func formatSize(v *intstr.IntOrString) string {
 	if v == nil {
 		return "-"
@@ -109,6 +112,7 @@ func formatSize(v *intstr.IntOrString) string {
 	return fmt.Sprintf("%q", v.String())
 }
 
+// formatMatches returns an unambiguous text for the matches of a route.
 func formatMatches(ms []rollouts.RouteMatch) string {
 	var out strings.Builder
 	for _, m := range ms {
@@ -121,6 +125,7 @@ func formatMatches(ms []rollouts.RouteMatch) string {
 	return out.String()
 }
 
+// formatValueMatches returns an unambiguous text for matches of headers or query parameters.
 func formatValueMatches(kind string, vs []rollouts.ValueMatch) string {
 	var out strings.Builder
 	for _, v := range vs {
@@ -129,6 +134,7 @@ func formatValueMatches(kind string, vs []rollouts.ValueMatch) string {
 	return out.String()
 }
 
+// formatHeaders returns an unambiguous text for a header modifier; "-" for nil.
 func formatHeaders(m *rollouts.HeaderModifier) string {
 	if m == nil {
 		return "-"
