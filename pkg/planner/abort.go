@@ -101,7 +101,7 @@ func repairStableService(d *draft) {
 	case r == nil || r.Pinned == "":
 	case scaledToZero(d.facts), onlyOtherReady(d.facts):
 		d.act(UnpinService{})
-	case r.Barred == "" && stable != "" && r.Pinned != stable:
+	case r.OwnershipConflict == "" && stable != "" && r.Pinned != stable:
 		d.act(PinService{Revision: stable})
 	}
 }

@@ -147,6 +147,6 @@ func recordMissedRelease(d *draft, stable string) {
 	d.warn(string(rollouts.ConditionBypassed), message)
 	d.setCondition(rollouts.ConditionBypassed, metav1.ConditionTrue, "ReleasedUnheld", message)
 	openRecord(d)
-	record(&d.status).StableRevision = stable
+	currentRecord(&d.status).StableRevision = stable
 	closeRecord(d, rollouts.ReleaseBypassed)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func rolloutIDOf(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
+func userRolloutID(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Status.Phase = phase
 	for _, change := range changes {
@@ -31,23 +31,23 @@ func TestAdmit(t *testing.T) {
 		want planner.AdmissionVerdict
 	}{
 		"nobody names it":           {planner.Admission{Changed: true}, planner.AdmissionVerdict{}},
-		"a new template":            {changed(rolloutIDOf("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"in a release":              {changed(rolloutIDOf("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{rolloutIDOf("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{Records: true, By: "a"}},
-		"not to be held":            {unholdable(changed(rolloutIDOf("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refuse: "OnDelete, or disable the Rollout a", By: "a"}},
-		"not to be held by anybody": {unholdable(changed(rolloutIDOf("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
-		"held, and not to be kept":  {held(unholdable(changed(rolloutIDOf("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refuse: "OnDelete", By: "a"}},
-		"not adopted yet":           {changed(rolloutIDOf("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
-		"no phase yet":              {changed(rolloutIDOf("a", "")), planner.AdmissionVerdict{}},
-		"disabled":                  {changed(rolloutIDOf("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
-		"disabling":                 {changed(rolloutIDOf("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
-		"terminating":               {changed(rolloutIDOf("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
-		"about to be disabled":      {changed(rolloutIDOf("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
-		"about to be deleted":       {changed(rolloutIDOf("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
-		"the second one is live":    {changed(rolloutIDOf("a", rollouts.PhaseDisabled), rolloutIDOf("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "b"}},
+		"a new template":            {changed(userRolloutID("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "a"}},
+		"in a release":              {changed(userRolloutID("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, By: "a"}},
+		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{userRolloutID("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{Records: true, By: "a"}},
+		"not to be held":            {unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refuse: "OnDelete, or disable the Rollout a", By: "a"}},
+		"not to be held by anybody": {unholdable(changed(userRolloutID("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
+		"held, and not to be kept":  {held(unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refuse: "OnDelete", By: "a"}},
+		"not adopted yet":           {changed(userRolloutID("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
+		"no phase yet":              {changed(userRolloutID("a", "")), planner.AdmissionVerdict{}},
+		"disabled":                  {changed(userRolloutID("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
+		"disabling":                 {changed(userRolloutID("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
+		"terminating":               {changed(userRolloutID("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
+		"about to be disabled":      {changed(userRolloutID("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
+		"about to be deleted":       {changed(userRolloutID("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
+		"the second one is live":    {changed(userRolloutID("a", rollouts.PhaseDisabled), userRolloutID("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "b"}},
 		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{Keep: true}},
-		"held, and a new template":  {held(changed(rolloutIDOf("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{Keep: true, By: "a"}},
-		"held by one that is going": {held(changed(rolloutIDOf("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{Keep: true}},
+		"held, and a new template":  {held(changed(userRolloutID("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{Keep: true, By: "a"}},
+		"held by one that is going": {held(changed(userRolloutID("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{Keep: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

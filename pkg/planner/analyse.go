@@ -31,7 +31,7 @@ func beginAttempt(d *draft) {
 	}
 	// Windows of equal length begin at the same times, so that a source is queried once for several
 	// Rollouts. No window begins before the attempt, because its requests may be those of an earlier attempt.
-	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
+	every := max(int64(secondsOr(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
 	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
 	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: current && a.Overridden}
 }
@@ -73,7 +73,7 @@ func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 func stepChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
-	for _, c := range checks(f) {
+	for _, c := range judgedChecks(f) {
 		if c.verdict.Is != judge.Running || c.onFail == rollouts.OnFailReport || checksOverridden(f) {
 			continue
 		}
@@ -113,7 +113,7 @@ func setAnalysisMessage(d *draft, _ *rollouts.Step) {
 func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
-	for _, c := range checks(f) {
+	for _, c := range judgedChecks(f) {
 		// An inconclusive check runs again if its source answers again.
 		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !checksOverridden(f)
 		if again || awaitsPerson(f, &c) {
@@ -124,7 +124,7 @@ func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	return waitForChecks(f, open, wake)
 }
 
-func awaitsPerson(f *facts, c *checked) bool {
+func awaitsPerson(f *facts, c *judgedCheck) bool {
 	switch {
 	case checksOverridden(f):
 		return false
@@ -157,11 +157,11 @@ func isGateCheck(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
 func checksOverridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
 
 // failedCheck returns the check that ends the release; nil if there is none.
-func failedCheck(f *facts) *checked {
+func failedCheck(f *facts) *judgedCheck {
 	if checksOverridden(f) {
 		return nil
 	}
-	for _, c := range checks(f) {
+	for _, c := range judgedChecks(f) {
 		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort
 		inconclusive := c.verdict.Is == judge.Inconclusive && c.onInconclusive == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
 		if failed || inconclusive {
@@ -207,8 +207,8 @@ func storeAnalysis(d *draft) {
 	case d.isAborted():
 		return
 	}
-	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
-	all, written := checks(d.facts), !equality.Semantic.DeepEqual(d.Rollout.Status, d.status)
+	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !planHasCheck(d.facts, c.Name) })
+	all, written := judgedChecks(d.facts), !equality.Semantic.DeepEqual(d.Rollout.Status, d.status)
 	for i := range all {
 		storeCheck(d, &all[i], !written && all[i].outdated(storedCheck(a, all[i].name), d.Now))
 		d.wakeIn(all[i].verdict.Wake)
@@ -220,7 +220,7 @@ func storeAnalysis(d *draft) {
 // refreshTexts stores what the checks say now if the status is written anyway. The message of a
 // step that is measured has the same texts, and evidence changes once in a window, so that texts
 // cause no writes beyond those of the message: about one in each window.
-func refreshTexts(d *draft, all []checked) {
+func refreshTexts(d *draft, all []judgedCheck) {
 	if equality.Semantic.DeepEqual(d.Rollout.Status, d.status) {
 		return
 	}
@@ -238,7 +238,7 @@ const foldAfter = 240
 
 // storeCheck stores the result of a check, and folds its measurements, in four cases: the result is news, its
 // text is outdated, the stage changes, or there are many measurements.
-func storeCheck(d *draft, c *checked, outdated bool) {
+func storeCheck(d *draft, c *judgedCheck, outdated bool) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
 	news := resultChanged(stored, c)
@@ -246,7 +246,7 @@ func storeCheck(d *draft, c *checked, outdated bool) {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
-	changed := stored != nil && c.changed(stored)
+	changed := stored != nil && c.wasChangedSince(stored)
 	switch {
 	case changed:
 		next.Carry, next.FoldedTo = c.mark(), nil // all windows of the attempt are asked for again
@@ -273,18 +273,18 @@ func storeCheck(d *draft, c *checked, outdated bool) {
 
 // resultChanged reports whether the result of a check differs from the stored one, or is about another step or
 // another version of the check.
-func resultChanged(stored *rollouts.CheckStatus, c *checked) bool {
-	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || isFromEarlierStep(c.since, stored) || c.edited(stored) || c.changed(stored)
+func resultChanged(stored *rollouts.CheckStatus, c *judgedCheck) bool {
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || isFromEarlierStep(c.since, stored) || c.discardsResult(stored) || c.wasChangedSince(stored)
 }
 
 // measuresMore reports whether the check has measurements that can be folded. A check has none while the
 // Check or ClusterCheck that it uses was not read.
-func (c *checked) measuresMore() bool {
+func (c *judgedCheck) measuresMore() bool {
 	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
 // hasManyMeasurements reports whether there are many measurements since the last fold.
-func (c *checked) hasManyMeasurements() bool {
+func (c *judgedCheck) hasManyMeasurements() bool {
 	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
 }
 
@@ -294,7 +294,7 @@ const textAge = 5 * time.Minute
 
 // outdated reports whether the text of an open check has changed, and the stored text is at least textAge
 // old. Each write of the text also folds the measurements, so FoldedTo has the time of the last one.
-func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
+func (c *judgedCheck) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 	open := c.verdict.Is == judge.Running || c.verdict.Is == judge.Inconclusive
 	if !open || stored == nil || stored.Why == c.verdict.Why || stored.Time == nil {
 		return false
@@ -307,9 +307,9 @@ func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 }
 
 // statusOf returns the status of a check, as it is stored.
-func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
+func statusOf(c *judgedCheck, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why, ChangedAt: c.changedAt}
-	if c.continues(stored) {
+	if c.continuesEvidence(stored) {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
 	}
 	if !news {
@@ -323,7 +323,7 @@ func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Tim
 }
 
 // fold replaces the measurements until now by the evidence that they give.
-func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
+func fold(c *judgedCheck, next *rollouts.CheckStatus, now time.Time) {
 	carry := judge.Fold(c.rule, c.data(next), c.since, now.Add(-c.Lag))
 	next.Carry = c.mark() + carry.String()
 	if !carry.Until.IsZero() {
@@ -335,13 +335,13 @@ func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 // requestMeasurement adds the question about a check, unless nothing must be measured for it. The pods of podsHealthy are
 // observed in each pass. An inconclusive check is measured further: a user may repair its cause, and a job
 // may end late.
-func requestMeasurement(d *draft, c *checked) {
+func requestMeasurement(d *draft, c *judgedCheck) {
 	a := d.status.Analysis
-	from, passed := a.Since.Time, c.once() && (c.verdict.Is == judge.Passed || c.verdict.Is == judge.Skipped)
+	from, passed := a.Since.Time, c.isMeasuredOnce() && (c.verdict.Is == judge.Passed || c.verdict.Is == judge.Skipped)
 	if stored := storedCheck(a, c.name); stored.FoldedTo != nil {
 		from = stored.FoldedTo.Time
 	}
-	if c.rule.Rule == "" || c.verdict.Is == judge.Failed || passed && c.before() {
+	if c.rule.Rule == "" || c.verdict.Is == judge.Failed || passed && c.isBeforeTraffic() {
 		return
 	}
 	d.questions = append(d.questions, MeasurementRequest{

@@ -29,15 +29,15 @@ func hasTrafficChecks(plan *rollouts.Release, step int32) bool {
 }
 
 // checksBeforeTraffic are the checks before the traffic of the step under way.
-func checksBeforeTraffic(f *facts) []checked {
+func checksBeforeTraffic(f *facts) []judgedCheck {
 	a, p := f.status.Analysis, f.progress()
 	if a == nil || a.TrafficSince == nil || p.State != rollouts.StepTrafficRouting {
 		return nil
 	}
-	var out []checked
+	var out []judgedCheck
 	for _, m := range f.Measured {
 		if checkApplies(&m.Check, rollouts.AtBeforeTraffic, p.CurrentStepIndex) {
-			out = append(out, checkedIn(f, m, p.CurrentStepIndex, a.TrafficSince.Time))
+			out = append(out, judgeCheckInStep(f, m, p.CurrentStepIndex, a.TrafficSince.Time))
 		}
 	}
 	return out
@@ -72,8 +72,8 @@ func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 
 // checksHoldingTraffic are the checks that keep the traffic of the step under way. One that only
 // reports is waited for, too: it has no other time.
-func checksHoldingTraffic(f *facts) []checked {
-	return slices.DeleteFunc(checksBeforeTraffic(f), func(c checked) bool {
+func checksHoldingTraffic(f *facts) []judgedCheck {
+	return slices.DeleteFunc(checksBeforeTraffic(f), func(c judgedCheck) bool {
 		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !checksOverridden(f)
 		return !running && !awaitsPerson(f, &c)
 	})

@@ -18,7 +18,7 @@ import (
 
 // alone checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
 // BatchRelease, with which that Deployment goes.
-func (c *checks) alone(actor string, old, next object.Object) {
+func (c *judgedChecks) alone(actor string, old, next object.Object) {
 	d := c.deployment()
 	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
 		return
@@ -58,7 +58,7 @@ func (c *checks) alone(actor string, old, next object.Object) {
 
 // batchGoes reports whether the BatchRelease is being deleted. What goes with it was decided
 // before, and pods may have become ready since.
-func (c *checks) batchGoes() bool {
+func (c *judgedChecks) batchGoes() bool {
 	for _, b := range each[*rollouts.BatchRelease](c.w.store.objects) {
 		return b.DeletionTimestamp != nil
 	}
@@ -66,13 +66,13 @@ func (c *checks) batchGoes() bool {
 }
 
 // acting reports whether the actor is a part of Weir.
-func (c *checks) acting(actor string) bool {
+func (c *judgedChecks) acting(actor string) bool {
 	return actor == "rollout" || actor == "batch" || actor == "sizes"
 }
 
 // readyOf counts the pods of a Deployment that are ready, and that whoever acts now has seen
 // ready.
-func (c *checks) readyOf(d *appsv1.Deployment) int32 {
+func (c *judgedChecks) readyOf(d *appsv1.Deployment) int32 {
 	var n int32
 	seen := c.w.store.at(c.w.seen[kindSet])
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
@@ -84,7 +84,7 @@ func (c *checks) readyOf(d *appsv1.Deployment) int32 {
 }
 
 // everyReady counts the ready pods that were there before the write that is checked.
-func (c *checks) everyReady() int32 {
+func (c *judgedChecks) everyReady() int32 {
 	var n int32
 	before := c.w.store.at(c.w.store.newest() - 1)
 	for _, rs := range each[*appsv1.ReplicaSet](before) {
@@ -96,7 +96,7 @@ func (c *checks) everyReady() int32 {
 }
 
 // leaving reports whether the Deployment of a name is not to have its pods much longer.
-func (c *checks) leaving(s snapshot, name string) bool {
+func (c *judgedChecks) leaving(s snapshot, name string) bool {
 	d := find[*appsv1.Deployment](s, kindDeployment, name)
 	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
 }

@@ -18,7 +18,7 @@ func servingRevision(rs *appsv1.ReplicaSet) int32 {
 
 // Available: no write takes ready pods below the floor that the owner set, or
 // takes any more where there are too few already.
-func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
+func (c *judgedChecks) available(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
 	lost := servingRevision(was) - servingRevision(is)
 	d := c.deployment()
@@ -34,7 +34,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 
 // excused reports whether nobody promised the pods that go: some have failed, the
 // workload is gone, or it is the native controller's own rolling update.
-func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
+func (c *judgedChecks) excused(actor string, d *appsv1.Deployment) bool {
 	switch {
 	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
 		return true
@@ -46,7 +46,7 @@ func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 
 // serving counts the ready pods of the workload's own sets that are asked to
 // stay. Those of an extra one are nobody's promise.
-func (c *checks) serving() int32 {
+func (c *judgedChecks) serving() int32 {
 	var n int32
 	d := c.workload()
 	for _, p := range podsIn(c.w.store.objects) {

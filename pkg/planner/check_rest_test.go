@@ -40,7 +40,7 @@ func (e *tearDownRelease) nothingToMake(d *appsv1.Deployment, total int32) bool 
 
 // stableFails reports whether what a release began from cannot run. Whoever waits for
 // its pods waits for good.
-func (c *checks) stableFails() bool {
+func (c *judgedChecks) stableFails() bool {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
 	return r != nil && r.Status.Active() != nil && c.images[r.Status.Active().StableRevision] == "failed"
 }

@@ -22,7 +22,7 @@ type stageTarget struct {
 }
 
 // Traffic: what a router or a pinned Service sends requests to has a ready pod.
-func (c *checks) targets() []stageTarget {
+func (c *judgedChecks) targets() []stageTarget {
 	var out []stageTarget
 	for _, i := range each[*networkingv1.Ingress](c.w.store.objects) {
 		weight, err := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
@@ -58,7 +58,7 @@ func leadsTo(i *networkingv1.Ingress) string {
 
 // released is the revision that a release under way brings out. A set of it that was deleted
 // is made again under the name of the template.
-func (c *checks) released() string {
+func (c *judgedChecks) released() string {
 	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
 		switch p := r.Status.Active(); {
 		case p == nil || p.PodTemplateHash == "":
@@ -80,7 +80,7 @@ func canary(name string) string {
 }
 
 // able counts the ready pods of a revision.
-func (c *checks) able(hash string) int32 {
+func (c *judgedChecks) able(hash string) int32 {
 	n := servingRevision(c.set(hash))
 	for _, p := range podsIn(c.w.store.objects) {
 		if hash != "" && p.Labels[ordinalKey] == hash && !missing(p) {
@@ -90,7 +90,7 @@ func (c *checks) able(hash string) int32 {
 	return n
 }
 
-func (c *checks) set(hash string) *appsv1.ReplicaSet {
+func (c *judgedChecks) set(hash string) *appsv1.ReplicaSet {
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if hash != "" && rs.Labels[hashKey] == hash && rs.DeletionTimestamp == nil {
 			return rs

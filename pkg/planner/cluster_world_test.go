@@ -195,7 +195,7 @@ func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherR
 		if other.Name == mine.Name || len(theirs.TrafficRoutings) == 0 || theirs.TrafficRoutings[0].Service != release.TrafficRoutings[0].Service {
 			continue
 		}
-		if routes, first := planner.RoutesBefore(other, mine); routes {
+		if routes, first := planner.CompareNetworkHolds(other, mine); routes {
 			all = append(all, traffic.OtherRelease{Release: "rollout/" + other.Name, Object: "service/" + theirs.TrafficRoutings[0].Service, AcquiredFirst: first})
 		}
 	}

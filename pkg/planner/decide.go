@@ -223,7 +223,7 @@ func releasesStableAgain(f *facts) bool {
 	if !f.w.AbortSetsTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
 		same = p.StableTemplate == p.UpdateTemplate
 	}
-	return same && f.hasReleasedTemplate() && rolloutIDOf(f) != "" && f.w.StableReplicas == 0
+	return same && f.hasReleasedTemplate() && userRolloutID(f) != "" && f.w.StableReplicas == 0
 }
 
 // backInBatches reports whether the user wants rollbacks in batches. The annotation is ignored if traffic is

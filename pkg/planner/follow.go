@@ -65,7 +65,7 @@ func betweenSteps(f *facts) bool {
 // unpinEmptyStable lets the Service select all pods again if no stable pod serves, if no stable pod shall
 // be left, or if the Service belongs to another workload now.
 func unpinEmptyStable(d *draft, step *rollouts.Step) {
-	if r := d.route(); r.Pinned != "" && (r.Barred != "" || onlyOtherReady(d.facts) || d.hasReleasedTemplate() && allPodsUpdated(d.facts, step)) {
+	if r := d.route(); r.Pinned != "" && (r.OwnershipConflict != "" || onlyOtherReady(d.facts) || d.hasReleasedTemplate() && allPodsUpdated(d.facts, step)) {
 		d.act(UnpinService{})
 	}
 }
@@ -73,7 +73,7 @@ func unpinEmptyStable(d *draft, step *rollouts.Step) {
 // restorePin pins a Service again after its owner has applied its manifest.
 func restorePin(d *draft, step *rollouts.Step) {
 	r, to := d.route(), pinToStable(d.facts)
-	if pinsService(d.facts, step) && !r.Unserved && r.Barred == "" && to.Revision != "" && r.Pinned != to.Revision {
+	if pinsService(d.facts, step) && !r.StableServiceMissing && r.OwnershipConflict == "" && to.Revision != "" && r.Pinned != to.Revision {
 		if undone := unpinnedByOther(d.facts); undone != "" {
 			reportUndone(d, undone)
 		}

@@ -38,7 +38,7 @@ func graceFor(f *facts, target Effect) time.Duration {
 // isEffective reports whether a target has been found done before.
 func isEffective(f *facts, target Effect) bool {
 	c := f.status.TrafficChange
-	return c != nil && c.Target == targetOf(target) && !IsAhead(c.TargetTime, f.Now)
+	return c != nil && c.Target == trafficTargetID(target) && !IsAhead(c.TargetTime, f.Now)
 }
 
 // trafficIsChanging reports whether the release itself has changed the ways of requests since
@@ -51,13 +51,13 @@ func trafficIsChanging(f *facts) bool {
 // recordEffective notes that a target is done.
 func (d *draft) recordEffective(target Effect) {
 	if c := d.status.TrafficChange; c != nil && !isEffective(d.facts, target) {
-		c.Target, c.TargetTime = targetOf(target), new(RoundUp(d.Now))
+		c.Target, c.TargetTime = trafficTargetID(target), new(RoundUp(d.Now))
 	}
 }
 
 // clearOtherChange forgets what was wanted before another target is ordered.
 func (d *draft) clearOtherChange(target Effect) {
-	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
+	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != trafficTargetID(target) {
 		c.Target, c.TargetTime = "", nil
 	}
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// PlanHash identifies what step numbers refer to. An edit that changes the hash makes the
-// release look for its step again; TestPlanHashFields lists each field that does not count:
+// PlanHash returns the hash of a plan without the fields that do not change the meaning of a step
+// number. After an edit that changes the hash, the release searches for the step of the new plan that
+// matches its pods. TestPlanHashFields lists each field that does not count:
 //
 //   - pauses, failureThreshold, progressDeadlineSeconds: they only set how long to wait, and each
 //     pass reads the current values. The meaning of a step number does not change.
-//   - analysis: each check has a digest of its own with its evidence (mark), so that evidence
-//     of a check that was edited does not count for the check as it is now.
+//   - analysis: the stored evidence of each check has a digest of the check (mark), so that
+//     evidence from before an edit does not count.
 //
 // All texts are quoted, so that two different plans never have the same encoding. Sizes are
 // encoded as texts, so that 5 and "5" give the same hash.
@@ -39,7 +40,7 @@ func PlanHash(r *rollouts.Release) string {
 			fmt.Fprintf(h, "ingress %q %q\n", t.Ingress.Class(), t.Ingress.Name)
 		}
 		if t.Gateway != nil {
-			fmt.Fprintf(h, "route %s\n", text(t.Gateway.HTTPRouteName))
+			fmt.Fprintf(h, "route %s\n", quoteText(t.Gateway.HTTPRouteName))
 		}
 		fmt.Fprintf(h, "custom %q\n", t.CustomNetworkRefs)
 	}
@@ -53,21 +54,21 @@ func PlanHash(r *rollouts.Release) string {
 
 // stepText encodes which pods and requests a step gives the new version.
 func stepText(s rollouts.Step) string {
-	return fmt.Sprintf("step %s %s %s %s", text(s.Traffic), size(s.Replicas), matches(s.Matches), modifier(s.RequestHeaderModifier))
+	return fmt.Sprintf("step %s %s %s %s", quoteText(s.Traffic), formatSize(s.Replicas), formatMatches(s.Matches), formatHeaders(s.RequestHeaderModifier))
 }
 
-// BatchPlanHash identifies a release plan. Each field counts (TestBatchPlanHashFields).
+// BatchPlanHash returns the hash of a release plan. Each field counts (TestBatchPlanHashFields).
 func BatchPlanHash(p rollouts.ReleasePlan) string {
 	h := sha256.New()
 	for _, b := range p.Batches {
-		fmt.Fprintf(h, "batch %s\n", size(&b.CanaryReplicas))
+		fmt.Fprintf(h, "batch %s\n", formatSize(&b.CanaryReplicas))
 	}
 	partition := "none"
 	if p.BatchPartition != nil {
 		partition = strconv.Itoa(int(*p.BatchPartition))
 	}
 	fmt.Fprintf(h, "partition %s id %q threshold %s policy %q style %q extra %t abort %t revision %q\n", partition, p.RolloutID,
-		size(p.FailureThreshold), p.FinalizingPolicy, p.RollingStyle, p.ExtraWorkload, p.Abort, p.Revision)
+		formatSize(p.FailureThreshold), p.FinalizingPolicy, p.RollingStyle, p.ExtraWorkload, p.Abort, p.Revision)
 	if m := p.PodTemplateMetadata; m != nil {
 		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
 	}
@@ -83,53 +84,58 @@ func BatchPlanHash(p rollouts.ReleasePlan) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// targetOf identifies what is wanted of Services and routers.
-func targetOf(a Effect) string {
-	to, routes := a.(RouteTraffic)
-	if !routes {
-		return a.String()
+// trafficTargetID returns a text that identifies the desired state of Services and routers.
+func trafficTargetID(e Effect) string {
+	route, isRoute := e.(RouteTraffic)
+	if !isRoute {
+		return e.String()
 	}
 	// Use the whole digest: the author of a plan could find two steps with the same 64 bits, and
 	// the second step would not wait until the routers have applied its routes.
-	sum := sha256.Sum256([]byte(weight(to.Want.Weight) + "\n" + matches(to.Want.Matches) + "\n" + modifier(to.Want.Headers)))
-	return to.String() + " " + hex.EncodeToString(sum[:])
+	sum := sha256.Sum256([]byte(formatWeight(route.Want.Weight) + "\n" + formatMatches(route.Want.Matches) + "\n" + formatHeaders(route.Want.Headers)))
+	return route.String() + " " + hex.EncodeToString(sum[:])
 }
 
-func text(s *string) string {
+// quoteText returns a quoted text; "-" for nil.
+func quoteText(s *string) string {
 	if s == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%q", *s)
 }
 
-func size(v *intstr.IntOrString) string {
+// formatSize returns a number or percentage as quoted text; "-" for nil.
+func formatSize(v *intstr.IntOrString) string {
 	if v == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%q", v.String())
 }
 
-func matches(ms []rollouts.RouteMatch) string {
+// formatMatches returns an unambiguous text for the matches of a route.
+func formatMatches(ms []rollouts.RouteMatch) string {
 	var out strings.Builder
 	for _, m := range ms {
 		out.WriteString("[")
 		if m.Path != nil {
-			out.WriteString("path " + text(m.Path.Type) + text(m.Path.Value))
+			out.WriteString("path " + quoteText(m.Path.Type) + quoteText(m.Path.Value))
 		}
-		out.WriteString(values("header", m.Headers) + values("query", m.QueryParams) + "]")
+		out.WriteString(formatValueMatches("header", m.Headers) + formatValueMatches("query", m.QueryParams) + "]")
 	}
 	return out.String()
 }
 
-func values(kind string, vs []rollouts.ValueMatch) string {
+// formatValueMatches returns an unambiguous text for matches of headers or query parameters.
+func formatValueMatches(kind string, vs []rollouts.ValueMatch) string {
 	var out strings.Builder
 	for _, v := range vs {
-		fmt.Fprintf(&out, " %s %s %q %q", kind, text(v.Type), v.Name, v.Value)
+		fmt.Fprintf(&out, " %s %s %q %q", kind, quoteText(v.Type), v.Name, v.Value)
 	}
 	return out.String()
 }
 
-func modifier(m *rollouts.HeaderModifier) string {
+// formatHeaders returns an unambiguous text for a header modifier; "-" for nil.
+func formatHeaders(m *rollouts.HeaderModifier) string {
 	if m == nil {
 		return "-"
 	}

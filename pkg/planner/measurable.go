@@ -85,7 +85,7 @@ func trials(f *facts) (reason string, found, open []string) {
 		if !asksMetrics(&m.Check) {
 			continue
 		}
-		if !m.Answered || !m.Tried {
+		if !m.Answered || !m.IsTrial {
 			open = append(open, name)
 			continue
 		}
@@ -108,7 +108,7 @@ func asksMetrics(c *rollouts.Check) bool { return c.HTTP == nil && c.Job == nil 
 
 // questionsOf ask about the last day, from a full hour on.
 func questionsOf(f *facts) []MeasurementRequest {
-	every := max(seconds(f.release.Analysis.EverySeconds, defaultEvery), tried)
+	every := max(secondsOr(f.release.Analysis.EverySeconds, defaultEvery), tried)
 	from := f.Now.Truncate(time.Hour).Add(-day)
 	var all []MeasurementRequest
 	for _, c := range f.release.Analysis.Checks {
@@ -120,7 +120,7 @@ func questionsOf(f *facts) []MeasurementRequest {
 }
 
 // trial is what is wrong with a check, and empty if nothing is.
-func trial(f *facts, m Measured) (reason, why string) {
+func trial(f *facts, m MeasuredCheck) (reason, why string) {
 	if m.Data.Fault.Why != "" {
 		return ReasonNoAnswer, "has no answer: " + m.Data.Fault.Why
 	}

@@ -32,8 +32,8 @@ type answer struct {
 // outage is a time in which no source answers; it has not ended while until is zero.
 type outage struct{ from, until time.Time }
 
-// measures are what the sources of metrics know.
-type measures struct {
+// isMeasuring are what the sources of metrics know.
+type isMeasuring struct {
 	rates   []rates
 	outages []outage
 	// answers are those of checks by http and job, by their names.
@@ -50,7 +50,7 @@ type measures struct {
 	started time.Time
 }
 
-func (m *measures) at(start time.Time) (pair judge.Pair) {
+func (m *isMeasuring) at(start time.Time) (pair judge.Pair) {
 	for _, r := range m.rates {
 		if !r.from.After(start) {
 			pair = r.pair
@@ -60,7 +60,7 @@ func (m *measures) at(start time.Time) (pair judge.Pair) {
 }
 
 // fault is that of a source that does not answer now.
-func (m *measures) fault() judge.Fault {
+func (m *isMeasuring) fault() judge.Fault {
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		return judge.Fault{Why: "connection refused", Since: m.outages[n-1].from}
 	}
@@ -68,7 +68,7 @@ func (m *measures) fault() judge.Fault {
 }
 
 // Measured has every window that was not folded, as a source that is asked by range.
-func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
 		return nil, nil
@@ -77,13 +77,13 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 	if s := release.Analysis.EverySeconds; s != nil {
 		every = time.Duration(*s) * time.Second
 	}
-	var out []planner.Measured
+	var out []planner.MeasuredCheck
 	for _, c := range release.Analysis.Checks {
 		if c.PodsHealthy != "" {
 			continue // its pods are seen
 		}
 		if hasFailed(r, &c) {
-			out = append(out, planner.Measured{Planned: c, Check: c}) // it is not asked about again
+			out = append(out, planner.MeasuredCheck{Planned: c, Check: c}) // it is not asked about again
 			continue
 		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
@@ -94,7 +94,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			out = append(out, a.answered(r, c, every))
 			continue
 		}
-		m := planner.Measured{Planned: c, Check: a.measures.used(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		m := planner.MeasuredCheck{Planned: c, Check: a.measures.used(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		if a.measures.behind > 0 {
 			m.Delay = fmt.Sprintf("source default is %.0f s behind", a.measures.behind.Seconds())
 		}
@@ -116,7 +116,7 @@ func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
 }
 
 // used is a check of a plan with what it uses filled in.
-func (m *measures) used(c rollouts.Check) rollouts.Check {
+func (m *isMeasuring) used(c rollouts.Check) rollouts.Check {
 	if c.Use == nil {
 		return c
 	}
@@ -130,7 +130,7 @@ func (s *stepSummary) share(c command) {
 	s.w.measures.share(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
 }
 
-func (m *measures) share(name string, c rollouts.Check) {
+func (m *isMeasuring) share(name string, c rollouts.Check) {
 	if m.shared = maps.Clone(m.shared); m.shared == nil {
 		m.shared = map[string]rollouts.Check{}
 	}
@@ -138,8 +138,8 @@ func (m *measures) share(name string, c rollouts.Check) {
 }
 
 // lastDay has what the version in service did in the last 24 hours.
-func (a api) lastDay(c rollouts.Check) planner.Measured {
-	m := planner.Measured{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
+func (a api) lastDay(c rollouts.Check) planner.MeasuredCheck {
+	m := planner.MeasuredCheck{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.tried) > 0, IsTrial: true}
 	if m.Answered {
 		m.Data.Fault, m.Data.Nothing = a.measures.fault(), a.measures.nothing
 	}
@@ -165,8 +165,8 @@ func (s *stepSummary) yesterday(c command) {
 }
 
 // answered has what a Service answered in each window, and how a job of the step ended.
-func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.Measured {
-	m, since := planner.Measured{Planned: c, Check: c, Source: "service", Answered: true}, sinceOf(r)
+func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.MeasuredCheck {
+	m, since := planner.MeasuredCheck{Planned: c, Check: c, Source: "service", Answered: true}, sinceOf(r)
 	if status := r.Status.Analysis; status != nil && c.At == rollouts.AtBeforeTraffic && status.TrafficSince != nil {
 		since = status.TrafficSince.Time
 	} else if status != nil && status.StepSince != nil && c.Job != nil {
@@ -219,7 +219,7 @@ func (a answer) at(now time.Time) answer {
 }
 
 // say has a Service, or a job, say something from now on; a fork has answers of its own.
-func (m *measures) say(check string, a answer) {
+func (m *isMeasuring) say(check string, a answer) {
 	if m.answers = maps.Clone(m.answers); m.answers == nil {
 		m.answers = map[string][]answer{}
 	}
@@ -258,7 +258,7 @@ func (w *world) heal() {
 }
 
 // up ends an outage.
-func (m *measures) up(now time.Time) {
+func (m *isMeasuring) up(now time.Time) {
 	m.outages = slices.Clone(m.outages) // a fork has those of its own
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		m.outages[n-1].until = now

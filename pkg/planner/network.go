@@ -13,14 +13,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A Service and what leads to it serve one release at a time. Whose they are is in
-// the store: a release takes them in the write that comes before its first change
-// of them, and lets go of them when it has ended.
+// A Service and its routers (Ingresses, routes) serve one release at a time. The stored status of a
+// Rollout has a network hold on them. A release stores its hold before its first change of them, and
+// removes the hold when the release has ended.
 
-// RoutesBefore tells what a Rollout knows from the store of another one that names
-// the same Service or router: whether that routes by it, and whether it has taken
-// it first. Of two that have, by whatever mistake, one gives way.
-func RoutesBefore(other, mine *rollouts.Rollout) (routes, first bool) {
+// CompareNetworkHolds compares the holds of two Rollouts that name the same Service or router. It returns
+// whether the other Rollout routes by them, and whether it took them first. If both Rollouts have
+// taken them by mistake, exactly one yields: the one that took them later.
+func CompareNetworkHolds(other, mine *rollouts.Rollout) (routes, first bool) {
 	hold, own := other.Status.Network, mine.Status.Network
 	switch {
 	case hold == nil:
@@ -34,9 +34,9 @@ func RoutesBefore(other, mine *rollouts.Rollout) (routes, first bool) {
 	}
 }
 
-// Originals are the digests of what routers were before, as the store knows them: nil
-// for a release that an earlier version has begun, which kept none.
-func Originals(r *rollouts.Rollout) []string {
+// OriginalDigests returns the stored digests of the routers as they were before the release. It returns nil
+// for a release that an earlier version of Weir began without storing digests.
+func OriginalDigests(r *rollouts.Rollout) []string {
 	hold, p := r.Status.Network, r.Status.Active()
 	switch {
 	case hold != nil:
@@ -48,24 +48,23 @@ func Originals(r *rollouts.Rollout) []string {
 	}
 }
 
-// CreatedObjects are the uids of what the store knows to be made for a release.
-func CreatedObjects(r *rollouts.Rollout) []types.UID {
+// CreatedUIDs returns the stored UIDs of the Services and Ingresses that were created for the release.
+func CreatedUIDs(r *rollouts.Rollout) []types.UID {
 	if r.Status.Network == nil {
 		return nil
 	}
 	return r.Status.Network.Made
 }
 
-// updateNetworkHold takes the network when a release starts, or when something of it is
-// about to be changed, and lets go of it when the release has ended and nothing is
-// left.
+// updateNetworkHold takes the Service and its routers for the release when it starts, and before each
+// change of them. It gives them up when the release has ended and nothing of it remains there.
 func updateNetworkHold(d *draft) {
 	r, busy := d.route(), d.status.UnderWay()
 	if busy && !d.Rollout.Status.UnderWay() && r.isAvailable() {
-		d.networkHold()
+		d.ensureNetworkHold()
 	}
-	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done
-		hold.Made = r.Made
+	if hold := d.status.Network; hold != nil && r != nil { // store what was observed
+		hold.Made = r.CreatedUIDs
 		hold.Pinned = cmp.Or(r.Pinned, hold.Pinned)
 	}
 	clearPinned(d)
@@ -76,16 +75,16 @@ func updateNetworkHold(d *draft) {
 	setRoutableCondition(d, busy)
 }
 
-// recordNetworkActions notes what is about to be changed of the network.
+// recordNetworkActions stores in the hold what the actions of this reconcile are going to change.
 func recordNetworkActions(d *draft) {
 	for _, a := range d.actions {
 		switch effect := a.Effect.(type) {
 		case PinService:
-			d.networkHold().Pinned = effect.Revision
+			d.ensureNetworkHold().Pinned = effect.Revision
 		case SetCanaryService:
-			d.networkHold()
+			d.ensureNetworkHold()
 		case RouteTraffic:
-			d.networkHold().Originals = d.Originals
+			d.ensureNetworkHold().Originals = d.Originals
 			warnAboutTamperedRecord(d)
 		case RemoveRoute:
 			warnAboutTamperedRecord(d)
@@ -93,8 +92,8 @@ func recordNetworkActions(d *draft) {
 	}
 }
 
-// clearPinned lets the last pod go of a revision that the Service selected, when every
-// router knows that it does so no more.
+// clearPinned clears Pinned in the hold when every router has had a grace period to learn that the
+// Service no longer selects this revision. Until then the last pod of the revision stays.
 func clearPinned(d *draft) {
 	hold, r := d.status.Network, d.route()
 	if hold == nil || hold.Pinned == "" || r != nil && r.Pinned != "" {
@@ -107,67 +106,67 @@ func clearPinned(d *draft) {
 	}
 }
 
-func (d *draft) networkHold() *rollouts.NetworkHold {
+// ensureNetworkHold returns the hold of the release, and creates it if the release has none.
+func (d *draft) ensureNetworkHold() *rollouts.NetworkHold {
 	if d.status.Network == nil {
 		d.status.Network = &rollouts.NetworkHold{Since: d.now()}
 	}
 	return d.status.Network
 }
 
-// warnAboutTamperedRecord says that the record on a router is not believed.
+// warnAboutTamperedRecord emits an event about a router with a record that Weir did not write.
 func warnAboutTamperedRecord(d *draft) {
 	if d.TamperedRecord != "" {
 		d.warn("RecordPutRight", "somebody has written the record on "+d.TamperedRecord+": it is not believed, and what led to the new version there leads to the stable one")
 	}
 }
 
-// Who undoes what a release has written, and what helps.
+// The messages say who undoes the writes of a release, and what the user should do.
 const (
 	pinUndone   = "%s takes off service/%s what the release puts into spec.selector"
 	routeUndone = "%[1]s undoes what the release writes to what leads to service/%[2]s"
 	undoneOften = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
 )
 
-// reportUndone says that somebody has undone what routers were told.
-func reportUndone(d *draft, undone string) {
+// reportUndone reports that somebody has undone Weir's changes of a Service or router.
+func reportUndone(d *draft, format string) {
 	if d.undone == "" {
 		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", d.progress().CurrentStepIndex))
 	}
 	who := "somebody"
-	if undone == pinUndone {
+	if format == pinUndone {
 		who = cmp.Or(d.Route.Writer, who)
 	}
-	d.undone = fmt.Sprintf(undone, who, d.release.TrafficRoutings[0].Service) + undoneOften
+	d.undone = fmt.Sprintf(format, who, d.release.TrafficRoutings[0].Service) + undoneOften
 }
 
 const reasonUndone = "Undone"
 
-// setRoutableCondition says in a condition that something of the network is not for the
-// release under way, or that somebody undoes what it does there sooner than every
-// router can know.
+// setRoutableCondition sets the condition Routable to false in two cases: another release holds the Service or a
+// router, or somebody repeatedly undoes the changes of this release within a grace period.
 func setRoutableCondition(d *draft, underWay bool) {
-	reason, why := "BelongsToAnother", ""
+	reason, message := "BelongsToAnother", ""
 	if d.Route != nil && underWay {
-		why = cmp.Or(d.Route.Barred, d.Route.Rival)
+		message = cmp.Or(d.Route.OwnershipConflict, d.Route.NameConflict)
 	}
-	left := graceRemaining(d.facts)
-	if why == "" && left > 0 {
-		reason, why = reasonUndone, d.undone
+	remaining := graceRemaining(d.facts)
+	if message == "" && remaining > 0 {
+		reason, message = reasonUndone, d.undone
 	}
 	switch c := d.status.Condition(rollouts.ConditionRoutable); {
-	case why != "":
-		d.setCondition(rollouts.ConditionRoutable, metav1.ConditionFalse, reason, why)
-	case underWay && c != nil && c.Reason == reasonUndone && left > 0:
-		d.wakeIn(left) // nobody has left it alone for a grace period yet
+	case message != "":
+		d.setCondition(rollouts.ConditionRoutable, metav1.ConditionFalse, reason, message)
+	case underWay && c != nil && c.Reason == reasonUndone && remaining > 0:
+		d.wakeIn(remaining) // keep the condition until nobody has undone a change for a whole grace period
 	default:
 		d.status.RemoveCondition(rollouts.ConditionRoutable)
 	}
 }
 
-// isAvailable reports whether Service and routers are this release's to change.
-func (r *Route) isAvailable() bool { return r != nil && r.Barred == "" }
+// isAvailable reports whether the release may change the Service and the routers.
+func (r *Route) isAvailable() bool { return r != nil && r.OwnershipConflict == "" }
 
-// isRestored reports whether nothing of a release is left in the network.
+// isRestored reports whether nothing of a release remains in the Service and the routers.
 func (r *Route) isRestored() bool {
 	return r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
 }

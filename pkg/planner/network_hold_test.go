@@ -13,9 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestRoutesBefore lets exactly one of two Rollouts come first once one of them has
+// TestCompareNetworkHolds lets exactly one of two Rollouts come first once one of them has
 // taken the network, whatever they know of each other.
-func TestRoutesBefore(t *testing.T) {
+func TestCompareNetworkHolds(t *testing.T) {
 	t.Parallel()
 	at := func(uid types.UID, phase rollouts.Phase, since int) *rollouts.Rollout {
 		r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{UID: uid}}
@@ -38,7 +38,7 @@ func TestRoutesBefore(t *testing.T) {
 		"at once, mine":      {at("b", under, 5), at("a", under, 5), true, false},
 		"at once, other":     {at("a", under, 5), at("b", under, 5), true, true},
 	} {
-		if routes, first := planner.RoutesBefore(tc.other, tc.mine); routes != tc.routes || first != tc.first {
+		if routes, first := planner.CompareNetworkHolds(tc.other, tc.mine); routes != tc.routes || first != tc.first {
 			t.Errorf("%s: routes %t, first %t; want %t, %t", name, routes, first, tc.routes, tc.first)
 		}
 	}

@@ -24,13 +24,14 @@ import (
 // OpenCheck is a check that has not passed in a step of the release.
 type OpenCheck struct {
 	rollouts.OverriddenCheck
-	// At is when the check is measured in its step, and Why is its message.
-	At  rollouts.CheckPoint
+	// At is the point of its step at which the check is measured.
+	At rollouts.CheckPoint
+	// Why is the message of the check.
 	Why string
 }
 
-// toTheEnd is a target behind the last step of every plan.
-const toTheEnd = math.MaxInt32
+// afterLastStep is a target after the last step of every plan.
+const afterLastStep = math.MaxInt32
 
 // OpenChecks returns the checks that have not passed in the current step or in a later step before
 // target: the release would go past these checks if it continued at target. No check is open in an
@@ -51,7 +52,7 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	var open []OpenCheck
 	for step := max(p.CurrentStepIndex, 1); step < target && plan.Step(step) != nil; step++ {
 		for _, at := range []rollouts.CheckPoint{rollouts.AtBeforeTraffic, rollouts.AtStep} {
-			if step == p.CurrentStepIndex && isPast(at, a, p) {
+			if step == p.CurrentStepIndex && hasPassedCheckPoint(at, a, p) {
 				continue
 			}
 			for _, c := range decidingChecks(plan.Analysis) {
@@ -64,9 +65,9 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	return open
 }
 
-// isPast reports whether the current step has left the point of the checks, or began without checks and
-// so measures none.
-func isPast(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+// hasPassedCheckPoint reports whether the current step has left the point at which these checks are
+// measured, or began without checks and so measures none.
+func hasPassedCheckPoint(at rollouts.CheckPoint, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	switch p.State {
 	case rollouts.StepReady, rollouts.StepCompleted:
 		return true
@@ -97,26 +98,26 @@ func decidingChecks(a *rollouts.Analysis) []rollouts.Check {
 
 // appendOpen appends a check that applies to a step, unless the check has passed there.
 func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) []OpenCheck {
-	is := OpenCheck{OverriddenCheck: rollouts.OverriddenCheck{Name: rollouts.CheckName(c), Step: step}, At: at}
-	stored := storedCheck(a, is.Name)
+	check := OpenCheck{OverriddenCheck: rollouts.OverriddenCheck{Name: rollouts.CheckName(c), Step: step}, At: at}
+	stored := storedCheck(a, check.Name)
 	switch {
-	case stored == nil && is.Name == podsHealthy && measures(at, step, a, p):
+	case stored == nil && check.Name == podsHealthy && isMeasuring(at, step, a, p):
 		return open // the new version has no pods, so there is nothing to judge
 	case stored == nil:
-		return append(open, is)
+		return append(open, check)
 	case stored.Result == rollouts.CheckFailed:
-	case !measures(at, step, a, p), at == rollouts.AtBeforeTraffic && isFromEarlierStep(a.TrafficSince.Time, stored):
-		return append(open, is) // the stored result is about an earlier step
+	case !isMeasuring(at, step, a, p), at == rollouts.AtBeforeTraffic && isFromEarlierStep(a.TrafficSince.Time, stored):
+		return append(open, check) // the stored result is about an earlier step
 	case stored.Result == rollouts.CheckPassed, stored.Result == rollouts.CheckSkipped,
 		stored.Result == rollouts.CheckInconclusive && onInconclusiveOf(plan, c) == rollouts.OnInconclusivePass:
 		return open
 	}
-	is.Result, is.Why = stored.Result, stored.Why
-	return append(open, is)
+	check.Result, check.Why = stored.Result, stored.Why
+	return append(open, check)
 }
 
-// measures reports whether the checks of a step at that point are measured now.
-func measures(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
+// isMeasuring reports whether the checks at this point of the step are measured now.
+func isMeasuring(at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) bool {
 	if step != p.CurrentStepIndex || a == nil {
 		return false
 	}
@@ -159,11 +160,11 @@ func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
 	next.Status.Analysis = nil
 	p := next.Status.Active()
 	p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
-	return OpenChecks(next, toTheEnd)
+	return OpenChecks(next, afterLastStep)
 }
 
 // OpenToTheEnd returns the checks that have not passed in the current step or in any later step.
-func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, toTheEnd) }
+func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, afterLastStep) }
 
 // OverrideFrom returns the first step to which a jump needs an override, because it goes past an open
 // check; zero if there is no such step. Jumps to later steps then need an override, too.
@@ -176,7 +177,7 @@ func OverrideFrom(r *rollouts.Rollout) int32 {
 	return open[0].Step + 1
 }
 
-// IsUnderWay reports whether the steps of a release are being taken, or the release is paused in them.
+// IsUnderWay reports whether a release is in its steps, running or paused.
 func IsUnderWay(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing &&
 		slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
@@ -231,7 +232,8 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		(onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
 }
 
-// DescribeOpenChecks names open checks with their results, by step. Steps with equal texts share one.
+// DescribeOpenChecks names open checks with their results, by step. Consecutive steps with equal texts
+// are combined.
 func DescribeOpenChecks(open []OpenCheck) string {
 	type row struct {
 		from, to int32
@@ -266,13 +268,13 @@ func DescribeOpenChecks(open []OpenCheck) string {
 // DescribeResults names the open checks of one step with their results.
 func DescribeResults(open []OpenCheck) string { return describeResults(open, map[string]bool{}) }
 
-// results are the words for the results of open checks.
+// results describe the results of open checks.
 var results = map[rollouts.CheckResult]string{
 	rollouts.CheckFailed: "failed", rollouts.CheckRunning: "is not decided yet", rollouts.CheckInconclusive: "is inconclusive",
 }
 
-// describeResults names open checks with their results. said has the checks whose message was given before: a
-// failed check is open in all later steps, too.
+// describeResults names open checks with their results. The set said has the checks whose message was
+// given before, because a failed check is open in all later steps, too.
 func describeResults(open []OpenCheck, said map[string]bool) string {
 	var texts, unmeasured []string
 	for _, c := range open {

@@ -12,11 +12,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// A release that is paused, or that refuses another template, goes no further, and
-// keeps what it has promised: sizes follow the workload within the step, stable keeps
-// its Service, and routers do what they were told. What cannot be kept is said.
+// A release that is paused, or that refuses another template, stays in its step and maintains the
+// state of the step: pod counts follow the size of the workload, the stable Service stays pinned, and
+// routers keep their routes. If some of this is impossible, the status message says why.
 
-// pauseRelease stays where it is until nobody wants it paused.
+// pauseRelease keeps the release in its step until neither the spec nor the status pauses it.
 func pauseRelease(d *draft) {
 	setPaused(d)
 	d.unstall(rollouts.StalledRefused)
@@ -34,7 +34,7 @@ func pauseRelease(d *draft) {
 	}
 }
 
-// setPaused says that the release is paused.
+// setPaused sets the activity and the message of a paused release.
 func setPaused(d *draft) {
 	if !d.isDoing(rollouts.ActivityPaused) {
 		d.setActivity(rollouts.ActivityPaused, PausedMessage)
@@ -43,28 +43,28 @@ func setPaused(d *draft) {
 	d.setOutcome(rollouts.VerbRetry, rollouts.OutcomeApplied)
 }
 
-// clearPaused says that it goes on.
+// clearPaused sets the activity of a paused release back to InRolling.
 func clearPaused(d *draft) {
 	if d.isDoing(rollouts.ActivityPaused) {
 		d.setActivity(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
 }
 
-// retryIsHalfBack reports whether the release was aborted, and tried again since: requests and
-// pods may be anywhere on their way back.
+// retryIsHalfBack reports whether an aborted release was retried before its abort completed. Some requests
+// and pods may have returned to the stable revision, and others not.
 func retryIsHalfBack(f *facts) bool {
 	return f.Batch != nil && f.Batch.Plan.Abort && f.progress().State == rollouts.BeforeStepUpgrade
 }
 
-// refuseTemplate says so, and goes no further until the template is taken back, the stable
-// one is set, or the release is aborted.
+// refuseTemplate refuses a third template during a blue-green release. The release waits until the user
+// sets the released or the stable template, or aborts the release.
 func refuseTemplate(d *draft) {
 	d.status.Message = "new version releasing detected in the progress of blue-green release, please rollback first"
 	maintainTraffic(d)
 	d.stall(rollouts.StalledRefused, d.status.Message)
 }
 
-// stopBatch stops a batch that is under way: no more pods come than there are.
+// stopBatch pauses the running batch, so that it creates no further pods of the update revision.
 func stopBatch(d *draft) {
 	b, p := d.Batch, d.progress()
 	if !b.isRunning() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !d.hasReleasedTemplate() {
@@ -75,19 +75,20 @@ func stopBatch(d *draft) {
 	d.act(RunBatch{Plan: plan})
 }
 
-// maintainTraffic has the network do what it did, and says what it cannot do.
+// maintainTraffic keeps the Services and routes of a step that waits, and reports problems in the message.
 func maintainTraffic(d *draft) {
 	reconcileTraffic(d, false)
 	if step := d.step(); d.Route != nil && step != nil && !betweenSteps(d.facts) {
-		if why := routeLostReason(d.facts, step); why != "" {
-			d.status.Message += "; " + lostPrefix + why
+		if reason := routeLostReason(d.facts, step); reason != "" {
+			d.status.Message += "; " + lostPrefix + reason
 		}
 		warnUnrouted(d, step)
 		addNotes(d, step)
 	}
 }
 
-// routeLostReason is why the requests of a step that waits are no longer routed.
+// routeLostReason returns the reason why the requests of a waiting step are no longer routed to the new
+// version; empty if they are.
 func routeLostReason(f *facts, step *rollouts.Step) string {
 	r := f.route()
 	if r == nil || !step.Routed() || replacesAllPods(f, step) || onlyStablePodKept(f, step) {
@@ -102,13 +103,13 @@ func routeLostReason(f *facts, step *rollouts.Step) string {
 	return r.refusal()
 }
 
-// notes say of a step that waits what is not as its plan says.
+// notes are the functions that describe how a waiting step deviates from its plan.
 var notes = []func(*facts, *rollouts.Step) string{allTrafficNote, lastStablePodNote, surplusNote, changedNote}
 
-// lostPrefix begins what is said of a step whose requests are lost.
+// lostPrefix begins the message about a routeLostReason.
 const lostPrefix = "its requests cannot be routed: "
 
-// warnUnrouted announces why the requests of a step are lost, once for each reason.
+// warnUnrouted emits an event about the routeLostReason of a step, once for each reason.
 func warnUnrouted(d *draft, step *rollouts.Step) {
 	d.cause = routeLostReason(d.facts, step)
 	if d.cause != "" && !strings.Contains(d.Rollout.Status.Message, d.cause) {
@@ -116,7 +117,7 @@ func warnUnrouted(d *draft, step *rollouts.Step) {
 	}
 }
 
-// addNotes adds the notes of a step to the message.
+// addNotes appends the notes about a step to the message.
 func addNotes(d *draft, step *rollouts.Step) {
 	for _, note := range notes {
 		if text := note(d.facts, step); text != "" {
@@ -125,8 +126,8 @@ func addNotes(d *draft, step *rollouts.Step) {
 	}
 }
 
-// allTrafficNote says that the new version gets every request before its time, as it does
-// where a workload was made so small that there is one pod.
+// allTrafficNote returns the note that the new version gets all requests earlier than planned. This happens
+// if the workload was scaled down to one pod.
 func allTrafficNote(f *facts, step *rollouts.Step) string {
 	r, all := f.route(), step.Replicas != nil && *step.Replicas == allOfThem
 	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !all {
@@ -135,7 +136,7 @@ func allTrafficNote(f *facts, step *rollouts.Step) string {
 	return ""
 }
 
-// lastStablePodNote says that the last stable pod stays.
+// lastStablePodNote returns the note that the last stable pod stays.
 func lastStablePodNote(f *facts, step *rollouts.Step) string {
 	switch {
 	case onlyStablePodKept(f, step):
@@ -147,23 +148,23 @@ func lastStablePodNote(f *facts, step *rollouts.Step) string {
 	}
 }
 
-// surplusNote says that more pods are of the new version than the step has, and stay, as
-// the native controller brings them where a workload grows before it is told otherwise.
+// surplusNote returns the note that the new version has more pods than the step asks for. The native
+// controller creates such pods if a workload is scaled up before Weir has written a new partition.
 func surplusNote(f *facts, step *rollouts.Step) string {
 	if !f.w.AbortSetsTemplate || !f.replacesPods() || step.Replicas == nil || f.w.UpdateRevision == f.w.StableRevision {
 		return ""
 	}
-	if has := f.w.Limit(f.style, *step.Replicas); f.w.UpdatedReplicas > has {
-		return fmt.Sprintf("%d pods run the new version, and the step asks for %d", f.w.UpdatedReplicas, has)
+	if planned := f.w.Limit(f.style, *step.Replicas); f.w.UpdatedReplicas > planned {
+		return fmt.Sprintf("%d pods run the new version, and the step asks for %d", f.w.UpdatedReplicas, planned)
 	}
 	return ""
 }
 
-// changedNote names checks that have passed after they were edited in this attempt, since the edit may
-// have made them pass. Other checks say it with their results.
+// changedNote returns the note about checks that passed after they were edited in this attempt, because
+// the edit may have made them pass. The results of other checks mention the edit themselves.
 func changedNote(f *facts, _ *rollouts.Step) string {
 	var changed []string
-	for _, c := range checks(f) {
+	for _, c := range judgedChecks(f) {
 		if c.changedAt != nil && c.verdict.Is == judge.Passed {
 			changed = append(changed, fmt.Sprintf("check %s has passed after it was changed at %s", c.name, c.changedAt.UTC().Format(time.TimeOnly)))
 		}

@@ -10,56 +10,60 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// PodHealth is how the pods of a revision get on.
+// PodHealth summarizes the health of the pods of a revision.
 type PodHealth struct {
 	Pods, Ready int32
-	// Ends counts containers that ended with an error, and OutOfMemory those of them that
-	// were out of memory.
-	Ends, OutOfMemory int32
-	// CrashLoops counts pods with a container that is started again later and later.
+	// ErrorExits counts the exits of containers with an error. OOMKills counts those of them that were
+	// caused by the memory limit.
+	ErrorExits, OOMKills int32
+	// CrashLoops counts the pods with a container in the state CrashLoopBackOff.
 	CrashLoops int32
-	// UnreadySince is since when a pod is unready that had been ready; zero if none is.
+	// UnreadySince is when the first pod that had been ready became unready; zero if none is unready.
 	UnreadySince time.Time
 }
 
-// PodsOf are the pods of both revisions.
-type PodsOf struct{ New, Stable PodHealth }
+// PodHealthByRevision is the health of the pods of both revisions.
+type PodHealthByRevision struct{ New, Stable PodHealth }
 
-// The limits of podsHealthy.
+// The thresholds of the check podsHealthy. Error exits count only if the new pods have at least
+// minRateRatio times as many for each pod as the stable ones.
 const (
-	manyEnds        = 3
-	manyOutOfMemory = 2
-	worseThanStable = 3.0
-	longUnready     = time.Minute
+	minErrorExits  = 3
+	minOOMKills    = 2
+	minRateRatio   = 3.0
+	maxUnreadyTime = time.Minute
 )
 
-// JudgePods judges the pods of the new version: not for what stable's pods do as well.
-func JudgePods(p PodsOf, now time.Time) judge.Verdict {
-	n, worse := p.New, p.New.rate() >= worseThanStable*p.Stable.rate()
+// JudgePods returns the verdict of the check podsHealthy. A problem that the stable pods have as well does not fail
+// the check.
+func JudgePods(p PodHealthByRevision, now time.Time) judge.Verdict {
+	n, worse := p.New, p.New.failureRate() >= minRateRatio*p.Stable.failureRate()
 	unready := now.Sub(n.UnreadySince)
 	switch {
-	case n.OutOfMemory >= manyOutOfMemory && worse:
-		return sick("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OutOfMemory, p.Stable.OutOfMemory)
-	case n.Ends >= manyEnds && worse:
-		return sick("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.Ends, p.Stable.Pods, p.Stable.Ends)
-	case n.loops() && !p.Stable.loops():
-		return sick("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
+	case n.OOMKills >= minOOMKills && worse:
+		return podsFailed("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OOMKills, p.Stable.OOMKills)
+	case n.ErrorExits >= minErrorExits && worse:
+		return podsFailed("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.ErrorExits, p.Stable.Pods, p.Stable.ErrorExits)
+	case n.isCrashLooping() && !p.Stable.isCrashLooping():
+		return podsFailed("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
 	case n.UnreadySince.IsZero() || !p.Stable.UnreadySince.IsZero():
-		return judge.Verdict{Is: judge.Passed, Why: asWell}
-	case unready > longUnready:
-		return sick("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
+		return judge.Verdict{Is: judge.Passed, Why: podsHealthyWhy}
+	case unready > maxUnreadyTime:
+		return podsFailed("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
 	}
-	return judge.Verdict{Is: judge.Passed, Why: asWell, Wake: longUnready - unready + time.Second}
+	return judge.Verdict{Is: judge.Passed, Why: podsHealthyWhy, Wake: maxUnreadyTime - unready + time.Second}
 }
 
-const asWell = "the new pods get on as well as the stable ones"
+// podsHealthyWhy is the message of a check that has passed.
+const podsHealthyWhy = "the new pods get on as well as the stable ones"
 
-func sick(format string, args ...any) judge.Verdict {
+// podsFailed returns a failed verdict.
+func podsFailed(format string, args ...any) judge.Verdict {
 	return judge.Verdict{Is: judge.Failed, Why: fmt.Sprintf(format, args...)}
 }
 
-// rate is how often a container has ended with an error, for each pod.
-func (h PodHealth) rate() float64 { return float64(h.Ends) / float64(max(h.Pods, 1)) }
+// failureRate returns the number of error exits for each pod.
+func (h PodHealth) failureRate() float64 { return float64(h.ErrorExits) / float64(max(h.Pods, 1)) }
 
-// loops reports whether half of the pods crash again and again.
-func (h PodHealth) loops() bool { return h.CrashLoops > 0 && 2*h.CrashLoops >= h.Pods }
+// isCrashLooping reports whether at least half of the pods have a container that crashes repeatedly.
+func (h PodHealth) isCrashLooping() bool { return h.CrashLoops > 0 && 2*h.CrashLoops >= h.Pods }

@@ -9,9 +9,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What a release asks of its batches.
+// This file makes the plans that a Rollout writes into its BatchRelease.
 
-// planForStep is the release plan up to a step.
+// planForStep returns the plan of the BatchRelease that brings the workload to a step.
 func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 	partition := step - 1
 	plan := rollouts.ReleasePlan{
@@ -30,8 +30,9 @@ func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 	}
 	plan.Batches = BatchesOf(f.release)
 	if f.progress().FullyPromoted && noPodsServe(f) {
-		// The native controller gives the first ReplicaSet that has a pod all of them, so that
-		// no step can be kept. Until somebody promotes in full, no pod is made.
+		// The native controller scales the first ReplicaSet that has a pod to the whole size of the
+		// workload, so no step can limit it. Therefore, no pod is created until a user promotes the
+		// release with full: true.
 		for i := range plan.Batches {
 			plan.Batches[i].CanaryReplicas = allOfThem
 		}
@@ -39,7 +40,7 @@ func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 	return plan
 }
 
-// BatchesOf are the batches of a release.
+// BatchesOf returns the batches of the steps of a release.
 func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 	var batches []rollouts.Batch
 	for _, s := range release.Steps {
@@ -50,8 +51,8 @@ func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 	return batches
 }
 
-// restorePlan gives the workload back: while its template is of the revision, or
-// whatever it is when the Rollout leaves.
+// restorePlan returns the plan that returns the workload to its native controller. The plan applies only while
+// the workload has the template of the revision. The empty revision stands for any template.
 func restorePlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
 	p := f.progress()
 	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}
@@ -64,8 +65,9 @@ func restorePlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, 
 	return plan
 }
 
-// abortPlan brings all pods of stable back, and keeps some of the update revision. With a
-// revision it is meant for that template only.
+// abortPlan returns the plan that returns all pods to the stable revision, except keep pods of the update
+// revision. The plan applies only while the workload has the template of the revision. The empty
+// revision stands for any template.
 func abortPlan(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	p := f.progress()
 	return rollouts.ReleasePlan{
@@ -74,7 +76,7 @@ func abortPlan(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	}
 }
 
-// remainingBatchAbort is what is left until the batches have brought all pods back.
+// remainingBatchAbort returns the work that remains until the BatchRelease has returned all pods.
 func remainingBatchAbort(f *facts, plan rollouts.ReleasePlan) remainingWork {
 	switch b := f.Batch; {
 	case b != nil && b.Terminating:
@@ -86,12 +88,12 @@ func remainingBatchAbort(f *facts, plan rollouts.ReleasePlan) remainingWork {
 	}
 }
 
-// isForward reports whether a batch is there for a step, whether it is stopped or not.
+// isForward reports whether the BatchRelease brings the workload to a step. It may be paused.
 func (b *Batch) isForward() bool {
 	return b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil
 }
 
-// isRunning reports whether a batch brings up pods.
+// isRunning reports whether the current batch is incomplete and not paused.
 func (b *Batch) isRunning() bool {
 	return b.isForward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
 }

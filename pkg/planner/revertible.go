@@ -18,24 +18,24 @@ import (
 // reportRevertible sets the condition Revertible, and appends its message to status.message.
 func reportRevertible(d *draft) {
 	reason, message := irreversible(d.facts)
-	was := d.status.Condition(rollouts.ConditionRevertible)
-	if was != nil {
-		d.status.Message = strings.TrimSuffix(d.status.Message, "; "+was.Message)
+	previous := d.status.Condition(rollouts.ConditionRevertible)
+	if previous != nil {
+		d.status.Message = strings.TrimSuffix(d.status.Message, "; "+previous.Message)
 	}
 	if reason == "" {
 		d.status.RemoveCondition(rollouts.ConditionRevertible)
 		return
 	}
-	if was == nil || was.Reason != string(reason) {
+	if previous == nil || previous.Reason != string(reason) {
 		d.warn(string(reason), message)
 	}
 	d.setCondition(rollouts.ConditionRevertible, metav1.ConditionFalse, string(reason), message)
 	d.status.Message = strings.TrimSuffix(d.status.Message, ".") + "; " + message
 }
 
-// irreversible returns the reason why abort and rollback cannot restore the stable revision;
-// empty if they can. It is only about releases that progress or wait: a running abort reports
-// the same in the condition Stalled.
+// irreversible returns the reason why abort and rollback cannot restore the stable revision; empty
+// if they can. It covers only releases that are running or paused: an abort that has begun reports
+// the same problem in the condition Stalled.
 func irreversible(f *facts) (reason rollouts.StallReason, message string) {
 	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.isDoing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		return "", ""

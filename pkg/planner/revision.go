@@ -58,7 +58,7 @@ func addMissingDigest(f *facts) {
 	if a := f.status.Analysis; a != nil && a.Revision == p.UpdateRevision && a.UpdateTemplate == "" {
 		a.UpdateTemplate = p.UpdateTemplate
 	}
-	if r := record(&f.status); r != nil && r.UpdateRevision == p.UpdateRevision {
+	if r := currentRecord(&f.status); r != nil && r.UpdateRevision == p.UpdateRevision {
 		r.UpdateTemplate = p.UpdateTemplate
 	}
 }

@@ -14,64 +14,66 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Route is the traffic as it is, or as it is wanted.
+// Route is the traffic routing of a release, as it is observed or as a step wants it.
 type Route struct {
 	// Missing names an object that must exist and does not, such as service/web.
 	Missing string
-	// Unserved reports whether the stable Service does not exist.
-	Unserved bool
-	// Barred says why neither the Service nor the routers are this release's to
-	// change: another has taken them, or the Service is of another workload.
-	Barred string
-	// Trouble says why nothing can be routed though nothing is missing, and Impossible
-	// why not what each of the steps wants, in their order.
-	Trouble    string
-	Impossible []string
-	// Pending says why a router has not taken up yet what it was told, and Refused
-	// why it never will.
+	// StableServiceMissing reports whether the stable Service does not exist.
+	StableServiceMissing bool
+	// OwnershipConflict is the reason why the release may not change the Service and the routers: another
+	// release holds them, or the Service selects another workload. It is empty if the release may.
+	OwnershipConflict string
+	// UnroutableReason is the reason why nothing can be routed although no object is missing.
+	UnroutableReason string
+	// UnroutableSteps has, for each step in order, the reason why the traffic of this step cannot be routed;
+	// empty if it can.
+	UnroutableSteps []string
+	// Pending is the reason why a router has not applied its route yet. Refused is the reason why it never will.
 	Pending, Refused string
-	// Writer is who wrote the selector of the stable Service, where that is not pinned.
+	// Writer is the field manager that wrote the selector of the stable Service; empty if the selector is pinned.
 	Writer string
-	// Pinned is the revision that the stable Service selects; empty if any.
+	// Pinned is the revision that the stable Service selects; empty if it selects every revision.
 	Pinned string
-	// Canary is the revision that the canary Service selects; empty if there is none.
+	// Canary is the revision that the canary Service selects; empty if there is no canary Service.
 	Canary string
-	// Made are the uids of what was made for the release, and Rival says whose an object
-	// is that has the name of one of them.
-	Made  []types.UID
-	Rival string
-	// Shared reports whether one Service serves both revisions: none is pinned or made.
+	// CreatedUIDs are the UIDs of the objects that were created for the release.
+	CreatedUIDs []types.UID
+	// NameConflict is the message about another object that has the name of an object to be created.
+	NameConflict string
+	// Shared reports whether one Service serves both revisions: it is not pinned, and there is no canary
+	// Service.
 	Shared bool
-	// Weight is the share sent to the update revision; nil without a share.
+	// Weight is the percentage of requests sent to the update revision; nil if the step sets none.
 	Weight *int32
 	// Matches select the requests sent to the update revision.
 	Matches []rollouts.RouteMatch
-	// Headers rewrites those of requests to the update revision.
+	// Headers modifies the headers of requests to the update revision.
 	Headers *rollouts.HeaderModifier
-	// Routed reports whether routers know the update revision at all.
+	// Routed reports whether the routers have a backend for the update revision.
 	Routed bool
-	// Edited reports whether somebody else has changed what routers were told.
+	// Edited reports whether somebody else has changed the routes that Weir wrote.
 	Edited bool
 }
 
-// At is what is known at a step, of the number that it has from 1 on.
+// At returns the route as observed for a step, with the reason why its traffic cannot be routed. Steps
+// count from 1.
 func (r Route) At(step int32) Route {
-	if i := int(step) - 1; r.Trouble == "" && i >= 0 && i < len(r.Impossible) {
-		r.Trouble = r.Impossible[i]
+	if i := int(step) - 1; r.UnroutableReason == "" && i >= 0 && i < len(r.UnroutableSteps) {
+		r.UnroutableReason = r.UnroutableSteps[i]
 	}
-	r.Impossible = nil
+	r.UnroutableSteps = nil
 	return r
 }
 
-// RouteOf is the route that a step wants.
+// RouteOf returns the route that a step wants.
 func RouteOf(step rollouts.Step) Route {
-	return Route{Weight: percent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
+	return Route{Weight: parsePercent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
 }
 
-// Equals reports whether two routes send the same requests the same way.
+// Equals reports whether two routes send the same requests to the update revision.
 func (r Route) Equals(other Route) bool {
-	return weight(r.Weight) == weight(other.Weight) && matches(r.Matches) == matches(other.Matches) &&
-		modifier(r.Headers) == modifier(other.Headers)
+	return formatWeight(r.Weight) == formatWeight(other.Weight) && formatMatches(r.Matches) == formatMatches(other.Matches) &&
+		formatHeaders(r.Headers) == formatHeaders(other.Headers)
 }
 
 // IsEmpty reports whether no request is sent to the update revision.
@@ -79,9 +81,9 @@ func (r Route) IsEmpty() bool {
 	return len(r.Matches) == 0 && (r.Weight == nil || *r.Weight == 0)
 }
 
-// Serves reports whether the observed route is the wanted one. No share of the
-// traffic needs no router that knows the update revision, only the Service that
-// selects it, by which its owner tries it out.
+// Serves reports whether the observed route is the wanted one. A share of 0% needs no backend for the
+// update revision in the routers. It only needs the canary Service, by which the owner can try out
+// the new version.
 func (r *Route) Serves(want Route, revision string) bool {
 	if !r.Shared && r.Canary != revision {
 		return false
@@ -92,19 +94,19 @@ func (r *Route) Serves(want Route, revision string) bool {
 	return r.Routed && !r.Edited && r.Equals(want)
 }
 
-// canChange reports whether routers can be told anything but to forget the update revision.
+// canChange reports whether routes can be written. Removing them is always possible.
 func (r *Route) canChange() bool { return r.Obstacle() == "" }
 
-// Obstacle is why nothing can be routed; empty when something can.
+// Obstacle returns the reason why nothing can be routed; empty if routing is possible.
 func (r *Route) Obstacle() string {
 	if r.Missing != "" {
 		return r.Missing + " does not exist"
 	}
-	return cmp.Or(r.Barred, r.Trouble)
+	return cmp.Or(r.OwnershipConflict, r.UnroutableReason)
 }
 
-// refusal is why routers do not take up what they were told; nothing is known of
-// what somebody else has told them.
+// refusal returns the reason why routers do not apply their routes; empty if they do. After somebody else
+// has edited the routes, the reason is about the edited routes and does not count.
 func (r *Route) refusal() string {
 	if r.Edited {
 		return ""
@@ -112,19 +114,21 @@ func (r *Route) refusal() string {
 	return r.Refused
 }
 
-// lastWritten is what routers were last told.
+// lastWritten returns the route that was last written to the routers.
 func (r *Route) lastWritten() Route {
 	return Route{Weight: r.Weight, Matches: r.Matches, Headers: r.Headers}
 }
 
-func weight(w *int32) string {
+// formatWeight returns the weight as text; "-" if there is none.
+func formatWeight(w *int32) string {
 	if w == nil {
 		return "-"
 	}
 	return strconv.Itoa(int(*w))
 }
 
-func percent(traffic *string) *int32 {
+// parsePercent returns the number of a percentage such as "20%"; nil if there is none.
+func parsePercent(traffic *string) *int32 {
 	if traffic == nil {
 		return nil
 	}
@@ -136,6 +140,7 @@ func percent(traffic *string) *int32 {
 	return &w
 }
 
+// String describes the action for people.
 func (a RouteTraffic) String() string {
 	if a.Revision == "" {
 		a.Revision = "the update revision"
@@ -148,7 +153,8 @@ func (a RouteTraffic) String() string {
 	}
 }
 
-// differsFrom reports whether routers do another route than the wanted, and can be told so.
+// differsFrom reports whether the routers have another route than the wanted one, and the wanted one can
+// be written.
 func (r *Route) differsFrom(want Route) bool {
 	return r.Routed && r.canChange() && !r.Serves(want, r.Canary)
 }

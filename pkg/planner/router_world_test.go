@@ -177,7 +177,7 @@ func (p place) led(u *unstructured.Unstructured) []way {
 }
 
 // routeTargets are the sets that routers in place send requests to.
-func (c *checks) routeTargets() []stageTarget {
+func (c *judgedChecks) routeTargets() []stageTarget {
 	var out []stageTarget
 	for _, u := range c.w.routes("") {
 		for _, way := range places[keyOf(u).kind].led(u) {

@@ -10,50 +10,53 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Routing is the facts of the TrafficRouting that a Rollout names.
+// Routing is the observed state of the TrafficRouting that a Rollout references.
 type Routing struct {
-	// Name is empty when the Rollout names none.
+	// Name is empty if the Rollout references no TrafficRouting.
 	Name string
-	// Exists reports whether there is one that is not being deleted.
+	// Exists reports whether the TrafficRouting exists and is not being deleted.
 	Exists bool
-	// Linked reports whether it routes for the Rollout, and Lost that it does no
-	// more, since it was deleted and has taken its routes back.
-	Linked, Lost bool
-	// Busy reports whether its routes are in place or are being taken back, and that
-	// no other Rollout needs them.
-	Busy bool
-	// Routed reports whether requests go as it says.
+	// Linked reports whether the TrafficRouting has the finalizer of this Rollout and so routes for it.
+	Linked bool
+	// RoutesRemoved reports whether the TrafficRouting was deleted and has removed its routes.
+	RoutesRemoved bool
+	// HasRoutes reports whether the routes are in place, or are being removed, for this Rollout only.
+	// It is false while another Rollout needs the routes, too.
+	HasRoutes bool
+	// Routed reports whether the routers have the routes of the TrafficRouting.
 	Routed bool
-	// Message is what it says of itself.
+	// Message is the message in the status of the TrafficRouting.
 	Message string
-	// Strays are others that route for the Rollout, which no longer names them.
-	Strays []string
+	// Unreferenced are the names of other TrafficRoutings that have the finalizer of this Rollout, although
+	// the Rollout no longer references them.
+	Unreferenced []string
 }
 
-// RoutingFacts are those of a TrafficRouting for a Rollout; r is nil where there
-// is none.
-func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []string) *Routing {
-	if name == "" && len(strays) == 0 {
+// NewRouting returns the observed state of the TrafficRouting tr for a Rollout; tr is nil if it does not
+// exist. It returns nil if the Rollout references no TrafficRouting and no TrafficRouting routes for it.
+func NewRouting(name, rollout string, tr *rollouts.TrafficRouting, unreferenced []string) *Routing {
+	if name == "" && len(unreferenced) == 0 {
 		return nil
 	}
-	f := &Routing{Name: name, Strays: strays}
-	if r == nil {
-		return f
+	r := &Routing{Name: name, Unreferenced: unreferenced}
+	if tr == nil {
+		return r
 	}
-	mine := ProgressingFinalizer(rollout)
-	others := slices.ContainsFunc(r.Finalizers, func(have string) bool {
-		return have != mine && strings.Contains(have, rollouts.FinalizerProgressing)
+	own := ProgressingFinalizer(rollout)
+	hasOthers := slices.ContainsFunc(tr.Finalizers, func(finalizer string) bool {
+		return finalizer != own && strings.Contains(finalizer, rollouts.FinalizerProgressing)
 	})
-	f.Linked = slices.Contains(r.Finalizers, mine)
-	f.Exists = r.DeletionTimestamp == nil
-	f.Lost = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
-	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
-	f.Message = r.Status.Message
-	f.Busy = !f.Lost && isRouting(r.Status.Phase, !others || !f.Exists)
-	return f
+	r.Linked = slices.Contains(tr.Finalizers, own)
+	r.Exists = tr.DeletionTimestamp == nil
+	r.RoutesRemoved = !r.Exists && !slices.Contains(tr.Finalizers, rollouts.FinalizerTrafficRouting)
+	r.Routed = tr.Status.Phase == rollouts.PhaseProgressing && tr.Status.Routed && tr.Status.ObservedGeneration >= tr.Generation
+	r.Message = tr.Status.Message
+	r.HasRoutes = !r.RoutesRemoved && isRouting(tr.Status.Phase, !hasOthers || !r.Exists)
+	return r
 }
 
-// isRouting reports whether routes are not taken back yet; those for others do not count.
+// isRouting reports whether a TrafficRouting in this phase still has routes for the Rollout. Before the
+// TrafficRouting is deleted, they only count if no other Rollout needs them.
 func isRouting(phase rollouts.Phase, alone bool) bool {
 	switch phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
@@ -63,8 +66,8 @@ func isRouting(phase rollouts.Phase, alone bool) bool {
 	}
 }
 
-// ProgressingFinalizer tells a TrafficRouting that a release of the Rollout is
-// under way.
+// ProgressingFinalizer returns the finalizer by which a Rollout asks a TrafficRouting to route for its
+// release.
 func ProgressingFinalizer(rollout string) string {
 	return rollouts.FinalizerProgressing + "/" + rollout
 }

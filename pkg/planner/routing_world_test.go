@@ -40,7 +40,7 @@ func (w *world) reroute(name string, share int32) bool {
 }
 
 // routing is deterministic, as planning a Rollout is.
-func (c *checks) routing(o routing.Observed) {
+func (c *judgedChecks) routing(o routing.Observed) {
 	c.begin("routing", o.Routing)
 	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
 		o.Routing = o.Routing.DeepCopy()
@@ -53,7 +53,7 @@ func (c *checks) routing(o routing.Observed) {
 
 // together: a TrafficRouting is at rest no later than the only Rollout that used it,
 // but for one whose next release is to begin: that one waits.
-func (c *checks) together(r *rollouts.Rollout) {
+func (c *judgedChecks) together(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
 	leaves := c.lost && r.Status.Phase == rollouts.PhaseDisabling // aborted as far as it can be

@@ -5,38 +5,34 @@ package planner
 
 import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
-// A workload of size 0 has no pod that a Service must be kept from, and pods of others
-// may serve behind the same Service. So it is pinned to none then. The batch is stopped
-// before, so that the first pods that come are stable's, and goes on when the Service
-// is pinned again.
+// A workload of size 0 has no pods, so its Service needs no pin. Other workloads may have pods behind the
+// same Service, and a pinned Service would exclude them. Therefore, Weir removes the pin and the routes
+// while the size is 0. Before that it pauses the batch, so that the first pods after a scale-up are pods of
+// the stable revision. The batch resumes when the Service is pinned again.
 
-// pinsStable reports whether a step keeps the Service on stable pods, unless the size says
-// otherwise.
+// pinsStable reports whether a step pins the Service to stable pods at a size above 0.
 func pinsStable(f *facts, step *rollouts.Step) bool {
-	every := f.replacesPods() && step.Replicas != nil && *step.Replicas == allOfThem
-	return f.Route != nil && step.Routed() && !f.Route.Shared && !every
+	replacesAll := f.replacesPods() && step.Replicas != nil && *step.Replicas == allOfThem
+	return f.Route != nil && step.Routed() && !f.Route.Shared && !replacesAll
 }
 
-// disableRoutes stops the batch of a workload of size 0, and then has no request go to its pods
-// alone.
-func disableRoutes(d *draft, step *rollouts.Step, goes bool) {
+// disableRoutes pauses the batch of a workload of size 0, and then removes the pin and the routes, so that
+// requests reach the pods of other workloads. The argument running reports whether the release continues now, and is not paused or refused.
+func disableRoutes(d *draft, step *rollouts.Step, running bool) {
 	b := d.Batch
-	runs := b.isForward() && d.hasReleasedTemplate() && pinsStable(d.facts, step)
-	if runs && !b.Plan.Paused {
-		stops := !goes && d.progress().State == rollouts.StepUpgrade && b.isRunning()        // stopBatch does it
-		if plan := b.Plan; !stops && (!goes || d.progress().State != rollouts.StepUpgrade) { // in StepUpgrade, the stage itself updates the plan
+	mustPause := b.isForward() && d.hasReleasedTemplate() && pinsStable(d.facts, step)
+	if mustPause && !b.Plan.Paused {
+		pausedByStopBatch := !running && d.progress().State == rollouts.StepUpgrade && b.isRunning()
+		updatedByStage := running && d.progress().State == rollouts.StepUpgrade
+		if plan := b.Plan; !pausedByStopBatch && !updatedByStage {
 			plan.Paused = true
 			d.act(RunBatch{Plan: plan})
 		}
 		return
 	}
-	if !runs || b.Observed {
-		unpinForOthers(d)
+	if mustPause && !b.Observed {
+		return // wait until the batch is paused
 	}
-}
-
-// unpinForOthers lets every request reach the pods of others.
-func unpinForOthers(d *draft) {
 	r := d.route()
 	if r.Pinned != "" {
 		d.act(UnpinService{})
@@ -46,49 +42,49 @@ func unpinForOthers(d *draft) {
 	}
 }
 
-// resumeBatchAfterZero has a batch go on that was stopped at size 0.
+// resumeBatchAfterZero resumes a batch that was paused at size 0.
 func resumeBatchAfterZero(d *draft, step *rollouts.Step) {
 	if !stoppedAtZero(d.facts) || !d.hasReleasedTemplate() || d.progress().State == rollouts.StepUpgrade {
 		return
 	}
-	w := pinIsEffective(d.facts, step)
-	if applyTarget(d, w); w.isDone() {
+	pin := pinIsEffective(d.facts, step)
+	if applyTarget(d, pin); pin.isDone() {
 		plan := d.Batch.Plan
 		plan.Paused = false
 		d.act(RunBatch{Plan: plan})
 	}
 }
 
-// stoppedAtZero reports whether the batch was, of a workload that has a size again.
+// stoppedAtZero reports whether the batch was paused at size 0, and the workload has been scaled up again.
 func stoppedAtZero(f *facts) bool {
 	return f.Batch.isForward() && f.Batch.Plan.Paused && f.w.Replicas > 0
 }
 
-// pinBeforeBatch wants the Service pinned before the batch goes on.
+// pinBeforeBatch returns the target that pins the Service before a batch resumes that was paused at size 0.
 func pinBeforeBatch(f *facts, step *rollouts.Step) targetResult {
 	if !stoppedAtZero(f) || stableEmpty(f) {
 		return targetResult{}
 	}
-	w := pinIsEffective(f, step)
-	if !w.isDone() {
-		w.message = keepOnStable
+	pin := pinIsEffective(f, step)
+	if !pin.isDone() {
+		pin.message = keepOnStable
 	}
-	return w
+	return pin
 }
 
-// pinIsEffective wants every router to know that the Service selects stable pods alone,
-// where the step needs that. What routers were told is to be found again then.
+// pinIsEffective returns the target that every router knows the pin of the Service to stable pods, if the step
+// needs the pin. When it is reached, the routes have to be observed again.
 func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
-	r, to := f.route(), pinToStable(f)
-	if !pinsStable(f, step) || r.Unserved || r.Barred != "" || to.Revision == "" || replacesAllPods(f, step) || allPodsUpdated(f, step) {
+	r, pin := f.route(), pinToStable(f)
+	if !pinsStable(f, step) || r.StableServiceMissing || r.OwnershipConflict != "" || pin.Revision == "" || replacesAllPods(f, step) || allPodsUpdated(f, step) {
 		return targetResult{}
 	}
-	if r.Pinned != to.Revision {
+	if r.Pinned != pin.Revision {
 		return targetResult{remainingWork: remainingWork{waits: true}}
 	}
-	w := targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, effective: to}
-	if w.isDone() {
-		w.stale = UnpinService{}
+	result := targetResult{remainingWork: remainingWork{settles: graceFor(f, pin)}, effective: pin}
+	if result.isDone() {
+		result.stale = UnpinService{}
 	}
-	return w
+	return result
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// How a release starts, and takes the place of another one.
+// This file starts releases. A release can also replace a release that is in progress.
 
 // startRelease begins a release at its first step.
 func startRelease(d *draft, message string) {
@@ -24,7 +24,7 @@ func startRelease(d *draft, message string) {
 	d.continueWith(CaseInitializing)
 }
 
-// initProgress is the progress and the record of a release at its first step.
+// initProgress sets the progress to the first step and opens the record of the release.
 func initProgress(d *draft) {
 	d.status.RemoveCondition(rollouts.ConditionSucceeded)
 	d.status.RemoveCondition(rollouts.ConditionStalled)
@@ -39,12 +39,12 @@ func initProgress(d *draft) {
 	openRecord(d)
 }
 
-// initialize waits for what the release needs, then lets it run. A release that
-// is tried again leaves what its abort had not finished.
+// initialize waits until the Services and routers of the plan exist, then starts the first step. When an
+// aborted release is retried, initialize first completes the teardown that the abort had begun.
 func initialize(d *draft) {
 	if r := d.route(); d.Batch != nil || r != nil && r.Routed || d.Routing.isInUse() {
-		left := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
-		if d.applyRemaining(left); !left.isDone() {
+		remaining := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
+		if d.applyRemaining(remaining); !remaining.isDone() {
 			return
 		}
 	}
@@ -61,41 +61,42 @@ func initialize(d *draft) {
 	}
 }
 
-// rolloutID names the release.
-func rolloutID(f *facts) string { return cmp.Or(rolloutIDOf(f), f.w.UpdateRevision) }
+// rolloutID returns the ID of the release: the user's ID or, without one, the update revision.
+func rolloutID(f *facts) string { return cmp.Or(userRolloutID(f), f.w.UpdateRevision) }
 
-// rolloutIDOf is the name that the workload gives to its release, or empty. What no label
-// could say is not taken for a name.
-func rolloutIDOf(f *facts) string {
+// userRolloutID returns the rollout ID that the user set on the workload; empty if there is none. It
+// ignores an ID that is not a valid label value, because Weir writes the ID to a label of the pods.
+func userRolloutID(f *facts) string {
 	if len(validation.IsValidLabelValue(f.w.RolloutID)) > 0 {
 		return ""
 	}
 	return f.w.RolloutID
 }
 
-// rolloutIDChanged reports whether a workload at rest names another release than its last.
-// That is the wish for a release, though every pod runs its template already.
+// rolloutIDChanged reports whether the user set a new rollout ID on a workload at rest. A new ID
+// requests a release, even though every pod runs the template already.
 func rolloutIDChanged(f *facts) bool {
-	name, last := rolloutIDOf(f), f.progress().ObservedRolloutID
+	name, last := userRolloutID(f), f.progress().ObservedRolloutID
 	return name != "" && last != "" && name != last && f.hasReleasedTemplate() && f.replacesPods() && f.w.Replicas > 0
 }
 
-// newRolloutID names a release that starts. One of the stable revision is not the
-// earlier one that brought it, which has its name where nobody gives another.
+// newRolloutID returns the ID of a release that starts. A rollback to the stable revision without a user's
+// ID gets the prefix "rollback-", because the release that introduced this revision has the revision
+// as its ID.
 func newRolloutID(f *facts) string {
-	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && rolloutIDOf(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
+	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && userRolloutID(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
 		return id
 	}
 	return rolloutID(f)
 }
 
-// applyRolloutID takes up another name that the workload gives to the release under
-// way. Its batches are counted again, for the labels; its step and its pods stay.
+// applyRolloutID applies a new rollout ID that the user set during the release. The BatchRelease gets the
+// new ID for the labels of its pods. The step and the pods stay.
 func applyRolloutID(d *draft) {
 	p, b := d.progress(), d.Batch
-	if name := rolloutIDOf(d.facts); name != "" && p.ObservedRolloutID != name {
+	if name := userRolloutID(d.facts); name != "" && p.ObservedRolloutID != name {
 		p.ObservedRolloutID = name
-		if r := record(&d.status); r != nil {
+		if r := currentRecord(&d.status); r != nil {
 			r.RolloutID = name
 		}
 	}
@@ -107,25 +108,26 @@ func applyRolloutID(d *draft) {
 	d.act(RunBatch{Plan: plan})
 }
 
-// startRollback begins the release of the stable template: from the first step, the
-// pods that have it already left out of account.
+// startRollback starts the release of the stable template in batches. It starts at the first step,
+// regardless of the pods that already run the template.
 func startRollback(d *draft) {
 	d.supersedeDecisions()
 	d.announce("RolloutRollingBack", "the stable template was set, and is released in batches")
 	startRelease(d, "Rollout is in Progressing")
 }
 
-// supersede starts again with a newer template, traffic on stable first.
+// supersede replaces the current release by the release of a newer template. It first returns all traffic
+// to the stable revision.
 func supersede(d *draft) {
 	if d.isEnding() {
-		if convergePods(d); d.waits {
+		if converged := convergePods(d); !converged {
 			d.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
 			return
 		}
 	}
 	unpinWithoutReadyStablePods(d)
-	left := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
-	if d.applyRemaining(left); !left.isDone() {
+	remaining := remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{})
+	if d.applyRemaining(remaining); !remaining.isDone() {
 		d.status.Message = "Workload is continuous release"
 		return
 	}
@@ -142,44 +144,39 @@ func supersede(d *draft) {
 	}
 }
 
-// convergePods brings every pod to the revision whose release was complete, or to the
-// stable one of a release that was cancelled, where the native controller was
-// stopped in the middle of rolling to it: the next release begins from there.
-// Where update pods replace others this is not needed, since they are sized from
-// here all the time.
-func convergePods(d *draft) {
-	into := convergedRevision(d.facts)
+// convergePods brings all pods to one revision before the next release starts, if the native
+// controller was stopped in the middle of its final rolling update. This revision is the update revision of a
+// completed release, or the stable revision of a cancelled release. The partition style does not need
+// this: its pods follow the target of the batch at all times. convergePods reports whether all pods have
+// reached the revision.
+func convergePods(d *draft) (converged bool) {
 	if d.replacesPods() || d.w.NewestReadyRevision == "" {
-		return
+		return true
 	}
 	if ended := d.progress().UpdateTemplate; ended != "" && d.w.NewestReadyTemplate != "" && d.w.NewestReadyTemplate != ended {
-		return // somebody wrote that ReplicaSet: the release that ends did not release its template
+		return true // somebody changed this ReplicaSet: its template is not the template that was released
 	}
 	r, p := d.route(), d.progress()
-	var left remainingWork
+	revision := d.w.NewestReadyRevision
+	if d.isDoing(rollouts.ActivityCancelling) && slices.Contains(d.w.Revisions, p.StableRevision) {
+		revision = p.StableRevision
+	}
+	var remaining remainingWork
 	switch {
 	case d.Routing.isInUse():
-		left = remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{}) // what it selects goes to pods that are about to go
-	case r != nil && r.Pinned != "" && r.Pinned != into:
-		left = remainingWork{action: UnpinService{}} // the pods that it selects are about to go
+		remaining = remainingTeardown(d.facts, replacedTeardown, rollouts.ReleasePlan{}) // it routes requests to pods that will be deleted
+	case r != nil && r.Pinned != "" && r.Pinned != revision:
+		remaining = remainingWork{action: UnpinService{}} // the pods that the Service selects will be deleted
 	case graceRemaining(d.facts) > 0:
-		left = remainingWork{settles: graceRemaining(d.facts)}
-	case p.StableRevision != into:
-		if p.StableRevision, p.StableTemplate = into, ""; into == d.w.NewestReadyRevision {
+		remaining = remainingWork{settles: graceRemaining(d.facts)}
+	case p.StableRevision != revision:
+		if p.StableRevision, p.StableTemplate = revision, ""; revision == d.w.NewestReadyRevision {
 			p.StableTemplate = d.w.NewestReadyTemplate
 		}
-		left = remainingWork{waits: true}
+		remaining = remainingWork{waits: true}
 	default:
-		left = remainingBatchAbort(d.facts, abortPlan(d.facts, 0, Revision{}))
+		remaining = remainingBatchAbort(d.facts, abortPlan(d.facts, 0, Revision{}))
 	}
-	d.applyRemaining(left)
-	d.waits = !left.isDone()
-}
-
-// convergedRevision is that revision.
-func convergedRevision(f *facts) string {
-	if stable := f.progress().StableRevision; f.isDoing(rollouts.ActivityCancelling) && slices.Contains(f.w.Revisions, stable) {
-		return stable
-	}
-	return f.w.NewestReadyRevision
+	d.applyRemaining(remaining)
+	return remaining.isDone()
 }

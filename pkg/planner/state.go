@@ -13,40 +13,41 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// State is where a release stands, by its stored status. Verbs, conditions, waits and
-// messages all read this one.
+// State is the state of a release according to the stored status. Verbs, conditions, waits and
+// messages all use it.
 type State string
 
 const (
-	// StateIdle says: no release is in progress.
+	// StateIdle means that no release is in progress.
 	StateIdle State = "Idle"
-	// StateWorkloadGone says: the workload is gone, and Weir removes what is left in the network.
+	// StateWorkloadGone means that the workload is gone, and Weir restores the Services and routers.
 	StateWorkloadGone State = "WorkloadGone"
-	// StateLeaving says: the Rollout is being deleted or disabled, and the workload is still held.
+	// StateLeaving means that the Rollout is being deleted or disabled, and the workload is still held.
 	StateLeaving State = "Leaving"
-	// StateLeavingAborted is the same, and the release was aborted.
+	// StateLeavingAborted is StateLeaving after the release was aborted.
 	StateLeavingAborted State = "LeavingAborted"
-	// StateInitializing says: the release waits for what its first step needs.
+	// StateInitializing means that the release waits for the objects that its first step needs.
 	StateInitializing State = "Initializing"
-	// StateInStep says: a step is in progress, or waits.
+	// StateInStep means that a step is in progress or waits.
 	StateInStep State = "InStep"
-	// StateRefused says: blue-green has no room for the template that is set.
+	// StateRefused means that a third template was set during a blue-green release, which has room
+	// for the pods of two revisions only.
 	StateRefused State = "Refused"
-	// StatePaused says: paused by the verb, by the spec, or by both.
+	// StatePaused means that the release is paused by the verb pause, by the spec, or by both.
 	StatePaused State = "Paused"
-	// StateSuperseding says: another template is taking over.
+	// StateSuperseding means that the release of a newer template replaces this release.
 	StateSuperseding State = "Superseding"
-	// StateAborted says: aborted, whether stable has all its pods again or not.
+	// StateAborted means that the release was aborted. The stable revision may not have all its pods yet.
 	StateAborted State = "Aborted"
-	// StateFinalising says: every step is done, and the workload is still held.
+	// StateFinalising means that all steps are complete, and the workload is still held.
 	StateFinalising State = "Finalising"
-	// StateRestoring says: the workload is being given back.
+	// StateRestoring means that the workload is being returned to its native controller.
 	StateRestoring State = "Restoring"
-	// StateCancelling says: the template is the stable one again.
+	// StateCancelling means that the user set the stable template again.
 	StateCancelling State = "Cancelling"
 )
 
-// states in order of precedence; the first that applies is it.
+// states has the states in order of precedence: StateOf returns the first that applies.
 var states = []struct {
 	state   State
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
@@ -80,13 +81,13 @@ var states = []struct {
 	{StateInitializing, activityIn(rollouts.ActivityInitializing)},
 }
 
-// isLeaving reports whether the Rollout is on its way out, whether that was seen yet or not.
+// isLeaving reports whether the Rollout was deleted or disabled, even if no reconcile has observed it yet.
 func isLeaving(r *rollouts.Rollout) bool {
 	return r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing
 }
 
-// isUnfinished reports whether a release is not over. A Rollout that leaves has still to undo
-// one where it was doing something.
+// isUnfinished reports whether a release is not over. A Rollout that is being deleted or disabled still
+// has to undo a release that was active.
 func isUnfinished(r *rollouts.Rollout) bool {
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
@@ -98,11 +99,13 @@ func isUnfinished(r *rollouts.Rollout) bool {
 	}
 }
 
+// activityIn returns a condition that a release has one of the activities.
 func activityIn(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress) bool {
 	return func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return slices.Contains(as, r.Status.Activity()) }
 }
 
-// refusesRevision believes the condition, since nobody but Weir may give this reason.
+// refusesRevision reports whether a blue-green release refuses the current template. It reads this from
+// the condition Stalled: this reason is reserved for Weir (pkg/apis/rollouts/foreign.go).
 func refusesRevision(r *rollouts.Rollout) bool {
 	c := r.Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(rollouts.StalledRefused)
@@ -119,7 +122,7 @@ func StateOf(r *rollouts.Rollout) State {
 	return StateInStep
 }
 
-// explanations say where a release stands, and what would help.
+// explanations has a function for each state, which describes the state and what the user can do.
 var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 	StateIdle: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
@@ -147,20 +150,22 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 			AbortedBy(r))
 	},
 	StateFinalising: fixedText("every step is done and the release is being completed; abort is still possible"),
-	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return startText(r) },
+	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return restoringText(r) },
 	StateCancelling: fixedText("the release is being cancelled, since the template is the stable one again"),
 	StateInStep: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
 	},
 }
 
+// fixedText returns an explanation that is the same for all Rollouts.
 func fixedText(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
 	return func(*rollouts.Rollout, *rollouts.Progress) string { return text }
 }
 
-// Explain says where the release stands, and what would help.
+// Explain describes the state of the release and what the user can do.
 func (s State) Explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
 
+// leavingText says why the Rollout is leaving.
 func leavingText(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {
 		return "the rollout is being deleted"
@@ -171,7 +176,7 @@ func leavingText(r *rollouts.Rollout) string {
 	return "the rollout is disabled; set spec.disabled to false to release again"
 }
 
-// resumeHint says what ends the pause.
+// resumeHint says how the user ends the pause.
 func resumeHint(r *rollouts.Rollout) string {
 	if r.Spec.Strategy.Paused {
 		return "the rollout is paused; set spec.strategy.paused to false first"
@@ -179,7 +184,8 @@ func resumeHint(r *rollouts.Rollout) string {
 	return fmt.Sprintf("the release was paused%s; resume it first", PausedBy(r))
 }
 
-func startText(r *rollouts.Rollout) string {
+// restoringText says why the workload is being restored, and how the user returns to the earlier template.
+func restoringText(r *rollouts.Rollout) string {
 	if isLeaving(r) {
 		return leavingText(r) + " and the workload is being given back; set the earlier template to go back"
 	}

@@ -152,7 +152,7 @@ func resumeStep(d *draft) {
 // stands.
 func withdrawApproval(d *draft) {
 	p := d.progress()
-	failed := slices.ContainsFunc(checks(d.facts), func(c checked) bool { return c.verdict.Is == judge.Failed && awaitsPerson(d.facts, &c) })
+	failed := slices.ContainsFunc(judgedChecks(d.facts), func(c judgedCheck) bool { return c.verdict.Is == judge.Failed && awaitsPerson(d.facts, &c) })
 	overrides := slices.ContainsFunc(d.status.Decisions, func(of rollouts.Decision) bool {
 		return of.Outcome == "" && of.Verb == rollouts.VerbPromote && of.Step == p.CurrentStepIndex && len(of.Overrode) > 0
 	})

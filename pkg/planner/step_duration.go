@@ -11,26 +11,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// StepDuration is a part of a step that is over.
+// StepDuration is the duration of a part of a step that is over.
 type StepDuration struct {
 	For  Wait
 	Took time.Duration
 }
 
-// StepDurations are the parts of steps that ended between two records of a Rollout: its
-// pods, its traffic, and its pause. They come from what is stored, so that each
-// is told once, however often a controller starts.
+// StepDurations returns the durations of the parts of steps (pods, traffic and pause) that ended between
+// two versions of the records of a Rollout. Because both versions are stored, each duration is reported
+// once, even if the controller restarts.
 func StepDurations(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) []StepDuration {
 	_, release := r.Spec.Strategy.Active()
-	known := map[visitKey]rollouts.StepTimes{}
-	eachVisit(before, func(key visitKey, times rollouts.StepTimes) { known[key] = times })
+	previous := map[visitKey]rollouts.StepTimes{}
+	forEachVisit(before, func(key visitKey, times rollouts.StepTimes) { previous[key] = times })
 	var durations []StepDuration
-	eachVisit(after, func(key visitKey, times rollouts.StepTimes) {
+	forEachVisit(after, func(key visitKey, times rollouts.StepTimes) {
 		pause := WaitApproval
 		if isTimed(release.Step(key.step)) {
 			pause = WaitTime
 		}
-		durations = append(durations, stepDurationsOf(known[key], times, pause)...)
+		durations = append(durations, stepDurationsOf(previous[key], times, pause)...)
 	})
 	return durations
 }
@@ -42,30 +42,31 @@ type visitKey struct {
 	entered int64
 }
 
-func eachVisit(releases []rollouts.ReleaseRecord, do func(visitKey, rollouts.StepTimes)) {
+// forEachVisit calls visit for each visit to a step.
+func forEachVisit(releases []rollouts.ReleaseRecord, visit func(visitKey, rollouts.StepTimes)) {
 	for _, r := range releases {
 		for _, v := range r.Steps {
 			if v.EnteredTime != nil {
-				do(visitKey{r.Number, v.Step, v.EnteredTime.Unix()}, v.StepTimes)
+				visit(visitKey{r.Number, v.Step, v.EnteredTime.Unix()}, v.StepTimes)
 			}
 		}
 	}
 }
 
-// stepDurationsOf compares the moments of a visit to a step.
-func stepDurationsOf(was, is rollouts.StepTimes, pause Wait) []StepDuration {
+// stepDurationsOf returns the durations of the parts of one visit that ended between before and after.
+func stepDurationsOf(before, after rollouts.StepTimes, pause Wait) []StepDuration {
 	var durations []StepDuration
-	add := func(wait Wait, from, had, to *metav1.Time) {
-		if from != nil && had == nil && to != nil {
-			durations = append(durations, StepDuration{wait, to.Sub(from.Time)})
+	add := func(wait Wait, start, endBefore, end *metav1.Time) {
+		if start != nil && endBefore == nil && end != nil {
+			durations = append(durations, StepDuration{wait, end.Sub(start.Time)})
 		}
 	}
-	add(WaitPods, is.EnteredTime, was.UpgradedTime, is.UpgradedTime)
-	if is.PausedTime == nil {
-		add(WaitTraffic, is.UpgradedTime, was.LeftTime, is.LeftTime)
+	add(WaitPods, after.EnteredTime, before.UpgradedTime, after.UpgradedTime)
+	if after.PausedTime == nil {
+		add(WaitTraffic, after.UpgradedTime, before.LeftTime, after.LeftTime)
 		return durations
 	}
-	add(WaitTraffic, is.UpgradedTime, was.PausedTime, is.PausedTime)
-	add(pause, is.PausedTime, was.LeftTime, is.LeftTime)
+	add(WaitTraffic, after.UpgradedTime, before.PausedTime, after.PausedTime)
+	add(pause, after.PausedTime, before.LeftTime, after.LeftTime)
 	return durations
 }

@@ -21,7 +21,7 @@ func prepareNetwork(f *facts, step *rollouts.Step) targetResult {
 	switch r := f.route(); {
 	case r == nil:
 	case step.Routed() && !r.canChange():
-		if result = routeBlocked(r); r.Barred != "" && r.Pinned != "" {
+		if result = routeBlocked(r); r.OwnershipConflict != "" && r.Pinned != "" {
 			result.action = UnpinService{} // its owner has given the Service to another workload
 		}
 	case !step.Routed():
@@ -152,7 +152,7 @@ func routeStepTraffic(f *facts, step *rollouts.Step) targetResult {
 		return waitFor("wait for a ready pod of the new version", "")
 	case !r.Serves(to.Want, p.PodTemplateHash):
 		result := targetResult{remainingWork: remainingWork{action: to}, repeats: true, message: "route traffic to new version"}
-		if c := f.status.TrafficChange; c != nil && c.Target == targetOf(to) {
+		if c := f.status.TrafficChange; c != nil && c.Target == trafficTargetID(to) {
 			result.undone = routeUndone
 		}
 		return result

@@ -21,18 +21,18 @@ func TestWarmUp(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		analysis *int32
-		measured Measured
+		measured MeasuredCheck
 		want     time.Duration
 	}{
-		"none":            {nil, Measured{Check: rate}, 0},
-		"of the analysis": {new(int32(60)), Measured{Check: rate}, time.Minute},
-		"its own":         {new(int32(60)), Measured{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(90)) })}, 90 * time.Second},
-		"its own is none": {new(int32(60)), Measured{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
-		"a clock ahead":   {new(int32(60)), Measured{Check: rate, Ahead: 2 * time.Minute}, 3 * time.Minute},
-		"a gate":          {new(int32(60)), Measured{Check: rollouts.Check{Gate: new(true), Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
-		"before traffic":  {new(int32(60)), Measured{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
-		"a Service":       {new(int32(60)), Measured{Check: rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "a"}}}, 0},
-		"a job":           {new(int32(60)), Measured{Check: rollouts.Check{Job: &rollouts.JobCheck{CronJob: "a"}}}, 0},
+		"none":            {nil, MeasuredCheck{Check: rate}, 0},
+		"of the analysis": {new(int32(60)), MeasuredCheck{Check: rate}, time.Minute},
+		"its own":         {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(90)) })}, 90 * time.Second},
+		"its own is none": {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
+		"a clock ahead":   {new(int32(60)), MeasuredCheck{Check: rate, ClockAhead: 2 * time.Minute}, 3 * time.Minute},
+		"a gate":          {new(int32(60)), MeasuredCheck{Check: rollouts.Check{Gate: new(true), Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
+		"before traffic":  {new(int32(60)), MeasuredCheck{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
+		"a Service":       {new(int32(60)), MeasuredCheck{Check: rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: "a"}}}, 0},
+		"a job":           {new(int32(60)), MeasuredCheck{Check: rollouts.Check{Job: &rollouts.JobCheck{CronJob: "a"}}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

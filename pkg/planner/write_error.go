@@ -12,61 +12,64 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// WriteError is a write that the server does not want: it takes a right, room in a
-// quota, or the consent of an admission webhook. It is tried again all the same.
+// WriteError is a write that the API server rejected because of missing permissions, an exhausted quota or an
+// admission webhook. Weir retries such writes.
 type WriteError struct{ Reason, Message string }
 
-// EventDenied announces a write error.
+// EventDenied is the reason of events about write errors.
 const EventDenied = "WriteDenied"
 
-// rewording is how often at most a write error is written anew that says something
-// else each time, such as the number of a request.
-const rewording = time.Minute
+// rewriteInterval is the minimal time between two updates of a write error whose message changes with each
+// attempt, such as one with a request number.
+const rewriteInterval = time.Minute
 
-// RecordWriteError notes a write error among conditions, and tells whether it is to be
-// announced: not what is known already.
-func RecordWriteError(all []rollouts.Condition, d WriteError, now time.Time) (noted []rollouts.Condition, news bool) {
+// RecordWriteError adds a write error to the conditions. It also returns whether the error is new, so that
+// an event about it is due.
+func RecordWriteError(all []rollouts.Condition, e WriteError, now time.Time) (updated []rollouts.Condition, isNew bool) {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	c := rollouts.Condition{
-		Type: rollouts.ConditionWritable, Status: metav1.ConditionFalse, Reason: d.Reason, Message: d.Message,
+		Type: rollouts.ConditionWritable, Status: metav1.ConditionFalse, Reason: e.Reason, Message: e.Message,
 		LastUpdateTime: at, LastTransitionTime: at,
 	}
 	i := slices.IndexFunc(all, isWriteError)
 	if i < 0 {
 		return append(slices.Clone(all), c), true
 	}
-	was := all[i]
-	news = was.Reason != d.Reason
-	if !news && (was.Message == d.Message || at.Sub(was.LastUpdateTime.Time) < rewording) {
+	previous := all[i]
+	isNew = previous.Reason != e.Reason
+	if !isNew && (previous.Message == e.Message || at.Sub(previous.LastUpdateTime.Time) < rewriteInterval) {
 		return all, false
 	}
-	c.LastTransitionTime = was.LastTransitionTime
-	noted = slices.Clone(all)
-	noted[i] = c
-	return noted, news
+	c.LastTransitionTime = previous.LastTransitionTime
+	updated = slices.Clone(all)
+	updated[i] = c
+	return updated, isNew
 }
 
+// isWriteError reports whether a condition is about a write error.
 func isWriteError(c rollouts.Condition) bool { return c.Type == rollouts.ConditionWritable }
 
-// ClearWriteError drops a write error when nothing is to be written any more, and else says it.
-func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
+// ClearWriteError removes the write error from the conditions if no write is pending. If a write is pending,
+// it keeps the error and returns its message.
+func ClearWriteError(all []rollouts.Condition, writesPending bool) (remaining []rollouts.Condition, message string) {
 	i := slices.IndexFunc(all, isWriteError)
 	switch {
 	case i < 0:
 		return all, ""
-	case acts:
+	case writesPending:
 		return all, all[i].Message
 	default:
 		return slices.Delete(slices.Clone(all), i, i+1), ""
 	}
 }
 
-// recordWriteError says which write is denied, while something is still to be written.
+// recordWriteError appends the message of a write error to the status message while a write is pending, and
+// otherwise removes the error.
 func recordWriteError(d *draft) {
-	acts := len(d.actions) > 0 || d.Batch != nil && d.Batch.WritesPending
-	var says string
-	if d.status.Conditions, says = ClearWriteError(d.status.Conditions, acts); says != "" {
-		d.cause = says
-		d.status.Message += "; " + says
+	writesPending := len(d.actions) > 0 || d.Batch != nil && d.Batch.WritesPending
+	var message string
+	if d.status.Conditions, message = ClearWriteError(d.status.Conditions, writesPending); message != "" {
+		d.cause = message
+		d.status.Message += "; " + message
 	}
 }

@@ -58,7 +58,7 @@ var _ Provider = inPlace{}
 func (e inPlace) Observe(o Objects, r Router) planner.Route {
 	obj, err := o.routableObject(r)
 	if err != nil {
-		return planner.Route{Trouble: fmt.Sprintf("%s: %s", r.Field, err)}
+		return planner.Route{UnroutableReason: fmt.Sprintf("%s: %s", r.Field, err)}
 	}
 	if _, routed, err := e.originalOf(o, r, obj); !routed || err != nil {
 		return planner.Route{}

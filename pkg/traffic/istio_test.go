@@ -115,7 +115,7 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("%v: not done: %d changes, %v", want, len(changes), err)
 		}
 		seen := Observe(objs, ingressRef(""), rollouts.Step{})
-		if !seen.Routed || seen.Edited || seen.Trouble != "" || !seen.Equals(want) {
+		if !seen.Routed || seen.Edited || seen.UnroutableReason != "" || !seen.Equals(want) {
 			t.Errorf("want %+v, observed %+v", want, seen)
 		}
 	}

@@ -23,7 +23,7 @@ func TestObserve(t *testing.T) {
 		// wanted are the matches of the step.
 		wanted []rollouts.RouteMatch
 	}{
-		"nothing": {func(*testing.T) Objects { return Objects{Routers: RoutersFor(ingressRef(""), where)} }, ingressRef(""), planner.Route{Missing: "service/web", Unserved: true}, nil},
+		"nothing": {func(*testing.T) Objects { return Objects{Routers: RoutersFor(ingressRef(""), where)} }, ingressRef(""), planner.Route{Missing: "service/web", StableServiceMissing: true}, nil},
 		"no ingress": {func(t *testing.T) Objects {
 			objs := ingressObjects(t)
 			objs.Routers[0].Object = nil
@@ -38,36 +38,36 @@ func TestObserve(t *testing.T) {
 			objs := routedObjects(t, weightRoute(20))
 			objs.Service = nil
 			return objs
-		}, ingressRef(""), planner.Route{Missing: "service/web", Unserved: true, Canary: "two", Weight: &twenty, Routed: true}, nil},
+		}, ingressRef(""), planner.Route{Missing: "service/web", StableServiceMissing: true, Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"no router": {func(t *testing.T) Objects {
 			objs := ingressObjects(t)
 			objs.Routers = nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
 		"stable": {ingressObjects, ingressRef("nginx"), planner.Route{Pinned: "one"}, nil},
 		"canary service only": {func(t *testing.T) Objects { return routedObjects(t, planner.Route{}) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two"}, nil},
 		"routed": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef("traefik"),
-			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, UnroutableReason: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
 		"matches that nginx cannot": {ingressObjects, ingressRef(""),
-			planner.Route{Pinned: "one", Trouble: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
+			planner.Route{Pinned: "one", UnroutableReason: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {
 			objs := ingressObjects(t)
 			stableIngress(&objs).Spec.Rules = nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
 		"somebody's": {func(t *testing.T) Objects {
 			objs := routedObjects(t, weightRoute(20))
 			objs.CanaryService.OwnerReferences, objs.Routers[0].CanaryIngress.OwnerReferences = nil, nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
 		"a canary service that others keep": {func(t *testing.T) Objects {
 			objs := routedObjects(t, planner.Route{})
 			objs.CanaryService.DeletionTimestamp, objs.CanaryService.Finalizers = &metav1.Time{}, []string{"example.com/keep"}
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
 		"a canary ingress that others keep": {func(t *testing.T) Objects {
 			objs := routedObjects(t, weightRoute(20))
 			objs.Routers[0].CanaryIngress.DeletionTimestamp = &metav1.Time{}

@@ -45,7 +45,7 @@ func TestForgedOriginal(t *testing.T) {
 				forged.SetAnnotations(annotations)
 				objs.Routers[last].Object = forged
 				if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || TamperedRouter(objs) == "" {
-					t.Errorf("routed %t, doubted %q: %s", seen.Routed, TamperedRouter(objs), seen.Trouble)
+					t.Errorf("routed %t, doubted %q: %s", seen.Routed, TamperedRouter(objs), seen.UnroutableReason)
 				}
 				changes, err := RestoreRouters(objs)
 				if err != nil || len(changes) != 1 {

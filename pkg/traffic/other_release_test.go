@@ -25,8 +25,8 @@ func TestRoutedForAnother(t *testing.T) {
 				objs.CanaryService.OwnerReferences = []metav1.OwnerReference{objs.Owner}
 			}
 			const says = "is routed for rollout/web; wait until that has ended, or give each its own"
-			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); seen.Routed || seen.Edited || !strings.Contains(seen.Trouble, says) {
-				t.Errorf("routed %t, edited %t, trouble %q; want trouble with %q", seen.Routed, seen.Edited, seen.Trouble, says)
+			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); seen.Routed || seen.Edited || !strings.Contains(seen.UnroutableReason, says) {
+				t.Errorf("routed %t, edited %t, trouble %q; want trouble with %q", seen.Routed, seen.Edited, seen.UnroutableReason, says)
 			}
 			if changes, err := RouteRequests(objs, "two", weightRoute(50)); len(changes) > 0 || err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("routing: %d changes, error %v; want nothing and an error with %q", len(changes), err, says)
@@ -45,8 +45,8 @@ func TestForgedName(t *testing.T) {
 	forged.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"for":"a\u001b[2J\u202eb` + strings.Repeat("x", 10_000) + `"}`})
 	objs.OtherReleases = []OtherRelease{{Release: readRouteRecord(forged).Owner, Object: "virtualservice/echoserver"}}
 	seen := Observe(objs, ingressRef(""), rollouts.Step{})
-	if want := `is routed for "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.Trouble, want) || len(seen.Trouble) > 1000 {
-		t.Errorf("%d characters: %.100q; want less, and %q among them", len(seen.Trouble), seen.Trouble, want)
+	if want := `is routed for "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.UnroutableReason, want) || len(seen.UnroutableReason) > 1000 {
+		t.Errorf("%d characters: %.100q; want less, and %q among them", len(seen.UnroutableReason), seen.UnroutableReason, want)
 	}
 }
 
@@ -60,8 +60,8 @@ func TestRecordWithoutName(t *testing.T) {
 	edited.SetAnnotations(annotations)
 	objs.Routers = []Router{objs.Routers[0]}
 	objs.Routers[0].Object = edited
-	if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || seen.Trouble != "" {
-		t.Errorf("routed %t, trouble %q; want it routed", seen.Routed, seen.Trouble)
+	if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || seen.UnroutableReason != "" {
+		t.Errorf("routed %t, trouble %q; want it routed", seen.Routed, seen.UnroutableReason)
 	}
 	objs = routeVia(t, objs, weightRoute(20), "20, named")
 	if got := objs.Routers[0].Object.GetAnnotations()[rollouts.AnnotationRouted]; got != `{"traffic":"20%","for":"rollout/web"}` {

@@ -23,8 +23,8 @@ func ObjectsOfRollout(r *rollouts.Rollout, owner metav1.OwnerReference) (Objects
 		Shared:          plan.DisableCanaryService,
 		Routers:         RoutersFor(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
 		AcquiredByOwner: r.Status.Network != nil,
-		OriginalDigests: planner.Originals(r),
-		CreatedUIDs:     planner.CreatedObjects(r),
+		OriginalDigests: planner.OriginalDigests(r),
+		CreatedUIDs:     planner.CreatedUIDs(r),
 	}
 	if p := r.Status.Active(); p != nil {
 		o.StableRevision = p.StableRevision

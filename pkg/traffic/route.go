@@ -26,16 +26,16 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.Step) planner.Route {
 	var all planner.Route
 	if o.Service == nil {
-		all.Missing, all.Unserved = "service/"+ref.Service, true
+		all.Missing, all.StableServiceMissing = "service/"+ref.Service, true
 	}
 	if len(o.Routers) == 0 {
-		all.Trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
+		all.UnroutableReason = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
 	}
 	for i, r := range o.Routers {
 		all = mergeRoutes(all, ObserveRouter(o, r), i == 0)
 	}
-	if all.Barred = o.blockedReason(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
-		all.Impossible = impossibleSteps(o, steps)
+	if all.OwnershipConflict = o.blockedReason(); all.OwnershipConflict == "" && all.Missing == "" && all.UnroutableReason == "" {
+		all.UnroutableSteps = impossibleSteps(o, steps)
 	}
 	return addServices(all, o)
 }
@@ -43,8 +43,8 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 // addServices adds the observed Services to a route.
 func addServices(all planner.Route, o Objects) planner.Route {
 	all.Shared = o.Shared
-	if all.Made, all.Rival = o.createdObjects(); o.Shared {
-		all.Rival = "" // no Service is made
+	if all.CreatedUIDs, all.NameConflict = o.createdObjects(); o.Shared {
+		all.NameConflict = "" // no Service is made
 	}
 	if all.Pinned = o.pinnedRevision(); all.Pinned == "" && o.Service != nil {
 		all.Writer = selectorManager(o.Service)
@@ -64,7 +64,7 @@ func ObserveRouter(o Objects, r Router) planner.Route {
 	}
 	switch {
 	case err != nil:
-		seen.Trouble = err.Error()
+		seen.UnroutableReason = err.Error()
 	case r.Object == nil:
 		seen.Missing = r.displayName()
 	}
@@ -75,8 +75,8 @@ func ObserveRouter(o Objects, r Router) planner.Route {
 // router without a route agrees with a router whose canary weight is 0.
 func mergeRoutes(all, next planner.Route, isFirst bool) planner.Route {
 	sum := planner.Route{
-		Missing: cmp.Or(all.Missing, next.Missing), Trouble: cmp.Or(all.Trouble, next.Trouble), Pending: cmp.Or(all.Pending, next.Pending), Refused: cmp.Or(all.Refused, next.Refused),
-		Unserved: all.Unserved, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
+		Missing: cmp.Or(all.Missing, next.Missing), UnroutableReason: cmp.Or(all.UnroutableReason, next.UnroutableReason), Pending: cmp.Or(all.Pending, next.Pending), Refused: cmp.Or(all.Refused, next.Refused),
+		StableServiceMissing: all.StableServiceMissing, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
 	}
 	if isFirst {
 		all = next

@@ -112,7 +112,7 @@ func TestScriptMended(t *testing.T) {
 	// One that fails, and none at all, keep nothing from being restored.
 	for _, script := range []string{`error("no")`, ""} {
 		objs.Routers[0].Script = script
-		if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || seen.Trouble == "" {
+		if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Routed || seen.UnroutableReason == "" {
 			t.Fatalf("with the script %q: %+v", script, seen)
 		}
 		changes, err := RestoreRouters(objs)

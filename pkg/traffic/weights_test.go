@@ -76,7 +76,7 @@ func TestOwnersWeights(t *testing.T) {
 			}
 			objs.Routers = []Router{objs.Routers[0]}
 			objs.Routers[0].Object = edited
-			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Edited || seen.Trouble != "" {
+			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); !seen.Edited || seen.UnroutableReason != "" {
 				t.Fatalf("observed %+v", seen)
 			}
 			changes, err := RouteRequests(objs, "two", weightRoute(20))

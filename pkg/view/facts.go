@@ -174,7 +174,7 @@ func (s *Observed) observeNetwork(f *facts) {
 		pods = f.row.PodLabels(f.object)
 	}
 	var route *planner.Route
-	if f.network, route = s.Network(f.row, pods, nil); route != nil && !route.Unserved {
+	if f.network, route = s.Network(f.row, pods, nil); route != nil && !route.StableServiceMissing {
 		f.route, f.weight = route, weightOf(*route)
 	}
 }

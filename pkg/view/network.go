@@ -109,7 +109,7 @@ func (b *builder) routerID(r traffic.Router) string {
 // setRouterHealth sets the health, the message and the weight of a router's node.
 func (b *builder) setRouterHealth(n *rollouts.Node, r traffic.Router) {
 	route := traffic.ObserveRouter(b.facts.network, r)
-	if n.Message = cmp.Or(route.Trouble, route.Refused); n.Message != "" {
+	if n.Message = cmp.Or(route.UnroutableReason, route.Refused); n.Message != "" {
 		n.Health = degraded
 		return
 	}

@@ -36,7 +36,7 @@ func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
 	loops := false
 	for _, c := range pod.Status.ContainerStatuses {
 		ended, killed := ends(c, pod.CreationTimestamp.Time, since)
-		h.Ends, h.OutOfMemory = h.Ends+ended, h.OutOfMemory+killed
+		h.ErrorExits, h.OOMKills = h.ErrorExits+ended, h.OOMKills+killed
 		loops = loops || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 	}
 	if loops {

@@ -135,7 +135,7 @@ func (v view) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.SupersededBehind, w.DeletionBlocked, w.HasSurplusPods = v.behind(), keptPod(v.pods), v.beyond
+	w.SupersededKept, w.DeletionBlocked, w.HasSurplusPods = v.behind(), keptPod(v.pods), v.beyond
 	if v.inPlace && v.settled() && v.live != "" {
 		all[v.live] = min(all[v.live], v.updated)
 		ready[v.live] = min(ready[v.live], all[v.live], v.updatedReady)

@@ -206,7 +206,7 @@ func TestObserveStatefulSet(t *testing.T) {
 		}},
 		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, SupersededBehind: 1, LiveReadyReplicas: 1, TargetApplied: true,
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, SupersededKept: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
 		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(frozen, 5, false, ""), completed), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",

@@ -193,9 +193,9 @@ func (s *series) queryScrapeInterval(ctx context.Context, from *Source, subject 
 	if learnt := metric.ScrapeInterval(answer); learnt > 0 {
 		s.measured.Data.Scrape = learnt
 	}
-	s.measured.Ahead = 0
+	s.measured.ClockAhead = 0
 	if ahead := metric.Newest(answer).Sub(now).Round(time.Second); ahead >= minReportedAhead && ahead <= scrapeReadRange {
-		s.measured.Ahead = ahead
+		s.measured.ClockAhead = ahead
 	}
 	return judge.Fault{}
 }

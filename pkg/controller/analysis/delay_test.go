@@ -65,7 +65,7 @@ func constantDelay(d time.Duration) func() time.Duration { return func() time.Du
 var each = judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
 
 // wantComplete wants only complete windows, and so many.
-func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.Measured {
+func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.MeasuredCheck {
 	t.Helper()
 	of := onlyMeasurement(t, m, rate)
 	if n := len(of.Data.Windows); n < least || n > most {
@@ -203,7 +203,7 @@ func TestNotScraped(t *testing.T) {
 // TestBehindRestart restarts the controller while its source is behind. The windows are the same as
 // without a restart.
 func TestBehindRestart(t *testing.T) {
-	measured := func(restart bool) (of planner.Measured) {
+	measured := func(restart bool) (of planner.MeasuredCheck) {
 		source := remote{&prometheus{bad: 1}, constantDelay(40 * time.Second), 0}
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now().Truncate(5 * time.Second)
@@ -231,7 +231,7 @@ func TestBehindRestart(t *testing.T) {
 }
 
 // measuredBy is what a controller of its own has measured when do returns.
-func measuredBy(t *testing.T, sources analysis.Sources, do func(*analysis.Runner)) planner.Measured {
+func measuredBy(t *testing.T, sources analysis.Sources, do func(*analysis.Runner)) planner.MeasuredCheck {
 	t.Helper()
 	m, stop := start(t, sources, make(chan event.GenericEvent, 1000))
 	do(m)
@@ -262,8 +262,8 @@ func TestClocks(t *testing.T) {
 				<-time.After(4 * time.Minute)
 				synctest.Wait()
 				of := wantComplete(t, m, 10, 48)
-				if of.Delay != test.want || of.Ahead != test.ahead {
-					t.Errorf("got %q, %s ahead; want %q, %s ahead", of.Delay, of.Ahead, test.want, test.ahead)
+				if of.Delay != test.want || of.ClockAhead != test.ahead {
+					t.Errorf("got %q, %s ahead; want %q, %s ahead", of.Delay, of.ClockAhead, test.want, test.ahead)
 				}
 			})
 		})

@@ -186,7 +186,7 @@ func TestTry(t *testing.T) {
 		<-time.After(50 * time.Minute)
 		synctest.Wait()
 		measured, err := m.Measured(t.Context(), rollout(rate, smoke))
-		if err != nil || !measured[0].Tried || !measured[0].Answered || !measured[1].Tried || !measured[1].Answered {
+		if err != nil || !measured[0].IsTrial || !measured[0].Answered || !measured[1].IsTrial || !measured[1].Answered {
 			t.Errorf("%+v, %v", measured, err)
 		}
 		if n := len(measured[0].Data.Windows); n < 719 || len(p.asked) != 1 || len(p.jobs) > 0 || len(woken) != 2 {

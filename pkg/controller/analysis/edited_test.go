@@ -20,7 +20,7 @@ import (
 )
 
 // onlyMeasurement is the check of a Rollout, as it was measured.
-func onlyMeasurement(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.Measured {
+func onlyMeasurement(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.MeasuredCheck {
 	t.Helper()
 	measured, err := m.Measured(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {

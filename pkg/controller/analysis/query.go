@@ -42,7 +42,7 @@ func (m *Runner) measure(ctx context.Context, subject Subject, s *series) (news 
 		return s.setFault(faultOf(err, now), now)
 	}
 	changed := s.setCheck(withPlannedFields(check, s.question.Check))
-	s.measured.Tried = s.question.Try
+	s.measured.IsTrial = s.question.Try
 	if direct := directCheckOf(&check); direct != nil {
 		news, again = m.measureDirectly(ctx, subject, s, check, direct.measure)
 		return news || changed, again
@@ -76,7 +76,7 @@ func (m *Runner) measure(ctx context.Context, subject Subject, s *series) (news 
 		s.measured.Data, s.delay = before.Data, delayBefore // nothing is judged without the past
 		return s.setFault(fault, now)
 	}
-	s.measured.Delay = s.delay.message(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.Ahead, from.Skew, now)
+	s.measured.Delay = s.delay.message(s.measured.Source, max(from.Lag, s.measured.Data.Scrape), s.measured.ClockAhead, from.Skew, now)
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
 	news = changed || complete > 0 || !before.Answered || before.Data.Fault.Why != "" || before.Delay != s.measured.Delay
 	if s.delay.hasIncompleteWindow {
@@ -94,7 +94,7 @@ func (s *series) setCheck(check rollouts.Check) (changed bool) {
 		s.measured.Check = check
 		return false
 	}
-	*s = series{question: s.question, measured: planner.Measured{Check: check, Answered: s.measured.Answered}}
+	*s = series{question: s.question, measured: planner.MeasuredCheck{Check: check, Answered: s.measured.Answered}}
 	return true
 }
 

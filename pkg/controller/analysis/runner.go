@@ -119,7 +119,7 @@ type task struct {
 // series has the answers for a check.
 type series struct {
 	question planner.MeasurementRequest
-	measured planner.Measured
+	measured planner.MeasuredCheck
 	// row describes the metrics that have requests of this release; nil until such metrics were
 	// found.
 	row *metric.Row
@@ -277,12 +277,12 @@ func (s *series) continueWith(q planner.MeasurementRequest) *series {
 }
 
 // Measured implements rollout.Measures.
-func (m *Runner) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+func (m *Runner) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, plan := r.Spec.Strategy.Active()
 	if plan == nil || plan.Analysis == nil {
 		return nil, nil
 	}
-	var all []planner.Measured
+	var all []planner.MeasuredCheck
 	for _, c := range plan.Analysis.Checks {
 		if c.PodsHealthy != "" {
 			continue
@@ -292,12 +292,12 @@ func (m *Runner) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Mea
 	return all, nil
 }
 
-func (m *Runner) measurementOf(r *rollouts.Rollout, c rollouts.Check) planner.Measured {
+func (m *Runner) measurementOf(r *rollouts.Rollout, c rollouts.Check) planner.MeasuredCheck {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.releases[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}].seriesFor(r.UID, rollouts.CheckName(&c))
 	if of == nil || !of.measured.Answered || !equality.Semantic.DeepEqual(of.question.Check, c) {
-		return planner.Measured{Planned: c, Check: c}
+		return planner.MeasuredCheck{Planned: c, Check: c}
 	}
 	measured := of.measured
 	measured.Planned = c

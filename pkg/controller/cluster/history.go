@@ -118,7 +118,7 @@ func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f 
 // earlier reads the decisions of a release that the status of its Rollout has no more. A
 // list of one name has them.
 func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.HistoryEntry) ([]rollouts.Decision, error) {
-	if f.Before == 0 {
+	if f.DecisionsBefore == 0 {
 		return nil, nil
 	}
 	list := &v1beta1.RolloutList{}
@@ -132,7 +132,7 @@ func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.Hist
 			return nil, err
 		}
 		for _, d := range stored.Status.Decisions {
-			if stored.UID == r.UID && d.ID >= f.Release.FirstDecision && d.ID < f.Before {
+			if stored.UID == r.UID && d.ID >= f.Release.FirstDecision && d.ID < f.DecisionsBefore {
 				out = append(out, d)
 			}
 		}
@@ -234,14 +234,14 @@ func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.His
 	if err != nil {
 		return fmt.Errorf("listing rollouthistories of %s: %w", r.Name, err)
 	}
-	var all []planner.Aged
+	var all []planner.StoredHistory
 	for i := range list.Items {
 		h := &list.Items[i]
 		number, err := strconv.ParseInt(h.Labels[rollouts.LabelReleaseNumber], 10, 64)
 		if err != nil {
 			continue // not one of ours
 		}
-		all = append(all, planner.Aged{Name: h.Name, Number: number, Made: h.CreationTimestamp})
+		all = append(all, planner.StoredHistory{Name: h.Name, Number: number, Created: h.CreationTimestamp})
 	}
 	for _, name := range keep.Outdated(all, now) {
 		h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}

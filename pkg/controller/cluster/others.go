@@ -82,7 +82,7 @@ func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.OtherReleas
 	if err != nil {
 		return traffic.OtherRelease{}, false, err
 	}
-	routes, first := planner.RoutesBefore(r, mine)
+	routes, first := planner.CompareNetworkHolds(r, mine)
 	return traffic.OtherRelease{Release: "rollout/" + r.Name, AcquiredFirst: first}, routes, nil
 }
 

@@ -268,17 +268,17 @@ func (p *Pass) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planne
 	strays, err := p.LinkedTo(ctx, r)
 	strays = slices.DeleteFunc(strays, func(stray string) bool { return stray == name })
 	if err != nil || name == "" {
-		return planner.RoutingFacts(name, r.Name, nil, strays), err
+		return planner.NewRouting(name, r.Name, nil, strays), err
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: name}
 	found, err := p.TrafficRouting(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	facts := planner.RoutingFacts(name, r.Name, found, strays)
+	facts := planner.NewRouting(name, r.Name, found, strays)
 	if facts.Linked || !r.Status.UnderWay() {
 		return facts, nil
 	}
 	found, err = p.LiveTrafficRouting(ctx, key)
-	return planner.RoutingFacts(name, r.Name, found, strays), err
+	return planner.NewRouting(name, r.Name, found, strays), err
 }

@@ -43,7 +43,7 @@ type Reader interface {
 	LinkedTo(context.Context, *rollouts.Rollout) ([]string, error)
 	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
 	// Measured are the checks of the plan, with what was measured for each.
-	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
+	Measured(context.Context, *rollouts.Rollout) ([]planner.MeasuredCheck, error)
 }
 
 // Writer is what a pass writes.

@@ -22,13 +22,13 @@ import (
 // Measures measure beside the passes what checks are about.
 type Measures interface {
 	// Measured are the checks of the plan of a Rollout, with what was measured for each.
-	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
+	Measured(context.Context, *rollouts.Rollout) ([]planner.MeasuredCheck, error)
 	// SetQuestions replaces the questions that are measured about a Rollout.
 	SetQuestions(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
 }
 
 // Measured implements Reader.
-func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	if s.r.Measures == nil {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
+	p.Facts.Pods = &planner.PodHealthByRevision{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
 	return nil
 }
 

@@ -7,10 +7,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A Rollout around its releases: it adopts a workload, and watches it.
+// This file has the life of a Rollout outside its releases. The Rollout adopts a workload, watches
+// the workload for a new template, and handles the deletion of the workload.
 
-// adopt takes a workload into service: admission must see it first, and a
-// native rolling update under way is left to settle.
+// adopt brings a workload under the control of the Rollout. The workload first gets the label by
+// which admission selects it. A native rolling update in progress is allowed to complete.
 func adopt(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
 	d.status.RemoveCondition(rollouts.ConditionStalled)
@@ -29,16 +30,16 @@ func adopt(d *draft) {
 		d.warn("ReleasePaused", "the release is paused, because the workload was in the middle of a release that this Rollout does not know (weir-apiserver may have lost data): resume starts the release at step 1, abort or rollback restores the stable version")
 		return
 	}
-	left := remainingWork{}
+	remaining := remainingWork{}
 	if !d.w.Held || d.w.HasStableTemplate {
-		left = remainingAfterInterruption(d.facts, disableTeardown)
+		remaining = remainingAfterInterruption(d.facts, disableTeardown)
 	}
-	if d.applyRemaining(left); !left.isDone() {
+	if d.applyRemaining(remaining); !remaining.isDone() {
 		d.status.Message = "Rollout gives back what it had taken before"
 		return
 	}
-	if waits := adoptionWaitReason(d.facts); waits != "" {
-		d.status.Message = waits
+	if reason := adoptionWaitReason(d.facts); reason != "" {
+		d.status.Message = reason
 		return
 	}
 	if !d.Indexed {
@@ -48,7 +49,7 @@ func adopt(d *draft) {
 	d.status.Phase = rollouts.PhaseHealthy
 	setAtRest(d, "rollout is healthy")
 	if p := d.progress(); !d.w.Held {
-		p.ObservedRolloutID = "" // what was released meanwhile is recorded again
+		p.ObservedRolloutID = "" // watchHealthy records the ID of a release that happened while the Rollout was disabled
 		if !d.w.HasTemplateOf(updateRevision(*p)) {
 			*p = rollouts.Progress{}
 		}
@@ -58,7 +59,7 @@ func adopt(d *draft) {
 	d.continueWith(CaseHealthy)
 }
 
-// setAtRest says what the Rollout is at rest: a release that was interrupted is over.
+// setAtRest sets the message of a Rollout without a release. It marks an interrupted release as completed.
 func setAtRest(d *draft, message string) {
 	d.status.Message = message
 	if d.activity() != rollouts.ActivityNone {
@@ -66,7 +67,7 @@ func setAtRest(d *draft, message string) {
 	}
 }
 
-// adoptionWaitReason says what a workload waits for before it is taken into service.
+// adoptionWaitReason returns what has to happen before the workload can be adopted; empty if nothing.
 func adoptionWaitReason(f *facts) string {
 	switch {
 	case f.w.Held:
@@ -74,9 +75,9 @@ func adoptionWaitReason(f *facts) string {
 	case f.w.Paused && f.w.NativeUpdateRunning:
 		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.ResumeHint + ", or set the earlier template"
 	case f.stored().UpdateRevision != "", f.remade != nil:
-		// It was in service before, or was made again under a Rollout in service. A user who
-		// enables it again means the next template, and wants that one held however long
-		// this one takes to roll out.
+		// The Rollout had adopted this workload before, or an earlier one with the same name. A user
+		// who enables the Rollout again expects Weir to hold the next template, even if the current
+		// template takes long to roll out.
 		return ""
 	case f.w.NativeUpdateRunning || !f.w.Settled:
 		return "Rollout waits for the rolling update under way to settle"
@@ -85,21 +86,22 @@ func adoptionWaitReason(f *facts) string {
 	}
 }
 
-// foundStopped reports whether a new Rollout, or one whose release was aborted, finds a
-// workload that waits with a template that is not fully released. It is held, or a user
-// who resumes it would release that with no step.
+// foundStopped reports whether a new Rollout, or a Rollout whose release was aborted, finds a paused
+// workload whose template is not fully released. Weir has to hold such a workload: otherwise, a user
+// who resumes it would release the template without any step.
 func foundStopped(f *facts) bool {
 	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAborted())
 }
 
 // foundUnderWay reports whether the workload of a new Rollout is in the middle of a release that
-// the store does not know. A user may have paused or aborted that release.
+// the stored status does not know, because weir-apiserver lost data. A user may have paused or
+// aborted that release.
 func foundUnderWay(f *facts) bool {
 	return f.w.Held && f.w.HasUnknownRecords && f.w.StableRevision != "" && !f.w.HasStableTemplate && f.stored().UpdateRevision == "" && !f.stored().Paused
 }
 
-// holdFoundWorkload holds it. Its release starts paused, unless it is the one that was aborted:
-// nobody has said yet that it may start at all.
+// holdFoundWorkload holds a workload that was found paused. Its release starts paused, because no user
+// has requested its start yet. An aborted release is not paused.
 func holdFoundWorkload(d *draft) {
 	d.act(HoldWorkload{})
 	if p := d.progress(); !d.isAborted() && !p.Paused {
@@ -108,41 +110,43 @@ func holdFoundWorkload(d *draft) {
 	}
 }
 
-// resumeAbort goes on with an abort, where the Rollout was disabled and is enabled again.
+// resumeAbort continues an abort after the Rollout was disabled and enabled again.
 func resumeAbort(d *draft) {
 	d.status.Phase = rollouts.PhaseProgressing
 	d.progress().FinalisingStep = ""
-	if record(&d.status) == nil {
-		openRecord(d) // that of the release was closed; what is decided now is kept in another
+	if currentRecord(&d.status) == nil {
+		openRecord(d) // disabling closed the record of the release, and new decisions need a record
 	}
 	d.setActivity(rollouts.ActivityAborting, AbortingMessage)
 	d.continueWith(CaseAborted)
 }
 
-// watchHealthy is the healthy state: a hold starts a release.
+// watchHealthy watches an adopted workload between releases. When admission has held a new template,
+// it starts a release.
 func watchHealthy(d *draft) {
 	checkSupported(d)
 	switch {
 	case d.w.Held && d.w.HasStableTemplate && !rolloutIDChanged(d.facts), hasLeftoverRecords(d.facts):
 		d.act(RestoreWorkload{})
 	case d.w.Held:
-		left := remainingAfterInterruption(d.facts, replacedTeardown)
-		if d.applyRemaining(left); left.isDone() {
+		remaining := remainingAfterInterruption(d.facts, replacedTeardown)
+		if d.applyRemaining(remaining); remaining.isDone() {
 			startRelease(d, "Rollout is in Progressing")
 		}
 		return
 	case needsRelease(d.facts):
-		d.act(HoldWorkload{}) // it passed by admission, and the next pass starts
+		d.act(HoldWorkload{}) // admission holds only new templates; the next reconcile starts the release
 		return
 	}
-	recordSettled(d)
+	recordWorkloadAtRest(d)
 	if p := d.progress(); d.w.HasTemplateOf(updateRevision(*p)) {
 		p.ObservedWorkloadGeneration = d.w.Generation
 		p.ObservedRolloutID = rolloutID(d.facts)
 	}
 }
 
-// checkSupported says in time that the next template could not be released.
+// checkSupported sets the condition Stalled as soon as the workload becomes unsupported, so that users
+// learn it before they set the next template.
 func checkSupported(d *draft) {
 	if d.w.UnsupportedReason != "" {
 		d.stall(rollouts.StalledUnsupported, d.w.UnsupportedReason)
@@ -152,14 +156,15 @@ func checkSupported(d *draft) {
 	}
 }
 
-// recordSettled describes a workload that came to rest without a release.
-func recordSettled(d *draft) {
+// recordWorkloadAtRest records the revision of a workload that its native controller has rolled out
+// completely without a release.
+func recordWorkloadAtRest(d *draft) {
 	if !d.w.Settled || d.w.NativeUpdateRunning {
 		return
 	}
 	p := d.progress()
 	unheld, stable := changedUnheld(d.facts), p.PodTemplateHash
-	if unheld || unrecorded(d.facts) {
+	if unheld || isUnrecorded(d.facts) {
 		recordCompleted(d)
 	}
 	if unheld {
@@ -167,25 +172,25 @@ func recordSettled(d *draft) {
 	}
 }
 
-// unrecorded reports whether the progress does not describe a workload at rest, as
-// at first, or when a release was interrupted.
-func unrecorded(f *facts) bool {
+// isUnrecorded reports whether the stored progress does not describe the workload at rest. This is so
+// after the adoption, and after a release was interrupted.
+func isUnrecorded(f *facts) bool {
 	p := f.progress()
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !f.w.Held
 }
 
-// needsRelease reports whether no part of admission saw the wish for a release without a
-// template, and the workload is ready for one.
+// needsRelease reports whether a user requested a release with a new rollout ID only, and the workload
+// is ready for it. Admission does not hold a workload whose template is unchanged.
 func needsRelease(f *facts) bool {
 	return rolloutIDChanged(f) && f.w.Settled && !f.w.NativeUpdateRunning && f.w.UnsupportedReason == ""
 }
 
-// hasLeftoverRecords reports whether marks are left of a hold that is over.
+// hasLeftoverRecords reports whether annotations or strategy changes of a former hold remain on the workload.
 func hasLeftoverRecords(f *facts) bool {
 	return !f.w.Held && f.w.HasManagedFields && f.w.Settled && f.w.Target == nil && f.Batch == nil && len(f.w.TamperedKeys) == 0
 }
 
-// recordCompleted describes a workload found at rest as a release that ended.
+// recordCompleted records the current revision of the workload as a completed release.
 func recordCompleted(d *draft) {
 	*d.progress() = rollouts.Progress{
 		RolloutHash: d.planHash(), StableRevision: d.w.StableRevision, UpdateRevision: newName(d.facts),
@@ -195,14 +200,15 @@ func recordCompleted(d *draft) {
 	d.status.Message = "workload deployment is completed"
 }
 
-// setUnsupported says why the workload cannot be released.
+// setUnsupported sets the condition Stalled with the reason why the workload cannot be released.
 func setUnsupported(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
 	d.progress()
 	d.stall(rollouts.StalledUnsupported, unsupportedReason(d.facts))
 }
 
-// workloadNotFound and workloadMadeAgain are also how verbs know of it.
+// The status message of a release whose workload is gone begins with workloadNotFound or
+// workloadMadeAgain. StateOf recognizes the state by this prefix.
 const (
 	workloadNotFound  = "Workload Not Found"
 	workloadMadeAgain = "Workload was made again"
@@ -239,17 +245,18 @@ func endWithoutWorkload(d *draft) {
 // pass can. It unpins the stable Service at once, because the pods that the Service selects may have
 // been deleted with the workload.
 func restoreNetwork(d *draft) {
-	left := remainingAfterInterruption(d.facts, workloadGone)
-	if r := d.route(); r != nil && r.Pinned != "" && left.action != (UnpinService{}) {
+	remaining := remainingAfterInterruption(d.facts, workloadGone)
+	if r := d.route(); r != nil && r.Pinned != "" && remaining.action != (UnpinService{}) {
 		d.act(UnpinService{})
 	}
-	d.applyRemaining(left)
-	if d.waits = !left.isDone(); left.cause != "" {
-		d.status.Message += ": " + left.cause
+	d.applyRemaining(remaining)
+	if d.waits = !remaining.isDone(); remaining.cause != "" {
+		d.status.Message += ": " + remaining.cause
 	}
 }
 
-// clearRelease ends a release whose workload is gone.
+// clearRelease closes the record of a release whose workload is gone, and removes its progress and its
+// conditions from the status.
 func clearRelease(d *draft) {
 	d.supersedeDecisions()
 	closeRecord(d, rollouts.ReleaseDeleted)
@@ -271,7 +278,7 @@ func continueWithRemade(d *draft) {
 	d.Rollout, d.w = &stored, d.remade
 }
 
-// workloadGoneMessage says that the workload is gone, or what keeps it.
+// workloadGoneMessage returns the message that the workload is gone, or which finalizers keep it.
 func workloadGoneMessage(f *facts) string {
 	switch {
 	case f.remade != nil:

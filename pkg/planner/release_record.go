@@ -10,33 +10,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The record of releases. It grows in the status of the Rollout, with writes
-// that are made anyway, and is filed in a RolloutHistory (history.go).
+// The status of the Rollout has a record of each release until the RolloutHistory of the release is complete
+// (histories.go). The record changes only in writes of the status that are necessary anyway.
 
-// maxVisits bounds the visits to steps on record; a release that jumps back and
-// forth loses the oldest.
+// maxVisits is the maximal number of recorded visits to steps. If a release jumps back and forth more often,
+// the oldest visits are removed.
 const maxVisits = 100
 
-// maxUnfiled bounds the releases on record while no history of theirs can be
-// stored, and maxDetailed those of them that keep their visits to steps.
+// maxUnfiled is the maximal number of records while no history can be stored. maxDetailed is the maximal
+// number of records that have visits to steps.
 const (
 	maxUnfiled  = 32
 	maxDetailed = 4
 )
 
-// openRecord begins the record of a release that starts.
+// openRecord adds the record of a release that starts.
 func openRecord(d *draft) {
 	closeRecord(d, rollouts.ReleaseSuperseded)
-	var number, decision int64
+	var lastNumber, lastDecision int64
 	for _, r := range d.status.Releases {
-		number = max(number, r.Number)
+		lastNumber = max(lastNumber, r.Number)
 	}
-	for _, of := range d.status.Decisions {
-		decision = max(decision, of.ID)
+	for _, decision := range d.status.Decisions {
+		lastDecision = max(lastDecision, decision.ID)
 	}
 	p := d.progress()
 	d.status.Releases = append(d.status.Releases, rollouts.ReleaseRecord{
-		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: d.now(),
+		Number: lastNumber + 1, RolloutID: p.ObservedRolloutID, FirstDecision: lastDecision + 1, StartTime: d.now(),
 		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision, StableTemplate: p.StableTemplate, UpdateTemplate: p.UpdateTemplate,
 	})
 	n := len(d.status.Releases)
@@ -46,10 +46,10 @@ func openRecord(d *draft) {
 	d.status.Releases = d.status.Releases[max(0, n-maxUnfiled):]
 }
 
-// closeRecord ends the record of the release under way, if there is one. An
-// aborted release stays one, whatever comes after.
+// closeRecord ends the record of the current release, if there is one. A release that was aborted keeps the
+// outcome Aborted.
 func closeRecord(d *draft, outcome rollouts.ReleaseOutcome) {
-	r := record(&d.status)
+	r := currentRecord(&d.status)
 	if r == nil {
 		return
 	}
@@ -61,92 +61,86 @@ func closeRecord(d *draft, outcome rollouts.ReleaseOutcome) {
 	endVisit(r, now)
 }
 
-// record is that of the release under way, or nil.
-func record(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
+// currentRecord returns the record of the current release; nil if there is none.
+func currentRecord(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
 	if n := len(s.Releases); n > 0 && s.Releases[n-1].EndTime == nil {
 		return &s.Releases[n-1]
 	}
 	return nil
 }
 
-// endVisit ends the last visit to a step.
+// endVisit ends the current visit to a step, if there is one.
 func endVisit(r *rollouts.ReleaseRecord, now metav1.Time) {
-	if v := visit(r); v != nil {
+	if v := currentVisit(r); v != nil {
 		v.LeftTime = &now
 	}
 }
 
-// visit is the visit to a step under way, or nil.
-func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
+// currentVisit returns the current visit to a step; nil if there is none.
+func currentVisit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 	if n := len(r.Steps); n > 0 && r.Steps[n-1].LeftTime == nil {
 		return &r.Steps[n-1]
 	}
 	return nil
 }
 
-// updateRecord notes what this pass has made of the release, and forgets what is
-// filed.
+// updateRecord records the progress of the release, and removes records whose histories are complete.
 func updateRecord(d *draft) {
 	dropStoredRecords(d)
-	r := record(&d.status)
+	r := currentRecord(&d.status)
 	if r == nil {
 		return
 	}
 	if r.StableRevision == "" {
 		r.StableRevision, r.StableTemplate = d.progress().StableRevision, d.progress().StableTemplate
 	}
-	recordUpgraded(d, r)
+	if v := currentVisit(r); v != nil && d.upgraded { // the release may have left this step in this reconcile
+		setOnce(&v.UpgradedTime, d.now())
+	}
 	before := r.DeepCopy()
 	recordStep(d, r)
 	if _, exists := d.Histories[r.Number]; exists && !equality.Semantic.DeepEqual(before, r) {
-		r.Kept = true // not worth a write of its own
+		r.Kept = true // written only together with another change of the record
 	}
 	switch {
 	case d.isAborted():
 		r.Outcome = rollouts.ReleaseAborted
 	case d.status.Phase == rollouts.PhaseProgressing && !d.isEnding():
-		r.Outcome = "" // it was tried again
+		r.Outcome = "" // an aborted release was retried
 	}
 }
 
-// dropStoredRecords drops what is filed. The last release stays, without its steps:
-// it numbers the next.
+// dropStoredRecords removes records whose histories are complete. The last record stays without its visits,
+// because the number of the next release follows from it.
 func dropStoredRecords(d *draft) {
 	last := len(d.status.Releases) - 1
-	var left []rollouts.ReleaseRecord
+	var kept []rollouts.ReleaseRecord
 	for i, r := range d.status.Releases {
 		if !r.Filed && historyIsStored(d.facts, r) {
 			r.Filed, r.Kept, r.Steps = true, true, nil
 		}
 		if i == last || !r.Filed {
-			left = append(left, r)
+			kept = append(kept, r)
 		}
 	}
-	d.status.Releases = left
+	d.status.Releases = kept
 }
 
-// historyIsStored reports whether a release is over and its history says all of it.
+// historyIsStored reports whether a release is over and its stored history is complete.
 func historyIsStored(f *facts, r rollouts.ReleaseRecord) bool {
-	have, exists := f.Histories[r.Number]
-	return exists && r.EndTime != nil && sameHistory(f.Rollout.Status, have, HistoryStatus(f.Rollout.Status, r))
+	history, exists := f.Histories[r.Number]
+	return exists && r.EndTime != nil && equalHistories(f.Rollout.Status, history, HistoryStatus(f.Rollout.Status, r))
 }
 
-// recordUpgraded notes that the pods of a step are there, which the pass may have left by now.
-func recordUpgraded(d *draft, r *rollouts.ReleaseRecord) {
-	if v := visit(r); v != nil && d.upgraded {
-		setOnce(&v.UpgradedTime, d.now())
-	}
-}
-
-// recordStep notes where the release is.
+// recordStep records the current step and stage of the release.
 func recordStep(d *draft, r *rollouts.ReleaseRecord) {
-	now, v := d.now(), visit(r)
+	now, v := d.now(), currentVisit(r)
 	if d.status.Phase != rollouts.PhaseProgressing || !d.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		endVisit(r, now)
 		return
 	}
 	p := d.progress()
-	if !visits(v, p) {
+	if !isSameVisit(v, p) {
 		v = startVisit(r, p.CurrentStepIndex, now)
 	}
 	if !podsPending(p) {
@@ -157,28 +151,28 @@ func recordStep(d *draft, r *rollouts.ReleaseRecord) {
 	}
 }
 
-// podsPending reports whether the pods of the step are not there yet.
+// podsPending reports whether the pods of the step are not ready yet.
 func podsPending(p *rollouts.Progress) bool {
 	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 }
 
-// visits reports whether the visit is to where the release is: to this step, and not
-// one that was upgraded before and is upgraded again.
-func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
+// isSameVisit reports whether v is the visit to the current step. A step whose pods are updated once more
+// counts as a new visit.
+func isSameVisit(v *rollouts.StepRecord, p *rollouts.Progress) bool {
 	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !podsPending(p))
 }
 
-// startVisit begins a visit to a step.
+// startVisit ends the current visit and starts a visit to a step.
 func startVisit(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.StepRecord {
 	endVisit(r, now)
 	if len(r.Steps) >= maxVisits {
 		r.Steps = r.Steps[1:]
 	}
 	r.Steps = append(r.Steps, rollouts.StepRecord{Step: step, StepTimes: rollouts.StepTimes{EnteredTime: &now}})
-	return visit(r)
+	return currentVisit(r)
 }
 
-// setOnce keeps the first time that something was so.
+// setOnce sets a time unless it is set already.
 func setOnce(at **metav1.Time, now metav1.Time) {
 	if *at == nil {
 		*at = &now

@@ -10,17 +10,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What follows from a verb by the store alone is in the write of the verb, so that the next
-// pass has nothing to store for it. It is what a pass would do, by the same functions, and
-// stops where a pass looks at the workload or at the network.
+// A verb writes the status of the Rollout. The functions in this file add to this write everything that the
+// next reconcile would derive from the stored status alone, so that the reconcile needs no write of its own.
+// They use the functions of the reconcile, and stop where it needs observations of the workload or the network.
 
-// PauseRelease has the next status paused.
+// PauseRelease pauses the release in the next status.
 func PauseRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
 	changeStatus(r, next, now, setPaused)
 }
 
-// ResumeRelease has the next status go on in its step. Where an abort may have begun to go
-// back, a pass finds out.
+// ResumeRelease resumes the current step in the next status. It changes nothing if the release is between two
+// steps, because an abort may have begun there: the next reconcile decides.
 func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
 	changeStatus(r, next, now, func(d *draft) {
 		p := d.progress()
@@ -37,11 +37,11 @@ func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.T
 	})
 }
 
-// LeaveStep has the next status at the step after one that is approved, up to where pods
+// LeaveStep moves the next status from an approved step to the following step, up to the stage in which pods
 // change.
 func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
 	changeStatus(r, next, now, func(d *draft) {
-		if !continuesByStore(d.facts) {
+		if !continuesWithoutObservation(d.facts) {
 			return
 		}
 		for d.progress().State != rollouts.StepUpgrade {
@@ -51,15 +51,15 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 	})
 }
 
-// startUpgrade says that pods change, and has their deadline run.
+// startUpgrade sets the message of the stage in which pods change, and starts the progress deadline.
 func startUpgrade(d *draft) {
 	d.setStepMessage(upgradeMessage)
 	setProgress(d, d.progress().UpdateReadyReplicas)
 }
 
-// continuesByStore reports whether nothing but the store decides how an approved step goes on:
-// the plan is that of the release, nothing is routed, and no template takes over.
-func continuesByStore(f *facts) bool {
+// continuesWithoutObservation reports whether an approved step can be left without observations: the plan is
+// unchanged, nothing is routed, and no other template replaces the release.
+func continuesWithoutObservation(f *facts) bool {
 	p := f.progress()
 	return f.status.Phase == rollouts.PhaseProgressing && f.isDoing(rollouts.ActivityInRolling) &&
 		p.State == rollouts.StepReady && p.FinalisingStep == "" && len(approvedGates) == 0 &&
@@ -67,16 +67,16 @@ func continuesByStore(f *facts) bool {
 		len(f.release.TrafficRoutings) == 0 && f.status.Network == nil
 }
 
-// ApprovedBefore says who approved the step before the one under way; empty if nobody has.
+// ApprovedBefore returns a message about the user who approved the previous step; empty if nobody did.
 func ApprovedBefore(r *rollouts.Rollout) string {
 	p := r.Status.Active()
-	if by := approver(&r.Status, p.CurrentStepIndex-1, rollouts.OutcomeApplied); by != "" {
-		return fmt.Sprintf("; step %d was approved by %s", p.CurrentStepIndex-1, by)
+	if user := approver(&r.Status, p.CurrentStepIndex-1, rollouts.OutcomeApplied); user != "" {
+		return fmt.Sprintf("; step %d was approved by %s", p.CurrentStepIndex-1, user)
 	}
 	return ""
 }
 
-// CompleteStatus has the next status say what follows from it: the record of the release and
+// CompleteStatus updates the parts of the next status that follow from the rest: the record of the release and
 // the conditions.
 func CompleteStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time) {
 	changeStatus(r, next, now, func(d *draft) {
@@ -85,7 +85,7 @@ func CompleteStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.
 	})
 }
 
-// changeStatus changes the next status of a Rollout, of which nothing but the store is known.
+// changeStatus applies a change to the next status of a Rollout. Its facts have no observations.
 func changeStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time, change func(*draft)) {
 	_, release := r.Spec.Strategy.Active()
 	d := &draft{facts: &facts{

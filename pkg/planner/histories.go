@@ -17,21 +17,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The histories of releases. One is made when a release starts, so that it can
-// hold what the release is about to replace, and gets its status when the
-// release is over. What is to be filed is told by the stored status alone.
+// Each release has a RolloutHistory. It is created when the release starts, so that it has the stable
+// template that the release replaces. It gets its status when the release is over. Which histories have to
+// be stored follows from the stored status of the Rollout only.
 
-// HistoryEntry is a history to be stored.
+// HistoryEntry is a RolloutHistory to be stored.
 type HistoryEntry struct {
 	Release rollouts.ReleaseRecord
-	// Status is nil as long as it is enough that the history exists.
+	// Status is nil if only the object has to be created.
 	Status *rollouts.RolloutHistoryStatus
-	// Before is above each decision of the release that the status of the Rollout has no more;
-	// 0 if there is none. They are to be read.
-	Before int64
+	// DecisionsBefore is greater than the IDs of all decisions of the release that are no longer in the status of
+	// the Rollout; 0 if there are none. A list request returns these decisions.
+	DecisionsBefore int64
 }
 
-// ReleasesWithoutHistory are the releases whose stored histories matter to the next pass.
+// ReleasesWithoutHistory returns the releases whose history is not stored yet, or is incomplete.
 func ReleasesWithoutHistory(s rollouts.RolloutStatus) []rollouts.ReleaseRecord {
 	var out []rollouts.ReleaseRecord
 	for _, r := range s.Releases {
@@ -42,29 +42,29 @@ func ReleasesWithoutHistory(s rollouts.RolloutStatus) []rollouts.ReleaseRecord {
 	return out
 }
 
-// HistoriesToStore are the histories to be stored, given the statuses of those that
-// exist, by number of release.
+// HistoriesToStore returns the histories to be stored. The argument stored has the statuses of the
+// existing histories, by the number of the release.
 func HistoriesToStore(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryStatus) []HistoryEntry {
 	var out []HistoryEntry
 	for _, r := range ReleasesWithoutHistory(s) {
-		have, exists := stored[r.Number]
-		f := HistoryEntry{Release: r}
+		previous, exists := stored[r.Number]
+		entry := HistoryEntry{Release: r}
 		if historyIsDue(s, r) {
-			want := HistoryStatus(s, r)
-			if exists && sameHistory(s, have, want) {
+			status := HistoryStatus(s, r)
+			if exists && equalHistories(s, previous, status) {
 				continue
 			}
-			f.Status, f.Before = &want, earlierThan(s, r)
+			entry.Status, entry.DecisionsBefore = &status, missingDecisionsBefore(s, r)
 		} else if exists {
 			continue
 		}
-		out = append(out, f)
+		out = append(out, entry)
 	}
 	return out
 }
 
-// historyIsDue reports whether there is something to say about a release: it is over, or
-// aborted and waiting for somebody, which may take long.
+// historyIsDue reports whether the history of a release should have a status: the release is over, or it is
+// aborted and waits for a user, which may take long.
 func historyIsDue(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
 	if r.EndTime != nil {
 		return true
@@ -74,7 +74,7 @@ func historyIsDue(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
 		s.Activity() == rollouts.ActivityAborted && p != nil && !p.RollingBack
 }
 
-// HistoryStatus is what the history of a release has to say.
+// HistoryStatus returns the status of the history of a release.
 func HistoryStatus(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) rollouts.RolloutHistoryStatus {
 	start := r.StartTime
 	h := rollouts.RolloutHistoryStatus{
@@ -95,7 +95,8 @@ func HistoryStatus(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) rollouts.
 	return h
 }
 
-// nextDecision is the first that belongs to a later release.
+// nextDecision returns the lowest ID that a decision of the next release can have; a very high ID if there is no
+// next release.
 func nextDecision(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	for _, later := range s.Releases {
 		if later.Number > r.Number {
@@ -105,15 +106,16 @@ func nextDecision(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	return 1 << 62
 }
 
-// earlierThan is above each decision of a release that is earlier than those of the status.
-func earlierThan(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
+// missingDecisionsBefore returns an ID greater than those of all decisions of a release that are no longer in
+// the status; 0 if there are none.
+func missingDecisionsBefore(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	if first := firstDecision(s); first > max(1, r.FirstDecision) {
 		return min(first, nextDecision(s, r))
 	}
 	return 0
 }
 
-// firstDecision is the first that the status has; 0 if it has none.
+// firstDecision returns the ID of the first decision in the status; 0 if there is none.
 func firstDecision(s rollouts.RolloutStatus) int64 {
 	if len(s.Decisions) == 0 {
 		return 0
@@ -121,9 +123,9 @@ func firstDecision(s rollouts.RolloutStatus) int64 {
 	return s.Decisions[0].ID
 }
 
-// sameHistory compares what is told of a release that has gone no further. Of the decisions
-// it compares those that the status has: the others do not change.
-func sameHistory(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) bool {
+// equalHistories compares two statuses of the history of a release. It ignores decisions that are no longer
+// in the status of the Rollout, because they do not change.
+func equalHistories(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) bool {
 	first := firstDecision(s)
 	a.Decisions = slices.DeleteFunc(slices.Clone(a.Decisions), func(d rollouts.Decision) bool { return d.ID < first })
 	return a.Phase == b.Phase && a.Outcome == b.Outcome && a.EndTime.Equal(b.EndTime) &&
@@ -133,15 +135,15 @@ func sameHistory(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) b
 		})
 }
 
-// HistoryName is the same whenever it is asked for, so that a history is made
-// once, whoever dies in between.
+// HistoryName returns the name of the history of a release. It is always the same, so that a history is
+// created only once, even if the controller restarts in between.
 func HistoryName(r *rollouts.Rollout, number int64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", r.UID, number))
-	return cut(r.Name, 240) + "-" + hex.EncodeToString(sum[:])[:10]
+	return truncateName(r.Name, 240) + "-" + hex.EncodeToString(sum[:])[:10]
 }
 
-// HistoryLabels find the histories of a Rollout. The value of a label is
-// shorter than a name may be.
+// HistoryLabels returns the labels of the history of a release. They contain the truncated name of the
+// Rollout, because a label value is shorter than a name may be.
 func HistoryLabels(r *rollouts.Rollout, release rollouts.ReleaseRecord) map[string]string {
 	labels := map[string]string{
 		rollouts.LabelRolloutName:   HistoryLabel(r.Name),
@@ -153,41 +155,42 @@ func HistoryLabels(r *rollouts.Rollout, release rollouts.ReleaseRecord) map[stri
 	return labels
 }
 
-// HistoryLabel is the value of the label that names a Rollout.
-func HistoryLabel(rollout string) string { return cut(rollout, 63) }
+// HistoryLabel returns the value of the label that names a Rollout.
+func HistoryLabel(rollout string) string { return truncateName(rollout, 63) }
 
-// cut shortens a name; what it ends with tells long ones apart.
-func cut(name string, most int) string {
-	if len(name) <= most {
+// truncateName truncates a name to the limit. A truncated name ends with a hash, which makes it unique.
+func truncateName(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return name[:most-9] + "x" + hex.EncodeToString(sum[:])[:8]
+	return name[:limit-9] + "x" + hex.EncodeToString(sum[:])[:8]
 }
 
-// HistoryRetention bounds the histories of a Rollout: so many, and none older than Age
-// unless that is zero.
+// HistoryRetention limits the histories of a Rollout.
 type HistoryRetention struct {
+	// Limit is the maximal number of histories.
 	Limit int
-	Age   time.Duration
+	// Age is the maximal age of a history; zero if there is no maximum.
+	Age time.Duration
 }
 
-// Aged is a history and when it was made.
-type Aged struct {
-	Name   string
-	Number int64
-	Made   metav1.Time
+// StoredHistory is the identity and the creation time of a RolloutHistory.
+type StoredHistory struct {
+	Name    string
+	Number  int64
+	Created metav1.Time
 }
 
-// Outdated are the histories that may go. The newest stays, since it is that of
-// the release under way.
-func (k HistoryRetention) Outdated(all []Aged, now time.Time) []string {
-	all = slices.SortedFunc(slices.Values(all), func(a, b Aged) int {
-		return cmp.Or(b.Made.Compare(a.Made.Time), cmp.Compare(b.Number, a.Number))
+// Outdated returns the names of the histories to delete. The newest history always stays, because it
+// belongs to the current release.
+func (r HistoryRetention) Outdated(all []StoredHistory, now time.Time) []string {
+	all = slices.SortedFunc(slices.Values(all), func(a, b StoredHistory) int {
+		return cmp.Or(b.Created.Compare(a.Created.Time), cmp.Compare(b.Number, a.Number))
 	})
 	var out []string
 	for i, h := range all {
-		if i > 0 && (i >= k.Limit || k.Age > 0 && now.Sub(h.Made.Time) > k.Age) {
+		if i > 0 && (i >= r.Limit || r.Age > 0 && now.Sub(h.Created.Time) > r.Age) {
 			out = append(out, h.Name)
 		}
 	}

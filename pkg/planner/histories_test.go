@@ -19,16 +19,16 @@ import (
 func TestOutdatedHistories(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	made := func(name string, number int64, ago time.Duration) planner.Aged {
-		return planner.Aged{Name: name, Number: number, Made: metav1.NewTime(now.Add(-ago))}
+	made := func(name string, number int64, ago time.Duration) planner.StoredHistory {
+		return planner.StoredHistory{Name: name, Number: number, Created: metav1.NewTime(now.Add(-ago))}
 	}
 	// A Rollout of the same name was there before, and counted from 1 as well.
-	all := []planner.Aged{
+	all := []planner.StoredHistory{
 		made("first", 1, 3*time.Hour), made("earlier", 7, 9*time.Hour), made("second", 2, 2*time.Hour), made("third", 3, 2*time.Hour),
 	}
 	for name, tc := range map[string]struct {
 		keep planner.HistoryRetention
-		all  []planner.Aged
+		all  []planner.StoredHistory
 		want []string
 	}{
 		"enough room":           {keep: planner.HistoryRetention{Limit: 4}, all: all},
