@@ -117,16 +117,16 @@ func unpinWithoutReadyStablePods(d *draft) {
 
 // moveBackToStable brings traffic and pods back, and waits until they are.
 func moveBackToStable(d *draft) {
-	leaving := trafficBack(d.facts)
-	applyTrafficBack(d, leaving)
+	leaving := remainingTrafficToStable(d.facts)
+	applyRemainingTraffic(d, leaving)
 	routed := !leaving.isDone()
-	if d.waits = routed; routed && !d.replacesPods() && !stableNeedsPods(d.facts) {
+	if d.waits = routed; routed && !d.replacesPods() && !stableWaitsForUpdatePods(d.facts) {
 		if d.isAborted() && leaving.waits && leaving.action == nil && updateShare(d.facts) > 0 {
 			d.status.Message = AbortingMessage + ": pods of the stable revision are not ready yet, and requests go to the update revision until they are"
 		}
 		return // nothing is gained by taking pods away before the traffic
 	}
-	pods := podsBackToStable(d.facts, routed)
+	pods := remainingPodsToStable(d.facts, routed)
 	d.applyRemaining(pods)
 	if d.waits = routed || !pods.isDone(); d.waits && d.isAborted() {
 		if setTeardownMessage(d, AbortingMessage); d.status.Message == AbortingMessage {
@@ -154,10 +154,12 @@ func abortWaitReason(f *facts, acts, routed bool) string {
 	}
 }
 
-// stableNeedsPods reports whether stable cannot take all requests before it gets pods
+// stableWaitsForUpdatePods reports whether stable cannot take all requests before it gets pods
 // that the update revision has: stopped in this style, the native controller
 // spreads what a larger size adds over both.
-func stableNeedsPods(f *facts) bool { return f.style == rollouts.StyleBlueGreen && updateShare(f) > 0 }
+func stableWaitsForUpdatePods(f *facts) bool {
+	return f.style == rollouts.StyleBlueGreen && updateShare(f) > 0
+}
 
 // stableCannotBeRestored reports whether there is no stable revision to go back to.
 func stableCannotBeRestored(f *facts) bool { return stableEdited(f) || f.w.StableRevisionGone }
@@ -166,7 +168,7 @@ func stableCannotBeRestored(f *facts) bool { return stableEdited(f) || f.w.Stabl
 // can serve them: no pod comes back, and they need not wait for one.
 func stallWithoutStable(d *draft) {
 	if stableEdited(d.facts) || d.w.AbortSetsTemplate && d.w.StableReadyReplicas > 0 {
-		applyTrafficBack(d, trafficBack(d.facts))
+		applyRemainingTraffic(d, remainingTrafficToStable(d.facts))
 	}
 	if stableEdited(d.facts) {
 		stallStableEdited(d)
@@ -196,47 +198,47 @@ func setStableTemplate(d *draft) {
 	}
 }
 
-// trafficBackWork is what is left to do until no request goes to the update revision.
-type trafficBackWork struct {
+// remainingTraffic is what is left to do until no request goes to the update revision.
+type remainingTraffic struct {
 	remainingWork
-	// unpins reports whether the Service would select no pod.
-	unpins bool
+	// unpinsService reports whether the Service would select no pod.
+	unpinsService bool
 }
 
-// applyTrafficBack does that.
-func applyTrafficBack(d *draft, l trafficBackWork) {
-	if l.unpins {
+// applyRemainingTraffic does that.
+func applyRemainingTraffic(d *draft, l remainingTraffic) {
+	if l.unpinsService {
 		d.act(UnpinService{})
 	}
 	d.applyRemaining(l.remainingWork)
 }
 
-// trafficBack moves traffic to stable.
-func trafficBack(f *facts) trafficBackWork {
+// remainingTrafficToStable moves traffic to stable.
+func remainingTrafficToStable(f *facts) remainingTraffic {
 	r := f.route()
 	if r == nil && !f.Routing.isReferenced() {
-		return trafficBackWork{}
+		return remainingTraffic{}
 	}
 	if r == nil {
-		return trafficBackWork{remainingWork: remainingTeardown(f, rerouted, rollouts.ReleasePlan{})}
+		return remainingTraffic{remainingWork: remainingTeardown(f, rerouted, rollouts.ReleasePlan{})}
 	}
-	l := trafficBackWork{unpins: r.Pinned != "" && (onlyUpdateReady(f) || scaledToZero(f))}
-	if to, share := canaryServiceRevision(f), updateShare(f); share > 0 && r.canLower(to) {
-		l.remainingWork = lowerShare(r, to, share)
+	l := remainingTraffic{unpinsService: r.Pinned != "" && (onlyUpdateReady(f) || scaledToZero(f))}
+	if to, share := canaryServiceRevision(f), updateShare(f); share > 0 && r.canLowerShare(to) {
+		l.remainingWork = remainingShareReduction(r, to, share)
 	} else {
 		l.remainingWork = remainingTeardown(f, rerouted, rollouts.ReleasePlan{})
 	}
 	return l
 }
 
-// canLower reports whether routers send a share of the requests that can be made smaller:
+// canLowerShare reports whether routers send a share of the requests that can be made smaller:
 // a revision serves what is left of it.
-func (r *Route) canLower(to string) bool {
+func (r *Route) canLowerShare(to string) bool {
 	return r.Routed && r.Weight != nil && (to != "" || r.Shared)
 }
 
-// lowerShare leaves the update revision a share of the requests at most.
-func lowerShare(r *Route, to string, share int32) remainingWork {
+// remainingShareReduction leaves the update revision a share of the requests at most.
+func remainingShareReduction(r *Route, to string, share int32) remainingWork {
 	left := remainingWork{waits: true}
 	if share < *r.Weight && r.canChange() || to != r.Canary {
 		share = min(share, *r.Weight)
@@ -262,9 +264,9 @@ func canaryServiceRevision(f *facts) string {
 	}
 }
 
-// podsBackToStable wants the pods back on stable, but for one while requests may still go to it.
+// remainingPodsToStable wants the pods back on stable, but for one while requests may still go to it.
 // The batch may not have seen yet what became of its pods since it was ready.
-func podsBackToStable(f *facts, routed bool) remainingWork {
+func remainingPodsToStable(f *facts, routed bool) remainingWork {
 	if f.Batch == nil && hasOnlyStablePods(f) {
 		return remainingWork{}
 	}

@@ -82,16 +82,16 @@ func repairRecords(d *draft) {
 	d.events = append(d.events, TamperedEvent(d.w.TamperedKeys))
 }
 
-// EventRecordPutRight announces that keys of ours on a workload said something else
+// EventRecordsRepaired announces that keys of ours on a workload said something else
 // than the store.
-const EventRecordPutRight = "RecordPutRight"
+const EventRecordsRepaired = "RecordPutRight"
 
-// EventExtraPutRight announces that somebody else has written the extra Deployment.
-const EventExtraPutRight = "ExtraPutRight"
+// EventExtraRepaired announces that somebody else has written the extra Deployment.
+const EventExtraRepaired = "ExtraPutRight"
 
 // TamperedEvent announces which keys they were.
 func TamperedEvent(keys []string) Event {
-	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
+	return Event{Warning: true, Reason: EventRecordsRepaired, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
 }
 
@@ -101,12 +101,12 @@ func admissionBypassed(f *facts) bool {
 	if f.w.HoldRemoved {
 		return HoldsWorkload(f.Rollout)
 	}
-	return f.w.NativeUpdateRunning && changedUnheld(f)
+	return f.w.NativeUpdateRunning && templateChangedUnheld(f)
 }
 
-// changedUnheld reports whether the template is not the one that was recorded at rest, of
+// templateChangedUnheld reports whether the template is not the one that was recorded at rest, of
 // this workload and while it was in service.
-func changedUnheld(f *facts) bool {
+func templateChangedUnheld(f *facts) bool {
 	p := f.stored()
 	if f.w.UID != f.Rollout.Status.WorkloadUID || !f.isHealthy() || f.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || f.hasReleasedTemplate() {
 		return false

@@ -11,24 +11,24 @@ type Admission struct {
 	Held bool
 	// Changed reports whether the update changes the template or the rollout id.
 	Changed bool
-	// Unholdable says why a changed template cannot be held; empty if it can.
-	Unholdable string
+	// UnholdableReason says why a changed template cannot be held; empty if it can.
+	UnholdableReason string
 	// Rollouts are those that name the workload.
 	Rollouts []*rollouts.Rollout
 }
 
 // AdmissionVerdict is what admission does with the update.
 type AdmissionVerdict struct {
-	// Refuse says why the update must not be; empty if it may.
-	Refuse string
+	// Refusal says why the update must not be; empty if it may.
+	Refusal string
 	// Hold takes the workload from its native controller, in the same write.
 	Hold bool
-	// Keep leaves everything of the hold as it was stored.
-	Keep bool
-	// Records leaves the records on the workload as they were stored.
-	Records bool
-	// By names the Rollout that holds.
-	By string
+	// KeepHold leaves everything of the hold as it was stored.
+	KeepHold bool
+	// KeepRecords leaves the records on the workload as they were stored.
+	KeepRecords bool
+	// RolloutName names the Rollout that holds.
+	RolloutName string
 }
 
 // Admit decides about an update of a workload. All answers are judged on what
@@ -44,18 +44,18 @@ func Admit(a Admission) AdmissionVerdict {
 		}
 	}
 	switch {
-	case a.Held && a.Unholdable != "":
-		return AdmissionVerdict{Refuse: a.Unholdable, By: by}
+	case a.Held && a.UnholdableReason != "":
+		return AdmissionVerdict{Refusal: a.UnholdableReason, RolloutName: by}
 	case a.Held:
-		return AdmissionVerdict{Keep: true, By: by}
+		return AdmissionVerdict{KeepHold: true, RolloutName: by}
 	case by == "":
 		return AdmissionVerdict{}
-	case a.Unholdable != "":
-		return AdmissionVerdict{Refuse: a.Unholdable + ", or disable the Rollout " + by, By: by}
+	case a.UnholdableReason != "":
+		return AdmissionVerdict{Refusal: a.UnholdableReason + ", or disable the Rollout " + by, RolloutName: by}
 	case a.Changed:
-		return AdmissionVerdict{Hold: true, By: by}
+		return AdmissionVerdict{Hold: true, RolloutName: by}
 	}
-	return AdmissionVerdict{Records: true, By: by}
+	return AdmissionVerdict{KeepRecords: true, RolloutName: by}
 }
 
 // HoldsOnTemplateChange reports whether a Rollout holds its workload when the template changes.

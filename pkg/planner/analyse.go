@@ -21,11 +21,11 @@ import (
 // waits in StepMetricsAnalysis until its checks have passed. A check that fails in any later stage
 // ends the release.
 
-// beginAttempt records that the new version may get requests from now on.
-func beginAttempt(d *draft) {
+// beginAnalysis records that the new version may get requests from now on.
+func beginAnalysis(d *draft) {
 	p := d.progress()
 	a := d.status.Analysis
-	current := a != nil && judgesRelease(a, *p)
+	current := a != nil && analysisMatchesRelease(a, *p)
 	if d.release.Analysis == nil || current && a.Since != nil {
 		return
 	}
@@ -36,9 +36,9 @@ func beginAttempt(d *draft) {
 	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: current && a.Overridden}
 }
 
-// judgesRelease reports whether the analysis in the status belongs to the template of the
+// analysisMatchesRelease reports whether the analysis in the status belongs to the template of the
 // release, and not to an earlier one.
-func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
+func analysisMatchesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
 	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
@@ -46,9 +46,9 @@ func onInconclusiveOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconc
 	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
 
-// beginStep records that the measurement of the step begins.
-func beginStep(d *draft, _ *rollouts.Step) {
-	beginAttempt(d)
+// beginStepAnalysis records that the measurement of the step begins.
+func beginStepAnalysis(d *draft, _ *rollouts.Step) {
+	beginAnalysis(d)
 	a := d.status.Analysis
 	if a == nil || d.stageUnchanged() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !IsAhead(a.StepSince, d.Now) {
 		return
@@ -68,9 +68,9 @@ func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 	return &since
 }
 
-// stepChecks waits until the checks of the step are decided. A check about which a person must decide holds
+// judgeStepChecks waits until the checks of the step are decided. A check about which a person must decide holds
 // the pause of the step instead (checksDecided).
-func stepChecks(f *facts, _ *rollouts.Step) Verdict {
+func judgeStepChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checks(f) {
@@ -78,23 +78,23 @@ func stepChecks(f *facts, _ *rollouts.Step) Verdict {
 			continue
 		}
 		open = append(open, c.name+": "+c.verdict.Why)
-		wake = sooner(wake, c.verdict.Wake)
+		wake = shorterWait(wake, c.verdict.Wake)
 	}
-	return waitForChecks(f, open, wake)
+	return openChecksVerdict(f, open, wake)
 }
 
-// sooner returns the shorter of two waits. A wait of zero has no end.
-func sooner(a, b time.Duration) time.Duration {
+// shorterWait returns the shorter of two waits. A wait of zero has no end.
+func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// waitForChecks waits for the checks that are open.
-func waitForChecks(f *facts, open []string, wake time.Duration) Verdict {
+// openChecksVerdict waits for the checks that are open.
+func openChecksVerdict(f *facts, open []string, wake time.Duration) Verdict {
 	if len(open) == 0 {
-		return passed
+		return passVerdict
 	}
 	v := Verdict{Result: ResultWait, Message: strings.Join(open, "; ")}
 	if wake > 0 {
@@ -108,23 +108,23 @@ func setAnalysisMessage(d *draft, _ *rollouts.Step) {
 	d.setStepMessage("its metrics are measured: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
-// checksDecided holds the pause of a step for a person while checks have failed or are inconclusive, as the
+// judgeUndecidedChecks holds the pause of a step for a person while checks have failed or are inconclusive, as the
 // plan demands.
-func checksDecided(f *facts, _ *rollouts.Step) Verdict {
+func judgeUndecidedChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checks(f) {
 		// An inconclusive check runs again if its source answers again.
 		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !checksOverridden(f)
-		if again || awaitsPerson(f, &c) {
+		if again || awaitsDecision(f, &c) {
 			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
-			wake = sooner(wake, c.verdict.Wake)
+			wake = shorterWait(wake, c.verdict.Wake)
 		}
 	}
-	return waitForChecks(f, open, wake)
+	return openChecksVerdict(f, open, wake)
 }
 
-func awaitsPerson(f *facts, c *checked) bool {
+func awaitsDecision(f *facts, c *checked) bool {
 	switch {
 	case checksOverridden(f):
 		return false
@@ -137,15 +137,15 @@ func awaitsPerson(f *facts, c *checked) bool {
 	}
 }
 
-// podsDoNotCrash waits while the new pods of a plan without analysis crash: a timed pause does not end meanwhile,
+// judgePodCrashes waits while the new pods of a plan without analysis crash: a timed pause does not end meanwhile,
 // but an approval ends it.
-func podsDoNotCrash(f *facts, step *rollouts.Step) Verdict {
+func judgePodCrashes(f *facts, step *rollouts.Step) Verdict {
 	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f, step) {
-		return passed
+		return passVerdict
 	}
 	v := JudgePods(*f.Pods, f.Now)
 	if v.Is != judge.Failed {
-		return passed
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait, Message: v.Why}
 }
@@ -156,8 +156,8 @@ func isGateCheck(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
 // checksOverridden reports whether checks only report for the rest of the attempt.
 func checksOverridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
 
-// failedCheck returns the check that ends the release; nil if there is none.
-func failedCheck(f *facts) *checked {
+// abortingCheck returns the check that ends the release; nil if there is none.
+func abortingCheck(f *facts) *checked {
 	if checksOverridden(f) {
 		return nil
 	}
@@ -173,13 +173,13 @@ func failedCheck(f *facts) *checked {
 
 // checkFailed reports whether a check ends the release under way.
 func checkFailed(f *facts) bool {
-	return f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.hasReleasedTemplate() && f.progress().FinalisingStep == "" && failedCheck(f) != nil
+	return f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.hasReleasedTemplate() && f.progress().FinalisingStep == "" && abortingCheck(f) != nil
 }
 
 // abortByCheck aborts the release, in one write with the verdict. The server puts the
 // decision on record.
 func abortByCheck(d *draft) {
-	c := failedCheck(d.facts)
+	c := abortingCheck(d.facts)
 	storeCheck(d, c, false)
 	AbortRelease(&d.status, RoundUp(d.Now))
 	d.unstall(rollouts.StalledRefused)
@@ -199,9 +199,9 @@ const (
 func storeAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
-	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && judgesRelease(a, *d.progress()):
+	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && analysisMatchesRelease(a, *d.progress()):
 		return // nothing is measured yet
-	case d.status.Phase != rollouts.PhaseProgressing, d.isDoing(rollouts.ActivityInitializing), !judgesRelease(a, *d.progress()):
+	case d.status.Phase != rollouts.PhaseProgressing, d.isDoing(rollouts.ActivityInitializing), !analysisMatchesRelease(a, *d.progress()):
 		d.status.Analysis = nil
 		return
 	case d.isAborted():
@@ -210,31 +210,31 @@ func storeAnalysis(d *draft) {
 	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
 	all, written := checks(d.facts), !equality.Semantic.DeepEqual(d.Rollout.Status, d.status)
 	for i := range all {
-		storeCheck(d, &all[i], !written && all[i].outdated(storedCheck(a, all[i].name), d.Now))
+		storeCheck(d, &all[i], !written && all[i].isTextOutdated(storedCheck(a, all[i].name), d.Now))
 		d.wakeIn(all[i].verdict.Wake)
 		requestMeasurement(d, &all[i])
 	}
-	refreshTexts(d, all)
+	refreshCheckTexts(d, all)
 }
 
-// refreshTexts stores what the checks say now if the status is written anyway. The message of a
+// refreshCheckTexts stores what the checks say now if the status is written anyway. The message of a
 // step that is measured has the same texts, and evidence changes once in a window, so that texts
 // cause no writes beyond those of the message: about one in each window.
-func refreshTexts(d *draft, all []checked) {
+func refreshCheckTexts(d *draft, all []checked) {
 	if equality.Semantic.DeepEqual(d.Rollout.Status, d.status) {
 		return
 	}
 	for i := range all {
 		stored := storedCheck(d.status.Analysis, all[i].name)
 		if stored != nil && stored.Result == rollouts.CheckResult(all[i].verdict.Is) {
-			fresh := statusOf(&all[i], stored, false, metav1.Time{})
+			fresh := newCheckStatus(&all[i], stored, false, metav1.Time{})
 			stored.Why, stored.New, stored.Old = fresh.Why, fresh.New, fresh.Old
 		}
 	}
 }
 
-// foldAfter is the number of windows after which the measurements are folded.
-const foldAfter = 240
+// foldAfterWindows is the number of windows after which the measurements are folded.
+const foldAfterWindows = 240
 
 // storeCheck stores the result of a check, and folds its measurements, in four cases: the result is news, its
 // text is outdated, the stage changes, or there are many measurements.
@@ -245,7 +245,7 @@ func storeCheck(d *draft, c *checked, outdated bool) {
 	if !news && !c.hasManyMeasurements() && !outdated && d.stageUnchanged() {
 		return
 	}
-	next := statusOf(c, stored, news, RoundUp(d.Now))
+	next := newCheckStatus(c, stored, news, RoundUp(d.Now))
 	changed := stored != nil && c.changed(stored)
 	switch {
 	case changed:
@@ -255,8 +255,8 @@ func storeCheck(d *draft, c *checked, outdated bool) {
 			effect = "it stays failed in this attempt"
 		}
 		d.warn(EventCheckChanged, fmt.Sprintf("step(%d) check %s was edited during the release; %s", d.progress().CurrentStepIndex, c.name, effect))
-	case c.measuresMore():
-		fold(c, &next, d.Now)
+	case c.canFold():
+		foldMeasurements(c, &next, d.Now)
 	case c.planned != "" && next.Carry == "", c.used != "":
 		_, evidence, _ := strings.Cut(next.Carry, " ")
 		next.Carry = c.mark() + evidence
@@ -277,24 +277,24 @@ func resultChanged(stored *rollouts.CheckStatus, c *checked) bool {
 	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || isFromEarlierStep(c.since, stored) || c.edited(stored) || c.changed(stored)
 }
 
-// measuresMore reports whether the check has measurements that can be folded. A check has none while the
+// canFold reports whether the check has measurements that can be folded. A check has none while the
 // Check or ClusterCheck that it uses was not read.
-func (c *checked) measuresMore() bool {
+func (c *checked) canFold() bool {
 	return c.Answered && c.Check.Use == nil && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
 // hasManyMeasurements reports whether there are many measurements since the last fold.
 func (c *checked) hasManyMeasurements() bool {
-	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
+	return len(c.Data.Windows) > foldAfterWindows || len(c.Data.Samples) > foldAfterWindows
 }
 
-// textAge is the greatest age of a stored text that no message of a step shows. People look at a release
+// maxTextAge is the greatest age of a stored text that no message of a step shows. People look at a release
 // every few minutes. One write in five minutes costs less than the lease of the controller.
-const textAge = 5 * time.Minute
+const maxTextAge = 5 * time.Minute
 
-// outdated reports whether the text of an open check has changed, and the stored text is at least textAge
+// isTextOutdated reports whether the text of an open check has changed, and the stored text is at least textAge
 // old. Each write of the text also folds the measurements, so FoldedTo has the time of the last one.
-func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
+func (c *checked) isTextOutdated(stored *rollouts.CheckStatus, now time.Time) bool {
 	open := c.verdict.Is == judge.Running || c.verdict.Is == judge.Inconclusive
 	if !open || stored == nil || stored.Why == c.verdict.Why || stored.Time == nil {
 		return false
@@ -303,11 +303,11 @@ func (c *checked) outdated(stored *rollouts.CheckStatus, now time.Time) bool {
 	if to := stored.FoldedTo; to != nil && to.After(since) {
 		since = to.Time
 	}
-	return now.Sub(since) >= textAge
+	return now.Sub(since) >= maxTextAge
 }
 
-// statusOf returns the status of a check, as it is stored.
-func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
+// newCheckStatus returns the status of a check, as it is stored.
+func newCheckStatus(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why, ChangedAt: c.changedAt}
 	if c.continues(stored) {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
@@ -322,8 +322,8 @@ func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Tim
 	return next
 }
 
-// fold replaces the measurements until now by the evidence that they give.
-func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
+// foldMeasurements replaces the measurements until now by the evidence that they give.
+func foldMeasurements(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	carry := judge.Fold(c.rule, c.data(next), c.since, now.Add(-c.Lag))
 	next.Carry = c.mark() + carry.String()
 	if !carry.Until.IsZero() {

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// EventBatchMade announces that the BatchRelease of a step that waits was deleted.
-const EventBatchMade = "BatchReleaseMadeAgain"
+// EventBatchRecreated announces that the BatchRelease of a step that waits was deleted.
+const EventBatchRecreated = "BatchReleaseMadeAgain"
 
 // batchGone reports whether somebody deleted the BatchRelease of a step whose pods are
 // there: nobody keeps their sizes. Another plan, or another template, has it made as
@@ -33,5 +33,5 @@ func batchGone(f *facts) bool {
 // recreateBatchRelease makes it again from what the Rollout knows, before anything moves.
 func recreateBatchRelease(d *draft) {
 	d.act(RunBatch{Plan: planForStep(d.facts, d.progress().CurrentStepIndex)})
-	d.warn(EventBatchMade, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
+	d.warn(EventBatchRecreated, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
 }

@@ -48,15 +48,15 @@ func startTrafficChecks(d *draft, _ *rollouts.Step) {
 	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
 		return
 	}
-	beginAttempt(d)
+	beginAnalysis(d)
 	if a := d.status.Analysis; !d.stageUnchanged() || a.TrafficSince == nil || IsAhead(a.TrafficSince, d.Now) {
 		a.TrafficSince = stampAfterResults(a, d.Now)
 	}
 }
 
-// trafficAllowed waits until the checks before the traffic of a step have passed, or a person
+// judgeTrafficChecks waits until the checks before the traffic of a step have passed, or a person
 // has let it through.
-func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
+func judgeTrafficChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checksHoldingTraffic(f) {
@@ -65,9 +65,9 @@ func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 			text += " " + strings.ToLower(string(c.verdict.Is))
 		}
 		open = append(open, text+": "+c.verdict.Why)
-		wake = sooner(wake, c.verdict.Wake)
+		wake = shorterWait(wake, c.verdict.Wake)
 	}
-	return waitForChecks(f, open, wake)
+	return openChecksVerdict(f, open, wake)
 }
 
 // checksHoldingTraffic are the checks that keep the traffic of the step under way. One that only
@@ -75,7 +75,7 @@ func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 func checksHoldingTraffic(f *facts) []checked {
 	return slices.DeleteFunc(checksBeforeTraffic(f), func(c checked) bool {
 		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !checksOverridden(f)
-		return !running && !awaitsPerson(f, &c)
+		return !running && !awaitsDecision(f, &c)
 	})
 }
 
@@ -95,32 +95,32 @@ func storeTrafficChecks(d *draft, _ *rollouts.Step) {
 	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
 }
 
-// ChecksHoldingTraffic are the checks that keep the traffic of the step under way, by what is stored.
-func ChecksHoldingTraffic(r *rollouts.Rollout) []rollouts.CheckStatus {
+// StoredChecksHoldingTraffic are the checks that keep the traffic of the step under way, by what is stored.
+func StoredChecksHoldingTraffic(r *rollouts.Rollout) []rollouts.CheckStatus {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if !checkingTraffic(r) || plan == nil || plan.Analysis == nil {
+	if !mayWaitForTrafficChecks(r) || plan == nil || plan.Analysis == nil {
 		return nil
 	}
 	var held []rollouts.CheckStatus
 	for i := range plan.Analysis.Checks {
 		c := &plan.Analysis.Checks[i]
-		if stored := storedCheck(a, rollouts.CheckName(c)); checkApplies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && holdsTraffic(plan.Analysis, c, a.TrafficSince.Time, stored) {
+		if stored := storedCheck(a, rollouts.CheckName(c)); checkApplies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && storedResultHoldsTraffic(plan.Analysis, c, a.TrafficSince.Time, stored) {
 			held = append(held, *stored)
 		}
 	}
 	return held
 }
 
-// checkingTraffic reports whether the traffic of a step may wait for checks.
-func checkingTraffic(r *rollouts.Rollout) bool {
+// mayWaitForTrafficChecks reports whether the traffic of a step may wait for checks.
+func mayWaitForTrafficChecks(r *rollouts.Rollout) bool {
 	a := r.Status.Analysis
 	return StateOf(r) == StateInStep && r.Status.Active().State == rollouts.StepTrafficRouting && a != nil && a.TrafficSince != nil && !a.Overridden
 }
 
-// holdsTraffic reports whether a stored result of a check keeps the traffic of the step that began
+// storedResultHoldsTraffic reports whether a stored result of a check keeps the traffic of the step that began
 // to be checked then.
-func holdsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
+func storedResultHoldsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
 	if stored == nil || isFromEarlierStep(since, stored) {
 		return false
 	}
@@ -137,20 +137,20 @@ func holdsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stor
 	}
 }
 
-// ApprovalReleasesTraffic reports whether an approval lets the traffic of the step through: an
+// ApprovalSkipsTrafficChecks reports whether an approval lets the traffic of the step through: an
 // inconclusive check keeps it or, with an override, any check.
-func ApprovalReleasesTraffic(r *rollouts.Rollout, any bool) bool {
-	return slices.ContainsFunc(ChecksHoldingTraffic(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
+func ApprovalSkipsTrafficChecks(r *rollouts.Rollout, any bool) bool {
+	return slices.ContainsFunc(StoredChecksHoldingTraffic(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
 }
 
-// ReleaseTraffic has the next status go on without the checks that keep the traffic of its
+// SkipTrafficChecks has the next status go on without the checks that keep the traffic of its
 // step and are inconclusive, or without any: they are not asked again in this step.
-func ReleaseTraffic(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
+func SkipTrafficChecks(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
 	at := RoundUp(now)
 	if a := r.Status.Analysis; a != nil && at.Before(a.TrafficSince) {
 		at = *a.TrafficSince // which is rounded up, too: it is of this step
 	}
-	for _, held := range ChecksHoldingTraffic(r) {
+	for _, held := range StoredChecksHoldingTraffic(r) {
 		if !any && held.Result != rollouts.CheckInconclusive {
 			continue
 		}

@@ -43,9 +43,9 @@ func ForgetAbortedRevision(next *rollouts.RolloutStatus) {
 	}
 }
 
-// RestoresAborted reports whether a Rollout that leaves has begun to give the workload of
+// IsRestoringAborted reports whether a Rollout that leaves has begun to give the workload of
 // an aborted release back, so that a verb changes nothing about it any more.
-func RestoresAborted(r *rollouts.Rollout) bool {
+func IsRestoringAborted(r *rollouts.Rollout) bool {
 	return StateOf(r) == StateLeavingAborted && r.Status.Phase != rollouts.PhaseProgressing && !isBefore(disableTeardown, r.Status.Active())
 }
 

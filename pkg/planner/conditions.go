@@ -51,8 +51,8 @@ const (
 // Waiting is what a Rollout waits for.
 type Waiting struct {
 	For Wait
-	// What says it in a few words.
-	What string
+	// Text says it in a few words.
+	Text string
 	// Since is zero where nobody has noted it.
 	Since metav1.Time
 }
@@ -60,7 +60,7 @@ type Waiting struct {
 // WaitingFor says what a Rollout waits for.
 func WaitingFor(r *rollouts.Rollout) Waiting {
 	if r.DeletionTimestamp != nil {
-		return waitOfDeletion(r)
+		return describeDeletionWait(r)
 	}
 	p := r.Status.Active()
 	if p == nil {
@@ -72,7 +72,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		wait, what := waits[StateOf(r)](r, p)
+		wait, what := waitsByState[StateOf(r)](r, p)
 		if p.Message != "" {
 			what += ": " + p.Message
 		}
@@ -80,7 +80,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
 		return Waiting{WaitNothing, "nothing", since}
 	case rollouts.PhaseDisabling:
-		return Waiting{WaitWorkload, givenBack, metav1.Time{}}
+		return Waiting{WaitWorkload, workloadRestore, metav1.Time{}}
 	}
 	if c := r.Status.Stalled(); c != nil {
 		return Waiting{WaitDecision, "a supported workload", c.LastTransitionTime}
@@ -88,31 +88,31 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
 
-// waits say what a release waits for, by its state.
-var waits = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
-	StateIdle:           waitsForFixed(WaitController, "controller"),
-	StateInitializing:   waitsForFixed(WaitTraffic, "network of the workload"),
-	StateInStep:         waitOfStep,
-	StatePaused:         waitsForFixed(WaitDecision, "resume"),
-	StateRefused:        waitsForFixed(WaitDecision, "abort, rollback or the template of the release"),
-	StateSuperseding:    waitsForFixed(WaitWorkload, "another template to take over"),
-	StateAborted:        waitOfAbort,
-	StateFinalising:     waitsForFixed(WaitWorkload, givenBack),
-	StateRestoring:      waitsForFixed(WaitWorkload, givenBack),
-	StateCancelling:     waitsForFixed(WaitWorkload, givenBack),
-	StateLeaving:        waitsForFixed(WaitWorkload, givenBack),
-	StateLeavingAborted: waitsForFixed(WaitWorkload, givenBack),
-	StateWorkloadGone:   waitsForFixed(WaitWorkload, givenBack),
+// waitsByState say what a release waits for, by its state.
+var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
+	StateIdle:           fixedWait(WaitController, "controller"),
+	StateInitializing:   fixedWait(WaitTraffic, "network of the workload"),
+	StateInStep:         describeStepWait,
+	StatePaused:         fixedWait(WaitDecision, "resume"),
+	StateRefused:        fixedWait(WaitDecision, "abort, rollback or the template of the release"),
+	StateSuperseding:    fixedWait(WaitWorkload, "another template to take over"),
+	StateAborted:        describeAbortWait,
+	StateFinalising:     fixedWait(WaitWorkload, workloadRestore),
+	StateRestoring:      fixedWait(WaitWorkload, workloadRestore),
+	StateCancelling:     fixedWait(WaitWorkload, workloadRestore),
+	StateLeaving:        fixedWait(WaitWorkload, workloadRestore),
+	StateLeavingAborted: fixedWait(WaitWorkload, workloadRestore),
+	StateWorkloadGone:   fixedWait(WaitWorkload, workloadRestore),
 }
 
-const givenBack = "workload to be given back"
+const workloadRestore = "workload to be given back"
 
-func waitsForFixed(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
+func fixedWait(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
 	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, what }
 }
 
-// waitOfAbort is what a release waits for that was aborted.
-func waitOfAbort(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// describeAbortWait is what a release waits for that was aborted.
+func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch {
 	case r.Status.Activity() == rollouts.ActivityAborting:
 		return WaitPods, "pods of the stable revision"
@@ -123,8 +123,8 @@ func waitOfAbort(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// waitOfStep is what a step waits for.
-func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// describeStepWait is what a step waits for.
+func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		release = &rollouts.Release{} // nothing says that it is valid
@@ -134,14 +134,14 @@ func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.BeforeStepUpgrade:
 		return WaitTraffic, "traffic of " + place
 	case rollouts.StepTrafficRouting:
-		return waitOfTraffic(r, place)
+		return describeTrafficWait(r, place)
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitChecks, waitOfChecks(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
+		return WaitChecks, describeChecksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
-		until := PauseEnds(r)
-		switch c := checkOverTime(r); {
+		until := PauseEnd(r)
+		switch c := checkHoldingTimedPause(r); {
 		case c != nil && (c.Result == rollouts.CheckRunning || c.Result == ""):
 			return WaitChecks, "metrics of " + place
 		case c != nil:
@@ -158,48 +158,48 @@ func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// waitOfTraffic is what the traffic of a step waits for.
-func waitOfTraffic(r *rollouts.Rollout, place string) (Wait, string) {
-	if held := ChecksHoldingTraffic(r); len(held) > 0 {
-		return WaitChecks, waitOfChecks(r, held, "checks before the traffic of "+place, place)
+// describeTrafficWait is what the traffic of a step waits for.
+func describeTrafficWait(r *rollouts.Rollout, place string) (Wait, string) {
+	if held := StoredChecksHoldingTraffic(r); len(held) > 0 {
+		return WaitChecks, describeChecksWait(r, held, "checks before the traffic of "+place, place)
 	}
 	return WaitTraffic, "traffic of " + place
 }
 
-// waitOfChecks is what a step waits for that has such results: a gate, or else what is said.
-func waitOfChecks(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
+// describeChecksWait is what a step waits for that has such results: a gate, or else what is said.
+func describeChecksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
 	_, plan := r.Spec.Strategy.Active()
 	for _, result := range results {
-		if result.Result == rollouts.CheckRunning && result.Time != nil && isGate(plan, result.Name) {
+		if result.Result == rollouts.CheckRunning && result.Time != nil && isGateOfPlan(plan, result.Name) {
 			return "gate " + result.Name + " of " + place + ", closed since " + result.Time.UTC().Format(time.RFC3339)
 		}
 	}
 	return otherwise
 }
 
-// isGate reports whether a check of a plan is a gate.
-func isGate(plan *rollouts.Release, name string) bool {
+// isGateOfPlan reports whether a check of a plan is a gate.
+func isGateOfPlan(plan *rollouts.Release, name string) bool {
 	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
 		return rollouts.CheckName(&c) == name && isGateCheck(&c)
 	})
 }
 
-// PauseEnds is when the pause of the step that waits ends by itself; zero where it does not.
-func PauseEnds(r *rollouts.Rollout) metav1.Time {
+// PauseEnd is when the pause of the step that waits ends by itself; zero where it does not.
+func PauseEnd(r *rollouts.Rollout) metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
-	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !isTimed(release.Step(p.CurrentStepIndex)) || checkOverTime(r) != nil {
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !hasTimedPause(release.Step(p.CurrentStepIndex)) || checkHoldingTimedPause(r) != nil {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
 }
 
-// checkOverTime returns the check that keeps a timed pause open after its time, because the check is
+// checkHoldingTimedPause returns the check that keeps a timed pause open after its time, because the check is
 // still measured or a person must decide about its result. It returns nil if the time ends the pause.
-func checkOverTime(r *rollouts.Rollout) *OpenCheck {
+func checkHoldingTimedPause(r *rollouts.Rollout) *OpenCheck {
 	_, release := r.Spec.Strategy.Active()
 	p := r.Status.Active()
-	if release == nil || p == nil || p.State != rollouts.StepPaused || !isTimed(release.Step(p.CurrentStepIndex)) {
+	if release == nil || p == nil || p.State != rollouts.StepPaused || !hasTimedPause(release.Step(p.CurrentStepIndex)) {
 		return nil
 	}
 	if open := OpenChecks(r, p.CurrentStepIndex+1); len(open) > 0 {
@@ -208,13 +208,13 @@ func checkOverTime(r *rollouts.Rollout) *OpenCheck {
 	return nil
 }
 
-// isTimed reports whether a step goes on by itself.
-func isTimed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
+// hasTimedPause reports whether a step goes on by itself.
+func hasTimedPause(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
 
-// waitOfDeletion is what a Rollout that is deleted waits for.
-func waitOfDeletion(r *rollouts.Rollout) Waiting {
+// describeDeletionWait is what a Rollout that is deleted waits for.
+func describeDeletionWait(r *rollouts.Rollout) Waiting {
 	if Finalized(r) {
 		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
 	}
-	return Waiting{WaitWorkload, givenBack, *r.DeletionTimestamp}
+	return Waiting{WaitWorkload, workloadRestore, *r.DeletionTimestamp}
 }

@@ -19,12 +19,12 @@ import (
 // When it has passed, the condition Stalled says what stands still and what
 // would help. Nothing else happens: gates hold, and nobody's word is presumed.
 
-// DefaultDeadline is the native controller's default, in seconds.
-const DefaultDeadline int32 = 600
+// DefaultProgressDeadlineSeconds is the native controller's default, in seconds.
+const DefaultProgressDeadlineSeconds int32 = 600
 
 // progressDeadline is the deadline; zero means that there is none.
 func progressDeadline(f *facts) time.Duration {
-	seconds := DefaultDeadline
+	seconds := DefaultProgressDeadlineSeconds
 	switch {
 	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
 		seconds = *f.release.ProgressDeadlineSeconds
@@ -54,22 +54,22 @@ func checkDeadline(d *draft) {
 }
 
 func recordProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
-	mark, since := progressCounter(d.facts), p.LastProgressTime
+	mark, since := currentProgressMark(d.facts), p.LastProgressTime
 	switch {
-	case since == nil || IsAhead(since, d.Now) || advanced(d.facts):
-		setProgress(d, mark)
+	case since == nil || IsAhead(since, d.Now) || hasAdvanced(d.facts):
+		setProgressMark(d, mark)
 	case workloadChanged(d.facts):
 		p.ProgressMark = mark
 	case mark > p.ProgressMark:
 		if left := d.until(since.Add(max(deadline/10, time.Second))); left > 0 {
 			d.wakeIn(left)
 		} else {
-			setProgress(d, mark)
+			setProgressMark(d, mark)
 		}
 	}
 }
 
-func setProgress(d *draft, mark int32) {
+func setProgressMark(d *draft, mark int32) {
 	p := d.progress()
 	p.LastProgressTime, p.ProgressMark = new(RoundUp(d.Now)), mark
 }
@@ -129,8 +129,8 @@ func isSuperseding(f *facts) bool {
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
-// advanced reports whether this pass takes the release further.
-func advanced(f *facts) bool {
+// hasAdvanced reports whether this pass takes the release further.
+func hasAdvanced(f *facts) bool {
 	was, p := f.stored(), f.progress()
 	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
 		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
@@ -147,9 +147,9 @@ func workloadChanged(f *facts) bool {
 	return f.stored().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
 }
 
-// progressCounter measures how far the pods have come that are waited for. Only the highest
+// currentProgressMark measures how far the pods have come that are waited for. Only the highest
 // counts, so that a pod that starts and dies, over and over, is no progress.
-func progressCounter(f *facts) int32 {
+func currentProgressMark(f *facts) int32 {
 	w := f.w
 	switch {
 	case w == nil:
@@ -189,9 +189,9 @@ func stallReason(f *facts) string {
 	return message
 }
 
-// helps is what a user can do about it; the first row that applies. Another
+// stallHelps is what a user can do about it; the first row that applies. Another
 // template helps but in the blue-green style, where it would be refused.
-var helps = []struct {
+var stallHelps = []struct {
 	applies func(*facts) bool
 	what    string
 }{
@@ -236,7 +236,7 @@ func activityIs(a rollouts.Activity) func(*facts) bool {
 }
 
 func stallHelp(f *facts) string {
-	for _, h := range helps {
+	for _, h := range stallHelps {
 		if h.applies(f) {
 			return h.what
 		}

@@ -78,7 +78,7 @@ func (d *draft) orderAction(target Effect) {
 	if !d.stageUnchanged() || d.reissueDue() {
 		d.startWait()
 	}
-	d.clearOtherChange(target)
+	d.clearOtherTarget(target)
 	d.act(target)
 }
 

@@ -14,7 +14,7 @@ import (
 // applyEditedPlan finds the step of an edited plan that has what was released so far.
 func applyEditedPlan(d *draft) {
 	p, given := d.progress(), plannedUpdatedReplicas(d.facts)
-	target := stepWith(d.facts, given)
+	target := stepForPods(d.facts, given)
 	if d.Batch == nil {
 		target = 1
 	}
@@ -38,11 +38,11 @@ func applyEditedPlan(d *draft) {
 	d.continueWith(CaseInProgress)
 }
 
-// stepWith returns the current step where it still wants what it wanted or what
+// stepForPods returns the current step where it still wants what it wanted or what
 // is there, or else the first one that wants at least so many pods, or the last.
-func stepWith(f *facts, have int32) int32 {
+func stepForPods(f *facts, have int32) int32 {
 	current := f.progress().CurrentStepIndex
-	if now := plannedPods(f, current); now >= 0 && (now == have || now == plannedPodsBefore(f, current)) {
+	if now := plannedPods(f, current); now >= 0 && (now == have || now == lastRequestedPods(f, current)) {
 		return current
 	}
 	last := int32(len(f.release.Steps))
@@ -63,8 +63,8 @@ func plannedPods(f *facts, step int32) int32 {
 	return f.w.Limit(f.style, *s.Replicas)
 }
 
-// plannedPodsBefore is what a step wanted when it was last asked for.
-func plannedPodsBefore(f *facts, step int32) int32 {
+// lastRequestedPods is what a step wanted when it was last asked for.
+func lastRequestedPods(f *facts, step int32) int32 {
 	if b := f.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
 		return f.w.Limit(f.style, b.Plan.Batches[step-1].CanaryReplicas)
 	}

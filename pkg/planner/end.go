@@ -16,8 +16,8 @@ import (
 
 // How a release ends: completed, or cancelled.
 
-// closing is what is said of an end that takes a while.
-var closing = map[rollouts.Activity]string{
+// teardownMessages is what is said of an end that takes a while.
+var teardownMessages = map[rollouts.Activity]string{
 	rollouts.ActivityFinalising: "Rollout has been completed and some closing work is being done",
 	rollouts.ActivityCancelling: "The workload has been rolled back and the rollout process will be canceled",
 }
@@ -25,7 +25,7 @@ var closing = map[rollouts.Activity]string{
 // startTeardown begins the teardown of a release whose steps are all done.
 func startTeardown(d *draft) {
 	d.progress().FinalisingStep = ""
-	d.setActivity(rollouts.ActivityFinalising, closing[rollouts.ActivityFinalising])
+	d.setActivity(rollouts.ActivityFinalising, teardownMessages[rollouts.ActivityFinalising])
 	d.continueWith(CaseEnding)
 }
 
@@ -46,13 +46,13 @@ func startCancellation(d *draft) {
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	d.supersedeDecisions()
 	d.status.RemoveCondition(rollouts.ConditionStalled)
-	d.setActivity(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
+	d.setActivity(rollouts.ActivityCancelling, teardownMessages[rollouts.ActivityCancelling])
 	d.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
 	d.continueWith(CaseEnding)
 }
 
-// endings are what an end leads to, by what the release is doing.
-var endings = map[rollouts.Activity]struct {
+// teardownResults are what an end leads to, by what the release is doing.
+var teardownResults = map[rollouts.Activity]struct {
 	outcome   rollouts.ReleaseOutcome
 	succeeded metav1.ConditionStatus
 	message   string
@@ -64,7 +64,7 @@ var endings = map[rollouts.Activity]struct {
 
 // tearDownRelease runs the teardown of a completed or cancelled release.
 func tearDownRelease(d *draft) {
-	ending := endings[d.activity()]
+	ending := teardownResults[d.activity()]
 	rows, still := teardowns[d.style].succeeded, d.hasReleasedTemplate()
 	if ending.outcome == rollouts.ReleaseCancelled {
 		rows, still = teardowns[d.style].cancelled, d.w.HasTemplateOf(updateRevision(*d.progress()))
@@ -83,7 +83,7 @@ func tearDownRelease(d *draft) {
 	}
 	left := remainingTeardown(d.facts, rows, restorePlan(d.facts, rollouts.WaitResume, revision, false))
 	if d.applyRemaining(left); !left.isDone() {
-		setTeardownMessage(d, closing[d.activity()])
+		setTeardownMessage(d, teardownMessages[d.activity()])
 		return
 	}
 	d.supersedeDecisions()
@@ -118,8 +118,8 @@ func setTeardownMessage(d *draft, message string) {
 	}
 }
 
-// projectBatch shows what is known of the batches where clients look for it.
-func projectBatch(d *draft) {
+// copyBatchProgress shows what is known of the batches where clients look for it.
+func copyBatchProgress(d *draft) {
 	p := d.status.Active()
 	if p == nil {
 		return
@@ -135,21 +135,21 @@ func projectBatch(d *draft) {
 	}
 	b := d.Batch
 	p.UpdateReplicas, p.UpdateReadyReplicas = b.UpdatedReplicas, b.UpdatedReadyReplicas
-	projectGeneration(d, p)
+	copyWorkloadGeneration(d, p)
 }
 
-// echoAfter is how long a batch that goes on keeps the generation of the workload from
+// copyGenerationAfter is how long a batch that goes on keeps the generation of the workload from
 // being shown.
-const echoAfter = 5 * time.Second
+const copyGenerationAfter = 5 * time.Second
 
-// projectGeneration shows which generation of the workload was seen. A batch, and a give-back,
+// copyWorkloadGeneration shows which generation of the workload was seen. A batch, and a give-back,
 // make new ones themselves; to show each would be a write for each.
-func projectGeneration(d *draft, p *rollouts.Progress) {
+func copyWorkloadGeneration(d *draft, p *rollouts.Progress) {
 	if d.w == nil || !d.w.HasTemplateOf(updateRevision(*p)) || d.w.Generation == p.ObservedWorkloadGeneration {
 		return
 	}
-	if since := p.LastProgressTime; since != nil && (d.Batch.isRunning() || d.isEnding()) && d.until(since.Add(echoAfter)) > 0 {
-		d.wakeIn(d.until(since.Add(echoAfter)))
+	if since := p.LastProgressTime; since != nil && (d.Batch.isRunning() || d.isEnding()) && d.until(since.Add(copyGenerationAfter)) > 0 {
+		d.wakeIn(d.until(since.Add(copyGenerationAfter)))
 		return
 	}
 	p.ObservedWorkloadGeneration = d.w.Generation

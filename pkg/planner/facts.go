@@ -44,7 +44,7 @@ func newFacts(o Input) *facts {
 		f.w, f.remade = nil, f.w
 	}
 	addMissingDigest(f)
-	for _, known := range []func(*facts) *Workload{withoutStable, withoutPods, withStable} {
+	for _, known := range []func(*facts) *Workload{workloadWithoutStable, workloadWithoutPods, workloadWithStoredStable} {
 		if f.w != nil {
 			f.w = known(f)
 		}
@@ -58,8 +58,8 @@ func workloadReplaced(f *facts) bool {
 	return f.w != nil && f.status.WorkloadUID != "" && f.w.UID != "" && f.w.UID != f.status.WorkloadUID
 }
 
-// withoutStable is the workload of a release under way whose stable set has gone.
-func withoutStable(f *facts) *Workload {
+// workloadWithoutStable is the workload of a release under way whose stable set has gone.
+func workloadWithoutStable(f *facts) *Workload {
 	w := *f.w
 	if f.status.Active() == nil || stableLost(f.Rollout, f.w) == "" {
 		return f.w
@@ -77,10 +77,10 @@ func withoutStable(f *facts) *Workload {
 	return &w
 }
 
-// withoutPods is the workload whose stable set went with its pods before the release
+// workloadWithoutPods is the workload whose stable set went with its pods before the release
 // began, since its history has no room. At rest the status knew it. Where there are pods,
 // they show it. What goes back by its template has nothing to hold without pods.
-func withoutPods(f *facts) *Workload {
+func workloadWithoutPods(f *facts) *Workload {
 	w, p := *f.w, f.stored()
 	known := !w.AbortSetsTemplate && f.isHealthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
 	if !known || !w.Held || w.hasPods() || f.hasReleasedTemplate() || slices.Contains(w.Revisions, p.PodTemplateHash) {
@@ -90,10 +90,10 @@ func withoutPods(f *facts) *Workload {
 	return &w
 }
 
-// withStable is the workload at size 0, which does not show which of its sets served
+// workloadWithStoredStable is the workload at size 0, which does not show which of its sets served
 // before. While a release is under way the status knows it. What goes back by its template
 // may have the stable one without its owner's asking for it.
-func withStable(f *facts) *Workload {
+func workloadWithStoredStable(f *facts) *Workload {
 	w, stable := *f.w, f.stored().StableRevision
 	asked := w.LiveRevision
 	if w.AbortSetsTemplate {

@@ -57,52 +57,52 @@ type Gate struct {
 // gates are what a step has to pass before the next one. An approval opens all of them: the
 // verb promote sets StepReady.
 var gates = []Gate{
-	{"approval", approval},
-	{"pause", pauseElapsed},
-	{"traffic", trafficInPlace},
-	{"checks", checksDecided},
-	{"pods", podsDoNotCrash},
+	{"approval", judgeApproval},
+	{"pause", judgePause},
+	{"traffic", judgeTraffic},
+	{"checks", judgeUndecidedChecks},
+	{"pods", judgePodCrashes},
 }
 
 // approvedGates are what an approved step has to pass, too. No policy of today is stronger
 // than an approval.
 var approvedGates []Gate
 
-var passed = Verdict{Result: ResultPass}
+var passVerdict = Verdict{Result: ResultPass}
 
-// approval waits for a person, where the step has no duration.
-func approval(f *facts, step *rollouts.Step) Verdict {
-	if isTimed(step) || skipsGates(f, step) {
-		return passed
+// judgeApproval waits for a person, where the step has no duration.
+func judgeApproval(f *facts, step *rollouts.Step) Verdict {
+	if hasTimedPause(step) || skipsGates(f, step) {
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait}
 }
 
-// pauseElapsed waits for the duration of the step.
-func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
+// judgePause waits for the duration of the step.
+func judgePause(f *facts, step *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
-	if !isTimed(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
-		return passed
+	if !hasTimedPause(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
+		return passVerdict
 	}
 	at := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
 	if f.until(at) == 0 {
-		return passed
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait, Until: at}
 }
 
-// trafficInPlace waits while the requests of the step are not routed: its duration
+// judgeTraffic waits while the requests of the step are not routed: its duration
 // alone shows nothing then.
-func trafficInPlace(f *facts, step *rollouts.Step) Verdict {
+func judgeTraffic(f *facts, step *rollouts.Step) Verdict {
 	why := routeLostReason(f, step)
 	if why == "" || skipsGates(f, step) {
-		return passed
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait, Message: lostPrefix + why}
 }
 
-// allOfThem is the one share that means every pod, however many there are.
-var allOfThem = intstr.FromString("100%")
+// allPods is the one share that means every pod, however many there are.
+var allPods = intstr.FromString("100%")
 
 // skipsGates reports whether a step passes without approval or pause: everything was promoted,
 // or it is the last one and exactly "100%", since nothing is left to protect.
@@ -111,7 +111,7 @@ func skipsGates(f *facts, step *rollouts.Step) bool {
 }
 
 func passesWithoutApproval(style rollouts.Style, last bool, step *rollouts.Step) bool {
-	return last && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
+	return last && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allPods
 }
 
 // PassesWithoutApproval reports whether a step of a plan passes without approval or pause.
@@ -124,15 +124,15 @@ func PassesWithoutApproval(style rollouts.Style, release *rollouts.Release, inde
 // of OpenKruise look there for the jump, and give up soon when they miss it.
 const jumpGracePeriod = 3 * time.Second
 
-// jumpGrace waits for that.
-func jumpGrace(f *facts, _ *rollouts.Step) Verdict {
+// judgeJump waits for that.
+func judgeJump(f *facts, _ *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
 	if !jumpedByStatus(f) || since == nil {
-		return passed
+		return passVerdict
 	}
 	at := since.Add(jumpGracePeriod)
 	if f.until(at) == 0 {
-		return passed
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait, Until: at}
 }
@@ -155,7 +155,7 @@ func restartJump(d *draft, _ *rollouts.Step) {
 
 // restartPause begins the pause of a step again where the clock was set back.
 func restartPause(d *draft, step *rollouts.Step) {
-	if isTimed(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
+	if hasTimedPause(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
 		d.restartWaitIfAhead()
 	}
 }
@@ -175,7 +175,7 @@ func setPauseMessage(d *draft, step *rollouts.Step) {
 
 // setPlannedPauseMessage says what a step waits for by its plan.
 func setPlannedPauseMessage(d *draft, step *rollouts.Step) {
-	if isTimed(step) {
+	if hasTimedPause(step) {
 		d.setStepMessage(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
 	} else {
 		d.setStepMessage("you need manually confirm to enter the next step")

@@ -81,39 +81,39 @@ func tearDownRollout(d *draft) {
 		continueWithRemade(d)
 		tearDownRollout(d)
 	case abortTargetsTemplate(d.facts):
-		if tearDown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
+		if runTeardown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
 			carryAbortOver(d)
 			d.waits = true
 		}
 	case d.isAborted() && revisionUnknown(d.facts):
 		requeueWorkload(d) // whether it is what was aborted
 	case d.isAborted() && (d.hasReleasedTemplate() || d.style == rollouts.StyleBlueGreen) && !d.w.HasStableTemplate:
-		if awaitAbort(d); !d.waits {
-			restorePaused(d)
+		if continueAbort(d); !d.waits {
+			restoreWorkloadPaused(d)
 		}
 	default:
-		tearDown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))
+		runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))
 	}
 }
 
-// tearDown runs a teardown as far as one pass can go.
-func tearDown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
+// runTeardown runs a teardown as far as one pass can go.
+func runTeardown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
 	left := remainingTeardown(d.facts, rows, last)
 	d.applyRemaining(left)
 	d.waits = !left.isDone()
 }
 
-// restorePaused gives the workload back, and its pause with it.
-func restorePaused(d *draft) {
+// restoreWorkloadPaused gives the workload back, and its pause with it.
+func restoreWorkloadPaused(d *draft) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
 		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	tearDown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
+	runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
 }
 
-// awaitAbort waits for the end of an abort, as far as it can come to one. After a rollback the
+// continueAbort waits for the end of an abort, as far as it can come to one. After a rollback the
 // stable template is set first, and then the workload is not left paused.
-func awaitAbort(d *draft) {
+func continueAbort(d *draft) {
 	if d.waits = false; d.isDoing(rollouts.ActivityAborted) {
 		setStableTemplate(d)
 		d.waits = d.hasAction(SetStableTemplate{})

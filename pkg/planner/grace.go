@@ -23,11 +23,11 @@ func graceRemaining(f *facts) time.Duration {
 	return f.until(c.Time.Add(time.Duration(c.GraceSeconds) * time.Second))
 }
 
-// graceFor is how long it is until every router knows what a step wants, which has been
+// graceRemainingFor is how long it is until every router knows what a step wants, which has been
 // found done. Somebody may undo it time and again, and it is put back each time. That owes
 // the ends of the release a grace period, since pods go then; a step waits for its
 // target once.
-func graceFor(f *facts, target Effect) time.Duration {
+func graceRemainingFor(f *facts, target Effect) time.Duration {
 	c, left := f.status.TrafficChange, graceRemaining(f)
 	if c == nil || left == 0 || !isEffective(f, target) {
 		return left
@@ -55,8 +55,8 @@ func (d *draft) recordEffective(target Effect) {
 	}
 }
 
-// clearOtherChange forgets what was wanted before another target is ordered.
-func (d *draft) clearOtherChange(target Effect) {
+// clearOtherTarget forgets what was wanted before another target is ordered.
+func (d *draft) clearOtherTarget(target Effect) {
 	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
 		c.Target, c.TargetTime = "", nil
 	}

@@ -158,7 +158,7 @@ func recordSettled(d *draft) {
 		return
 	}
 	p := d.progress()
-	unheld, stable := changedUnheld(d.facts), p.PodTemplateHash
+	unheld, stable := templateChangedUnheld(d.facts), p.PodTemplateHash
 	if unheld || unrecorded(d.facts) {
 		recordCompleted(d)
 	}

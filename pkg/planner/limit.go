@@ -28,7 +28,7 @@ func (d Target) Limit(replicas int32) int32 {
 // IsAllPods reports whether the share means all pods, however many there are.
 func (d Target) IsAllPods(replicas int32) bool {
 	if d.Partition.Type == intstr.String {
-		return d.Partition == allOfThem
+		return d.Partition == allPods
 	}
 	return replicas > 0 && d.Limit(replicas) >= replicas
 }
@@ -40,7 +40,7 @@ func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
 
 // keepLastStablePod is so many pods of a share, but for the last one where it has to stay.
 func (w *Workload) keepLastStablePod(share intstr.IntOrString, pods int32) int32 {
-	if w.KeepsLastStablePod && share != allOfThem {
+	if w.KeepsLastStablePod && share != allPods {
 		return min(pods, max(w.Replicas-1, 0))
 	}
 	return pods

@@ -128,7 +128,7 @@ func addNotes(d *draft, step *rollouts.Step) {
 // allTrafficNote says that the new version gets every request before its time, as it does
 // where a workload was made so small that there is one pod.
 func allTrafficNote(f *facts, step *rollouts.Step) string {
-	r, all := f.route(), step.Replicas != nil && *step.Replicas == allOfThem
+	r, all := f.route(), step.Replicas != nil && *step.Replicas == allPods
 	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !all {
 		return "the one pod that there is runs the new version and gets every request"
 	}

@@ -33,7 +33,7 @@ func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 		// The native controller gives the first ReplicaSet that has a pod all of them, so that
 		// no step can be kept. Until somebody promotes in full, no pod is made.
 		for i := range plan.Batches {
-			plan.Batches[i].CanaryReplicas = allOfThem
+			plan.Batches[i].CanaryReplicas = allPods
 		}
 	}
 	return plan

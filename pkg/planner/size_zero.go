@@ -13,7 +13,7 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 // pinsStable reports whether a step keeps the Service on stable pods, unless the size says
 // otherwise.
 func pinsStable(f *facts, step *rollouts.Step) bool {
-	every := f.replacesPods() && step.Replicas != nil && *step.Replicas == allOfThem
+	every := f.replacesPods() && step.Replicas != nil && *step.Replicas == allPods
 	return f.Route != nil && step.Routed() && !f.Route.Shared && !every
 }
 
@@ -86,7 +86,7 @@ func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
 	if r.Pinned != to.Revision {
 		return targetResult{remainingWork: remainingWork{waits: true}}
 	}
-	w := targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, found: to}
+	w := targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, to)}, found: to}
 	if w.isDone() {
 		w.stale = UnpinService{}
 	}

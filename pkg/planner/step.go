@@ -35,7 +35,7 @@ type stage struct {
 // stages in their order. A stage that needs no effect is passed within the same write.
 var stages = []stage{
 	{
-		state: rollouts.BeforeStepUpgrade, begin: restartJump, gates: []Gate{{"jump", jumpGrace}},
+		state: rollouts.BeforeStepUpgrade, begin: restartJump, gates: []Gate{{"jump", judgeJump}},
 		goal: []stageTarget{{"network", prepareNetwork}}, next: rollouts.StepUpgrade,
 	},
 	{
@@ -43,11 +43,11 @@ var stages = []stage{
 		pass: completeUpgrade, next: rollouts.StepTrafficRouting,
 	},
 	{
-		state: rollouts.StepTrafficRouting, begin: startTrafficChecks, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: setTrafficCheckMessage,
+		state: rollouts.StepTrafficRouting, begin: startTrafficChecks, gates: []Gate{{"checks", judgeTrafficChecks}}, whileWaiting: setTrafficCheckMessage,
 		goal: []stageTarget{{"traffic routing", linkRouting}, {"route", routeStepTraffic}}, pass: storeTrafficChecks, next: rollouts.StepMetricsAnalysis,
 	},
 	{
-		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", stepChecks}}, whileWaiting: setAnalysisMessage,
+		state: rollouts.StepMetricsAnalysis, begin: beginStepAnalysis, gates: []Gate{{"checks", judgeStepChecks}}, whileWaiting: setAnalysisMessage,
 		next: rollouts.StepPaused, routed: true, unhurried: true,
 	},
 	{
@@ -131,7 +131,7 @@ func resumeStep(d *draft) {
 // stands.
 func withdrawApproval(d *draft) {
 	p := d.progress()
-	failed := slices.ContainsFunc(checks(d.facts), func(c checked) bool { return c.verdict.Is == judge.Failed && awaitsPerson(d.facts, &c) })
+	failed := slices.ContainsFunc(checks(d.facts), func(c checked) bool { return c.verdict.Is == judge.Failed && awaitsDecision(d.facts, &c) })
 	overrides := slices.ContainsFunc(d.status.Decisions, func(of rollouts.Decision) bool {
 		return of.Outcome == "" && of.Verb == rollouts.VerbPromote && of.Step == p.CurrentStepIndex && len(of.Overrode) > 0
 	})
@@ -215,7 +215,7 @@ func applyTarget(d *draft, w targetResult) {
 		d.recordEffective(w.found)
 	}
 	if w.stale != nil {
-		d.clearOtherChange(w.stale)
+		d.clearOtherTarget(w.stale)
 	}
 	if w.undone != "" {
 		reportUndone(d, w.undone)
@@ -242,7 +242,7 @@ func completeUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
-	beginAttempt(d)
+	beginAnalysis(d)
 	if replacesAllPods(d.facts, step) && !hasTrafficChecks(d.release, p.CurrentStepIndex) {
 		p.State = rollouts.StepMetricsAnalysis
 	}

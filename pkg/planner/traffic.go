@@ -31,7 +31,7 @@ func prepareNetwork(f *facts, step *rollouts.Step) targetResult {
 	case r.Pinned != pinToStable(f).Revision:
 		w = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, orders: true, message: keepOnStable, undone: unpinnedByOther(f)}
 	default:
-		w = targetResult{remainingWork: remainingWork{settles: graceFor(f, pinToStable(f))}, found: pinToStable(f), message: keepOnStable}
+		w = targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, pinToStable(f))}, found: pinToStable(f), message: keepOnStable}
 	}
 	w.applies, w.message = rollouts.VerbJump, cmp.Or(w.message, "make the network ready for it")
 	return w
@@ -105,7 +105,7 @@ func introduceCanaryService(f *facts, step *rollouts.Step) targetResult {
 		w.action = SetCanaryService{Revision: revision}
 	default:
 		to := SetCanaryService{Revision: revision}
-		w.found, w.settles = to, graceFor(f, to)
+		w.found, w.settles = to, graceRemainingFor(f, to)
 	}
 	if !w.isDone() && upgradePods(f, step).isDone() {
 		w.message = "routers learn of the service of the new version"
@@ -180,5 +180,5 @@ func routeTakesEffect(f *facts, to RouteTraffic) targetResult {
 	case !r.Routed:
 		return targetResult{}
 	}
-	return targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, found: to}
+	return targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, to)}, found: to}
 }

@@ -58,7 +58,7 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 // startUpgrade says that pods change, and has their deadline run.
 func startUpgrade(d *draft) {
 	d.setStepMessage(upgradeMessage)
-	setProgress(d, d.progress().UpdateReadyReplicas)
+	setProgressMark(d, d.progress().UpdateReadyReplicas)
 }
 
 // continuesByStore reports whether nothing but the store decides how an approved step goes on:

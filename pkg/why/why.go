@@ -114,11 +114,11 @@ func waitingFor(r *rollouts.Rollout, s planner.State, w planner.Waiting, f Facts
 	if w.For == planner.WaitNothing {
 		return rollouts.WaitingFor{}
 	}
-	out := rollouts.WaitingFor{For: string(w.For), What: w.What}
+	out := rollouts.WaitingFor{For: string(w.For), What: w.Text}
 	if !w.Since.IsZero() {
 		out.Since = &w.Since
 	}
-	if until := planner.PauseEnds(r); s == planner.StateInStep && !until.IsZero() {
+	if until := planner.PauseEnd(r); s == planner.StateInStep && !until.IsZero() {
 		out.Until = &until
 		if f.Now.After(until.Time) { // something else holds the step, such as new pods that crash
 			out.Until, out.What = nil, r.Status.Message
@@ -135,7 +135,7 @@ func deadline(r *rollouts.Rollout, ofWorkload int32) *metav1.Time {
 	if p == nil || p.LastProgressTime == nil || release == nil {
 		return nil
 	}
-	seconds := cmp.Or(ofWorkload, planner.DefaultDeadline)
+	seconds := cmp.Or(ofWorkload, planner.DefaultProgressDeadlineSeconds)
 	if own := release.ProgressDeadlineSeconds; own != nil {
 		seconds = *own
 	}
@@ -157,7 +157,7 @@ func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *r
 	text := sentence(s.Explain(r))
 	switch waiting.For {
 	case planner.WaitPods, planner.WaitTraffic, planner.WaitWorkload:
-		text += " It waits for: " + waiting.What + since(waiting, now) + "."
+		text += " It waits for: " + waiting.Text + since(waiting, now) + "."
 	}
 	return text
 }
@@ -168,7 +168,7 @@ func atRest(r *rollouts.Rollout, waiting planner.Waiting) string {
 	case c != nil:
 		return sentence("nothing can be released: " + c.Message)
 	case waiting.For != planner.WaitNothing:
-		return sentence("no release is under way; the Rollout waits for: " + waiting.What)
+		return sentence("no release is under way; the Rollout waits for: " + waiting.Text)
 	case r.Status.Phase == rollouts.PhaseDisabled:
 		return "The Rollout is disabled: changes of the workload are not held."
 	default:
@@ -191,7 +191,7 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	}
 	what := waits[waiting.For]
 	if what == "" {
-		what = waiting.What
+		what = waiting.Text
 	}
 	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
 		what = "its gates" // the time is over
