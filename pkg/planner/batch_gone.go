@@ -9,12 +9,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// EventBatchRecreated announces that the BatchRelease of a step that waits was deleted.
+// EventBatchRecreated is the reason of the event that somebody deleted the BatchRelease of a step, and Weir
+// created it again.
 const EventBatchRecreated = "BatchReleaseMadeAgain"
 
-// batchGone reports whether somebody deleted the BatchRelease of a step whose pods are
-// there: nobody keeps their sizes. Another plan, or another template, has it made as
-// that wants it. A blue-green release refuses other templates only while it is there.
+// batchGone reports whether somebody deleted the BatchRelease of a step whose pods are already running. Without
+// the BatchRelease, the pods do not follow a change of the workload's size. If the plan or the template has
+// changed, another case of Decide creates the BatchRelease with the new plan. Only a blue-green release
+// recreates the BatchRelease first: it refuses another template only while a BatchRelease exists.
 func batchGone(f *facts) bool {
 	if f.Batch != nil || f.isAborted() || f.isEnding() || !HoldsWorkload(f.Rollout) || planChanged(f) {
 		return false
@@ -30,7 +32,8 @@ func batchGone(f *facts) bool {
 	}
 }
 
-// recreateBatchRelease makes it again from what the Rollout knows, before anything moves.
+// recreateBatchRelease creates the BatchRelease again with the plan of the current step, before the release
+// continues.
 func recreateBatchRelease(d *draft) {
 	d.act(RunBatch{Plan: planForStep(d.facts, d.progress().CurrentStepIndex)})
 	d.warn(EventBatchRecreated, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))

@@ -9,32 +9,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What an abort, or a rollback, is about. The server decides by the status alone, and
-// another template may be set by then which that does not show.
+// The server accepts an abort or a rollback by the status alone. Another template may be set at this time
+// that the status does not show yet. The first pass that observes the abort therefore records the template
+// that the abort ends.
 
-// recordAbortedRevision notes which revision an abort, or a rollback, ends: that of the template
-// that is set when it is first seen. Its author wanted no other to be released, and
-// may not have known of this one. One that was refused before waits for the abort.
+// recordAbortedRevision records the revision that an abort or a rollback ends: the revision of the template
+// that the workload has when a pass first observes the abort. The user wanted no other template to be
+// released, and may not have known this one. A template that was refused before the abort is not ended by
+// the abort, because it waits for the end of the release that is aborted.
 func recordAbortedRevision(d *draft) {
 	p := d.status.Active()
 	if p == nil || d.w == nil || !d.isAborted() || p.AbortedRevision != "" {
 		return
 	}
-	if p.AbortedRevision, p.AbortedTemplate = d.w.UpdateRevision, d.w.UpdateTemplate; d.w.HasStableTemplate || d.hasReleasedTemplate() || d.isStalledFor(rollouts.StalledRefused) {
+	p.AbortedRevision, p.AbortedTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
+	if d.w.HasStableTemplate || d.hasReleasedTemplate() || d.isStalledFor(rollouts.StalledRefused) {
 		p.AbortedRevision, p.AbortedTemplate = p.UpdateRevision, p.UpdateTemplate
 	}
 }
 
-// LacksAbortedRevision reports whether an abort, or a rollback, is not bound to a template yet. The
-// workload that it is bound by must be no older than the verb.
+// LacksAbortedRevision reports whether no pass has recorded yet which revision an abort or a rollback ends.
+// The pass that records the revision must read a workload that is not older than the abort.
 func LacksAbortedRevision(r *rollouts.Rollout) bool {
 	p, a := r.Status.Active(), r.Status.Activity()
 	return p != nil && p.AbortedRevision == "" && (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted)
 }
 
-// ForgetAbortedRevision has the next pass bind an abort, or a rollback, to the template that is set
-// then: v2 is aborted, v3 is set, and a second abort means v3. A template that blue-green
-// refused before the first abort is no exception for the second one.
+// ForgetAbortedRevision clears the revision that an abort or a rollback ends, so that the next pass records
+// the revision of the template that the workload then has. Scenario: v2 is aborted, v3 is set, and a second
+// abort ends v3. The second abort also ends a template that the blue-green style refused before the first
+// abort.
 func ForgetAbortedRevision(next *rollouts.RolloutStatus) {
 	p := next.Active()
 	p.AbortedRevision, p.AbortedTemplate = "", ""
@@ -43,26 +47,27 @@ func ForgetAbortedRevision(next *rollouts.RolloutStatus) {
 	}
 }
 
-// IsRestoringAborted reports whether a Rollout that leaves has begun to give the workload of
-// an aborted release back, so that a verb changes nothing about it any more.
+// IsRestoringAborted reports whether a Rollout that is disabled or deleted has begun to restore the workload of
+// an aborted release. From then on, no verb has an effect on the release.
 func IsRestoringAborted(r *rollouts.Rollout) bool {
 	return StateOf(r) == StateLeavingAborted && r.Status.Phase != rollouts.PhaseProgressing && !isBefore(disableTeardown, r.Status.Active())
 }
 
-// abortTargetsTemplate reports whether an abort, or a rollback, ends the template that takes over.
+// abortTargetsTemplate reports whether an abort or a rollback also ends the template that supersedes the
+// aborted release.
 func abortTargetsTemplate(f *facts) bool {
 	p := f.progress()
 	return f.isAborted() && superseded(f) && f.w.HasTemplateOf(Revision{p.AbortedRevision, p.AbortedTemplate})
 }
 
-// carryAbortOver has the abort, or the rollback, of a release end the template that has
-// taken over, too: none of its pods was made.
+// carryAbortOver closes the aborted release and starts an aborted release of the template that supersedes
+// it, so that the abort or the rollback also ends that template. No pod of the template was created.
 func carryAbortOver(d *draft) {
-	was := *d.progress()
+	aborted := *d.progress()
 	closeRecord(d, rollouts.ReleaseAborted)
 	initProgress(d)
 	p := d.progress()
-	p.RollingBack, p.AbortedRevision, p.AbortedTemplate = was.RollingBack, was.AbortedRevision, was.AbortedTemplate
-	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
+	p.RollingBack, p.AbortedRevision, p.AbortedTemplate = aborted.RollingBack, aborted.AbortedRevision, aborted.AbortedTemplate
+	p.StableRevision = cmp.Or(p.StableRevision, aborted.StableRevision)
 	d.setActivity(rollouts.ActivityAborting, AbortingMessage)
 }

@@ -28,7 +28,7 @@ func pauseRelease(d *draft) {
 		stallWithoutStable(d)
 	default:
 		d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
-		if moveBackToStable(d); d.waits {
+		if done := moveBackToStable(d); !done {
 			d.status.Message += "; what its abort had begun comes to its end"
 		}
 	}
