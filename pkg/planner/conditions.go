@@ -14,28 +14,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What a status says to those who do not know the states of a release.
-
-// setKstatusConditions says, as kstatus wants it, whether the Rollout is on its way. Flux
-// and others take a release for in progress while it is, also while it waits
-// for somebody, for failed when it is stalled, and for current otherwise. They
-// take the first of both conditions that is true, so never both are, also where a gate
-// beside us says that it is stalled.
+// setKstatusConditions sets the condition Reconciling as kstatus defines it. By kstatus, Flux and other tools
+// show a release as in progress while Reconciling is true, also while the release waits for a person. They show
+// the release as failed while Stalled is true, and as current if neither is true. They use whichever of the
+// two conditions they find true first, so at most one may be true.
 func setKstatusConditions(d *draft) {
-	s, reason := metav1.ConditionTrue, string(d.status.Phase)
+	status, reason := metav1.ConditionTrue, string(d.status.Phase)
 	if stalled := d.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
-		s, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
+		status, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
 	if d.isHealthy() || d.status.Phase == rollouts.PhaseDisabled {
-		s = metav1.ConditionFalse
+		status = metav1.ConditionFalse
 	}
-	d.setCondition(rollouts.ConditionReconciling, s, reason, d.status.Message)
+	d.setCondition(rollouts.ConditionReconciling, status, reason, d.status.Message)
 }
 
-// Wait is the kind of thing that a Rollout waits for.
+// Wait names what a Rollout waits for, in one word.
 type Wait string
 
-// The kinds. Approval and Decision wait for a person.
+// WaitApproval and WaitDecision wait for a person.
 const (
 	WaitNothing    Wait = "nothing"
 	WaitPods       Wait = "pods"
@@ -48,16 +45,16 @@ const (
 	WaitController Wait = "controller"
 )
 
-// Waiting is what a Rollout waits for.
+// Waiting describes what a Rollout waits for.
 type Waiting struct {
 	For Wait
-	// Text says it in a few words.
+	// Text describes the wait in a few words.
 	Text string
-	// Since is zero where nobody has noted it.
+	// Since is when the wait began; zero if the status does not show it.
 	Since metav1.Time
 }
 
-// WaitingFor says what a Rollout waits for.
+// WaitingFor returns what a Rollout waits for, according to its stored status.
 func WaitingFor(r *rollouts.Rollout) Waiting {
 	if r.DeletionTimestamp != nil {
 		return describeDeletionWait(r)
@@ -72,11 +69,11 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		wait, what := waitsByState[StateOf(r)](r, p)
+		wait, text := waitsByState[StateOf(r)](r, p)
 		if p.Message != "" {
-			what += ": " + p.Message
+			text += ": " + p.Message
 		}
-		return Waiting{wait, what, since}
+		return Waiting{wait, text, since}
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
 		return Waiting{WaitNothing, "nothing", since}
 	case rollouts.PhaseDisabling:
@@ -88,7 +85,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
 
-// waitsByState say what a release waits for, by its state.
+// waitsByState has a function for each state that returns what a release in this state waits for.
 var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
 	StateIdle:           fixedWait(WaitController, "controller"),
 	StateInitializing:   fixedWait(WaitTraffic, "network of the workload"),
@@ -107,11 +104,11 @@ var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, 
 
 const workloadRestore = "workload to be given back"
 
-func fixedWait(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
-	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, what }
+func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
+	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, text }
 }
 
-// describeAbortWait is what a release waits for that was aborted.
+// describeAbortWait returns what an aborted release waits for.
 func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch {
 	case r.Status.Activity() == rollouts.ActivityAborting:
@@ -123,11 +120,11 @@ func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string)
 	}
 }
 
-// describeStepWait is what a step waits for.
+// describeStepWait returns what the current step waits for.
 func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
-		release = &rollouts.Release{} // nothing says that it is valid
+		release = &rollouts.Release{} // the stored Rollout may be invalid
 	}
 	place := fmt.Sprintf("step %d/%d", p.CurrentStepIndex, len(release.Steps))
 	switch p.State {
@@ -154,19 +151,20 @@ func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) 
 		if p.Message != "" {
 			return WaitDecision, "gates of " + place
 		}
-		return WaitController, "controller" // it goes on at once
+		return WaitController, "controller" // the next pass of the controller enters the next step
 	}
 }
 
-// describeTrafficWait is what the traffic of a step waits for.
+// describeTrafficWait returns what the traffic of the current step waits for.
 func describeTrafficWait(r *rollouts.Rollout, place string) (Wait, string) {
-	if held := StoredChecksHoldingTraffic(r); len(held) > 0 {
-		return WaitChecks, describeChecksWait(r, held, "checks before the traffic of "+place, place)
+	if holding := StoredChecksHoldingTraffic(r); len(holding) > 0 {
+		return WaitChecks, describeChecksWait(r, holding, "checks before the traffic of "+place, place)
 	}
 	return WaitTraffic, "traffic of " + place
 }
 
-// describeChecksWait is what a step waits for that has such results: a gate, or else what is said.
+// describeChecksWait returns the text about a step that waits for checks. The text names the first gate that is
+// still closed; if there is none, the text is the argument otherwise.
 func describeChecksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
 	_, plan := r.Spec.Strategy.Active()
 	for _, result := range results {
@@ -177,14 +175,15 @@ func describeChecksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, oth
 	return otherwise
 }
 
-// isGateOfPlan reports whether a check of a plan is a gate.
+// isGateOfPlan reports whether the plan has a check of this name that is a gate.
 func isGateOfPlan(plan *rollouts.Release, name string) bool {
 	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
 		return rollouts.CheckName(&c) == name && isGateCheck(&c)
 	})
 }
 
-// PauseEnd is when the pause of the step that waits ends by itself; zero where it does not.
+// PauseEnd returns when the timed pause of the current step ends. It returns zero if the pause does not end by
+// time.
 func PauseEnd(r *rollouts.Rollout) metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
@@ -208,10 +207,10 @@ func checkHoldingTimedPause(r *rollouts.Rollout) *OpenCheck {
 	return nil
 }
 
-// hasTimedPause reports whether a step goes on by itself.
+// hasTimedPause reports whether the pause of a step ends after a duration, without an approval.
 func hasTimedPause(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
 
-// describeDeletionWait is what a Rollout that is deleted waits for.
+// describeDeletionWait returns what a Rollout that is being deleted waits for.
 func describeDeletionWait(r *rollouts.Rollout) Waiting {
 	if Finalized(r) {
 		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
