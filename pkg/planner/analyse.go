@@ -143,8 +143,8 @@ func awaitsDecision(f *facts, c *checked) bool {
 
 // judgePodCrashes makes a step of a plan without analysis wait while new pods crash. A timed pause does not end
 // during this wait, but an approval ends it.
-func judgePodCrashes(f *facts, step *rollouts.Step) Verdict {
-	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f, step) {
+func judgePodCrashes(f *facts, _ *rollouts.Step) Verdict {
+	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f) {
 		return passVerdict
 	}
 	v := JudgePods(*f.Pods, f.Now)

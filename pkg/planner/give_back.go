@@ -9,12 +9,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A Rollout that is disabled or deleted gives everything back.
-
-// disableRollout gives everything back and leaves the workload to its owner.
+// disableRollout restores the workload, Services and routes of a Rollout that is disabled, as far as one pass can.
+// The Rollout becomes Disabled when all are restored.
 func disableRollout(d *draft) {
 	if d.status.Phase == rollouts.PhaseDisabled {
-		removeFromAdmission(d) // label and entry may have been seen too late
+		removeFromAdmission(d) // an earlier pass may have read the label or the index entry from a stale cache
 		return
 	}
 	if d.status.Phase != rollouts.PhaseDisabling {
@@ -22,10 +21,11 @@ func disableRollout(d *draft) {
 		d.progress().FinalisingStep = ""
 	}
 	setTeardownMessage(d, "Disabling rollout, release resources")
-	if tearDownRollout(d); d.waits {
+	if done := tearDownRollout(d); !done {
 		return
 	}
-	if removeFromAdmission(d); isVisibleToAdmission(d.facts) {
+	removeFromAdmission(d)
+	if isVisibleToAdmission(d.facts) {
 		return
 	}
 	d.supersedeDecisions()
@@ -34,16 +34,20 @@ func disableRollout(d *draft) {
 	d.status.RemoveCondition(rollouts.ConditionBypassed)
 	d.status.Phase = rollouts.PhaseDisabled
 	d.status.WorkloadUID = ""
-	switch d.status.Message = "Rollout is disabled"; {
+	d.status.Message = "Rollout is disabled"
+	switch {
 	case !d.isAborted():
 		setAtRest(d, d.status.Message)
 	case d.isDoing(rollouts.ActivityAborting):
-		d.setActivity(rollouts.ActivityAborted, d.status.Message) // it is remembered, or enabling would release it
+		// The abort is kept in the status. Otherwise the aborted template would be released when the Rollout is
+		// enabled again.
+		d.setActivity(rollouts.ActivityAborted, d.status.Message)
 	}
 	d.announce("RolloutDisabled", "the workload was given back to its own controller")
 }
 
-// deleteRollout gives everything back and lets the Rollout go.
+// deleteRollout restores the workload, Services and routes of a Rollout that is being deleted, as far as one pass
+// can. It removes the finalizer when all are restored.
 func deleteRollout(d *draft) {
 	const message = "Rollout is in terminating"
 	if d.status.Phase != rollouts.PhaseTerminating {
@@ -52,7 +56,7 @@ func deleteRollout(d *draft) {
 		d.setCondition(rollouts.ConditionTerminating, metav1.ConditionTrue, "InTerminating", message)
 	}
 	setTeardownMessage(d, message)
-	if tearDownRollout(d); d.waits {
+	if done := tearDownRollout(d); !done {
 		return
 	}
 	closeRecord(d, rollouts.ReleaseDeleted)
@@ -65,70 +69,71 @@ func deleteRollout(d *draft) {
 	d.act(RemoveFinalizer{})
 }
 
-// tearDownRollout runs the teardown of a Rollout that leaves. A version that was
-// aborted is brought back first and is never released by leaving: everything
-// is restored then but the pause. The same holds for a template that the blue-green style
-// refused before the abort (v2 is released, v3 is refused, abort, the Rollout is deleted).
-func tearDownRollout(d *draft) {
-	d.waits = true
+// tearDownRollout runs the teardown of a Rollout that is disabled or deleted, as far as one pass can. It reports
+// whether the teardown is complete.
+//
+// The pods of an aborted version are replaced by stable pods first. The version must not be released because the
+// Rollout is removed, so the workload is restored but stays paused. The same holds for a template that the
+// blue-green style refused before the abort (v2 is released, v3 is refused, abort, the Rollout is deleted).
+func tearDownRollout(d *draft) (done bool) {
 	switch {
 	case d.w == nil:
 		if restoreNetwork(d); d.waits || d.remade == nil {
-			return
+			return !d.waits
 		}
-		// The workload was made again, and may have been labelled and held since.
+		// The workload was created again, and may have been labelled and held since then.
 		clearRelease(d)
 		continueWithRemade(d)
-		tearDownRollout(d)
+		return tearDownRollout(d)
 	case abortTargetsTemplate(d.facts):
-		if runTeardown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
+		if runTeardown(d, replacedTeardown, rollouts.ReleasePlan{}) {
 			carryAbortOver(d)
-			d.waits = true
 		}
+		return false
 	case d.isAborted() && revisionUnknown(d.facts):
-		requeueWorkload(d) // whether it is what was aborted
+		requeueWorkload(d) // without its revision, it is not known whether the template is the aborted one
+		return false
 	case d.isAborted() && (d.hasReleasedTemplate() || d.style == rollouts.StyleBlueGreen) && !d.w.HasStableTemplate:
-		if continueAbort(d); !d.waits {
-			restoreWorkloadPaused(d)
-		}
+		return continueAbort(d) && restoreWorkloadPaused(d)
 	default:
-		runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))
+		return runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))
 	}
 }
 
-// runTeardown runs a teardown as far as one pass can go.
-func runTeardown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
+// runTeardown runs a teardown as far as one pass can, and reports whether it is complete.
+func runTeardown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) (done bool) {
 	left := remainingTeardown(d.facts, rows, last)
 	d.applyRemaining(left)
-	d.waits = !left.isDone()
+	return left.isDone()
 }
 
-// restoreWorkloadPaused gives the workload back, and its pause with it.
-func restoreWorkloadPaused(d *draft) {
+// restoreWorkloadPaused runs the teardown that restores the workload but leaves it paused, and reports whether the
+// teardown is complete.
+func restoreWorkloadPaused(d *draft) (done bool) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
 		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
+	return runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
 }
 
-// continueAbort waits for the end of an abort, as far as it can come to one. After a rollback the
-// stable template is set first, and then the workload is not left paused.
-func continueAbort(d *draft) {
-	if d.waits = false; d.isDoing(rollouts.ActivityAborted) {
+// continueAbort continues an abort before the workload is restored, and reports whether the abort is complete or
+// cannot continue. After a rollback, it first sets the stable template, so that the workload need not stay paused.
+func continueAbort(d *draft) (done bool) {
+	if d.isDoing(rollouts.ActivityAborted) {
 		setStableTemplate(d)
-		d.waits = d.hasAction(SetStableTemplate{})
-		return
+		return !d.hasAction(SetStableTemplate{})
 	}
 	abort(d)
 	if d.hasAction(SetStableTemplate{}) {
-		d.waits = true
-		return
+		return false
 	}
 	if d.isStalledFor(rollouts.StalledStableGone, rollouts.StalledStableEdited) {
-		// Then it can only be left as it is, and paused.
+		// The stable revision cannot be restored, so the workload is restored as it is, and paused.
 		d.setActivity(rollouts.ActivityAborted, d.status.Message)
 	}
-	if d.waits = d.isDoing(rollouts.ActivityAborting); !d.waits {
-		d.progress().FinalisingStep = ""
+	if d.isDoing(rollouts.ActivityAborting) {
+		return false
 	}
+	d.progress().FinalisingStep = ""
+	return true
 }

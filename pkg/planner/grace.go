@@ -9,12 +9,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A change of Services and routers takes a grace period until each router knows it,
-// and sends no request to pods that are about to go. It is owed whichever case
-// takes over meanwhile: so it is stored with the status that orders the change,
-// and everything that relies on the change asks here.
+// After a change of Services or routes, Weir waits for a grace period until every router has applied the change and
+// sends no request to pods that are removed next. The grace period must pass even if another case of Decide
+// applies in the next pass. Its start and its length are therefore stored in the same status write as the
+// change.
 
-// graceRemaining is how much is left of the grace period of the last change.
+// graceRemaining returns how much of the grace period of the last change remains.
 func graceRemaining(f *facts) time.Duration {
 	c := f.status.TrafficChange
 	if c == nil || c.GraceSeconds == 0 {
@@ -23,54 +23,54 @@ func graceRemaining(f *facts) time.Duration {
 	return f.until(c.Time.Add(time.Duration(c.GraceSeconds) * time.Second))
 }
 
-// graceRemainingFor is how long it is until every router knows what a step wants, which has been
-// found done. Somebody may undo it time and again, and it is put back each time. That owes
-// the ends of the release a grace period, since pods go then; a step waits for its
-// target once.
+// graceRemainingFor returns the time until every router has applied the target of a step, if the target was
+// observed. Somebody may undo the target repeatedly, and Weir restores it each time. Each restored target
+// starts a new grace period for teardowns, because they remove pods. A step waits only for the grace period
+// after the target was first observed.
 func graceRemainingFor(f *facts, target Effect) time.Duration {
-	c, left := f.status.TrafficChange, graceRemaining(f)
-	if c == nil || left == 0 || !isEffective(f, target) {
-		return left
+	c, remaining := f.status.TrafficChange, graceRemaining(f)
+	if c == nil || remaining == 0 || !isEffective(f, target) {
+		return remaining
 	}
-	return min(left, f.until(c.TargetTime.Add(time.Duration(c.GraceSeconds)*time.Second)))
+	return min(remaining, f.until(c.TargetTime.Add(time.Duration(c.GraceSeconds)*time.Second)))
 }
 
-// isEffective reports whether a target has been found done before.
+// isEffective reports whether an earlier pass, or this one, observed that the target was reached.
 func isEffective(f *facts, target Effect) bool {
 	c := f.status.TrafficChange
 	return c != nil && c.Target == targetOf(target) && !IsAhead(c.TargetTime, f.Now)
 }
 
-// trafficIsChanging reports whether the release itself has changed the ways of requests since
-// what a step wants was last found done. What is missing then is undone by nobody.
+// trafficIsChanging reports whether the release itself has changed Services or routes since the target of a step was
+// last observed. Nobody else has undone the target in this case.
 func trafficIsChanging(f *facts) bool {
 	c := f.Rollout.Status.TrafficChange
 	return c != nil && c.Target == ""
 }
 
-// recordEffective notes that a target is done.
+// recordEffective records that a target was observed.
 func (d *draft) recordEffective(target Effect) {
 	if c := d.status.TrafficChange; c != nil && !isEffective(d.facts, target) {
 		c.Target, c.TargetTime = targetOf(target), new(RoundUp(d.Now))
 	}
 }
 
-// clearOtherTarget forgets what was wanted before another target is ordered.
+// clearOtherTarget clears the recorded target before an action for another target is requested.
 func (d *draft) clearOtherTarget(target Effect) {
 	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
 		c.Target, c.TargetTime = "", nil
 	}
 }
 
-// recordTrafficChange notes when a change was ordered, and how long it takes to be seen. An
-// order that is given again is waited for again: the process that gave it first may have
-// died before it was carried out. What is left of an earlier change is not cut short.
+// recordTrafficChange records when a change of Services or routes was requested, and how long its grace period is. An
+// action that is requested again restarts its grace period, because the process that first requested it may
+// have crashed before it applied the action. The grace period of an earlier change is not shortened.
 func recordTrafficChange(d *draft) {
 	if !HasEffect(d.actions, changesTraffic) {
 		return
 	}
-	at, grace := RoundUp(d.Now), d.gracePeriod()
-	grace = max(grace, graceRemaining(d.facts)-at.Sub(d.Now)) // both end at whole seconds
+	at := RoundUp(d.Now)
+	grace := max(d.gracePeriod(), graceRemaining(d.facts)-at.Sub(d.Now)) // both end at whole seconds
 	next := &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
 	if c := d.status.TrafficChange; c != nil && !HasEffect(d.actions, changesRouters) {
 		next.Target, next.TargetTime = c.Target, c.TargetTime
@@ -78,8 +78,9 @@ func recordTrafficChange(d *draft) {
 	d.status.TrafficChange = next
 }
 
-func changesTraffic(a Effect) bool {
-	switch a.(type) {
+// changesTraffic reports whether an effect changes Services or routes.
+func changesTraffic(e Effect) bool {
+	switch e.(type) {
 	case PinService, UnpinService, SetCanaryService, RouteTraffic, RemoveRoute, RemoveCanaryService:
 		return true
 	default:
@@ -87,13 +88,13 @@ func changesTraffic(a Effect) bool {
 	}
 }
 
-// changesRouters reports whether routers have something new to learn, whatever they were
-// told before: an order to pin or to route may only put back what was there.
-func changesRouters(a Effect) bool {
-	switch a.(type) {
+// changesRouters reports whether an effect always changes what routers must apply. PinService and RouteTraffic are
+// excluded, because they may only restore a target that somebody has undone.
+func changesRouters(e Effect) bool {
+	switch e.(type) {
 	case PinService, RouteTraffic:
 		return false
 	default:
-		return changesTraffic(a)
+		return changesTraffic(e)
 	}
 }
