@@ -12,11 +12,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// AbortingMessage says that an abort is under way.
+// AbortingMessage is the message of a Rollout while an abort is in progress.
 const AbortingMessage = "Rollout is being aborted, and traffic and pods go back to the stable revision"
 
-// AbortRelease has the next status go back to stable: nothing of the plan is in force any
-// more.
+// AbortRelease changes the next status so that the release goes back to the stable revision. It clears
+// everything that the plan and earlier decisions had set.
 func AbortRelease(next *rollouts.RolloutStatus, now metav1.Time) {
 	p := next.Active()
 	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision, p.AbortedTemplate = "", false, false, false, "", ""
@@ -26,7 +26,7 @@ func AbortRelease(next *rollouts.RolloutStatus, now metav1.Time) {
 	next.SetActivity(rollouts.ActivityAborting, AbortingMessage, now)
 }
 
-// RestartDeadline gives what was just asked for all the time there is.
+// RestartDeadline restarts the progress deadline, because a user has just changed the goal of the release.
 func RestartDeadline(next *rollouts.RolloutStatus) {
 	p := next.Active()
 	p.LastProgressTime, p.ProgressMark = nil, 0
@@ -35,13 +35,15 @@ func RestartDeadline(next *rollouts.RolloutStatus) {
 	}
 }
 
-// abort takes an aborted release back to stable. Traffic goes to stable no
-// faster than stable has pods for it, one update pod stays as long as a router
-// may still send to it, and the workload stays held with its new template.
+// abort moves an aborted release back to the stable revision. The share of traffic to the update revision
+// shrinks only as fast as stable pods become ready. One update pod stays while a router may still send
+// requests to the update revision. The workload stays held with its new template.
 func abort(d *draft) {
 	if d.isDoing(rollouts.ActivityAborted) {
-		d.progress().FinalisingStep = ""                          // no other template is taking over any more
-		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied) // a second abort found no other template
+		// The user may have set another template and then reverted it.
+		d.progress().FinalisingStep = ""
+		// A second abort has nothing to end if no other template was set.
+		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied)
 		repairStableService(d)
 		updateAbortedMessage(d)
 		setStableTemplate(d)
@@ -54,7 +56,7 @@ func abort(d *draft) {
 		return
 	}
 	d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
-	if moveBackToStable(d); d.waits {
+	if done := moveBackToStable(d); !done {
 		return
 	}
 	p := d.progress()
@@ -69,7 +71,8 @@ func abort(d *draft) {
 	d.warn("RolloutAborted", d.status.Message)
 }
 
-// updateAbortedMessage says how things stand after an abort: its revision may be lost since.
+// updateAbortedMessage updates the Stalled condition after an abort has completed. The stable revision
+// may have been deleted or edited since then, or restored.
 func updateAbortedMessage(d *draft) {
 	switch {
 	case stableEdited(d.facts):
@@ -82,20 +85,23 @@ func updateAbortedMessage(d *draft) {
 	}
 }
 
-// stallAborted says where an abort has ended. Of a set that was deleted pods may run on.
+// stallAborted sets the Stalled condition of a completed abort, which names the next actions of the user.
+// Pods of a deleted ReplicaSet may still run.
 func stallAborted(d *draft) {
-	runs := "every pod runs the stable revision and"
+	podState := "every pod runs the stable revision and"
 	if d.w.DeletedPodsRun != "" {
-		runs = "the stable revision has all its pods, and " + d.w.DeletedPodsRun + ";"
+		podState = "the stable revision has all its pods, and " + d.w.DeletedPodsRun + ";"
 	}
 	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; %s the workload stays held: retry or roll back, or release another template",
-		d.progress().CurrentStepIndex, len(d.release.Steps), AbortedBy(d.Rollout), runs)
+		d.progress().CurrentStepIndex, len(d.release.Steps), AbortedBy(d.Rollout), podState)
 	d.setActivity(rollouts.ActivityAborted, message)
 	d.stall(rollouts.StalledAborted, message)
 }
 
-// repairStableService puts a Service right that somebody has select another revision, which
-// has no pods. One that selects a stable revision without pods selects all again.
+// repairStableService corrects the selector of the stable Service. If somebody has edited the selector so
+// that the Service selects another revision, repairStableService selects the stable revision again. If the
+// stable revision has no ready pods but other revisions have, or the workload is scaled to zero, it removes
+// the revision from the selector.
 func repairStableService(d *draft) {
 	switch r, stable := d.route(), d.progress().StableRevision; {
 	case r == nil || r.Pinned == "":
@@ -106,42 +112,46 @@ func repairStableService(d *draft) {
 	}
 }
 
-// unpinWithoutReadyStablePods removes the Service's selector for stable pods if no stable pod is ready and
-// other pods are. A release that ends removes the routes to the other pods, so without this
-// requests would reach no ready pod.
+// unpinWithoutReadyStablePods removes the stable revision from the Service's selector if other pods are
+// ready and no stable pod is. A release that ends removes the routes to the other pods. Without this
+// change, requests would reach no ready pod.
 func unpinWithoutReadyStablePods(d *draft) {
 	if r := d.route(); r != nil && r.Pinned != "" && onlyOtherReady(d.facts) {
 		d.act(UnpinService{})
 	}
 }
 
-// moveBackToStable brings traffic and pods back, and waits until they are.
-func moveBackToStable(d *draft) {
-	leaving := trafficBack(d.facts)
-	applyTrafficBack(d, leaving)
-	routed := !leaving.isDone()
-	if d.waits = routed; routed && !d.replacesPods() && !stableNeedsPods(d.facts) {
-		if d.isAborted() && leaving.waits && leaving.action == nil && updateShare(d.facts) > 0 {
+// moveBackToStable moves traffic and then pods back to the stable revision, as far as one pass can. It
+// reports whether both are back.
+func moveBackToStable(d *draft) (done bool) {
+	traffic := remainingTrafficToStable(d.facts)
+	applyRemainingTraffic(d, traffic)
+	trafficRemains := !traffic.isDone()
+	if trafficRemains && !d.replacesPods() && !stableWaitsForUpdatePods(d.facts) {
+		// Stable has its own pods, so it would gain nothing if update pods were removed before their traffic.
+		if d.isAborted() && traffic.waits && traffic.action == nil && updateShare(d.facts) > 0 {
 			d.status.Message = AbortingMessage + ": pods of the stable revision are not ready yet, and requests go to the update revision until they are"
 		}
-		return // nothing is gained by taking pods away before the traffic
+		return false
 	}
-	pods := podsBackToStable(d.facts, routed)
+	pods := remainingPodsToStable(d.facts, trafficRemains)
 	d.applyRemaining(pods)
-	if d.waits = routed || !pods.isDone(); d.waits && d.isAborted() {
+	done = !trafficRemains && pods.isDone()
+	if !done && d.isAborted() {
 		if setTeardownMessage(d, AbortingMessage); d.status.Message == AbortingMessage {
-			d.status.Message += abortWaitReason(d.facts, len(d.actions) > 0, routed)
+			d.status.Message += abortWaitReason(d.facts, len(d.actions) > 0, trafficRemains)
 		}
 	}
+	return done
 }
 
-// abortWaitReason says what an abort waits for where the batches say nothing, in words that do not
-// change with each pod.
-func abortWaitReason(f *facts, acts, routed bool) string {
+// abortWaitReason returns what an abort waits for if the BatchRelease has no message. The text has no
+// counts, so that the status is not written for each pod. The text is empty if the abort has just begun.
+func abortWaitReason(f *facts, hasActions, trafficRemains bool) string {
 	switch w := f.w; {
-	case acts || f.Batch == nil || !f.Batch.Observed:
-		return "" // it has just begun
-	case routed:
+	case hasActions || f.Batch == nil || !f.Batch.Observed:
+		return ""
+	case trafficRemains:
 		return ": requests still go to the update revision"
 	case !w.Settled:
 		return ": the native controller has not done yet what it was told"
@@ -154,19 +164,22 @@ func abortWaitReason(f *facts, acts, routed bool) string {
 	}
 }
 
-// stableNeedsPods reports whether stable cannot take all requests before it gets pods
-// that the update revision has: stopped in this style, the native controller
-// spreads what a larger size adds over both.
-func stableNeedsPods(f *facts) bool { return f.style == rollouts.StyleBlueGreen && updateShare(f) > 0 }
+// stableWaitsForUpdatePods reports whether the stable revision gets all its pods back only when the update
+// revision loses pods. In blue-green style, the native controller may be stopped while the user increases
+// the size of the workload. It then distributes the additional pods over both revisions.
+func stableWaitsForUpdatePods(f *facts) bool {
+	return f.style == rollouts.StyleBlueGreen && updateShare(f) > 0
+}
 
-// stableCannotBeRestored reports whether there is no stable revision to go back to.
+// stableCannotBeRestored reports whether the stable revision was deleted or edited.
 func stableCannotBeRestored(f *facts) bool { return stableEdited(f) || f.w.StableRevisionGone }
 
-// stallWithoutStable says so. Requests leave the update revision as far as stable pods
-// can serve them: no pod comes back, and they need not wait for one.
+// stallWithoutStable sets the Stalled condition of an abort whose stable revision was deleted or edited.
+// Traffic leaves the update revision as far as the existing stable pods can serve it. No further stable pod
+// will come, so the traffic does not wait for one.
 func stallWithoutStable(d *draft) {
 	if stableEdited(d.facts) || d.w.AbortSetsTemplate && d.w.StableReadyReplicas > 0 {
-		applyTrafficBack(d, trafficBack(d.facts))
+		applyRemainingTraffic(d, remainingTrafficToStable(d.facts))
 	}
 	if stableEdited(d.facts) {
 		stallStableEdited(d)
@@ -177,10 +190,10 @@ func stallWithoutStable(d *draft) {
 	stallStableGone(d)
 }
 
-// setStableTemplate ends a rollback: the workload's template becomes stable's, which
-// cancels the release as if its owner had set it. A template that the owner has set since
-// the rollback (v2 is rolled back, v3 is set while its pods go) is not overwritten: it
-// supersedes the release.
+// setStableTemplate completes a rollback: it sets the stable template in the workload, which cancels the
+// release as if the owner of the workload had set the template. It does not overwrite a template that the
+// owner has set since the rollback (v2 is rolled back, and v3 is set while pods of v2 are removed). Such a
+// template supersedes the release.
 func setStableTemplate(d *draft) {
 	p := d.progress()
 	switch {
@@ -196,58 +209,60 @@ func setStableTemplate(d *draft) {
 	}
 }
 
-// trafficBackWork is what is left to do until no request goes to the update revision.
-type trafficBackWork struct {
+// remainingTraffic is the work that remains until no request goes to the update revision.
+type remainingTraffic struct {
 	remainingWork
-	// unpins reports whether the Service would select no pod.
-	unpins bool
+	// unpinsService reports whether the stable Service selects no ready pod, so that the revision must be
+	// removed from its selector.
+	unpinsService bool
 }
 
-// applyTrafficBack does that.
-func applyTrafficBack(d *draft, l trafficBackWork) {
-	if l.unpins {
+// applyRemainingTraffic adds the actions of the remaining work to the decision.
+func applyRemainingTraffic(d *draft, left remainingTraffic) {
+	if left.unpinsService {
 		d.act(UnpinService{})
 	}
-	d.applyRemaining(l.remainingWork)
+	d.applyRemaining(left.remainingWork)
 }
 
-// trafficBack moves traffic to stable.
-func trafficBack(f *facts) trafficBackWork {
+// remainingTrafficToStable returns the work that remains until all requests go to the stable revision. While
+// too few stable pods are ready, routers send a smaller share of the requests to the update revision.
+// After that, the routes are removed.
+func remainingTrafficToStable(f *facts) remainingTraffic {
 	r := f.route()
 	if r == nil && !f.Routing.isReferenced() {
-		return trafficBackWork{}
+		return remainingTraffic{}
 	}
-	if r == nil {
-		return trafficBackWork{remainingWork: remainingTeardown(f, rerouted, rollouts.ReleasePlan{})}
+	var left remainingTraffic
+	if r != nil {
+		left.unpinsService = r.Pinned != "" && (onlyUpdateReady(f) || scaledToZero(f))
+		revision, share := canaryServiceRevision(f), updateShare(f)
+		// A smaller share needs a revision that serves the rest of the requests.
+		canReduceShare := r.Routed && r.Weight != nil && (revision != "" || r.Shared)
+		if share > 0 && canReduceShare {
+			left.remainingWork = remainingShareReduction(r, revision, share)
+			return left
+		}
 	}
-	l := trafficBackWork{unpins: r.Pinned != "" && (onlyUpdateReady(f) || scaledToZero(f))}
-	if to, share := canaryServiceRevision(f), updateShare(f); share > 0 && r.canLower(to) {
-		l.remainingWork = lowerShare(r, to, share)
-	} else {
-		l.remainingWork = remainingTeardown(f, rerouted, rollouts.ReleasePlan{})
-	}
-	return l
+	left.remainingWork = remainingTeardown(f, rerouted, rollouts.ReleasePlan{})
+	return left
 }
 
-// canLower reports whether routers send a share of the requests that can be made smaller:
-// a revision serves what is left of it.
-func (r *Route) canLower(to string) bool {
-	return r.Routed && r.Weight != nil && (to != "" || r.Shared)
-}
-
-// lowerShare leaves the update revision a share of the requests at most.
-func lowerShare(r *Route, to string, share int32) remainingWork {
+// remainingShareReduction returns the work that remains until routers send at most the share of the
+// requests to the update revision. It always waits, because the last share is removed by a later pass.
+func remainingShareReduction(r *Route, revision string, share int32) remainingWork {
 	left := remainingWork{waits: true}
-	if share < *r.Weight && r.canChange() || to != r.Canary {
+	if share < *r.Weight && r.canChange() || revision != r.Canary {
 		share = min(share, *r.Weight)
-		left.action = RouteTraffic{Revision: to, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}}
+		left.action = RouteTraffic{Revision: revision, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}}
 	}
 	return left
 }
 
-// canaryServiceRevision is the revision that serves what routers send to the update revision. Its
-// Service is made again where somebody has deleted it; where that cannot be, every
-// request is better off with stable, however few pods that has.
+// canaryServiceRevision returns the revision that serves the requests which routers send to the update
+// revision. If somebody has deleted the canary Service, the result is the revision for which the Service is
+// created again. The result is empty if the Service cannot be created again. All requests then go to stable
+// pods at once, even if there are too few.
 func canaryServiceRevision(f *facts) string {
 	r, p := f.route(), f.progress()
 	switch {
@@ -262,32 +277,30 @@ func canaryServiceRevision(f *facts) string {
 	}
 }
 
-// podsBackToStable wants the pods back on stable, but for one while requests may still go to it.
-// The batch may not have seen yet what became of its pods since it was ready.
-func podsBackToStable(f *facts, routed bool) remainingWork {
+// remainingPodsToStable returns the work that remains until all pods run the stable revision. One update pod
+// stays while requests may still go to the update revision.
+func remainingPodsToStable(f *facts, trafficRemains bool) remainingWork {
 	if f.Batch == nil && hasOnlyStablePods(f) {
 		return remainingWork{}
 	}
-	var keep int32
-	if routed && (f.w.UpdatedReplicas > 0 || !f.hasReleasedTemplate() && f.w.SupersededReplicas > 0) {
-		keep = 1
+	var keptUpdatePods int32
+	if trafficRemains && (f.w.UpdatedReplicas > 0 || !f.hasReleasedTemplate() && f.w.SupersededReplicas > 0) {
+		keptUpdatePods = 1
 	}
-	left := remainingBatchAbort(f, abortPlan(f, keep, abortedRevision(f)))
+	revision := f.revision()
+	if f.style == rollouts.StyleBlueGreen {
+		revision = Revision{} // a template that was refused during the abort does not change the target of the abort
+	}
+	left := remainingBatchAbort(f, abortPlan(f, keptUpdatePods, revision))
 	if left.isDone() {
-		left.waits = !routed && (f.w.UpdatedReplicas != 0 || f.w.StableReadyReplicas < f.w.Replicas)
+		// The BatchRelease may not have observed changes of its pods since it became ready.
+		left.waits = !trafficRemains && (f.w.UpdatedReplicas != 0 || f.w.StableReadyReplicas < f.w.Replicas)
 	}
 	return left
 }
 
-// abortedRevision is the revision that an abort is meant for.
-func abortedRevision(f *facts) Revision {
-	if f.style == rollouts.StyleBlueGreen {
-		return Revision{} // a template that was refused during the abort does not change the target of the abort
-	}
-	return f.revision()
-}
-
-// hasOnlyStablePods reports whether no pod of another revision was ever asked for, nor comes unasked.
+// hasOnlyStablePods reports whether the release never requested a pod of another revision, and the native
+// controller creates none either.
 func hasOnlyStablePods(f *facts) bool {
 	w := f.w
 	return w.Target == nil && w.OwnerStrategyActive && !w.NewPodsUseTemplate && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas

@@ -12,30 +12,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What lets admission see a workload: its label, for the webhook, and its entry
-// in the index, for the policies. Both are there before a Rollout becomes Healthy
-// and go before it becomes Disabled or loses its finalizer.
+// Admission finds a workload by two records. The webhook selects workloads by a label, and the admission
+// policies read an index with one entry for each Rollout. Weir adds both records before a Rollout becomes
+// Healthy, and removes both before the Rollout becomes Disabled or loses its finalizer.
 
-// isVisibleToAdmission reports whether admission sees the workload.
+// isVisibleToAdmission reports whether the workload has the label or the Rollout has an index entry.
 func isVisibleToAdmission(f *facts) bool { return f.w != nil && f.w.Labelled || f.Listed }
 
-// removeFromAdmission takes the workload out of admission's sight. The entry of the index went
-// first, in ensureAdmission.
+// removeFromAdmission removes the label of the workload. ensureAdmission removes the index entry before that.
 func removeFromAdmission(d *draft) {
 	if d.w != nil && d.w.Labelled {
 		d.act(UnlabelWorkload{})
 	}
 }
 
-// remadeIsUnprotected reports whether admission does not see a workload that was created again under the
-// same name.
+// remadeIsUnprotected reports whether admission does not yet see a workload that was deleted and created
+// again under the same name.
 func remadeIsUnprotected(f *facts) bool {
 	return f.remade != nil && f.Unsupported == "" && HoldsOnTemplateChange(f.Rollout) && (!f.remade.Labelled || !f.Indexed)
 }
 
-// ensureAdmission has the policies start holds exactly while the webhook does, and
-// takes up what they have noted meanwhile. A Rollout that leaves is taken out of
-// the index before anything is given back, or that would be held again.
+// ensureAdmission makes the policies hold the workload in exactly the same phases as the webhook. Before
+// a Rollout that is disabled or deleted restores its workload, ensureAdmission removes the index entry, so
+// that the policies do not hold the restored workload again.
 func ensureAdmission(d *draft) {
 	next := d.Rollout.DeepCopy()
 	next.Status.Phase = d.status.Phase
@@ -50,7 +49,8 @@ func ensureAdmission(d *draft) {
 	}
 }
 
-// restoreAdmission puts back what somebody took away from a workload in service.
+// restoreAdmission adds the label and the index entry again if somebody has removed them, reports missing
+// parts of admission, and applies an edit that a policy recorded while the workload was held.
 func restoreAdmission(d *draft) {
 	if d.Unprotected != "" {
 		d.setCondition(rollouts.ConditionProtected, metav1.ConditionFalse, "AdmissionIncomplete", d.Unprotected)
@@ -69,8 +69,8 @@ func restoreAdmission(d *draft) {
 	}
 }
 
-// repairRecords has our keys on a workload say what the store says. Where there are
-// batches, they write them again themselves.
+// repairRecords rewrites Weir's annotations on the workload from the stored status if somebody else has
+// changed them. While a BatchRelease exists, its controller rewrites them.
 func repairRecords(d *draft) {
 	if d.w == nil || len(d.w.TamperedKeys) == 0 || d.Batch != nil || len(d.actions) > 0 {
 		return
@@ -82,45 +82,52 @@ func repairRecords(d *draft) {
 	d.events = append(d.events, TamperedEvent(d.w.TamperedKeys))
 }
 
-// EventRecordPutRight announces that keys of ours on a workload said something else
-// than the store.
-const EventRecordPutRight = "RecordPutRight"
+// EventRecordsRepaired is the reason of the event that somebody else had changed Weir's annotations on the
+// workload, and Weir rewrote them.
+const EventRecordsRepaired = "RecordPutRight"
 
-// EventExtraPutRight announces that somebody else has written the extra Deployment.
-const EventExtraPutRight = "ExtraPutRight"
+// EventExtraRepaired is the reason of the event that somebody else had changed the extra Deployment, and
+// Weir restored it.
+const EventExtraRepaired = "ExtraPutRight"
 
-// TamperedEvent announces which keys they were.
+// TamperedEvent returns the event that names the annotations which were changed and rewritten.
 func TamperedEvent(keys []string) Event {
-	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
+	return Event{Warning: true, Reason: EventRecordsRepaired, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
 }
 
-// admissionBypassed reports whether the native controller releases a template that nothing
-// holds: both doors were closed, or somebody took a hold off while they were.
+// admissionBypassed reports whether the native controller releases a new template because the workload is
+// not held. Either the webhook and the policies were both unavailable when the template was set, or somebody
+// removed the hold while they were unavailable.
 func admissionBypassed(f *facts) bool {
 	if f.w.HoldRemoved {
 		return HoldsWorkload(f.Rollout)
 	}
-	return f.w.NativeUpdateRunning && changedUnheld(f)
+	return f.w.NativeUpdateRunning && templateChangedUnheld(f)
 }
 
-// changedUnheld reports whether the template is not the one that was recorded at rest, of
-// this workload and while it was in service.
-func changedUnheld(f *facts) bool {
+// templateChangedUnheld reports whether the template of a Healthy Rollout's workload was changed without a
+// hold. The stored status has the template of the last release. After a release that did not succeed, the
+// template may also be the stable one.
+func templateChangedUnheld(f *facts) bool {
 	p := f.stored()
 	if f.w.UID != f.Rollout.Status.WorkloadUID || !f.isHealthy() || f.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || f.hasReleasedTemplate() {
 		return false
 	}
 	n := len(f.status.Releases)
-	back := n > 0 && f.status.Releases[n-1].Outcome != rollouts.ReleaseSucceeded
-	return !back || !f.w.HasTemplateOf(stableRevision(p))
+	lastFailed := n > 0 && f.status.Releases[n-1].Outcome != rollouts.ReleaseSucceeded
+	return !lastFailed || !f.w.HasTemplateOf(stableRevision(p))
 }
 
-// holdBypassed holds it at once. The next pass sees the hold, and the release begins at
-// its first step, with traffic on stable and pods as that step wants them.
+// holdBypassed holds the workload at once. The next pass observes the hold and starts the release at its
+// first step: traffic goes to stable pods, and the number of new pods becomes that of the step.
 func holdBypassed(d *draft) {
-	if d.w.HoldRemoved && d.hasReleasedTemplate() && d.Batch == nil && podsWereReleased(d.facts) {
-		d.act(HoldWorkload{Again: true}) // its batches were taken away, and are made again
+	p := d.stored()
+	hadPods := p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade
+	if d.w.HoldRemoved && d.hasReleasedTemplate() && d.Batch == nil && hadPods {
+		// The template was held when the release created its pods. Somebody has deleted the BatchRelease since
+		// then, and a later pass creates it again.
+		d.act(HoldWorkload{Again: true})
 		return
 	}
 	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", newName(d.facts))
@@ -131,14 +138,8 @@ func holdBypassed(d *draft) {
 	d.act(HoldWorkload{})
 }
 
-// podsWereReleased reports whether pods of the release were given, of which its template was held.
-func podsWereReleased(f *facts) bool {
-	p := f.stored()
-	return p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade
-}
-
-// recordMissedRelease records a release that was over before it was noticed. Where there are no
-// pods, nothing was to be held.
+// recordMissedRelease records a release that the native controller completed before Weir observed it. A
+// workload without pods needs no hold, so nothing is recorded for it.
 func recordMissedRelease(d *draft, stable string) {
 	if d.w.Replicas == 0 {
 		return

@@ -5,62 +5,62 @@ package planner
 
 import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
-// Admission is what is known when somebody makes or updates a workload.
+// Admission has the facts about a request that creates or updates a workload.
 type Admission struct {
 	// Held reports whether the stored workload is held.
 	Held bool
 	// Changed reports whether the update changes the template or the rollout id.
 	Changed bool
-	// Unholdable says why a changed template cannot be held; empty if it can.
-	Unholdable string
-	// Rollouts are those that name the workload.
+	// UnholdableReason says why the workload cannot be held; empty if it can.
+	UnholdableReason string
+	// Rollouts are the Rollouts whose workloadRef names the workload.
 	Rollouts []*rollouts.Rollout
 }
 
-// AdmissionVerdict is what admission does with the update.
+// AdmissionVerdict says how admission answers the request.
 type AdmissionVerdict struct {
-	// Refuse says why the update must not be; empty if it may.
-	Refuse string
-	// Hold takes the workload from its native controller, in the same write.
+	// Refusal says why the request is refused; empty if it is allowed.
+	Refusal string
+	// Hold makes admission add the hold to the request, so that the native controller does not release the
+	// new template.
 	Hold bool
-	// Keep leaves everything of the hold as it was stored.
-	Keep bool
-	// Records leaves the records on the workload as they were stored.
-	Records bool
-	// By names the Rollout that holds.
-	By string
+	// KeepHold makes admission restore every field and annotation of the hold to its stored value.
+	KeepHold bool
+	// KeepRecords makes admission restore Weir's annotations on the workload to their stored values.
+	KeepRecords bool
+	// RolloutName is the name of the Rollout that holds the workload; empty if there is none.
+	RolloutName string
 }
 
-// Admit decides about an update of a workload. All answers are judged on what
-// is stored, so dropping a mark in the same write evades nothing: a held
-// workload stays held, and one that a live Rollout names is held the moment
-// its template changes, or the change is refused.
+// Admit decides about a request that creates or updates a workload. It judges the stored object, so a
+// request cannot evade the hold by removing it in the same write. A held workload stays held. If an
+// active Rollout names the workload, a change of its template is held or refused.
 func Admit(a Admission) AdmissionVerdict {
-	by := ""
+	holder := ""
 	for _, r := range a.Rollouts {
 		if HoldsOnTemplateChange(r) {
-			by = r.Name
+			holder = r.Name
 			break
 		}
 	}
 	switch {
-	case a.Held && a.Unholdable != "":
-		return AdmissionVerdict{Refuse: a.Unholdable, By: by}
+	case a.Held && a.UnholdableReason != "":
+		return AdmissionVerdict{Refusal: a.UnholdableReason, RolloutName: holder}
 	case a.Held:
-		return AdmissionVerdict{Keep: true, By: by}
-	case by == "":
+		return AdmissionVerdict{KeepHold: true, RolloutName: holder}
+	case holder == "":
 		return AdmissionVerdict{}
-	case a.Unholdable != "":
-		return AdmissionVerdict{Refuse: a.Unholdable + ", or disable the Rollout " + by, By: by}
+	case a.UnholdableReason != "":
+		return AdmissionVerdict{Refusal: a.UnholdableReason + ", or disable the Rollout " + holder, RolloutName: holder}
 	case a.Changed:
-		return AdmissionVerdict{Hold: true, By: by}
+		return AdmissionVerdict{Hold: true, RolloutName: holder}
 	}
-	return AdmissionVerdict{Records: true, By: by}
+	return AdmissionVerdict{KeepRecords: true, RolloutName: holder}
 }
 
-// HoldsOnTemplateChange reports whether a Rollout holds its workload when the template changes.
-// While it waits for the workload to be labelled and settled it does not: the
-// native rolling update under way is not interrupted.
+// HoldsOnTemplateChange reports whether a Rollout holds its workload when the template changes. A Rollout
+// that still waits for its workload to be labelled and settled does not hold it, because a native rolling
+// update in progress must not be interrupted.
 func HoldsOnTemplateChange(r *rollouts.Rollout) bool {
 	if r.DeletionTimestamp != nil || r.Spec.Disabled {
 		return false

@@ -31,12 +31,12 @@ func TestAdmit(t *testing.T) {
 		want planner.AdmissionVerdict
 	}{
 		"nobody names it":           {planner.Admission{Changed: true}, planner.AdmissionVerdict{}},
-		"a new template":            {changed(userRolloutID("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"in a release":              {changed(userRolloutID("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, By: "a"}},
-		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{userRolloutID("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{Records: true, By: "a"}},
-		"not to be held":            {unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refuse: "OnDelete, or disable the Rollout a", By: "a"}},
+		"a new template":            {changed(userRolloutID("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"in a release":              {changed(userRolloutID("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{userRolloutID("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{KeepRecords: true, RolloutName: "a"}},
+		"not to be held":            {unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refusal: "OnDelete, or disable the Rollout a", RolloutName: "a"}},
 		"not to be held by anybody": {unholdable(changed(userRolloutID("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
-		"held, and not to be kept":  {held(unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refuse: "OnDelete", By: "a"}},
+		"held, and not to be kept":  {held(unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refusal: "OnDelete", RolloutName: "a"}},
 		"not adopted yet":           {changed(userRolloutID("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
 		"no phase yet":              {changed(userRolloutID("a", "")), planner.AdmissionVerdict{}},
 		"disabled":                  {changed(userRolloutID("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
@@ -44,10 +44,10 @@ func TestAdmit(t *testing.T) {
 		"terminating":               {changed(userRolloutID("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
 		"about to be disabled":      {changed(userRolloutID("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
 		"about to be deleted":       {changed(userRolloutID("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
-		"the second one is live":    {changed(userRolloutID("a", rollouts.PhaseDisabled), userRolloutID("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, By: "b"}},
-		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{Keep: true}},
-		"held, and a new template":  {held(changed(userRolloutID("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{Keep: true, By: "a"}},
-		"held by one that is going": {held(changed(userRolloutID("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{Keep: true}},
+		"the second one is live":    {changed(userRolloutID("a", rollouts.PhaseDisabled), userRolloutID("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "b"}},
+		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{KeepHold: true}},
+		"held, and a new template":  {held(changed(userRolloutID("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{KeepHold: true, RolloutName: "a"}},
+		"held by one that is going": {held(changed(userRolloutID("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{KeepHold: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func changed(rs ...*rollouts.Rollout) planner.Admission {
 }
 
 func unholdable(a planner.Admission) planner.Admission {
-	a.Unholdable = "OnDelete"
+	a.UnholdableReason = "OnDelete"
 	return a
 }
 

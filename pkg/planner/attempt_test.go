@@ -29,7 +29,7 @@ func TestOverrideOfAnotherTemplate(t *testing.T) {
 			p := d.progress()
 			p.UpdateRevision, p.UpdateTemplate = "v2", "sha256:2"
 			d.status.Analysis = &rollouts.AnalysisStatus{Revision: test.revision, UpdateTemplate: test.template, Overridden: true}
-			beginAttempt(d)
+			beginAnalysis(d)
 			if a := d.status.Analysis; a.UpdateTemplate != "sha256:2" || a.Since == nil || a.Overridden != test.want {
 				t.Errorf("got %+v, want overridden %v", a, test.want)
 			}

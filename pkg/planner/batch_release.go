@@ -314,7 +314,7 @@ func (d *batchDraft) warnAboutRepair(target Target) {
 	}
 	if w.ExtraTampered {
 		d.events = append(d.events, Event{
-			Warning: true, Reason: EventExtraPutRight,
+			Warning: true, Reason: EventExtraRepaired,
 			Message: "the Deployment beside the workload was not as it is to be; only Weir writes it, and it was put right",
 		})
 	}

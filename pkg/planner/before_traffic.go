@@ -13,22 +13,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 )
 
-// Checks at BeforeTraffic are measured at the head of StepTrafficRouting: pods of the new
-// version are ready, and get no requests of the step yet. One that has passed is not looked
-// at again in its step.
+// Checks at the point BeforeTraffic are measured at the start of StepTrafficRouting. At this time the new pods
+// of the step are ready, and routers do not send the requests of the step to them yet. A check that has passed
+// is not measured again in the same step.
 
-// checkApplies reports whether a check is measured in a step.
+// checkApplies reports whether a check is measured at a point of a step.
 func checkApplies(c *rollouts.Check, at rollouts.CheckPoint, step int32) bool {
-	before := c.At == rollouts.AtBeforeTraffic
-	return before == (at == rollouts.AtBeforeTraffic) && (len(c.Steps) == 0 || slices.Contains(c.Steps, step))
+	isBeforeTraffic := c.At == rollouts.AtBeforeTraffic
+	return isBeforeTraffic == (at == rollouts.AtBeforeTraffic) && (len(c.Steps) == 0 || slices.Contains(c.Steps, step))
 }
 
-// hasTrafficChecks reports whether a step has checks before its traffic.
+// hasTrafficChecks reports whether a step has checks at the point BeforeTraffic.
 func hasTrafficChecks(plan *rollouts.Release, step int32) bool {
 	return plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool { return checkApplies(&c, rollouts.AtBeforeTraffic, step) })
 }
 
-// checksBeforeTraffic are the checks before the traffic of the step under way.
+// checksBeforeTraffic returns the checks of the current step at the point BeforeTraffic, with their verdicts.
 func checksBeforeTraffic(f *facts) []judgedCheck {
 	a, p := f.status.Analysis, f.progress()
 	if a == nil || a.TrafficSince == nil || p.State != rollouts.StepTrafficRouting {
@@ -43,20 +43,20 @@ func checksBeforeTraffic(f *facts) []judgedCheck {
 	return out
 }
 
-// startTrafficChecks notes that the checks before the traffic of a step begin.
+// startTrafficChecks records the time from which the checks before the traffic of the step are measured.
 func startTrafficChecks(d *draft, _ *rollouts.Step) {
 	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
 		return
 	}
-	beginAttempt(d)
+	beginAnalysis(d)
 	if a := d.status.Analysis; !d.stageUnchanged() || a.TrafficSince == nil || IsAhead(a.TrafficSince, d.Now) {
 		a.TrafficSince = stampAfterResults(a, d.Now)
 	}
 }
 
-// trafficAllowed waits until the checks before the traffic of a step have passed, or a person
-// has let it through.
-func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
+// judgeTrafficChecks makes a step wait with its traffic until the checks at the point BeforeTraffic have passed or
+// a person has approved the traffic.
+func judgeTrafficChecks(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checksHoldingTraffic(f) {
@@ -65,26 +65,27 @@ func trafficAllowed(f *facts, _ *rollouts.Step) Verdict {
 			text += " " + strings.ToLower(string(c.verdict.Is))
 		}
 		open = append(open, text+": "+c.verdict.Why)
-		wake = sooner(wake, c.verdict.Wake)
+		wake = shorterWait(wake, c.verdict.Wake)
 	}
-	return waitForChecks(f, open, wake)
+	return openChecksVerdict(f, open, wake)
 }
 
-// checksHoldingTraffic are the checks that keep the traffic of the step under way. One that only
-// reports is waited for, too: it has no other time.
+// checksHoldingTraffic returns the checks for which the traffic of the current step waits, with their current
+// verdicts. The traffic also waits for a running check that only reports, because the check cannot be measured
+// later.
 func checksHoldingTraffic(f *facts) []judgedCheck {
 	return slices.DeleteFunc(checksBeforeTraffic(f), func(c judgedCheck) bool {
 		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !checksOverridden(f)
-		return !running && !awaitsPerson(f, &c)
+		return !running && !awaitsDecision(f, &c)
 	})
 }
 
-// setTrafficCheckMessage says what the traffic of a step waits for.
+// setTrafficCheckMessage sets the message of a step whose traffic waits for checks.
 func setTrafficCheckMessage(d *draft, _ *rollouts.Step) {
 	d.setStepMessage("its traffic waits for its checks: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
-// storeTrafficChecks keeps what the checks before the traffic have found.
+// storeTrafficChecks stores the results of the checks at the point BeforeTraffic when the stage ends.
 func storeTrafficChecks(d *draft, _ *rollouts.Step) {
 	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
 		return
@@ -95,67 +96,69 @@ func storeTrafficChecks(d *draft, _ *rollouts.Step) {
 	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
 }
 
-// ChecksHoldingTraffic are the checks that keep the traffic of the step under way, by what is stored.
-func ChecksHoldingTraffic(r *rollouts.Rollout) []rollouts.CheckStatus {
+// StoredChecksHoldingTraffic returns the stored results of the checks for which the traffic of the current step
+// waits.
+func StoredChecksHoldingTraffic(r *rollouts.Rollout) []rollouts.CheckStatus {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if !checkingTraffic(r) || plan == nil || plan.Analysis == nil {
+	if !mayWaitForTrafficChecks(r) || plan == nil || plan.Analysis == nil {
 		return nil
 	}
-	var held []rollouts.CheckStatus
+	var holding []rollouts.CheckStatus
 	for i := range plan.Analysis.Checks {
 		c := &plan.Analysis.Checks[i]
-		if stored := storedCheck(a, rollouts.CheckName(c)); checkApplies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && holdsTraffic(plan.Analysis, c, a.TrafficSince.Time, stored) {
-			held = append(held, *stored)
+		if stored := storedCheck(a, rollouts.CheckName(c)); checkApplies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && storedResultHoldsTraffic(plan.Analysis, c, a.TrafficSince.Time, stored) {
+			holding = append(holding, *stored)
 		}
 	}
-	return held
+	return holding
 }
 
-// checkingTraffic reports whether the traffic of a step may wait for checks.
-func checkingTraffic(r *rollouts.Rollout) bool {
+// mayWaitForTrafficChecks reports whether the current step is at the stage in which its traffic waits for checks.
+func mayWaitForTrafficChecks(r *rollouts.Rollout) bool {
 	a := r.Status.Analysis
 	return StateOf(r) == StateInStep && r.Status.Active().State == rollouts.StepTrafficRouting && a != nil && a.TrafficSince != nil && !a.Overridden
 }
 
-// holdsTraffic reports whether a stored result of a check keeps the traffic of the step that began
-// to be checked then.
-func holdsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
+// storedResultHoldsTraffic reports whether the traffic of the current step waits because of a stored result. since
+// is when the checks before the traffic of this step began; an older result belongs to an earlier step.
+func storedResultHoldsTraffic(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
 	if stored == nil || isFromEarlierStep(since, stored) {
 		return false
 	}
-	reports := cmp.Or(c.OnFail, a.OnFail) == rollouts.OnFailReport
+	onlyReports := cmp.Or(c.OnFail, a.OnFail) == rollouts.OnFailReport
 	switch stored.Result {
 	case rollouts.CheckRunning:
-		return !reports || !isGateCheck(c)
+		return !onlyReports || !isGateCheck(c)
 	case rollouts.CheckInconclusive:
-		return !reports && onInconclusiveOf(a, c) != rollouts.OnInconclusivePass
+		return !onlyReports && onInconclusiveOf(a, c) != rollouts.OnInconclusivePass
 	case rollouts.CheckFailed:
-		return !reports
+		return !onlyReports
 	default:
 		return false
 	}
 }
 
-// ApprovalReleasesTraffic reports whether an approval lets the traffic of the step through: an
-// inconclusive check keeps it or, with an override, any check.
-func ApprovalReleasesTraffic(r *rollouts.Rollout, any bool) bool {
-	return slices.ContainsFunc(ChecksHoldingTraffic(r), func(c rollouts.CheckStatus) bool { return any || c.Result == rollouts.CheckInconclusive })
+// ApprovalSkipsTrafficChecks reports whether an approval skips checks for which the traffic of the current step
+// waits. An approval skips inconclusive checks; an approval with override skips all checks.
+func ApprovalSkipsTrafficChecks(r *rollouts.Rollout, override bool) bool {
+	return slices.ContainsFunc(StoredChecksHoldingTraffic(r), func(c rollouts.CheckStatus) bool { return override || c.Result == rollouts.CheckInconclusive })
 }
 
-// ReleaseTraffic has the next status go on without the checks that keep the traffic of its
-// step and are inconclusive, or without any: they are not asked again in this step.
-func ReleaseTraffic(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
+// SkipTrafficChecks sets the result of the checks for which the traffic of the current step waits to Skipped in the
+// next status: of inconclusive checks or, with override, of all of them. They are not measured again in this
+// step.
+func SkipTrafficChecks(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, override bool, now time.Time) {
 	at := RoundUp(now)
 	if a := r.Status.Analysis; a != nil && at.Before(a.TrafficSince) {
-		at = *a.TrafficSince // which is rounded up, too: it is of this step
+		at = *a.TrafficSince // a result with an earlier time would count as a result of an earlier step
 	}
-	for _, held := range ChecksHoldingTraffic(r) {
-		if !any && held.Result != rollouts.CheckInconclusive {
+	for _, holding := range StoredChecksHoldingTraffic(r) {
+		if !override && holding.Result != rollouts.CheckInconclusive {
 			continue
 		}
-		c := storedCheck(next.Analysis, held.Name)
+		c := storedCheck(next.Analysis, holding.Name)
 		c.Result, c.Time, c.Carry, c.FoldedTo = rollouts.CheckSkipped, &at, "", nil
-		c.Why = rollouts.Clean("let through by "+user+"; it was "+strings.ToLower(string(held.Result))+": "+held.Why, maxWhy)
+		c.Why = rollouts.Clean("let through by "+user+"; it was "+strings.ToLower(string(holding.Result))+": "+holding.Why, maxWhy)
 	}
 }

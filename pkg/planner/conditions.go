@@ -14,28 +14,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What a status says to those who do not know the states of a release.
-
-// setKstatusConditions says, as kstatus wants it, whether the Rollout is on its way. Flux
-// and others take a release for in progress while it is, also while it waits
-// for somebody, for failed when it is stalled, and for current otherwise. They
-// take the first of both conditions that is true, so never both are, also where a gate
-// beside us says that it is stalled.
+// setKstatusConditions sets the condition Reconciling as kstatus defines it. By kstatus, Flux and other tools
+// show a release as in progress while Reconciling is true, also while the release waits for a person. They show
+// the release as failed while Stalled is true, and as current if neither is true. They use whichever of the
+// two conditions they find true first, so at most one may be true.
 func setKstatusConditions(d *draft) {
-	s, reason := metav1.ConditionTrue, string(d.status.Phase)
+	status, reason := metav1.ConditionTrue, string(d.status.Phase)
 	if stalled := d.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
-		s, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
+		status, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
 	if d.isHealthy() || d.status.Phase == rollouts.PhaseDisabled {
-		s = metav1.ConditionFalse
+		status = metav1.ConditionFalse
 	}
-	d.setCondition(rollouts.ConditionReconciling, s, reason, d.status.Message)
+	d.setCondition(rollouts.ConditionReconciling, status, reason, d.status.Message)
 }
 
-// Wait is the kind of thing that a Rollout waits for.
+// Wait names what a Rollout waits for, in one word.
 type Wait string
 
-// The kinds. Approval and Decision wait for a person.
+// WaitApproval and WaitDecision wait for a person.
 const (
 	WaitNothing    Wait = "nothing"
 	WaitPods       Wait = "pods"
@@ -48,19 +45,19 @@ const (
 	WaitController Wait = "controller"
 )
 
-// Waiting is what a Rollout waits for.
+// Waiting describes what a Rollout waits for.
 type Waiting struct {
 	For Wait
-	// What says it in a few words.
-	What string
-	// Since is zero where nobody has noted it.
+	// Text describes the wait in a few words.
+	Text string
+	// Since is when the wait began; zero if the status does not show it.
 	Since metav1.Time
 }
 
-// WaitingFor says what a Rollout waits for.
+// WaitingFor returns what a Rollout waits for, according to its stored status.
 func WaitingFor(r *rollouts.Rollout) Waiting {
 	if r.DeletionTimestamp != nil {
-		return waitOfDeletion(r)
+		return describeDeletionWait(r)
 	}
 	p := r.Status.Active()
 	if p == nil {
@@ -72,15 +69,15 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		wait, what := waits[StateOf(r)](r, p)
+		wait, text := waitsByState[StateOf(r)](r, p)
 		if p.Message != "" {
-			what += ": " + p.Message
+			text += ": " + p.Message
 		}
-		return Waiting{wait, what, since}
+		return Waiting{wait, text, since}
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
 		return Waiting{WaitNothing, "nothing", since}
 	case rollouts.PhaseDisabling:
-		return Waiting{WaitWorkload, givenBack, metav1.Time{}}
+		return Waiting{WaitWorkload, workloadRestore, metav1.Time{}}
 	}
 	if c := r.Status.Stalled(); c != nil {
 		return Waiting{WaitDecision, "a supported workload", c.LastTransitionTime}
@@ -88,31 +85,31 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
 
-// waits say what a release waits for, by its state.
-var waits = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
-	StateIdle:           waitsForFixed(WaitController, "controller"),
-	StateInitializing:   waitsForFixed(WaitTraffic, "network of the workload"),
-	StateInStep:         waitOfStep,
-	StatePaused:         waitsForFixed(WaitDecision, "resume"),
-	StateRefused:        waitsForFixed(WaitDecision, "abort, rollback or the template of the release"),
-	StateSuperseding:    waitsForFixed(WaitWorkload, "another template to take over"),
-	StateAborted:        waitOfAbort,
-	StateFinalising:     waitsForFixed(WaitWorkload, givenBack),
-	StateRestoring:      waitsForFixed(WaitWorkload, givenBack),
-	StateCancelling:     waitsForFixed(WaitWorkload, givenBack),
-	StateLeaving:        waitsForFixed(WaitWorkload, givenBack),
-	StateLeavingAborted: waitsForFixed(WaitWorkload, givenBack),
-	StateWorkloadGone:   waitsForFixed(WaitWorkload, givenBack),
+// waitsByState has a function for each state that returns what a release in this state waits for.
+var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
+	StateIdle:           fixedWait(WaitController, "controller"),
+	StateInitializing:   fixedWait(WaitTraffic, "network of the workload"),
+	StateInStep:         describeStepWait,
+	StatePaused:         fixedWait(WaitDecision, "resume"),
+	StateRefused:        fixedWait(WaitDecision, "abort, rollback or the template of the release"),
+	StateSuperseding:    fixedWait(WaitWorkload, "another template to take over"),
+	StateAborted:        describeAbortWait,
+	StateFinalising:     fixedWait(WaitWorkload, workloadRestore),
+	StateRestoring:      fixedWait(WaitWorkload, workloadRestore),
+	StateCancelling:     fixedWait(WaitWorkload, workloadRestore),
+	StateLeaving:        fixedWait(WaitWorkload, workloadRestore),
+	StateLeavingAborted: fixedWait(WaitWorkload, workloadRestore),
+	StateWorkloadGone:   fixedWait(WaitWorkload, workloadRestore),
 }
 
-const givenBack = "workload to be given back"
+const workloadRestore = "workload to be given back"
 
-func waitsForFixed(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
-	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, what }
+func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
+	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, text }
 }
 
-// waitOfAbort is what a release waits for that was aborted.
-func waitOfAbort(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// describeAbortWait returns what an aborted release waits for.
+func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch {
 	case r.Status.Activity() == rollouts.ActivityAborting:
 		return WaitPods, "pods of the stable revision"
@@ -123,25 +120,25 @@ func waitOfAbort(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// waitOfStep is what a step waits for.
-func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+// describeStepWait returns what the current step waits for.
+func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
-		release = &rollouts.Release{} // nothing says that it is valid
+		release = &rollouts.Release{} // the stored Rollout may be invalid
 	}
 	place := fmt.Sprintf("step %d/%d", p.CurrentStepIndex, len(release.Steps))
 	switch p.State {
 	case rollouts.BeforeStepUpgrade:
 		return WaitTraffic, "traffic of " + place
 	case rollouts.StepTrafficRouting:
-		return waitOfTraffic(r, place)
+		return describeTrafficWait(r, place)
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitChecks, waitOfChecks(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
+		return WaitChecks, describeChecksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
-		until := PauseEnds(r)
-		switch c := checkOverTime(r); {
+		until := PauseEnd(r)
+		switch c := checkHoldingTimedPause(r); {
 		case c != nil && (c.Result == rollouts.CheckRunning || c.Result == ""):
 			return WaitChecks, "metrics of " + place
 		case c != nil:
@@ -154,52 +151,54 @@ func waitOfStep(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		if p.Message != "" {
 			return WaitDecision, "gates of " + place
 		}
-		return WaitController, "controller" // it goes on at once
+		return WaitController, "controller" // the next pass of the controller enters the next step
 	}
 }
 
-// waitOfTraffic is what the traffic of a step waits for.
-func waitOfTraffic(r *rollouts.Rollout, place string) (Wait, string) {
-	if held := ChecksHoldingTraffic(r); len(held) > 0 {
-		return WaitChecks, waitOfChecks(r, held, "checks before the traffic of "+place, place)
+// describeTrafficWait returns what the traffic of the current step waits for.
+func describeTrafficWait(r *rollouts.Rollout, place string) (Wait, string) {
+	if holding := StoredChecksHoldingTraffic(r); len(holding) > 0 {
+		return WaitChecks, describeChecksWait(r, holding, "checks before the traffic of "+place, place)
 	}
 	return WaitTraffic, "traffic of " + place
 }
 
-// waitOfChecks is what a step waits for that has such results: a gate, or else what is said.
-func waitOfChecks(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
+// describeChecksWait returns the text about a step that waits for checks. The text names the first gate that is
+// still closed; if there is none, the text is the argument otherwise.
+func describeChecksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
 	_, plan := r.Spec.Strategy.Active()
 	for _, result := range results {
-		if result.Result == rollouts.CheckRunning && result.Time != nil && isGate(plan, result.Name) {
+		if result.Result == rollouts.CheckRunning && result.Time != nil && isGateOfPlan(plan, result.Name) {
 			return "gate " + result.Name + " of " + place + ", closed since " + result.Time.UTC().Format(time.RFC3339)
 		}
 	}
 	return otherwise
 }
 
-// isGate reports whether a check of a plan is a gate.
-func isGate(plan *rollouts.Release, name string) bool {
+// isGateOfPlan reports whether the plan has a check of this name that is a gate.
+func isGateOfPlan(plan *rollouts.Release, name string) bool {
 	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
 		return rollouts.CheckName(&c) == name && isGateCheck(&c)
 	})
 }
 
-// PauseEnds is when the pause of the step that waits ends by itself; zero where it does not.
-func PauseEnds(r *rollouts.Rollout) metav1.Time {
+// PauseEnd returns when the timed pause of the current step ends. It returns zero if the pause does not end by
+// time.
+func PauseEnd(r *rollouts.Rollout) metav1.Time {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
-	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !isTimed(release.Step(p.CurrentStepIndex)) || checkOverTime(r) != nil {
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !hasTimedPause(release.Step(p.CurrentStepIndex)) || checkHoldingTimedPause(r) != nil {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
 }
 
-// checkOverTime returns the check that keeps a timed pause open after its time, because the check is
+// checkHoldingTimedPause returns the check that keeps a timed pause open after its time, because the check is
 // still measured or a person must decide about its result. It returns nil if the time ends the pause.
-func checkOverTime(r *rollouts.Rollout) *OpenCheck {
+func checkHoldingTimedPause(r *rollouts.Rollout) *OpenCheck {
 	_, release := r.Spec.Strategy.Active()
 	p := r.Status.Active()
-	if release == nil || p == nil || p.State != rollouts.StepPaused || !isTimed(release.Step(p.CurrentStepIndex)) {
+	if release == nil || p == nil || p.State != rollouts.StepPaused || !hasTimedPause(release.Step(p.CurrentStepIndex)) {
 		return nil
 	}
 	if open := OpenChecks(r, p.CurrentStepIndex+1); len(open) > 0 {
@@ -208,13 +207,13 @@ func checkOverTime(r *rollouts.Rollout) *OpenCheck {
 	return nil
 }
 
-// isTimed reports whether a step goes on by itself.
-func isTimed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
+// hasTimedPause reports whether the pause of a step ends after a duration, without an approval.
+func hasTimedPause(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
 
-// waitOfDeletion is what a Rollout that is deleted waits for.
-func waitOfDeletion(r *rollouts.Rollout) Waiting {
+// describeDeletionWait returns what a Rollout that is being deleted waits for.
+func describeDeletionWait(r *rollouts.Rollout) Waiting {
 	if Finalized(r) {
 		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
 	}
-	return Waiting{WaitWorkload, givenBack, *r.DeletionTimestamp}
+	return Waiting{WaitWorkload, workloadRestore, *r.DeletionTimestamp}
 }

@@ -138,10 +138,10 @@ func TestWaitingFor(t *testing.T) {
 				{Replicas: &size}, {Replicas: &size, Pause: rollouts.Pause{Duration: &minute}},
 			}}
 			c.make(r)
-			if w := planner.WaitingFor(r); w.For != c.wait || w.What != c.what || !w.Since.Equal(&c.since) {
-				t.Errorf("waits for %s, %q, since %s, want %s, %q, since %s", w.For, w.What, w.Since, c.wait, c.what, c.since)
+			if w := planner.WaitingFor(r); w.For != c.wait || w.Text != c.what || !w.Since.Equal(&c.since) {
+				t.Errorf("waits for %s, %q, since %s, want %s, %q, since %s", w.For, w.Text, w.Since, c.wait, c.what, c.since)
 			}
-			if ends := planner.PauseEnds(r); ends.IsZero() == (c.wait == planner.WaitTime) {
+			if ends := planner.PauseEnd(r); ends.IsZero() == (c.wait == planner.WaitTime) {
 				t.Errorf("the pause ends at %s while it waits for %s", ends, c.wait)
 			}
 		})
@@ -234,16 +234,16 @@ func TestLetTrafficThrough(t *testing.T) {
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 2, State: rollouts.StepTrafficRouting}
 	checking(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
 	next := r.Status.DeepCopy()
-	planner.ReleaseTraffic(r, next, "alice", false, since.Add(-time.Second))
+	planner.SkipTrafficChecks(r, next, "alice", false, since.Add(-time.Second))
 	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckRunning {
 		t.Errorf("without an override the gate is %+v", is)
 	}
-	planner.ReleaseTraffic(r, next, "alice", true, since.Add(-time.Second))
+	planner.SkipTrafficChecks(r, next, "alice", true, since.Add(-time.Second))
 	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckSkipped || is.Time.Before(&since) {
 		t.Errorf("the gate is %+v", is)
 	}
 	r.Status = *next
-	if held := planner.ChecksHoldingTraffic(r); len(held) > 0 {
+	if held := planner.StoredChecksHoldingTraffic(r); len(held) > 0 {
 		t.Errorf("the traffic is held by %+v", held)
 	}
 }

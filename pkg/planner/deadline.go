@@ -14,17 +14,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A release never waits in silence. Wherever it waits for pods or for the
-// network, and not for somebody, a deadline runs from the last thing that moved.
-// When it has passed, the condition Stalled says what stands still and what
-// would help. Nothing else happens: gates hold, and nobody's word is presumed.
+// While a release waits for pods or for the network, and not for a person, a deadline runs from its last
+// progress. When the deadline has passed, the condition Stalled says what makes no progress and what the user
+// can do. Weir does nothing else: no gate opens, and Weir does not decide for the user.
 
-// DefaultDeadline is the native controller's default, in seconds.
-const DefaultDeadline int32 = 600
+// DefaultProgressDeadlineSeconds is the default of the native Deployment controller.
+const DefaultProgressDeadlineSeconds int32 = 600
 
-// progressDeadline is the deadline; zero means that there is none.
+// progressDeadline returns the deadline; zero means that there is none.
 func progressDeadline(f *facts) time.Duration {
-	seconds := DefaultDeadline
+	seconds := DefaultProgressDeadlineSeconds
 	switch {
 	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
 		seconds = *f.release.ProgressDeadlineSeconds
@@ -32,14 +31,13 @@ func progressDeadline(f *facts) time.Duration {
 		seconds = f.w.ProgressDeadline
 	}
 	if seconds == math.MaxInt32 {
-		return 0 // what the native controller takes for never
+		return 0 // the native controller has no deadline either with this value
 	}
 	return time.Duration(seconds) * time.Second
 }
 
-// checkDeadline notes when the release moved last, and says so when that is too
-// long ago. What pods do is noted once in a tenth of the deadline, so that a
-// batch costs no write for each of its pods.
+// checkDeadline records when the release made its last progress, and sets the condition Stalled if the
+// progress deadline has passed since then.
 func checkDeadline(d *draft) {
 	p, deadline := d.status.Active(), progressDeadline(d.facts)
 	if p == nil || !deadlineRuns(d.facts) || deadline == 0 {
@@ -53,27 +51,31 @@ func checkDeadline(d *draft) {
 	reportMissedDeadline(d, deadline, p)
 }
 
+// recordProgress records progress of the release. It records progress of pods at most once in a tenth of the
+// deadline, so that the status is not written for each pod of a batch.
 func recordProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
-	mark, since := progressCounter(d.facts), p.LastProgressTime
+	mark, since := currentProgressMark(d.facts), p.LastProgressTime
 	switch {
-	case since == nil || IsAhead(since, d.Now) || advanced(d.facts):
-		setProgress(d, mark)
+	case since == nil || IsAhead(since, d.Now) || hasAdvanced(d.facts):
+		setProgressMark(d, mark)
 	case workloadChanged(d.facts):
 		p.ProgressMark = mark
 	case mark > p.ProgressMark:
 		if left := d.until(since.Add(max(deadline/10, time.Second))); left > 0 {
 			d.wakeIn(left)
 		} else {
-			setProgress(d, mark)
+			setProgressMark(d, mark)
 		}
 	}
 }
 
-func setProgress(d *draft, mark int32) {
+// setProgressMark records that the release made progress now, up to the mark.
+func setProgressMark(d *draft, mark int32) {
 	p := d.progress()
 	p.LastProgressTime, p.ProgressMark = new(RoundUp(d.Now)), mark
 }
 
+// reportMissedDeadline sets the condition Stalled if the deadline has passed since the last progress.
 func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress) {
 	if left := d.until(p.LastProgressTime.Add(deadline)); left > 0 {
 		d.wakeIn(left)
@@ -88,19 +90,18 @@ func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress
 	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
 }
 
-// SplitHelp splits the message of a missed deadline into what was seen and what would help.
-func SplitHelp(message string) (seen, help string) {
+// SplitHelp splits the message of a missed deadline into the observation and the advice to the user.
+func SplitHelp(message string) (observation, help string) {
 	if at := strings.LastIndex(message, "; "); at >= 0 {
 		return message[:at], message[at+2:]
 	}
 	return message, ""
 }
 
-// deadlineRuns reports whether the release waits for pods or for the network, and for
-// no person.
+// deadlineRuns reports whether the release waits for pods or for the network, and not for a person.
 func deadlineRuns(f *facts) bool {
 	if f.isStalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
-		return false // it says already why it does not move
+		return false // the condition Stalled already says why the release makes no progress
 	}
 	p := f.progress()
 	switch f.status.Phase {
@@ -122,24 +123,23 @@ func deadlineRuns(f *facts) bool {
 	}
 }
 
-// isSuperseding reports whether another template is taking over, whatever the step of
-// the one before was at.
+// isSuperseding reports whether another template is superseding the release, at whatever stage its step was.
 func isSuperseding(f *facts) bool {
 	p := f.progress()
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
-// advanced reports whether this pass takes the release further.
-func advanced(f *facts) bool {
-	was, p := f.stored(), f.progress()
+// hasAdvanced reports whether this pass has advanced the release compared with the stored status.
+func hasAdvanced(f *facts) bool {
+	stored, p := f.stored(), f.progress()
 	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
-		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
-		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision || was.UpdateTemplate != "" && was.UpdateTemplate != p.UpdateTemplate ||
-		missingReference(f) != "" && was.Message != p.Message
+		stored.State != p.State || stored.CurrentStepIndex != p.CurrentStepIndex ||
+		stored.FinalisingStep != p.FinalisingStep || stored.UpdateRevision != p.UpdateRevision || stored.UpdateTemplate != "" && stored.UpdateTemplate != p.UpdateTemplate ||
+		missingReference(f) != "" && stored.Message != p.Message
 }
 
-// workloadChanged reports whether somebody has changed the workload, so that its pods are
-// counted again; that alone is no progress.
+// workloadChanged reports whether a user has changed the workload. The progress mark is then computed again,
+// but the change alone is no progress.
 func workloadChanged(f *facts) bool {
 	if f.Batch != nil {
 		return f.Batch.Rescaled
@@ -147,9 +147,9 @@ func workloadChanged(f *facts) bool {
 	return f.stored().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
 }
 
-// progressCounter measures how far the pods have come that are waited for. Only the highest
-// counts, so that a pod that starts and dies, over and over, is no progress.
-func progressCounter(f *facts) int32 {
+// currentProgressMark returns a number that grows with the pods for which the release waits. Only a mark above
+// the stored one is progress, so a pod that repeatedly becomes ready and crashes is no progress.
+func currentProgressMark(f *facts) int32 {
 	w := f.w
 	switch {
 	case w == nil:
@@ -163,7 +163,7 @@ func progressCounter(f *facts) int32 {
 	}
 }
 
-// stalledObject names what stands still.
+// stalledObject returns the name of the object that makes no progress.
 func stalledObject(f *facts) string {
 	if missing := missingReference(f); missing != "" {
 		return missing
@@ -174,7 +174,7 @@ func stalledObject(f *facts) string {
 	return "the workload"
 }
 
-// stallReason is what is waited for, with numbers where they explain it.
+// stallReason returns what the release waits for, with the numbers of ready pods in StepUpgrade.
 func stallReason(f *facts) string {
 	message := strings.TrimSuffix(f.status.Message, ".")
 	p, w := f.progress(), f.w
@@ -189,11 +189,11 @@ func stallReason(f *facts) string {
 	return message
 }
 
-// helps is what a user can do about it; the first row that applies. Another
-// template helps but in the blue-green style, where it would be refused.
-var helps = []struct {
+// stallHelps have the advice to the user; the first row that applies is used. Blue-green refuses another
+// template, so its advice does not recommend one.
+var stallHelps = []struct {
 	applies func(*facts) bool
-	what    string
+	help    string
 }{
 	{
 		func(f *facts) bool {
@@ -235,10 +235,11 @@ func activityIs(a rollouts.Activity) func(*facts) bool {
 	return func(f *facts) bool { return f.isDoing(a) }
 }
 
+// stallHelp returns the advice to the user about a release that makes no progress.
 func stallHelp(f *facts) string {
-	for _, h := range helps {
+	for _, h := range stallHelps {
 		if h.applies(f) {
-			return h.what
+			return h.help
 		}
 	}
 	return ""

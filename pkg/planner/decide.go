@@ -151,7 +151,7 @@ var projections = []struct {
 	{"traffic routings", unlinkUnused},
 	{"grace period", recordTrafficChange},
 	{"write error", recordWriteError},
-	{"batch", projectBatch},
+	{"batch", copyBatchProgress},
 	{"record", updateRecord},
 	{"analysis", storeAnalysis},
 	{"measurable", keepMeasurable},

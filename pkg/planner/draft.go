@@ -80,7 +80,7 @@ func (d *draft) orderAction(e Effect) {
 	if !d.stageUnchanged() || d.reissueDue() {
 		d.startWait()
 	}
-	d.clearOtherChange(e)
+	d.clearOtherTarget(e)
 	d.act(e)
 }
 

@@ -14,45 +14,44 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// How a release ends: completed, or cancelled.
-
-// closing is what is said of an end that takes a while.
-var closing = map[rollouts.Activity]string{
+// teardownMessages are the messages of a Rollout while a completed or cancelled release is torn down.
+var teardownMessages = map[rollouts.Activity]string{
 	rollouts.ActivityFinalising: "Rollout has been completed and some closing work is being done",
 	rollouts.ActivityCancelling: "The workload has been rolled back and the rollout process will be canceled",
 }
 
-// startTeardown begins the teardown of a release whose steps are all done.
+// startTeardown starts the teardown of a release whose steps are all completed.
 func startTeardown(d *draft) {
 	d.progress().FinalisingStep = ""
-	d.setActivity(rollouts.ActivityFinalising, closing[rollouts.ActivityFinalising])
+	d.setActivity(rollouts.ActivityFinalising, teardownMessages[rollouts.ActivityFinalising])
 	d.continueWith(CaseEnding)
 }
 
-// startCancellation begins the teardown of a release whose template went back to stable.
+// startCancellation starts the teardown of a release whose workload has the stable template again.
 func startCancellation(d *draft) {
 	p := d.progress()
 	p.FinalisingStep = ""
 	p.UpdateRevision, p.UpdateTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
-	if now := d.w.StableRevision; now != "" && p.StableRevision != now {
-		p.StableRevision, p.StableTemplate = now, d.w.StableTemplate // a complete release was set again before its end
+	if stable := d.w.StableRevision; stable != "" && p.StableRevision != stable {
+		// The template of a completed release was set again before the teardown of the next release ended.
+		p.StableRevision, p.StableTemplate = stable, d.w.StableTemplate
 	}
 	if p.RollingBack {
 		d.setOutcome(rollouts.VerbRollback, rollouts.OutcomeApplied)
 	}
 	if d.hasReleasedTemplate() {
-		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied) // the template was stable's before it
+		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied) // the workload had the stable template before the abort
 	}
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	d.supersedeDecisions()
 	d.status.RemoveCondition(rollouts.ConditionStalled)
-	d.setActivity(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
+	d.setActivity(rollouts.ActivityCancelling, teardownMessages[rollouts.ActivityCancelling])
 	d.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
 	d.continueWith(CaseEnding)
 }
 
-// endings are what an end leads to, by what the release is doing.
-var endings = map[rollouts.Activity]struct {
+// teardownResults have the results of a completed teardown, by the activity of the release during the teardown.
+var teardownResults = map[rollouts.Activity]struct {
 	outcome   rollouts.ReleaseOutcome
 	succeeded metav1.ConditionStatus
 	message   string
@@ -62,64 +61,73 @@ var endings = map[rollouts.Activity]struct {
 	rollouts.ActivityCancelling: {rollouts.ReleaseCancelled, metav1.ConditionFalse, "Rollout progressing has been canceled", ""},
 }
 
-// tearDownRelease runs the teardown of a completed or cancelled release.
+// tearDownRelease runs the teardown of a completed or cancelled release as far as one pass can. When the teardown
+// is complete, the Rollout becomes Healthy.
 func tearDownRelease(d *draft) {
-	ending := endings[d.activity()]
-	rows, still := teardowns[d.style].succeeded, d.hasReleasedTemplate()
-	if ending.outcome == rollouts.ReleaseCancelled {
-		rows, still = teardowns[d.style].cancelled, d.w.HasTemplateOf(updateRevision(*d.progress()))
+	result := teardownResults[d.activity()]
+	isCancelled := result.outcome == rollouts.ReleaseCancelled
+	rows, templateUnchanged := teardowns[d.style].succeeded, d.hasReleasedTemplate()
+	if isCancelled {
+		rows, templateUnchanged = teardowns[d.style].cancelled, d.w.HasTemplateOf(updateRevision(*d.progress()))
 		if d.w.StableRevisionGone {
-			repairStableService(d) // its template was set again, and it has no pods yet
+			repairStableService(d) // the stable template was set again, and has no pods yet
 		} else {
 			unpinWithoutReadyStablePods(d)
 		}
 	}
 	revision := d.revision()
-	if !d.w.Held && !still {
-		// It was given back, its template changed unheld, and it goes on natively.
-		if revision = (Revision{}); ending.outcome == rollouts.ReleaseCancelled {
+	if !d.w.Held && !templateUnchanged {
+		// The workload was restored, and its template was then changed without a hold. The native controller
+		// releases this template.
+		revision = Revision{}
+		if isCancelled {
 			rows = disableTeardown
 		}
 	}
 	left := remainingTeardown(d.facts, rows, restorePlan(d.facts, rollouts.WaitResume, revision, false))
-	if d.applyRemaining(left); !left.isDone() {
-		setTeardownMessage(d, closing[d.activity()])
+	d.applyRemaining(left)
+	if !left.isDone() {
+		setTeardownMessage(d, teardownMessages[d.activity()])
 		return
 	}
 	d.supersedeDecisions()
-	closeRecord(d, ending.outcome)
+	closeRecord(d, result.outcome)
 	d.status.RemoveCondition(rollouts.ConditionBypassed)
-	d.setActivity(rollouts.ActivityCompleted, ending.message)
-	d.setCondition(rollouts.ConditionSucceeded, ending.succeeded, "", "")
+	d.setActivity(rollouts.ActivityCompleted, result.message)
+	d.setCondition(rollouts.ConditionSucceeded, result.succeeded, "", "")
 	d.status.Phase = rollouts.PhaseHealthy
 	p := d.progress()
-	if ending.outcome == rollouts.ReleaseCancelled {
-		p.PodTemplateHash = d.w.LiveRevision     // what serves, of which the next release starts
-		p.ObservedRolloutID = rolloutID(d.facts) // the name that came with the stable template is no wish for another release
+	if isCancelled {
+		p.PodTemplateHash = d.w.LiveRevision // the next release starts from the revision that serves now
+		// The user may have changed the rollout ID together with the template. This does not request another
+		// release.
+		p.ObservedRolloutID = rolloutID(d.facts)
 	}
 	p.ObservedWorkloadGeneration = d.w.Generation
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
 	d.startWait()
-	if ending.event != "" {
-		d.announce(ending.event, approvedBefore(d.facts, p.CurrentStepIndex)+fmt.Sprintf("revision %s is released", p.UpdateRevision))
+	if result.event != "" {
+		d.announce(result.event, approvedBefore(d.facts, p.CurrentStepIndex)+fmt.Sprintf("revision %s is released", p.UpdateRevision))
 	}
 }
 
-// setTeardownMessage says what an end waits for, if the batches know it, or without them the workload.
+// setTeardownMessage sets the message of the Rollout during a teardown or an abort. It adds the reason for the wait
+// if the BatchRelease or, without a BatchRelease, the workload has one.
 func setTeardownMessage(d *draft, message string) {
-	why := ""
+	reason := ""
 	if d.Batch != nil {
-		why = d.Batch.Message
+		reason = d.Batch.Message
 	} else if d.w != nil {
-		why = cmp.Or(d.w.AdoptableSet, d.w.DeletedPodsRun)
+		reason = cmp.Or(d.w.AdoptableSet, d.w.DeletedPodsRun)
 	}
-	if d.status.Message = message; why != "" {
-		d.status.Message += ": " + why
+	if d.status.Message = message; reason != "" {
+		d.status.Message += ": " + reason
 	}
 }
 
-// projectBatch shows what is known of the batches where clients look for it.
-func projectBatch(d *draft) {
+// copyBatchProgress copies the progress of the BatchRelease to the status of the Rollout, where clients of
+// OpenKruise Rollouts expect it.
+func copyBatchProgress(d *draft) {
 	p := d.status.Active()
 	if p == nil {
 		return
@@ -135,39 +143,42 @@ func projectBatch(d *draft) {
 	}
 	b := d.Batch
 	p.UpdateReplicas, p.UpdateReadyReplicas = b.UpdatedReplicas, b.UpdatedReadyReplicas
-	projectGeneration(d, p)
+	copyWorkloadGeneration(d, p)
 }
 
-// echoAfter is how long a batch that goes on keeps the generation of the workload from
-// being shown.
-const echoAfter = 5 * time.Second
+// copyGenerationAfter is the time after the last progress of a running batch at which the generation of the
+// workload is copied to the status.
+const copyGenerationAfter = 5 * time.Second
 
-// projectGeneration shows which generation of the workload was seen. A batch, and a give-back,
-// make new ones themselves; to show each would be a write for each.
-func projectGeneration(d *draft, p *rollouts.Progress) {
+// copyWorkloadGeneration copies the observed generation of the workload to the status. A running batch and a
+// teardown change the generation themselves, so the copy is delayed for them. Otherwise each change would
+// cause a status write.
+func copyWorkloadGeneration(d *draft, p *rollouts.Progress) {
 	if d.w == nil || !d.w.HasTemplateOf(updateRevision(*p)) || d.w.Generation == p.ObservedWorkloadGeneration {
 		return
 	}
-	if since := p.LastProgressTime; since != nil && (d.Batch.isRunning() || d.isEnding()) && d.until(since.Add(echoAfter)) > 0 {
-		d.wakeIn(d.until(since.Add(echoAfter)))
+	if since := p.LastProgressTime; since != nil && (d.Batch.isRunning() || d.isEnding()) && d.until(since.Add(copyGenerationAfter)) > 0 {
+		d.wakeIn(d.until(since.Add(copyGenerationAfter)))
 		return
 	}
 	p.ObservedWorkloadGeneration = d.w.Generation
 }
 
-// skipOccupiedBatch does without the BatchRelease while another object has its name, and says so.
+// skipOccupiedBatch removes the actions that create or update the BatchRelease while another object uses the
+// name of the BatchRelease, and sets the Stalled condition.
 func skipOccupiedBatch(d *draft) {
-	wanted := len(d.actions)
+	hasSkipped := false
 	if d.BatchNameConflict != "" {
-		d.removeActions(func(a Effect) bool { _, runs := a.(RunBatch); return runs })
+		before := len(d.actions)
+		d.removeActions(func(e Effect) bool { _, runsBatch := e.(RunBatch); return runsBatch })
+		hasSkipped = len(d.actions) < before
 	}
-	switch yields := len(d.actions) < wanted; {
-	case !yields:
+	if !hasSkipped {
 		d.unstall(rollouts.StalledOccupied)
-	case !d.isStalledFor(rollouts.StalledOccupied):
-		d.warn(string(rollouts.StalledOccupied), d.BatchNameConflict)
-		fallthrough
-	default:
-		d.stall(rollouts.StalledOccupied, d.BatchNameConflict)
+		return
 	}
+	if !d.isStalledFor(rollouts.StalledOccupied) {
+		d.warn(string(rollouts.StalledOccupied), d.BatchNameConflict)
+	}
+	d.stall(rollouts.StalledOccupied, d.BatchNameConflict)
 }

@@ -24,7 +24,7 @@ type ending struct {
 	play func(*tearDownRelease)
 }
 
-var endings = []ending{
+var teardownResults = []ending{
 	{"left alone", (*tearDownRelease).leave},
 	{"reverted", (*tearDownRelease).revert},
 	{"released", (*tearDownRelease).release},
@@ -81,7 +81,7 @@ func (e *tearDownRelease) settle() bool {
 // says that it stands still.
 func (e *tearDownRelease) told() {
 	r := e.rollout()
-	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.ChecksHoldingTraffic(r)) > 0 {
+	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
 		return
 	}
 	_, release := r.Spec.Strategy.Active()

@@ -12,29 +12,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// facts are what one pass knows: what was observed, read with what the store says, and
-// the status as far as the pass has come with it. A function of facts answers a question
-// and changes nothing; what changes something takes a draft and returns nothing.
+// facts has what one pass knows: the observed objects, completed with what only the stored status knows, and the
+// next status as far as the pass has computed it. A function that takes facts returns a result and changes
+// nothing. A function that changes the decision takes a draft.
 type facts struct {
 	Input
-	// w is nil where the workload of the release does not exist.
+	// w is the workload of the release; nil if it does not exist.
 	w *Workload
 	// remade is the workload that was created under the same name after w was deleted; nil if none was.
 	remade  *Workload
 	release *rollouts.Release
 	style   rollouts.Style
-	status  rollouts.RolloutStatus
+	// status is the next status as far as the pass has computed it.
+	status rollouts.RolloutStatus
 }
 
-// newFacts reads what was observed. A workload at size 0, or whose stable set has gone,
-// shows less than the store knows of it.
-func newFacts(o Input) *facts {
-	f := &facts{Input: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
-	_, f.release = o.Rollout.Spec.Strategy.Active()
-	f.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
-	f.status.ObservedGeneration = o.Rollout.Generation
+// newFacts returns the facts of a pass. A workload of size 0, or a workload whose stable ReplicaSet was deleted,
+// shows less than the stored status knows, so newFacts completes its facts from the status.
+func newFacts(in Input) *facts {
+	f := &facts{Input: in, w: in.Workload, status: *in.Rollout.Status.DeepCopy()}
+	_, f.release = in.Rollout.Spec.Strategy.Active()
+	f.style = rollouts.StyleFor(&in.Rollout.Spec.Strategy, in.Rollout.Spec.WorkloadRef)
+	f.status.ObservedGeneration = in.Rollout.Generation
 	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && IsAhead(&c.Time, f.Now) {
-		c.Time = RoundUp(f.Now) // nobody knows how much of the grace period has passed
+		c.Time = RoundUp(f.Now) // it is not known how much of the grace period has passed, so the period restarts
 	}
 	switch {
 	case f.w == nil:
@@ -44,75 +45,79 @@ func newFacts(o Input) *facts {
 		f.w, f.remade = nil, f.w
 	}
 	addMissingDigest(f)
-	for _, known := range []func(*facts) *Workload{withoutStable, withoutPods, withStable} {
+	for _, complete := range []func(*facts) *Workload{workloadWithoutStable, workloadWithoutPods, workloadWithStoredStable} {
 		if f.w != nil {
-			f.w = known(f)
+			f.w = complete(f)
 		}
 	}
 	return f
 }
 
-// workloadReplaced reports whether the workload in service was deleted, and another one of
-// its name was made. A release goes with its workload.
+// workloadReplaced reports whether the recorded workload was deleted and another workload was created under the
+// same name. A release ends with its workload.
 func workloadReplaced(f *facts) bool {
 	return f.w != nil && f.status.WorkloadUID != "" && f.w.UID != "" && f.w.UID != f.status.WorkloadUID
 }
 
-// withoutStable is the workload of a release under way whose stable set has gone.
-func withoutStable(f *facts) *Workload {
+// workloadWithoutStable returns the workload with the facts about a stable ReplicaSet or ControllerRevision that
+// was deleted or replaced during the release.
+func workloadWithoutStable(f *facts) *Workload {
 	w := *f.w
 	if f.status.Active() == nil || stableLost(f.Rollout, f.w) == "" {
 		return f.w
 	}
 	switch {
 	case stableReplaced(*f.status.Active(), f.w):
-		w.StableRevisionGone = true // its pods serve on
+		w.StableRevisionGone = true // the stable pods continue to serve
 	case f.status.Phase == rollouts.PhaseProgressing:
 		w.StableRevisionGone = true
-		w.HasStableTemplate = w.HasStableTemplate || !w.AbortSetsTemplate && w.UpdateTemplate != "" && w.UpdateTemplate == f.stored().StableTemplate // its owner has set it again
+		// The owner of the workload may have set the stable template again.
+		w.HasStableTemplate = w.HasStableTemplate || !w.AbortSetsTemplate && w.UpdateTemplate != "" && w.UpdateTemplate == f.stored().StableTemplate
 		if !w.AbortSetsTemplate {
-			w.StableReadyReplicas = 0 // its pods went with it
+			w.StableReadyReplicas = 0 // the pods of a deleted ReplicaSet are deleted with it
 		}
 	}
 	return &w
 }
 
-// withoutPods is the workload whose stable set went with its pods before the release
-// began, since its history has no room. At rest the status knew it. Where there are pods,
-// they show it. What goes back by its template has nothing to hold without pods.
-func withoutPods(f *facts) *Workload {
+// workloadWithoutPods returns the workload with the stable revision from the stored status if the workload has no
+// pods and its stable ReplicaSet was deleted before the release began. Scenario: the workload has size 0, and
+// the native controller deletes the old ReplicaSet because of revisionHistoryLimit. If there are pods, they show
+// the stable revision. A workload whose aborts set the template needs no stable revision while it has no pods.
+func workloadWithoutPods(f *facts) *Workload {
 	w, p := *f.w, f.stored()
-	known := !w.AbortSetsTemplate && f.isHealthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
-	if !known || !w.Held || w.hasPods() || f.hasReleasedTemplate() || slices.Contains(w.Revisions, p.PodTemplateHash) {
+	isRecorded := !w.AbortSetsTemplate && f.isHealthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
+	if !isRecorded || !w.Held || w.hasPods() || f.hasReleasedTemplate() || slices.Contains(w.Revisions, p.PodTemplateHash) {
 		return f.w
 	}
 	w.StableRevision, w.StableRevisionGone, w.HasStableTemplate, w.StableReadyReplicas = p.PodTemplateHash, true, false, 0
 	return &w
 }
 
-// withStable is the workload at size 0, which does not show which of its sets served
-// before. While a release is under way the status knows it. What goes back by its template
-// may have the stable one without its owner's asking for it.
-func withStable(f *facts) *Workload {
+// workloadWithStoredStable returns the workload with the stable revision from the stored status of a release in
+// progress. A workload of size 0 does not show which of its revisions served before. If aborts set the
+// template, the live template may be the stable one although the owner did not set it.
+func workloadWithStoredStable(f *facts) *Workload {
 	w, stable := *f.w, f.stored().StableRevision
-	asked := w.LiveRevision
+	live := w.LiveRevision
 	if w.AbortSetsTemplate {
-		asked = w.PodTemplateHash
+		live = w.PodTemplateHash
 	}
-	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || asked != stable {
+	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || live != stable {
 		return f.w
 	}
 	if digest := f.stored().StableTemplate; digest != "" && w.UpdateTemplate != "" && w.UpdateTemplate != digest {
 		return f.w // another template with the name of the stable revision
 	}
 	if w.StableRevision != stable {
-		w.StableRevision, w.StableTemplate = stable, "" // that was the other one's
+		w.StableRevision, w.StableTemplate = stable, "" // the digest was that of another revision
 	}
 	w.HasStableTemplate = true
 	return &w
 }
 
-// progress is the progress as far as the pass has come, or an empty one.
+// progress returns the progress in the next status, as far as the pass has computed it. It is empty if there is
+// none.
 func (f *facts) progress() rollouts.Progress {
 	if p := f.status.Active(); p != nil {
 		return *p
@@ -120,7 +125,7 @@ func (f *facts) progress() rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-// stored is the progress as stored, or an empty one.
+// stored returns the progress in the stored status. It is empty if there is none.
 func (f *facts) stored() rollouts.Progress {
 	if p := f.Rollout.Status.Active(); p != nil {
 		return *p
@@ -128,8 +133,7 @@ func (f *facts) stored() rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-// route is what is known of the network at the current step; nil where the plan routes
-// nothing.
+// route returns the observed traffic at the current step; nil if the plan routes no traffic.
 func (f *facts) route() *Route {
 	if f.Route == nil {
 		return nil
@@ -138,54 +142,56 @@ func (f *facts) route() *Route {
 	return &route
 }
 
-// step is the current step; nil where the plan has none of its number.
+// step returns the current step; nil if the plan has no step with this number.
 func (f *facts) step() *rollouts.Step { return f.release.Step(f.progress().CurrentStepIndex) }
 
-// now is the time as conditions keep it.
+// now returns the current time in whole seconds, as conditions store it.
 func (f *facts) now() metav1.Time { return metav1.NewTime(f.Now.Truncate(time.Second)) }
 
-// until is how long it is until then; zero where that has passed.
+// until returns the time that remains until another time; zero if that time has passed.
 func (f *facts) until(at time.Time) time.Duration { return max(at.Sub(f.Now), 0) }
 
 func (f *facts) activity() rollouts.Activity { return f.status.Activity() }
 
-func (f *facts) isDoing(as ...rollouts.Activity) bool { return slices.Contains(as, f.activity()) }
+// isDoing reports whether the release has one of the activities.
+func (f *facts) isDoing(activities ...rollouts.Activity) bool {
+	return slices.Contains(activities, f.activity())
+}
 
 func (f *facts) isHealthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
 
-// isAborted reports whether the release is aborted, whether stable has all its pods again or not.
+// isAborted reports whether the release is aborted. Traffic and pods may still be on their way back.
 func (f *facts) isAborted() bool {
 	return f.isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)
 }
 
-// isEnding reports whether the release is completed or cancelled, and the workload is being
-// given back.
+// isEnding reports whether the release is completed or cancelled, and its teardown is in progress.
 func (f *facts) isEnding() bool {
 	return f.isDoing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
 }
 
-// replacesPods reports whether update pods take the place of stable ones.
+// replacesPods reports whether the release replaces stable pods by new pods, instead of adding new pods.
 func (f *facts) replacesPods() bool { return f.style == rollouts.StylePartition }
 
 // hasReleasedTemplate reports whether the workload still has the template of the stored release. A release
-// that an earlier version of Weir stored has no digest. That version may have computed
-// revision names differently, so the hash label of its ReplicaSet is compared, too.
+// that an earlier version of Weir stored has no digest. That version may have computed revision names
+// differently, so the hash label of the ReplicaSet is compared, too.
 func (f *facts) hasReleasedTemplate() bool {
 	p := f.stored()
 	return f.w.HasTemplateOf(updateRevision(p)) || p.UpdateTemplate == "" && f.w.HasTemplateOf(Revision{Name: p.PodTemplateHash})
 }
 
-// stageUnchanged reports whether the stored status was in the current stage already, so that
-// whatever the stage orders has been ordered before.
+// stageUnchanged reports whether the stored status is already in the current stage, so that an earlier pass has
+// already requested the actions of the stage.
 func (f *facts) stageUnchanged() bool {
-	was, p := f.stored(), f.progress()
-	return was.State == p.State && was.CurrentStepIndex == p.CurrentStepIndex && f.Rollout.Status.Activity() == rollouts.ActivityInRolling
+	stored, p := f.stored(), f.progress()
+	return stored.State == p.State && stored.CurrentStepIndex == p.CurrentStepIndex && f.Rollout.Status.Activity() == rollouts.ActivityInRolling
 }
 
 func (f *facts) planHash() string { return PlanHashOf(f.Rollout, f.release) }
 
-// PlanHashOf is the server's where it has written one, so that server and
-// controller of different releases agree.
+// PlanHashOf returns the hash of the plan. It prefers the annotation that the server writes, so that a server and a
+// controller of different versions agree.
 func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 	if h := r.Annotations[rollouts.AnnotationHash]; h != "" {
 		return h
@@ -193,7 +199,7 @@ func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 	return PlanHash(release)
 }
 
-// revision returns the revision of the release, which is written into the plan of its batches.
+// revision returns the revision of the release, which is written into the plan of its BatchRelease.
 func (f *facts) revision() Revision {
 	p := f.progress()
 	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.HasTemplateOf(updateRevision(p)) {
@@ -202,13 +208,13 @@ func (f *facts) revision() Revision {
 	return updateRevision(p)
 }
 
-// isStalledFor reports whether the release is stalled for one of the reasons.
+// isStalledFor reports whether the condition Stalled is true for one of the reasons.
 func (f *facts) isStalledFor(reasons ...rollouts.StallReason) bool {
 	c := f.status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, rollouts.StallReason(c.Reason))
 }
 
-// gracePeriod is how long a change of the network takes to be seen everywhere.
+// gracePeriod returns how long a change of Services and routes takes until all routers have applied it.
 func (f *facts) gracePeriod() time.Duration {
 	var seconds int32
 	if f.release != nil {
@@ -219,15 +225,14 @@ func (f *facts) gracePeriod() time.Duration {
 	return time.Duration(min(seconds, rollouts.MaxGracePeriod)) * time.Second
 }
 
-// reissueDue reports whether what was ordered has not shown for a whole grace period,
-// so that it is ordered, and waited for, again.
+// reissueDue reports whether a requested action had no visible effect for a whole grace period, so that the
+// action must be requested again and its grace period restarts.
 func (f *facts) reissueDue() bool {
 	since := f.progress().LastUpdateTime
 	return since == nil || f.Now.After(since.Add(f.gracePeriod()))
 }
 
-// IsAhead reports whether a stored time is still to come: the clock that it was taken
-// from has been set back since, or another one is late. Nobody knows how much of
-// a wait from then on has passed, so it begins again and lasts no longer than it
-// was meant to, however wrong the clock was.
+// IsAhead reports whether a stored time is in the future. The clock was set back since the time was stored, or the
+// clock of another leader was ahead. It is not known how much of a wait from this time on has passed. The
+// caller restarts the wait, so that the wait is never longer than planned, however wrong the clock was.
 func IsAhead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }

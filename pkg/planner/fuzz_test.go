@@ -72,7 +72,7 @@ func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []
 	if len(s.check.broken) > 0 {
 		return s.check.broken
 	}
-	for _, ending := range endings {
+	for _, ending := range teardownResults {
 		c := s.check.fork()
 		e := &tearDownRelease{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)

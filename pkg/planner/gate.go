@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,28 +14,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Result is what a gate answers.
+// Result is the answer of a gate. A step continues when all its gates pass.
 type Result string
 
-// The results. A step goes on when every gate that is judged passes.
+// ResultPass lets the step continue, and ResultWait makes it wait.
 const (
 	ResultPass Result = "Pass"
 	ResultWait Result = "Wait"
 )
 
-// Verdict is what a gate says about the step under way.
+// Verdict is the judgement of a gate about the current step.
 type Verdict struct {
 	Gate   string
 	Result Result
-	// Until is when to judge again, also for a gate that passes until then; zero where
-	// something has to change first.
+	// Until is when the gate must be judged again, also if the gate passes now. It is zero if the verdict
+	// changes only when an object changes.
 	Until time.Time
-	// Message says what is waited for; the Rollout shows it. It is empty where the step says
-	// that already.
+	// Message says what the gate waits for, and becomes part of the Rollout's message. It is empty if the
+	// message of the step already says so.
 	Message string
 }
 
-// String is one line for a person.
+// String returns the verdict as one line of text.
 func (v Verdict) String() string {
 	text := v.Gate + ": " + string(v.Result)
 	if v.Message != "" {
@@ -46,121 +47,118 @@ func (v Verdict) String() string {
 	return text
 }
 
-// Gate is a row of what a step has to pass.
+// Gate is a condition that a step must meet before it continues.
 type Gate struct {
 	Name  string
 	Judge func(*facts, *rollouts.Step) Verdict
 }
 
-// A new policy is one row in one of these, one fact, and one story.
-
-// gates are what a step has to pass before the next one. An approval opens all of them: the
-// verb promote sets StepReady.
+// gates are the gates of a paused step. An approval skips all of them, because the verb promote sets the state
+// StepReady. A new policy needs a row in this list or in approvedGates, a fact in Input and a story in the
+// tests.
 var gates = []Gate{
-	{"approval", approval},
-	{"pause", pauseElapsed},
-	{"traffic", trafficInPlace},
-	{"checks", checksDecided},
-	{"pods", podsDoNotCrash},
+	{"approval", judgeApproval},
+	{"pause", judgePause},
+	{"traffic", judgeTraffic},
+	{"checks", judgeUndecidedChecks},
+	{"pods", judgePodCrashes},
 }
 
-// approvedGates are what an approved step has to pass, too. No policy of today is stronger
-// than an approval.
+// approvedGates are the gates of an approved step. There are none, because no policy is stronger than an
+// approval.
 var approvedGates []Gate
 
-var passed = Verdict{Result: ResultPass}
+var passVerdict = Verdict{Result: ResultPass}
 
-// approval waits for a person, where the step has no duration.
-func approval(f *facts, step *rollouts.Step) Verdict {
-	if isTimed(step) || skipsGates(f, step) {
-		return passed
+// judgeApproval makes a step without a timed pause wait for the approval of a person.
+func judgeApproval(f *facts, step *rollouts.Step) Verdict {
+	if hasTimedPause(step) || skipsGates(f) {
+		return passVerdict
 	}
 	return Verdict{Result: ResultWait}
 }
 
-// pauseElapsed waits for the duration of the step.
-func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
+// judgePause makes a step with a timed pause wait until the pause has ended.
+func judgePause(f *facts, step *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
-	if !isTimed(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
-		return passed
+	if !hasTimedPause(step) || *step.Pause.Duration <= 0 || skipsGates(f) || since == nil {
+		return passVerdict
 	}
-	at := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
-	if f.until(at) == 0 {
-		return passed
+	end := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
+	if f.until(end) == 0 {
+		return passVerdict
 	}
-	return Verdict{Result: ResultWait, Until: at}
+	return Verdict{Result: ResultWait, Until: end}
 }
 
-// trafficInPlace waits while the requests of the step are not routed: its duration
-// alone shows nothing then.
-func trafficInPlace(f *facts, step *rollouts.Step) Verdict {
-	why := routeLostReason(f, step)
-	if why == "" || skipsGates(f, step) {
-		return passed
+// judgeTraffic makes a step wait while its requests are not routed to the new version. A pause that ends during
+// this time shows nothing about the new version.
+func judgeTraffic(f *facts, step *rollouts.Step) Verdict {
+	reason := routeLostReason(f, step)
+	if reason == "" || skipsGates(f) {
+		return passVerdict
 	}
-	return Verdict{Result: ResultWait, Message: lostPrefix + why}
+	return Verdict{Result: ResultWait, Message: lostPrefix + reason}
 }
 
-// allOfThem is the one share that means every pod, however many there are.
-var allOfThem = intstr.FromString("100%")
+// allPods is the only value of replicas that means all pods at every size of the workload.
+var allPods = intstr.FromString("100%")
 
-// skipsGates reports whether a step passes without approval or pause: everything was promoted,
-// or it is the last one and exactly "100%", since nothing is left to protect.
-func skipsGates(f *facts, step *rollouts.Step) bool {
-	return f.progress().FullyPromoted || passesWithoutApproval(f.style, int(f.progress().CurrentStepIndex) == len(f.release.Steps), step)
+// skipsGates reports whether the current step passes without approval or pause, because the user has promoted the
+// release fully or because PassesWithoutApproval is true for the step.
+func skipsGates(f *facts) bool {
+	p := f.progress()
+	return p.FullyPromoted || PassesWithoutApproval(f.style, f.release, p.CurrentStepIndex)
 }
 
-func passesWithoutApproval(style rollouts.Style, last bool, step *rollouts.Step) bool {
-	return last && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
-}
-
-// PassesWithoutApproval reports whether a step of a plan passes without approval or pause.
+// PassesWithoutApproval reports whether a step of a plan passes without approval or pause. This is the last step
+// if its replicas are exactly "100%", because no stable pod remains that an approval could protect. In
+// blue-green style, all stable pods remain, so the last step waits.
 func PassesWithoutApproval(style rollouts.Style, release *rollouts.Release, index int32) bool {
 	step := release.Step(index)
-	return step != nil && passesWithoutApproval(style, int(index) == len(release.Steps), step)
+	return step != nil && int(index) == len(release.Steps) && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allPods
 }
 
-// jumpGracePeriod is how long a jump by nextStepIndex stays out of StepPaused: clients
-// of OpenKruise look there for the jump, and give up soon when they miss it.
+// jumpGracePeriod is how long a step stays in BeforeStepUpgrade after a client of OpenKruise Rollouts has set
+// nextStepIndex. Such clients poll for this state, and soon give up if they miss it.
 const jumpGracePeriod = 3 * time.Second
 
-// jumpGrace waits for that.
-func jumpGrace(f *facts, _ *rollouts.Step) Verdict {
+// judgeJump makes a step wait for jumpGracePeriod after a client has jumped to it by nextStepIndex.
+func judgeJump(f *facts, _ *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
 	if !jumpedByStatus(f) || since == nil {
-		return passed
+		return passVerdict
 	}
-	at := since.Add(jumpGracePeriod)
-	if f.until(at) == 0 {
-		return passed
+	end := since.Add(jumpGracePeriod)
+	if f.until(end) == 0 {
+		return passVerdict
 	}
-	return Verdict{Result: ResultWait, Until: at}
+	return Verdict{Result: ResultWait, Until: end}
 }
 
+// jumpedByStatus reports whether a client has jumped to the current step by a write of nextStepIndex.
 func jumpedByStatus(f *facts) bool {
-	for _, d := range f.status.Decisions {
-		if d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.status.Decisions, func(d rollouts.Decision) bool {
+		return d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == ""
+	})
 }
 
-// restartJump begins the wait of a jump again where the clock was set back.
+// restartJump restarts the wait after a jump if the clock was set back.
 func restartJump(d *draft, _ *rollouts.Step) {
 	if jumpedByStatus(d.facts) {
 		d.restartWaitIfAhead()
 	}
 }
 
-// restartPause begins the pause of a step again where the clock was set back.
+// restartPause restarts the timed pause of a step if the clock was set back.
 func restartPause(d *draft, step *rollouts.Step) {
-	if isTimed(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
+	if hasTimedPause(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts) {
 		d.restartWaitIfAhead()
 	}
 }
 
-// setPauseMessage says what a step waits for: the duration or a promotion, and what the gates say.
+// setPauseMessage sets the message of a paused step: the duration or the approval that it waits for, and the
+// messages of its gates. It also announces the pause when the step enters it.
 func setPauseMessage(d *draft, step *rollouts.Step) {
 	setPlannedPauseMessage(d, step)
 	if !d.stageUnchanged() {
@@ -173,27 +171,27 @@ func setPauseMessage(d *draft, step *rollouts.Step) {
 	addNotes(d, step)
 }
 
-// setPlannedPauseMessage says what a step waits for by its plan.
+// setPlannedPauseMessage sets the message about the pause in the plan of a step: its duration or the approval.
 func setPlannedPauseMessage(d *draft, step *rollouts.Step) {
-	if isTimed(step) {
+	if hasTimedPause(step) {
 		d.setStepMessage(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
 	} else {
 		d.setStepMessage("you need manually confirm to enter the next step")
 	}
 }
 
-// setApprovedMessage says what an approved step waits for.
+// setApprovedMessage sets the message of an approved step that waits for gates.
 func setApprovedMessage(d *draft, _ *rollouts.Step) {
 	d.setStepMessage("it was approved, and waits: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
-// waitMessages are the messages of the gates that do not pass.
+// waitMessages returns the messages of the gates that do not pass.
 func waitMessages(verdicts []Verdict) []string {
-	var out []string
+	var messages []string
 	for _, v := range verdicts {
 		if v.Result != ResultPass && v.Message != "" {
-			out = append(out, v.Message)
+			messages = append(messages, v.Message)
 		}
 	}
-	return out
+	return messages
 }

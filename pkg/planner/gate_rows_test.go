@@ -24,7 +24,7 @@ func TestApprovedGates(t *testing.T) {
 		if f.until(open) > 0 {
 			return Verdict{Result: ResultWait, Until: open, Message: "business hours begin at 13:00"}
 		}
-		return passed
+		return passVerdict
 	}}}
 	defer func() { stages[ready].gates = approvedGates }()
 
@@ -37,8 +37,8 @@ func TestApprovedGates(t *testing.T) {
 	}
 	r := approvedStep(noon).Rollout
 	r.Status = d.Status
-	if w := WaitingFor(r); w.What != "gates of step 1/2: business hours begin at 13:00" {
-		t.Errorf("waits for %q", w.What)
+	if w := WaitingFor(r); w.Text != "gates of step 1/2: business hours begin at 13:00" {
+		t.Errorf("waits for %q", w.Text)
 	}
 	if c := d.Status.Condition(rollouts.ConditionStalled); c != nil {
 		t.Errorf("stalled: %s", c.Message)

@@ -163,7 +163,7 @@ func recordWorkloadAtRest(d *draft) {
 		return
 	}
 	p := d.progress()
-	unheld, stable := changedUnheld(d.facts), p.PodTemplateHash
+	unheld, stable := templateChangedUnheld(d.facts), p.PodTemplateHash
 	if unheld || isUnrecorded(d.facts) {
 		recordCompleted(d)
 	}

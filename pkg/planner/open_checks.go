@@ -43,7 +43,7 @@ func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
 	if p == nil || plan == nil || plan.Analysis == nil {
 		return nil
 	}
-	if a != nil && !judgesRelease(a, *p) {
+	if a != nil && !analysisMatchesRelease(a, *p) {
 		a = nil
 	}
 	if a != nil && a.Overridden {

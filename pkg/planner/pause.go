@@ -28,7 +28,7 @@ func pauseRelease(d *draft) {
 		stallWithoutStable(d)
 	default:
 		d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
-		if moveBackToStable(d); d.waits {
+		if done := moveBackToStable(d); !done {
 			d.status.Message += "; what its abort had begun comes to its end"
 		}
 	}
@@ -129,7 +129,7 @@ func addNotes(d *draft, step *rollouts.Step) {
 // allTrafficNote returns the note that the new version gets all requests earlier than planned. This happens
 // if the workload was scaled down to one pod.
 func allTrafficNote(f *facts, step *rollouts.Step) string {
-	r, all := f.route(), step.Replicas != nil && *step.Replicas == allOfThem
+	r, all := f.route(), step.Replicas != nil && *step.Replicas == allPods
 	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !all {
 		return "the one pod that there is runs the new version and gets every request"
 	}

@@ -28,7 +28,7 @@ func (t Target) Limit(replicas int32) int32 {
 // IsAllPods reports whether the target means all pods, at any size of the workload.
 func (t Target) IsAllPods(replicas int32) bool {
 	if t.Partition.Type == intstr.String {
-		return t.Partition == allOfThem
+		return t.Partition == allPods
 	}
 	return replicas > 0 && t.Limit(replicas) >= replicas
 }
@@ -41,7 +41,7 @@ func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
 // keepLastStablePod returns pods, reduced so that one stable pod stays if the workload requires this. Only the
 // share "100%" replaces the last stable pod.
 func (w *Workload) keepLastStablePod(share intstr.IntOrString, pods int32) int32 {
-	if w.KeepsLastStablePod && share != allOfThem {
+	if w.KeepsLastStablePod && share != allPods {
 		return min(pods, max(w.Replicas-1, 0))
 	}
 	return pods

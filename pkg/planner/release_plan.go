@@ -34,7 +34,7 @@ func planForStep(f *facts, step int32) rollouts.ReleasePlan {
 		// workload, so no step can limit it. Therefore, no pod is created until a user promotes the
 		// release with full: true.
 		for i := range plan.Batches {
-			plan.Batches[i].CanaryReplicas = allOfThem
+			plan.Batches[i].CanaryReplicas = allPods
 		}
 	}
 	return plan

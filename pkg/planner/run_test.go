@@ -25,12 +25,12 @@ const most = 300
 func (w *world) round() (wake time.Duration) {
 	w.soon = 0
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
-		wake = sooner(wake, w.rolloutPass(r.Name))
+		wake = shorterWait(wake, w.rolloutPass(r.Name))
 		w.check.moved()
 		w.natives()
 	}
 	for _, r := range each[*rollouts.TrafficRouting](w.store.objects) {
-		w.soon = sooner(w.soon, w.routingPass(r.Name))
+		w.soon = shorterWait(w.soon, w.routingPass(r.Name))
 		w.check.moved()
 	}
 	for _, b := range each[*rollouts.BatchRelease](w.store.objects) {
@@ -50,8 +50,8 @@ func (w *world) round() (wake time.Duration) {
 	return wake
 }
 
-// sooner is the earlier of two wakes, of which zero is none.
-func sooner(a, b time.Duration) time.Duration {
+// shorterWait is the earlier of two wakes, of which zero is none.
+func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
@@ -133,7 +133,7 @@ func (w *world) pausing() bool {
 			return true
 		}
 		// In a story time goes on by its own lines. In a schedule only a person is waited for.
-		if held := planner.ChecksHoldingTraffic(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
+		if held := planner.StoredChecksHoldingTraffic(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
 // pinsStable reports whether a step pins the Service to stable pods at a size above 0.
 func pinsStable(f *facts, step *rollouts.Step) bool {
-	replacesAll := f.replacesPods() && step.Replicas != nil && *step.Replicas == allOfThem
+	replacesAll := f.replacesPods() && step.Replicas != nil && *step.Replicas == allPods
 	return f.Route != nil && step.Routed() && !f.Route.Shared && !replacesAll
 }
 
@@ -82,7 +82,7 @@ func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
 	if r.Pinned != pin.Revision {
 		return targetResult{remainingWork: remainingWork{waits: true}}
 	}
-	result := targetResult{remainingWork: remainingWork{settles: graceFor(f, pin)}, effective: pin}
+	result := targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, pin)}, effective: pin}
 	if result.isDone() {
 		result.stale = UnpinService{}
 	}

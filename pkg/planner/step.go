@@ -40,7 +40,7 @@ var stages = []stage{
 	{
 		// Make the network ready before any pod changes.
 		state: rollouts.BeforeStepUpgrade,
-		enter: restartJump, gates: []Gate{{"jump", jumpGrace}},
+		enter: restartJump, gates: []Gate{{"jump", judgeJump}},
 		targets: []stageTarget{{"network", prepareNetwork}},
 		next:    rollouts.StepUpgrade,
 	},
@@ -54,7 +54,7 @@ var stages = []stage{
 	{
 		// Send the traffic of the step to the new version.
 		state: rollouts.StepTrafficRouting,
-		enter: startTrafficChecks, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: setTrafficCheckMessage,
+		enter: startTrafficChecks, gates: []Gate{{"checks", judgeTrafficChecks}}, whileWaiting: setTrafficCheckMessage,
 		targets: []stageTarget{{"traffic routing", linkRouting}, {"route", routeStepTraffic}},
 		leave:   storeTrafficChecks,
 		next:    rollouts.StepMetricsAnalysis,
@@ -62,7 +62,7 @@ var stages = []stage{
 	{
 		// Wait for the checks of the step.
 		state: rollouts.StepMetricsAnalysis,
-		enter: beginStep, gates: []Gate{{"checks", stepChecks}}, whileWaiting: setAnalysisMessage,
+		enter: beginStepAnalysis, gates: []Gate{{"checks", judgeStepChecks}}, whileWaiting: setAnalysisMessage,
 		next: rollouts.StepPaused, routed: true, waitsForPeople: true,
 	},
 	{
@@ -152,7 +152,7 @@ func resumeStep(d *draft) {
 // stands.
 func withdrawApproval(d *draft) {
 	p := d.progress()
-	failed := slices.ContainsFunc(judgedChecks(d.facts), func(c judgedCheck) bool { return c.verdict.Is == judge.Failed && awaitsPerson(d.facts, &c) })
+	failed := slices.ContainsFunc(judgedChecks(d.facts), func(c judgedCheck) bool { return c.verdict.Is == judge.Failed && awaitsDecision(d.facts, &c) })
 	overrides := slices.ContainsFunc(d.status.Decisions, func(of rollouts.Decision) bool {
 		return of.Outcome == "" && of.Verb == rollouts.VerbPromote && of.Step == p.CurrentStepIndex && len(of.Overrode) > 0
 	})
@@ -245,7 +245,7 @@ func applyTarget(d *draft, t targetResult) {
 		d.recordEffective(t.effective)
 	}
 	if t.stale != nil {
-		d.clearOtherChange(t.stale)
+		d.clearOtherTarget(t.stale)
 	}
 	if t.undone != "" {
 		reportUndone(d, t.undone)
@@ -272,7 +272,7 @@ func completeUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
-	beginAttempt(d)
+	beginAnalysis(d)
 	if replacesAllPods(d.facts, step) && !hasTrafficChecks(d.release, p.CurrentStepIndex) {
 		p.State = rollouts.StepMetricsAnalysis
 	}

@@ -27,7 +27,7 @@ func StepDurations(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) 
 	var durations []StepDuration
 	forEachVisit(after, func(key visitKey, times rollouts.StepTimes) {
 		pause := WaitApproval
-		if isTimed(release.Step(key.step)) {
+		if hasTimedPause(release.Step(key.step)) {
 			pause = WaitTime
 		}
 		durations = append(durations, stepDurationsOf(previous[key], times, pause)...)

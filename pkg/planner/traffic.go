@@ -31,7 +31,7 @@ func prepareNetwork(f *facts, step *rollouts.Step) targetResult {
 	case r.Pinned != pinToStable(f).Revision:
 		result = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, repeats: true, message: keepOnStable, undone: unpinnedByOther(f)}
 	default:
-		result = targetResult{remainingWork: remainingWork{settles: graceFor(f, pinToStable(f))}, effective: pinToStable(f), message: keepOnStable}
+		result = targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, pinToStable(f))}, effective: pinToStable(f), message: keepOnStable}
 	}
 	result.appliedVerb, result.message = rollouts.VerbJump, cmp.Or(result.message, "make the network ready for it")
 	return result
@@ -103,7 +103,7 @@ func introduceCanaryService(f *facts, step *rollouts.Step) targetResult {
 		result.action = SetCanaryService{Revision: revision}
 	default:
 		to := SetCanaryService{Revision: revision}
-		result.effective, result.settles = to, graceFor(f, to)
+		result.effective, result.settles = to, graceRemainingFor(f, to)
 	}
 	if !result.isDone() && upgradePods(f, step).isDone() {
 		result.message = "routers learn of the service of the new version"
@@ -177,5 +177,5 @@ func routeTakesEffect(f *facts, to RouteTraffic) targetResult {
 	case !r.Routed:
 		return targetResult{}
 	}
-	return targetResult{remainingWork: remainingWork{settles: graceFor(f, to)}, effective: to}
+	return targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, to)}, effective: to}
 }

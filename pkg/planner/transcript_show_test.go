@@ -32,7 +32,7 @@ func (t *transcript) show() {
 		}
 		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
 		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
-			what := planner.WaitingFor(r).What
+			what := planner.WaitingFor(r).Text
 			t.under("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {

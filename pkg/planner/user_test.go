@@ -208,20 +208,20 @@ func (w *world) admit(before, update object.Object) string {
 		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{
-		Held: row.Held(before), Changed: row.Changed(before, update), Unholdable: row.Refused(before, update, row.Held(before)), Rollouts: named,
+		Held: row.Held(before), Changed: row.Changed(before, update), UnholdableReason: row.Refused(before, update, row.Held(before)), Rollouts: named,
 	})
 	said := "as it is"
 	switch {
-	case verdict.Refuse != "":
-		return "refused: " + verdict.Refuse
-	case verdict.Records:
+	case verdict.Refusal != "":
+		return "refused: " + verdict.Refusal
+	case verdict.KeepRecords:
 		workload.KeepRecords(before, update)
-	case verdict.Keep:
+	case verdict.KeepHold:
 		row.Keep(before, update)
 		said = "kept as held"
 	case verdict.Hold:
-		row.HoldUpdate(before, update, verdict.By)
-		said = "held by rollout/" + verdict.By
+		row.HoldUpdate(before, update, verdict.RolloutName)
+		said = "held by rollout/" + verdict.RolloutName
 	}
 	if slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		update.SetLabels(with(update.GetLabels(), rollouts.LabelWorkloadType, label))

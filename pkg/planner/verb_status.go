@@ -54,7 +54,7 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 // startUpgrade sets the message of the stage in which pods change, and starts the progress deadline.
 func startUpgrade(d *draft) {
 	d.setStepMessage(upgradeMessage)
-	setProgress(d, d.progress().UpdateReadyReplicas)
+	setProgressMark(d, d.progress().UpdateReadyReplicas)
 }
 
 // continuesWithoutObservation reports whether an approved step can be left without observations: the plan is

@@ -140,8 +140,8 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	// Approved in full, the step goes on when its checks have passed.
 	open := !c.Override && len(planner.NeedOverride(planner.OpenForApproval(r, false))) > 0
 	switch {
-	case planner.ApprovalReleasesTraffic(r, c.Override):
-		planner.ReleaseTraffic(r, next, c.User, c.Override, c.Now.Time)
+	case planner.ApprovalSkipsTrafficChecks(r, c.Override):
+		planner.SkipTrafficChecks(r, next, c.User, c.Override, c.Now.Time)
 	case p.State == rollouts.StepPaused && !open, measured:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now
@@ -160,7 +160,7 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 	already := "the release is aborted already" + planner.AbortedBy(r)
 	switch {
-	case planner.RestoresAborted(r):
+	case planner.IsRestoringAborted(r):
 		return already + ", and the workload is being given back"
 	case backToStable(s) && planner.LacksAbortedRevision(r):
 		return already

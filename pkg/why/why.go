@@ -116,11 +116,11 @@ func waitingFor(r *rollouts.Rollout, s planner.State, w planner.Waiting, f Facts
 	if w.For == planner.WaitNothing {
 		return rollouts.WaitingFor{}
 	}
-	out := rollouts.WaitingFor{For: string(w.For), What: w.What}
+	out := rollouts.WaitingFor{For: string(w.For), What: w.Text}
 	if !w.Since.IsZero() {
 		out.Since = &w.Since
 	}
-	if until := planner.PauseEnds(r); s == planner.StateInStep && !until.IsZero() {
+	if until := planner.PauseEnd(r); s == planner.StateInStep && !until.IsZero() {
 		out.Until = &until
 		if f.Now.After(until.Time) { // the step waits for something else, for example for new pods that crash
 			out.Until, out.What = nil, r.Status.Message
@@ -137,7 +137,7 @@ func deadline(r *rollouts.Rollout, ofWorkload int32) *metav1.Time {
 	if p == nil || p.LastProgressTime == nil || release == nil {
 		return nil
 	}
-	seconds := cmp.Or(ofWorkload, planner.DefaultDeadline)
+	seconds := cmp.Or(ofWorkload, planner.DefaultProgressDeadlineSeconds)
 	if own := release.ProgressDeadlineSeconds; own != nil {
 		seconds = *own
 	}
@@ -159,7 +159,7 @@ func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *r
 	text := sentence(s.Explain(r))
 	switch waiting.For {
 	case planner.WaitPods, planner.WaitTraffic, planner.WaitWorkload:
-		text += " It waits for: " + waiting.What + sinceText(waiting, now) + "."
+		text += " It waits for: " + waiting.Text + sinceText(waiting, now) + "."
 	}
 	return text
 }
@@ -170,7 +170,7 @@ func idleSummary(r *rollouts.Rollout, waiting planner.Waiting) string {
 	case c != nil:
 		return sentence("nothing can be released: " + c.Message)
 	case waiting.For != planner.WaitNothing:
-		return sentence("no release is under way; the Rollout waits for: " + waiting.What)
+		return sentence("no release is under way; the Rollout waits for: " + waiting.Text)
 	case r.Status.Phase == rollouts.PhaseDisabled:
 		return "The Rollout is disabled: changes of the workload are not held."
 	default:
@@ -193,7 +193,7 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	}
 	what := waitDescriptions[waiting.For]
 	if what == "" {
-		what = waiting.What
+		what = waiting.Text
 	}
 	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
 		what = "its gates" // the time is over

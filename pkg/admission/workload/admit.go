@@ -119,9 +119,9 @@ func admissionFacts(row workload.Row, request *admissionv1.AdmissionRequest, nam
 	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
 		return planner.HoldsWorkload(r) && r.Status.WorkloadUID == before.GetUID()
 	})
-	facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
-	if facts.Held && facts.Unholdable == "" {
-		facts.Unholdable = row.Wrong(before, update)
+	facts.Changed, facts.UnholdableReason = row.Changed(before, update), row.Refused(before, update, facts.Held)
+	if facts.Held && facts.UnholdableReason == "" {
+		facts.UnholdableReason = row.Wrong(before, update)
 	}
 	return facts
 }
@@ -136,19 +136,19 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 	row, _ := findRow(schema.GroupVersionKind(request.Kind), named)
 	judged := planner.Admit(admissionFacts(row, request, named, before, update))
 	switch {
-	case judged.Refuse != "":
-		return decision{refusal: judged.Refuse, verdict: verdictRefused}, nil
-	case judged.Keep:
+	case judged.Refusal != "":
+		return decision{refusal: judged.Refusal, verdict: verdictRefused}, nil
+	case judged.KeepHold:
 		row.Keep(before, update)
 		return decision{verdict: verdictKept}, nil
 	case judged.Hold:
-		row.HoldUpdate(before, update, judged.By)
+		row.HoldUpdate(before, update, judged.RolloutName)
 		return decision{verdict: verdictHeld}, nil
-	case judged.Records && request.Operation == admissionv1.Create:
+	case judged.KeepRecords && request.Operation == admissionv1.Create:
 		made := row.Made(update)
 		workload.KeepRecords(before, made)
 		return decision{verdict: verdictPassed, admitted: made}, nil
-	case judged.Records:
+	case judged.KeepRecords:
 		workload.KeepRecords(before, update)
 	}
 	return decision{verdict: verdictPassed}, nil

@@ -40,7 +40,7 @@ var table = endpoint.Table[*rollouts.Rollout]{
 		if !waiting.Since.IsZero() {
 			since = metatable.ConvertToHumanReadableDateType(waiting.Since)
 		}
-		return []any{endpoint.TextCell(r.Status.Phase), step, state, endpoint.TextCell(r.Status.Message)}, append([]any{waiting.What, since}, releaseCells(r)...)
+		return []any{endpoint.TextCell(r.Status.Phase), step, state, endpoint.TextCell(r.Status.Message)}, append([]any{waiting.Text, since}, releaseCells(r)...)
 	},
 }
 

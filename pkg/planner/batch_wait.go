@@ -5,17 +5,17 @@ package planner
 
 import "time"
 
-// sayAfter is how long a batch waits before the message of its step explains the wait, if no pod
-// has a problem. An immediate explanation would cost a status write for each step.
-const sayAfter = 30 * time.Second
+// explainWaitAfter is the time after which the message of a step explains what its batch waits for, if no
+// pod has a problem. An immediate explanation would cost a status write for each step.
+const explainWaitAfter = 30 * time.Second
 
-// untilWaitExplained returns the time until the message of the step should explain what the batch waits for.
+// untilWaitExplained returns the time until the message of the step must explain what the batch waits for.
 func untilWaitExplained(f *facts) time.Duration {
 	since := f.progress().LastUpdateTime
 	if since == nil || IsAhead(since, f.Now) || !f.stageUnchanged() {
-		return sayAfter
+		return explainWaitAfter
 	}
-	return f.until(since.Add(sayAfter))
+	return f.until(since.Add(explainWaitAfter))
 }
 
 // batchWaitReason returns the explanation of what a batch waits for; empty if none is known. The text has
