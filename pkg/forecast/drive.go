@@ -23,7 +23,7 @@ func (r *run) drive(to planner.Target) {
 
 // beside has pods come beside the stable ones, all at once.
 func (r *run) beside(to planner.Target) {
-	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.Least)
+	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.MinExtraReplicas)
 	if r.Workload.KeepsLastStablePod {
 		n = r.Workload.Limit(r.style, to.Partition)
 	}

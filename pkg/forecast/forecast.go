@@ -135,7 +135,7 @@ func target(d *rollouts.Drive) *planner.Target {
 	if d == nil {
 		return nil
 	}
-	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
+	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, MinExtraReplicas: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
 }
 
 // count has the workload say how many pods there are, all of them ready.

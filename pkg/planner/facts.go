@@ -61,7 +61,7 @@ func workloadReplaced(f *facts) bool {
 // withoutStable is the workload of a release under way whose stable set has gone.
 func withoutStable(f *facts) *Workload {
 	w := *f.w
-	if f.status.Active() == nil || stableLost(f.Rollout, f.w) == "" {
+	if f.status.Active() == nil || lostStableRevision(f.Rollout, f.w) == "" {
 		return f.w
 	}
 	switch {
@@ -134,7 +134,7 @@ func (f *facts) route() *Route {
 	if f.Route == nil {
 		return nil
 	}
-	route := f.Route.At(f.progress().CurrentStepIndex)
+	route := f.Route.ForStep(f.progress().CurrentStepIndex)
 	return &route
 }
 

@@ -126,7 +126,7 @@ func (m *Metrics) Changed(before, after *rollouts.Rollout) {
 		return
 	}
 	for _, duration := range planner.StepDurations(after, before.Status.Releases, after.Status.Releases) {
-		m.stepDurations.WithLabelValues(string(style(after)), string(duration.For)).Observe(duration.Took.Seconds())
+		m.stepDurations.WithLabelValues(string(style(after)), string(duration.Part)).Observe(duration.Duration.Seconds())
 	}
 }
 
