@@ -23,7 +23,7 @@ func (r *simulation) moveToTarget(to planner.Target) {
 
 // surgePods adds all canary pods at once, in addition to the stable pods.
 func (r *simulation) surgePods(to planner.Target) {
-	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.Least)
+	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.MinExtraReplicas)
 	if r.Workload.KeepsLastStablePod {
 		n = r.Workload.Limit(r.style, to.Partition)
 	}

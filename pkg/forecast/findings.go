@@ -191,7 +191,7 @@ func (f Forecast) routerFindings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	for i := range plan.Steps {
 		n := int32(i) + 1 //nolint:gosec // validation bounds the steps
-		route := a.Route.At(n)
+		route := a.Route.ForStep(n)
 		if why := route.Obstacle(); why != "" && plan.Steps[i].Routed() {
 			all = append(all, rollouts.Finding{Severity: Error, Step: n, Code: "router", Message: why, Fix: "create or change it, or take the traffic out of the step"})
 		}

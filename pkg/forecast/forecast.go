@@ -136,7 +136,7 @@ func targetOf(d *rollouts.Drive) *planner.Target {
 	if d == nil {
 		return nil
 	}
-	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
+	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, MinExtraReplicas: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
 }
 
 // updateWorkloadCounts sets the pod counts of the simulated workload. All pods are ready.

@@ -325,7 +325,7 @@ func (d *batchDraft) warnAboutRepair(target Target) {
 func (d *batchDraft) setTarget(target Target) {
 	w := d.workload
 	d.status.Drive = &rollouts.Drive{
-		Partition: target.Partition, KeepOne: target.KeepOne, Least: target.Least, Abort: target.Abort,
+		Partition: target.Partition, KeepOne: target.KeepOne, Least: target.MinExtraReplicas, Abort: target.Abort,
 		Revision: target.Revision.Name, UpdateTemplate: target.Revision.Template,
 	}
 	previous := w.Target

@@ -17,7 +17,7 @@ func (d *batchDraft) target() Target {
 		if d.updatedLimit(*previous) > d.updatedLimit(target) {
 			target.Partition, target.KeepOne = previous.Partition, previous.KeepOne
 		}
-		target.Least = d.leastExtraPods(*previous, target)
+		target.MinExtraReplicas = d.leastExtraPods(*previous, target)
 	}
 	if d.plan.Paused && d.replacesPods() && !target.Abort {
 		target.Partition = d.pausedPartition(target)
@@ -35,7 +35,7 @@ func (d *batchDraft) batchTarget() Target {
 // now. As in OpenKruise, the extra Deployment grows with the workload and shrinks only to zero. The
 // size for which the earlier target was written is the stored one.
 func (d *batchDraft) leastExtraPods(previous, target Target) int32 {
-	had := max(previous.Least, Limit(rollouts.StyleCanary, previous.Partition, d.Release.Status.ObservedWorkloadReplicas))
+	had := max(previous.MinExtraReplicas, Limit(rollouts.StyleCanary, previous.Partition, d.Release.Status.ObservedWorkloadReplicas))
 	if d.plan.RollingStyle != rollouts.StyleCanary || d.workload.Replicas == 0 || had <= d.updatedLimit(target) {
 		return 0
 	}

@@ -240,7 +240,7 @@ func rolledBackInBatches(f *facts) bool {
 func paused(f *facts) bool { return f.Rollout.Spec.Strategy.Paused || f.stored().Paused }
 
 func initializing(f *facts) bool {
-	return f.isDoing(rollouts.ActivityInitializing) || f.isDoing(rollouts.ActivityPaused) && retryIsHalfBack(f)
+	return f.isDoing(rollouts.ActivityInitializing) || f.isDoing(rollouts.ActivityPaused) && retriesUnfinishedAbort(f)
 }
 
 // superseded reports whether the held template is neither the template of the current release nor the stable

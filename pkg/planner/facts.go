@@ -63,7 +63,7 @@ func workloadReplaced(f *facts) bool {
 // was deleted or replaced during the release.
 func workloadWithoutStable(f *facts) *Workload {
 	w := *f.w
-	if f.status.Active() == nil || stableLost(f.Rollout, f.w) == "" {
+	if f.status.Active() == nil || lostStableRevision(f.Rollout, f.w) == "" {
 		return f.w
 	}
 	switch {
@@ -138,7 +138,7 @@ func (f *facts) route() *Route {
 	if f.Route == nil {
 		return nil
 	}
-	route := f.Route.At(f.progress().CurrentStepIndex)
+	route := f.Route.ForStep(f.progress().CurrentStepIndex)
 	return &route
 }
 

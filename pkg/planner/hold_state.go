@@ -114,9 +114,9 @@ func (h *HoldState) addBatchRelease(b *rollouts.BatchRelease) {
 	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !h.Restoring {
 		h.Holder = ref.Name
 	}
-	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
+	if drive := status.Drive; drive != nil && status.Phase != rollouts.PhaseCompleted {
 		h.Unrecorded = status.BatchState != rollouts.BatchReady
-		h.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: Revision{d.Revision, d.UpdateTemplate}, Owner: b.UID}
+		h.Target = &Target{Partition: drive.Partition, KeepOne: drive.KeepOne, MinExtraReplicas: drive.Least, Abort: drive.Abort, Revision: Revision{drive.Revision, drive.UpdateTemplate}, Owner: b.UID}
 	}
 	if h.Stable = plan.StableRevision; h.Stable == "" && status.Phase != rollouts.PhaseCompleted {
 		h.Stable = status.StableRevision

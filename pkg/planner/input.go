@@ -210,8 +210,8 @@ type Target struct {
 	// KeepOne keeps one stable pod if the workload is scaled down so far that Partition would be all
 	// of its pods.
 	KeepOne bool
-	// Least is the smallest size of the extra Deployment if the workload is scaled down.
-	Least int32
+	// MinExtraReplicas is the smallest size of the extra Deployment if the workload is scaled down.
+	MinExtraReplicas int32
 	// Abort returns all pods to the stable revision.
 	Abort bool
 	// Owner is the UID of the BatchRelease that wrote the target.

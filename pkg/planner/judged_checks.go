@@ -228,8 +228,8 @@ const podsHealthy = "podsHealthy"
 // planHasCheck reports whether the plan has a check with this name.
 func planHasCheck(f *facts, name string) bool {
 	all := analysisOf(f).Checks
-	off := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
-	return name == podsHealthy && !off || slices.ContainsFunc(all, func(c rollouts.Check) bool {
+	isOff := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
+	return name == podsHealthy && !isOff || slices.ContainsFunc(all, func(c rollouts.Check) bool {
 		return c.PodsHealthy == "" && rollouts.CheckName(&c) == name
 	})
 }
@@ -239,12 +239,12 @@ func planHasCheck(f *facts, name string) bool {
 func judgePodsCheck(f *facts) []judgedCheck {
 	c := judgedCheck{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
-	for _, of := range analysisOf(f).Checks {
-		if of.PodsHealthy == "" {
+	for _, check := range analysisOf(f).Checks {
+		if check.PodsHealthy == "" {
 			continue
 		}
-		c.onFail = cmp.Or(of.OnFail, c.onFail)
-		if of.PodsHealthy == rollouts.PodsHealthyOff {
+		c.onFail = cmp.Or(check.OnFail, c.onFail)
+		if check.PodsHealthy == rollouts.PodsHealthyOff {
 			return nil
 		}
 	}

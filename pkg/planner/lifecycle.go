@@ -25,7 +25,7 @@ func adopt(d *draft) {
 		holdFoundWorkload(d)
 		return
 	}
-	if foundUnderWay(d.facts) {
+	if foundMidRelease(d.facts) {
 		d.progress().Paused = true
 		d.warn("ReleasePaused", "the release is paused, because the workload was in the middle of a release that this Rollout does not know (weir-apiserver may have lost data): resume starts the release at step 1, abort or rollback restores the stable version")
 		return
@@ -93,10 +93,10 @@ func foundStopped(f *facts) bool {
 	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAborted())
 }
 
-// foundUnderWay reports whether the workload of a new Rollout is in the middle of a release that
+// foundMidRelease reports whether the workload of a new Rollout is in the middle of a release that
 // the stored status does not know, because weir-apiserver lost data. A user may have paused or
 // aborted that release.
-func foundUnderWay(f *facts) bool {
+func foundMidRelease(f *facts) bool {
 	return f.w.Held && f.w.HasUnknownRecords && f.w.StableRevision != "" && !f.w.HasStableTemplate && f.stored().UpdateRevision == "" && !f.stored().Paused
 }
 

@@ -125,7 +125,7 @@ func warnAboutTamperedRecord(d *draft) {
 const (
 	pinUndone   = "%s takes off service/%s what the release puts into spec.selector"
 	routeUndone = "%[1]s undoes what the release writes to what leads to service/%[2]s"
-	undoneOften = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
+	undoneHint  = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
 )
 
 // reportUndone reports that somebody has undone Weir's changes of a Service or router.
@@ -137,9 +137,10 @@ func reportUndone(d *draft, format string) {
 	if format == pinUndone {
 		who = cmp.Or(d.Route.Writer, who)
 	}
-	d.undone = fmt.Sprintf(format, who, d.release.TrafficRoutings[0].Service) + undoneOften
+	d.undone = fmt.Sprintf(format, who, d.release.TrafficRoutings[0].Service) + undoneHint
 }
 
+// reasonUndone is the reason of the condition Routable if somebody undoes the changes of the release.
 const reasonUndone = "Undone"
 
 // setRoutableCondition sets the condition Routable to false in two cases: another release holds the Service or a

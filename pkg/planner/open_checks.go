@@ -34,7 +34,7 @@ type OpenCheck struct {
 const afterLastStep = math.MaxInt32
 
 // OpenChecks returns the checks that have not passed in the current step or in a later step before
-// target: the release would go past these checks if it continued at target. No check is open in an
+// target: the release would skip these checks if it continued at target. No check is open in an
 // approved step, in a step that began before the plan had checks, or while the checks are
 // overridden.
 func OpenChecks(r *rollouts.Rollout, target int32) []OpenCheck {
@@ -133,7 +133,7 @@ func NeedOverride(open []OpenCheck) []OpenCheck {
 	return slices.DeleteFunc(slices.Clone(open), func(c OpenCheck) bool { return c.Result == rollouts.CheckInconclusive })
 }
 
-// OpenForApproval returns the open checks that an approval of the current step goes past. An
+// OpenForApproval returns the open checks that an approval of the current step skips. An
 // approval before the traffic of a step only lets the traffic through, and an approval of every step
 // leaves checks that are not decided yet to hold their steps.
 func OpenForApproval(r *rollouts.Rollout, full bool) []OpenCheck {
@@ -166,7 +166,7 @@ func OpenForRetry(r *rollouts.Rollout) []OpenCheck {
 // OpenToTheEnd returns the checks that have not passed in the current step or in any later step.
 func OpenToTheEnd(r *rollouts.Rollout) []OpenCheck { return OpenChecks(r, afterLastStep) }
 
-// OverrideFrom returns the first step to which a jump needs an override, because it goes past an open
+// OverrideFrom returns the first step to which a jump needs an override, because it skips an open
 // check; zero if there is no such step. Jumps to later steps then need an override, too.
 func OverrideFrom(r *rollouts.Rollout) int32 {
 	open := NeedOverride(OpenToTheEnd(r))
@@ -183,7 +183,7 @@ func IsUnderWay(r *rollouts.Rollout) bool {
 		slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
 
-// DroppedByEdit returns the open checks of the release under way that an edit of the Rollout would
+// DroppedByEdit returns the open checks of the current release that an edit of the Rollout would
 // drop, and what the edit changes for that. An edit drops checks if it removes them, renames them or
 // lets them decide less, if it changes which pods and requests a step gives the new version, and if
 // it disables the Rollout, since all pods get the new version then. Before step 1 has begun, and

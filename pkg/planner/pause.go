@@ -21,7 +21,7 @@ func pauseRelease(d *draft) {
 	setPaused(d)
 	d.unstall(rollouts.StalledRefused)
 	switch {
-	case !retryIsHalfBack(d.facts):
+	case !retriesUnfinishedAbort(d.facts):
 		stopBatch(d)
 		maintainTraffic(d)
 	case stableCannotBeRestored(d.facts):
@@ -50,9 +50,9 @@ func clearPaused(d *draft) {
 	}
 }
 
-// retryIsHalfBack reports whether an aborted release was retried before its abort completed. Some requests
+// retriesUnfinishedAbort reports whether an aborted release was retried before its abort completed. Some requests
 // and pods may have returned to the stable revision, and others not.
-func retryIsHalfBack(f *facts) bool {
+func retriesUnfinishedAbort(f *facts) bool {
 	return f.Batch != nil && f.Batch.Plan.Abort && f.progress().State == rollouts.BeforeStepUpgrade
 }
 
@@ -129,8 +129,8 @@ func addNotes(d *draft, step *rollouts.Step) {
 // allTrafficNote returns the note that the new version gets all requests earlier than planned. This happens
 // if the workload was scaled down to one pod.
 func allTrafficNote(f *facts, step *rollouts.Step) string {
-	r, all := f.route(), step.Replicas != nil && *step.Replicas == allPods
-	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !all {
+	r, asksForAllPods := f.route(), step.Replicas != nil && *step.Replicas == allPods
+	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !asksForAllPods {
 		return "the one pod that there is runs the new version and gets every request"
 	}
 	return ""

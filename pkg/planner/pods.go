@@ -87,12 +87,12 @@ func onlyUpdateReady(f *facts) bool {
 	return f.w.StableReadyReplicas == 0 && f.w.UpdatedReadyReplicas > 0
 }
 
-// extraServes reports whether requests still need the pods of the extra Deployment, of whatever template.
-func extraServes(f *facts) bool { return f.w != nil && f.w.ExtraNeeded != "" }
+// extraPodsServe reports whether requests still need the pods of the extra Deployment, of whatever template.
+func extraPodsServe(f *facts) bool { return f.w != nil && f.w.ExtraNeeded != "" }
 
 // onlyOtherReady reports whether the stable revision has no ready pod, and another revision has some.
 func onlyOtherReady(f *facts) bool {
-	return onlyUpdateReady(f) || f.w.StableReadyReplicas == 0 && extraServes(f) || f.w.StableReadyReplicas == 0 && (f.w.StableRevisionGone || !f.hasReleasedTemplate()) && f.w.SupersededReplicas > 0
+	return onlyUpdateReady(f) || f.w.StableReadyReplicas == 0 && extraPodsServe(f) || f.w.StableReadyReplicas == 0 && (f.w.StableRevisionGone || !f.hasReleasedTemplate()) && f.w.SupersededReplicas > 0
 }
 
 // servingRevision returns the revision to which routers may send requests of the step; empty while it has no pods.

@@ -17,7 +17,7 @@ import (
 
 // reportRevertible sets the condition Revertible, and appends its message to status.message.
 func reportRevertible(d *draft) {
-	reason, message := irreversible(d.facts)
+	reason, message := irreversibleReason(d.facts)
 	previous := d.status.Condition(rollouts.ConditionRevertible)
 	if previous != nil {
 		d.status.Message = strings.TrimSuffix(d.status.Message, "; "+previous.Message)
@@ -33,10 +33,10 @@ func reportRevertible(d *draft) {
 	d.status.Message = strings.TrimSuffix(d.status.Message, ".") + "; " + message
 }
 
-// irreversible returns the reason why abort and rollback cannot restore the stable revision; empty
+// irreversibleReason returns the reason why abort and rollback cannot restore the stable revision; empty
 // if they can. It covers only releases that are running or paused: an abort that has begun reports
 // the same problem in the condition Stalled.
-func irreversible(f *facts) (reason rollouts.StallReason, message string) {
+func irreversibleReason(f *facts) (reason rollouts.StallReason, message string) {
 	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.isDoing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		return "", ""
 	}
@@ -56,9 +56,9 @@ func irreversible(f *facts) (reason rollouts.StallReason, message string) {
 	}
 }
 
-// Irreversible returns the reason why abort or rollback cannot restore the stable revision; empty
+// IrreversibleReason returns the reason why abort or rollback cannot restore the stable revision; empty
 // if they can, and for all other verbs.
-func Irreversible(r *rollouts.Rollout, v rollouts.Verb) string {
+func IrreversibleReason(r *rollouts.Rollout, v rollouts.Verb) string {
 	c := r.Status.Condition(rollouts.ConditionRevertible)
 	if c == nil || c.Status != metav1.ConditionFalse || v != rollouts.VerbAbort && v != rollouts.VerbRollback {
 		return ""

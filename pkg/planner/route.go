@@ -55,9 +55,9 @@ type Route struct {
 	Edited bool
 }
 
-// At returns the route as observed for a step, with the reason why its traffic cannot be routed. Steps
+// ForStep returns the route as observed for a step, with the reason why its traffic cannot be routed. Steps
 // count from 1.
-func (r Route) At(step int32) Route {
+func (r Route) ForStep(step int32) Route {
 	if i := int(step) - 1; r.UnroutableReason == "" && i >= 0 && i < len(r.UnroutableSteps) {
 		r.UnroutableReason = r.UnroutableSteps[i]
 	}

@@ -17,7 +17,8 @@ func pinsStable(f *facts, step *rollouts.Step) bool {
 }
 
 // disableRoutes pauses the batch of a workload of size 0, and then removes the pin and the routes, so that
-// requests reach the pods of other workloads. The argument running reports whether the release continues now, and is not paused or refused.
+// requests reach the pods of other workloads. The argument running reports whether the release continues
+// now: it is neither paused nor refused.
 func disableRoutes(d *draft, step *rollouts.Step, running bool) {
 	b := d.Batch
 	mustPause := b.isForward() && d.hasReleasedTemplate() && pinsStable(d.facts, step)

@@ -16,10 +16,10 @@ import (
 // RolloutHistory of the release has its template. An abort then stalls, and the condition Stalled says
 // what the user can do.
 
-// stableLost returns the stable revision of a release if its ReplicaSet or ControllerRevision does not
+// lostStableRevision returns the stable revision of a release if its ReplicaSet or ControllerRevision does not
 // exist, or has another template now. It returns the empty string if the revision exists, or if the
 // release no longer needs it.
-func stableLost(r *rollouts.Rollout, w *Workload) string {
+func lostStableRevision(r *rollouts.Rollout, w *Workload) string {
 	p := r.Status.Active()
 	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) && !stableReplaced(*p, w) {
 		return ""

@@ -13,8 +13,8 @@ import (
 
 // StepDuration is the duration of a part of a step that is over.
 type StepDuration struct {
-	For  Wait
-	Took time.Duration
+	Part     Wait
+	Duration time.Duration
 }
 
 // StepDurations returns the durations of the parts of steps (pods, traffic and pause) that ended between

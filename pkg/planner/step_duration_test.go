@@ -31,7 +31,7 @@ func TestStepDurations(t *testing.T) {
 		return rollouts.StepRecord{Step: n, StepTimes: rollouts.StepTimes{EnteredTime: entered, UpgradedTime: upgraded, PausedTime: paused, LeftTime: left}}
 	}
 	duration := func(wait planner.Wait, seconds int) planner.StepDuration {
-		return planner.StepDuration{For: wait, Took: time.Duration(seconds) * time.Second}
+		return planner.StepDuration{Part: wait, Duration: time.Duration(seconds) * time.Second}
 	}
 	for name, tt := range map[string]struct {
 		before, after []rollouts.ReleaseRecord

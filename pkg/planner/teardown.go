@@ -206,7 +206,7 @@ func remainingBatchRelease(f *facts, _ rollouts.ReleasePlan) remainingWork {
 		return remainingWork{waits: true}
 	case f.remade != nil && f.remade.ExtraNeeded != "" && !f.remade.Held:
 		return remainingWork{waits: true, cause: f.remade.ExtraNeeded}
-	case extraServes(f):
+	case extraPodsServe(f):
 		return remainingWork{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
 	default:
 		return remainingWork{action: DeleteBatchRelease{}}

@@ -18,7 +18,7 @@ import (
 
 // Observe returns the current route, and whether the routers support the route of a step.
 func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
-	return ObserveSteps(o, ref, []rollouts.Step{step}).At(1)
+	return ObserveSteps(o, ref, []rollouts.Step{step}).ForStep(1)
 }
 
 // ObserveSteps returns the current route, and whether the routers support the route of each step of

@@ -47,7 +47,7 @@ func TryVerb(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) 
 	if warning != "" {
 		return Attempt{Reason: warning}
 	}
-	if why := planner.Irreversible(r, c.Verb); why != "" {
+	if why := planner.IrreversibleReason(r, c.Verb); why != "" {
 		return Attempt{Possible: c.Verb == rollouts.VerbAbort && stablePodsSurvive(r), Reason: why}
 	}
 	if c.Verb == rollouts.VerbAbort && planner.StateOf(r) == planner.StateAborted {

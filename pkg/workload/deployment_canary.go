@@ -95,7 +95,7 @@ func obeyed(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deploymen
 // somebody has made of it; on the way back it only shrinks. None serve where the owner
 // wants no pods at all.
 func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
-	size := max(planner.Limit(rollouts.StyleCanary, target.Partition, replicas(d)), target.Least)
+	size := max(planner.Limit(rollouts.StyleCanary, target.Partition, replicas(d)), target.MinExtraReplicas)
 	switch {
 	case replicas(d) == 0:
 		return 0

@@ -90,8 +90,8 @@ func TestWantedExtra(t *testing.T) {
 		want          int32
 	}{
 		"what was told":           {replicas: 10, now: 2, target: planner.Target{Partition: intstr.FromString("20%")}, want: 2},
-		"kept on a smaller size":  {replicas: 2, now: 2, target: planner.Target{Partition: intstr.FromString("20%"), Least: 2}, want: 2},
-		"no pods wanted":          {now: 2, target: planner.Target{Partition: intstr.FromString("20%"), Least: 2}},
+		"kept on a smaller size":  {replicas: 2, now: 2, target: planner.Target{Partition: intstr.FromString("20%"), MinExtraReplicas: 2}, want: 2},
+		"no pods wanted":          {now: 2, target: planner.Target{Partition: intstr.FromString("20%"), MinExtraReplicas: 2}},
 		"back, and never more":    {replicas: 10, now: 1, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}, want: 1},
 		"back, and no pods there": {replicas: 10, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}},
 	} {

@@ -76,13 +76,13 @@ func writeStrategy(obj metav1.Object, s strategyRecord) {
 
 func (s strategyRecord) target() planner.Target {
 	return planner.Target{
-		Partition: s.Partition, KeepOne: s.KeepOne, Least: s.Least, Abort: s.Abort,
+		Partition: s.Partition, KeepOne: s.KeepOne, MinExtraReplicas: s.Least, Abort: s.Abort,
 		Revision: planner.Revision{Name: s.Revision, Template: s.UpdateTemplate},
 	}
 }
 
 func (s *strategyRecord) setTarget(to planner.Target) {
-	s.Partition, s.KeepOne, s.Least, s.Abort = to.Partition, to.KeepOne, to.Least, to.Abort
+	s.Partition, s.KeepOne, s.Least, s.Abort = to.Partition, to.KeepOne, to.MinExtraReplicas, to.Abort
 	s.Revision, s.UpdateTemplate = to.Revision.Name, to.Revision.Template
 }
 

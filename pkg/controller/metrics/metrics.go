@@ -127,7 +127,7 @@ func (m *Metrics) ObserveSteps(before, after *rollouts.Rollout) {
 		return
 	}
 	for _, duration := range planner.StepDurations(after, before.Status.Releases, after.Status.Releases) {
-		m.stepDurations.WithLabelValues(string(styleOf(after)), string(duration.For)).Observe(duration.Took.Seconds())
+		m.stepDurations.WithLabelValues(string(styleOf(after)), string(duration.Part)).Observe(duration.Duration.Seconds())
 	}
 }
 

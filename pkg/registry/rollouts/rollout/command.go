@@ -213,7 +213,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 				return nil, err
 			}
 		}
-		irreversible := planner.Irreversible(r, asked.Verb)
+		irreversible := planner.IrreversibleReason(r, asked.Verb)
 		if warn, err = applyVerb(ctx, r, asked); err != nil {
 			return nil, toAPIError(c.kind, name, field.NewPath("step"), err)
 		}
