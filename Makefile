@@ -109,7 +109,7 @@ mutants: ## apply small faults one by one; each must turn a test red
 mutate: ## make N= (50) faults from the syntax tree of PKGS=, one at a time, and print those that no test notices; SEED= selects them
 	go run ./hack/mutate -n $(or $(N),50) -seed $(or $(SEED),1) $(or $(PKGS),./pkg/planner ./pkg/judge)
 
-judge: ## simulate up to 10,000 releases for each row of the tables in docs/analysis.md, and print these
+judge: ## simulate up to 10,000 releases for each row of the tables in docs/analysis-statistics.md, and print these
 	go test ./pkg/judge -count=1 -v -timeout 3h -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules|TestOutages|TestOutagesPassNothing|TestSticky|TestColdStart|TestTimesByScrape)$$' -attempts 10000
 
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// attempts is the number of simulated releases. docs/analysis.md has the output of `make judge`.
+// attempts is the number of simulated releases. docs/analysis-statistics.md has the output of `make judge`.
 var attempts = flag.Int("attempts", 1000, "how many releases to simulate for each row")
 
 const hour = 120 // windows of 30 s
