@@ -67,8 +67,8 @@ func (m *measures) fault() judge.Fault {
 	return judge.Fault{}
 }
 
-// Measured has every window that was not folded, as a source that is asked by range.
-func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+// Measurements has every window that was not folded, as a source that is asked by range.
+func (a api) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
 		return nil, nil

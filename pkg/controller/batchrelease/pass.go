@@ -20,10 +20,10 @@ import (
 type Cluster interface {
 	reconcile.BatchCluster
 	BatchRelease(context.Context, types.NamespacedName) (*rollouts.BatchRelease, error)
-	// Wanted reports whether the Rollout of a BatchRelease is there.
-	Wanted(context.Context, *rollouts.BatchRelease) (bool, error)
-	// RolloutNaming is the Rollout that releases a workload; empty if none does.
-	RolloutNaming(context.Context, schema.GroupKind, types.NamespacedName) (string, error)
+	// RolloutExists reports whether the Rollout of a BatchRelease is there.
+	RolloutExists(context.Context, *rollouts.BatchRelease) (bool, error)
+	// RolloutOfWorkload is the Rollout that releases a workload; empty if none does.
+	RolloutOfWorkload(context.Context, schema.GroupKind, types.NamespacedName) (string, error)
 }
 
 // Pass is one pass over a BatchRelease that no Rollout has: what was observed, and the objects that its
@@ -41,14 +41,14 @@ func Observe(ctx context.Context, c Cluster, now time.Time, labels planner.PodLa
 	if err != nil || release == nil {
 		return nil, err
 	}
-	if wanted, err := c.Wanted(ctx, release); wanted || err != nil {
+	if wanted, err := c.RolloutExists(ctx, release); wanted || err != nil {
 		return nil, err
 	}
 	p := &Pass{Cluster: c, Batch: reconcile.Batch{Release: release}}
 	p.Facts = planner.BatchInput{Now: now, Release: release, OwnedByRollout: ownedByRollout(release), Labels: labels}
 	if ref := release.Spec.WorkloadRef; ref != nil {
 		gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-		if p.Facts.ReleasedBy, err = c.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: release.Namespace, Name: ref.Name}); err != nil {
+		if p.Facts.ReleasedBy, err = c.RolloutOfWorkload(ctx, gk, types.NamespacedName{Namespace: release.Namespace, Name: ref.Name}); err != nil {
 			return nil, err
 		}
 	}
@@ -77,18 +77,18 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.BatchReleaseStatus) err
 	return err
 }
 
-// Stored implements reconcile.Object.
-func (p *Pass) Stored(context.Context) {}
+// AfterCommit implements reconcile.Object.
+func (p *Pass) AfterCommit(context.Context) {}
 
-// Announce implements reconcile.Object.
-func (p *Pass) Announce([]planner.Event) {}
+// RecordEvents implements reconcile.Object.
+func (p *Pass) RecordEvents([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A BatchRelease has no history.
 func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // Act implements reconcile.Object.
 func (p *Pass) Act(ctx context.Context, a planner.Action) error {
-	return reconcile.OnBatch(ctx, p.Cluster, &p.Batch, a.Effect)
+	return reconcile.ApplyBatchEffect(ctx, p.Cluster, &p.Batch, a.Effect)
 }
 
 // WithWriteError implements reconcile.Object.

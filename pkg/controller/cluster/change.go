@@ -27,36 +27,36 @@ import (
 // counts the pods of a Deployment in its status with each of them; while it is held,
 // only its ReplicaSets are asked for that.
 func WorkloadChanged() predicate.Predicate {
-	return updates(func(was, is *appsv1.Deployment) bool {
-		return !counted(was) || !counted(is) ||
-			was.Status.ObservedGeneration != is.Status.ObservedGeneration || !equality.Semantic.DeepEqual(metaOf(was), metaOf(is))
+	return filterUpdates(func(was, is *appsv1.Deployment) bool {
+		return !replicaSetsCountPods(was) || !replicaSetsCountPods(is) ||
+			was.Status.ObservedGeneration != is.Status.ObservedGeneration || !equality.Semantic.DeepEqual(comparableMetadata(was), comparableMetadata(is))
 	})
 }
 
-// updates passes updates of objects of a type that change what matters, and whatever
+// filterUpdates passes updates of objects of a type that change what matters, and whatever
 // happens to others.
-func updates[T client.Object](matters func(was, is T) bool) predicate.Predicate {
+func filterUpdates[T client.Object](matters func(was, is T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok := e.ObjectOld.(T)
 		is, too := e.ObjectNew.(T)
-		return !ok || !too || recovered("comparing updates", e.ObjectNew, func() bool { return matters(was, is) })
+		return !ok || !too || recoverPanic("comparing updates", e.ObjectNew, func() bool { return matters(was, is) })
 	}}
 }
 
-// SinceStart leaves out what a start finds: there each Rollout and each BatchRelease wakes its
+// SkipInitialList leaves out what a start finds: there each Rollout and each BatchRelease wakes its
 // own pass, which sees all of that.
-func SinceStart() predicate.Predicate {
+func SkipInitialList() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// counted reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
+// replicaSetsCountPods reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
 // one that is made beside another are counted by its status.
-func counted(d *appsv1.Deployment) bool {
+func replicaSetsCountPods(d *appsv1.Deployment) bool {
 	return d.Annotations[rollouts.AnnotationInProgress] != "" && d.Labels[rollouts.LabelCanaryDeployment] == ""
 }
 
-// metaOf tells by the generation whether the spec changed, too.
-func metaOf(o client.Object) metav1.ObjectMeta {
+// comparableMetadata tells by the generation whether the spec changed, too.
+func comparableMetadata(o client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		UID: o.GetUID(), Generation: o.GetGeneration(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
 		OwnerReferences: o.GetOwnerReferences(), Finalizers: o.GetFinalizers(), DeletionTimestamp: o.GetDeletionTimestamp(),
@@ -66,10 +66,10 @@ func metaOf(o client.Object) metav1.ObjectMeta {
 // OwnedChanged passes updates of what a workload owns that matter: of the spec, the
 // sizes and the marks of a ReplicaSet, of whether a pod serves and of its labels.
 func OwnedChanged() predicate.Predicate {
-	return predicate.And(updates(setChanged), updates(podChanged))
+	return predicate.And(filterUpdates(replicaSetChanged), filterUpdates(podChanged))
 }
 
-func setChanged(was, is *appsv1.ReplicaSet) bool {
+func replicaSetChanged(was, is *appsv1.ReplicaSet) bool {
 	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
 		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) || workload.Emptied(was) != workload.Emptied(is) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
@@ -77,16 +77,16 @@ func setChanged(was, is *appsv1.ReplicaSet) bool {
 }
 
 func podChanged(was, is *corev1.Pod) bool {
-	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || troubleChanged(was, is)
+	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || podHealthChanged(was, is)
 }
 
-// TroubleChanged passes pods only when there are more or fewer of them, or when their
+// PodHealthChanged passes pods only when there are more or fewer of them, or when their
 // labels or what keeps them from running has changed.
-func TroubleChanged() predicate.Predicate { return updates(troubleChanged) }
+func PodHealthChanged() predicate.Predicate { return filterUpdates(podHealthChanged) }
 
-// troubleChanged leaves out what is normal for a while and is looked at again without
+// podHealthChanged leaves out what is normal for a while and is looked at again without
 // being told.
-func troubleChanged(was, is *corev1.Pod) bool {
+func podHealthChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
 		message, _ := workload.Trouble([]*corev1.Pod{p}, "", time.Time{})
 		return message
@@ -96,29 +96,29 @@ func troubleChanged(was, is *corev1.Pod) bool {
 		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }
 
-// TargetChanged passes autoscalers only when they come, or scale something else: to give
+// ScaleTargetChanged passes autoscalers only when they come, or scale something else: to give
 // one back may be the last that is done.
-func TargetChanged() predicate.Predicate {
-	return updates(func(was, is *autoscalingv2.HorizontalPodAutoscaler) bool {
+func ScaleTargetChanged() predicate.Predicate {
+	return filterUpdates(func(was, is *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return was.Spec.ScaleTargetRef.Name != is.Spec.ScaleTargetRef.Name
 	})
 }
 
-// Deleted passes nothing but deletions.
-func Deleted() predicate.Predicate {
+// OnlyDeletions passes nothing but deletions.
+func OnlyDeletions() predicate.Predicate {
 	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
 	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
 }
 
-// DriveChanged passes BatchReleases that tell their workload something else.
-func DriveChanged() predicate.Predicate {
-	return updates(func(was, is *v1beta1.BatchRelease) bool {
+// BatchTargetChanged passes BatchReleases that tell their workload something else.
+func BatchTargetChanged() predicate.Predicate {
+	return filterUpdates(func(was, is *v1beta1.BatchRelease) bool {
 		return !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
 			was.Spec.ReleasePlan.StableRevision != is.Spec.ReleasePlan.StableRevision
 	})
 }
 
-// PhaseChanged passes Rollouts whose release begins or ends.
-func PhaseChanged() predicate.Predicate {
-	return updates(func(was, is *v1beta1.Rollout) bool { return was.Status.Phase != is.Status.Phase })
+// RolloutPhaseChanged passes Rollouts whose release begins or ends.
+func RolloutPhaseChanged() predicate.Predicate {
+	return filterUpdates(func(was, is *v1beta1.Rollout) bool { return was.Status.Phase != is.Status.Phase })
 }

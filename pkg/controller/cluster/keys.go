@@ -27,14 +27,14 @@ const (
 	ByWorkload = "spec.workloadRef"
 	// ByGroup finds them by the group of its kind, and of those of their routers.
 	ByGroup = "spec.groups"
-	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
-	ByScaled = "spec.scaleTargetRef.name"
+	// ByScaleTarget finds autoscalers by the name of what they scale, disabled or not.
+	ByScaleTarget = "spec.scaleTargetRef.name"
 	// ByNetwork finds Rollouts by the Services and routers that they change.
 	ByNetwork = "spec.strategy.trafficRoutings"
-	// ByRouting finds Rollouts by the TrafficRouting that they name.
-	ByRouting = "spec.strategy.trafficRoutingRef"
-	// ByUser finds TrafficRoutings by the names of Rollouts that have finalizers on them.
-	ByUser = "metadata.finalizers"
+	// ByTrafficRouting finds Rollouts by the TrafficRouting that they name.
+	ByTrafficRouting = "spec.strategy.trafficRoutingRef"
+	// ByLinkedRollout finds TrafficRoutings by the names of Rollouts that have finalizers on them.
+	ByLinkedRollout = "metadata.finalizers"
 )
 
 // WorkloadKey is how a workload is found in an index, whatever its version.
@@ -42,7 +42,7 @@ func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() +
 
 // WorkloadKeys indexes Rollouts and BatchReleases.
 func WorkloadKeys(o client.Object) []string {
-	if gk, name := Released(o); name != "" {
+	if gk, name := WorkloadOf(o); name != "" {
 		return []string{WorkloadKey(gk, name)}
 	}
 	return nil
@@ -51,10 +51,10 @@ func WorkloadKeys(o client.Object) []string {
 // GroupKeys indexes them, too, and TrafficRoutings.
 func GroupKeys(o client.Object) []string {
 	groups := sets.New[string]()
-	if gk, name := Released(o); name != "" {
+	if gk, name := WorkloadOf(o); name != "" {
 		groups.Insert(gk.Group)
 	}
-	for _, ref := range routingsOf(o) {
+	for _, ref := range trafficRefs(o) {
 		for _, router := range traffic.RoutersFor(ref, "") {
 			groups.Insert(router.Kind.Group)
 		}
@@ -62,8 +62,8 @@ func GroupKeys(o client.Object) []string {
 	return sets.List(groups)
 }
 
-// Released is what a Rollout or a BatchRelease releases; no name if nothing.
-func Released(o client.Object) (gk schema.GroupKind, name string) {
+// WorkloadOf is what a Rollout or a BatchRelease releases; no name if nothing.
+func WorkloadOf(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
 	switch o := o.(type) {
 	case *v1beta1.Rollout:
@@ -80,8 +80,8 @@ func Released(o client.Object) (gk schema.GroupKind, name string) {
 	return gv.WithKind(ref.Kind).GroupKind(), ref.Name
 }
 
-// ScaledKeys indexes autoscalers.
-func ScaledKeys(o client.Object) []string {
+// ScaleTargetNames indexes autoscalers.
+func ScaleTargetNames(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil
@@ -89,8 +89,8 @@ func ScaledKeys(o client.Object) []string {
 	return []string{workload.Scaled(h)}
 }
 
-// ScaledBy names what an autoscaler scales, or would if it were not disabled.
-func ScaledBy(o client.Object) []string {
+// ScaleTargetKeys names what an autoscaler scales, or would if it were not disabled.
+func ScaleTargetKeys(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil
@@ -113,14 +113,14 @@ func NetworkKey(kind, name string) string { return kind + "/" + name }
 
 // NetworkKeys indexes Rollouts and TrafficRoutings.
 func NetworkKeys(o client.Object) []string {
-	return networkKeys(routingsOf(o))
+	return networkKeysOfRefs(trafficRefs(o))
 }
 
-// routingsOf is what a Rollout or a TrafficRouting routes by, of which one counts.
-func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
+// trafficRefs is what a Rollout or a TrafficRouting routes by, of which one counts.
+func trafficRefs(o client.Object) []rollouts.TrafficRoutingRef {
 	var refs []rollouts.TrafficRoutingRef
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
-		hub, err := converted[rollouts.TrafficRouting](routing)
+		hub, err := convert[rollouts.TrafficRouting](routing)
 		if err != nil {
 			return nil
 		}
@@ -137,7 +137,7 @@ func releaseOf(o client.Object) *rollouts.Release {
 	if !ok {
 		return nil
 	}
-	hub, err := converted[rollouts.Rollout](r)
+	hub, err := convert[rollouts.Rollout](r)
 	if err != nil {
 		return nil
 	}
@@ -145,8 +145,8 @@ func releaseOf(o client.Object) *rollouts.Release {
 	return release
 }
 
-// networkKeys are those of what is routed by, of which one counts.
-func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
+// networkKeysOfRefs are those of what is routed by, of which one counts.
+func networkKeysOfRefs(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
 	for _, t := range refs[:min(len(refs), 1)] {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
@@ -160,8 +160,8 @@ func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 	return keys
 }
 
-// RoutingKeys index Rollouts by the TrafficRouting that they name.
-func RoutingKeys(o client.Object) []string {
+// TrafficRoutingKeys index Rollouts by the TrafficRouting that they name.
+func TrafficRoutingKeys(o client.Object) []string {
 	release := releaseOf(o)
 	if release == nil || release.TrafficRouting() == "" {
 		return nil
@@ -169,8 +169,8 @@ func RoutingKeys(o client.Object) []string {
 	return []string{release.TrafficRouting()}
 }
 
-// UserKeys index TrafficRoutings by the Rollouts that have finalizers on them.
-func UserKeys(o client.Object) []string {
+// LinkedRollouts index TrafficRoutings by the Rollouts that have finalizers on them.
+func LinkedRollouts(o client.Object) []string {
 	var names []string
 	for _, f := range o.GetFinalizers() {
 		if name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/"); ok {

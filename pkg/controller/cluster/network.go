@@ -28,8 +28,8 @@ type Network struct {
 	Reader Reader
 	// Watch starts to watch a kind.
 	Watch func(client.Object) error
-	// Configuration is where scripts of users are looked for, in this order.
-	Configuration []string
+	// ScriptNamespaces is where scripts of users are looked for, in this order.
+	ScriptNamespaces []string
 
 	optional OptionalKinds
 }
@@ -37,8 +37,8 @@ type Network struct {
 // NewNetwork reads for a controller of Rollouts (or of objects of another kind, as the
 // list says), and has that watch each kind that is read.
 func NewNetwork(s Reader, c controller.Controller, from cache.Cache, list func() client.ObjectList, configuration []string) *Network {
-	return &Network{Reader: s, Configuration: configuration, Watch: func(o client.Object) error {
-		return c.Watch(source.Kind(from, o, Enqueue(s, list, ByNetwork, IsNetwork(o.GetObjectKind().GroupVersionKind().Kind))))
+	return &Network{Reader: s, ScriptNamespaces: configuration, Watch: func(o client.Object) error {
+		return c.Watch(source.Kind(from, o, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject(o.GetObjectKind().GroupVersionKind().Kind))))
 	}}
 }
 
@@ -46,10 +46,10 @@ func NewNetwork(s Reader, c controller.Controller, from cache.Cache, list func()
 // says) watch what every cluster serves of the network, the scripts, and the definitions
 // of other kinds.
 func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *builder.Builder {
-	return b.Watches(&corev1.Service{}, Enqueue(s, list, ByNetwork, IsNetwork("Service"))).
-		Watches(&networkingv1.Ingress{}, Enqueue(s, list, ByNetwork, IsNetwork("Ingress"))).
-		Watches(&corev1.ConfigMap{}, EnqueueRouted(s, list)).
-		Watches(Definitions(), EnqueueDefined(s, list))
+	return b.Watches(&corev1.Service{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Service"))).
+		Watches(&networkingv1.Ingress{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Ingress"))).
+		Watches(&corev1.ConfigMap{}, EnqueueRouting(s, list)).
+		Watches(NewDefinition(), EnqueueUsersOfGroup(s, list))
 }
 
 // ReadNetwork fills in the Services and the routers that are named.
@@ -73,7 +73,7 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 		if r.IsIngress() {
 			err = n.readIngress(ctx, namespace, r, r.UsesCanaryIngress() && (o.CanaryService != nil || o.Shared))
 		} else {
-			err = n.readOther(ctx, namespace, r)
+			err = n.readRouter(ctx, namespace, r)
 		}
 		if err != nil {
 			return err
@@ -83,21 +83,21 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 }
 
 const (
-	// hidden is how soon to look again for what may not be seen, or is another's.
-	hidden = 10 * time.Second
-	// absent is how soon to look again for what the cluster does not serve and no
+	// unreadableDelay is how soon to look again for what may not be seen, or is another's.
+	unreadableDelay = 10 * time.Second
+	// unavailableDelay is how soon to look again for what the cluster does not serve and no
 	// definition may tell of.
-	absent = time.Minute
+	unavailableDelay = time.Minute
 )
 
-// Again is how soon to look again for routers of which nothing may tell that they
+// RouterRequeueDelay is how soon to look again for routers of which nothing may tell that they
 // come; 0 where all are there.
-func Again(o traffic.Objects) time.Duration {
+func RouterRequeueDelay(o traffic.Objects) time.Duration {
 	switch {
 	case o.HasUnreadableRouter(), o.AcquiredByOther():
-		return hidden
+		return unreadableDelay
 	case o.HasUnavailableRouter():
-		return absent
+		return unavailableDelay
 	default:
 		return 0
 	}
@@ -105,7 +105,7 @@ func Again(o traffic.Objects) time.Duration {
 
 // readScript looks for the script of a kind of router, or a class of Ingress.
 func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
-	for _, namespace := range n.Configuration {
+	for _, namespace := range n.ScriptNamespaces {
 		scripts, err := get(ctx, n.Reader, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
 		if err != nil {
 			return err
@@ -141,19 +141,19 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 	return err
 }
 
-// readOther reads a router of a kind that the cluster may not serve, or that
+// readRouter reads a router of a kind that the cluster may not serve, or that
 // may not be read. One that nothing routes, neither a provider nor a script of an
 // administrator, is not even looked for, unless there was a script for it before.
-func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
-	if !r.HasProvider() && !n.optional.Met(r.Kind) {
+func (n *Network) readRouter(ctx context.Context, namespace string, r *traffic.Router) error {
+	if !r.HasProvider() && !n.optional.HasFound(r.Kind) {
 		return nil
 	}
 	var versions []string
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
-	kind, absence, err := n.optional.Kind(ctx, n.Reader, r.Kind, n.Watch, versions...)
-	if r.Unavailable, r.Unreadable = absence.Why, absence.Forbidden; err != nil || r.Unavailable != "" {
+	kind, absence, err := n.optional.FindAndWatch(ctx, n.Reader, r.Kind, n.Watch, versions...)
+	if r.Unavailable, r.Unreadable = absence.Reason, absence.Forbidden; err != nil || r.Unavailable != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}

@@ -32,91 +32,91 @@ import (
 // no more of them than an administrator has allowed to be listed.
 type OptionalKinds struct {
 	mu    sync.Mutex
-	kinds map[schema.GroupVersionKind]*met
+	kinds map[schema.GroupVersionKind]*kindState
 }
 
-// met is what is known of a kind that the cluster serves.
-type met struct {
-	mu      sync.Mutex
-	watched bool
-	// refused has an entry while it may not be listed.
-	refused *expiring.Expiring
+// kindState is what is known of a kind that the cluster serves.
+type kindState struct {
+	mu        sync.Mutex
+	isWatched bool
+	// forbidden has an entry while it may not be listed.
+	forbidden *expiring.Expiring
 }
 
-// forbidden is how long it is remembered that a kind may not be listed.
-const forbidden = 10 * time.Second
+// forbiddenTTL is how long it is remembered that a kind may not be listed.
+const forbiddenTTL = 10 * time.Second
 
 // AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
 const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
 
-// Absence is why a kind cannot be read.
-type Absence struct {
-	// Why is for people; empty if the kind can be read.
-	Why string
+// Unavailability is why a kind cannot be read.
+type Unavailability struct {
+	// Reason is for people; empty if the kind can be read.
+	Reason string
 	// Forbidden reports whether there may be objects all the same.
 	Forbidden bool
 }
 
-// Kind finds a kind in one of the versions, or in any if none is given, and has it
+// FindAndWatch finds a kind in one of the versions, or in any if none is given, and has it
 // watched by then. A cache that may not list would never answer, so who may not
 // list reads nothing.
-func (f *OptionalKinds) Kind(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
+func (f *OptionalKinds) FindAndWatch(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Unavailability, error) {
 	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
-		return schema.GroupVersionKind{}, Absence{Why: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
+		return schema.GroupVersionKind{}, Unavailability{Reason: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
 	}
 	if err != nil {
-		return schema.GroupVersionKind{}, Absence{}, fmt.Errorf("looking for %s: %w", kind, err)
+		return schema.GroupVersionKind{}, Unavailability{}, fmt.Errorf("looking for %s: %w", kind, err)
 	}
 	gvk := mapping.GroupVersionKind
-	k := f.of(gvk)
+	k := f.stateOf(gvk)
 	k.mu.Lock() // whoever else names the kind waits for the one answer
 	defer k.mu.Unlock()
-	if k.watched {
-		return gvk, Absence{}, nil
+	if k.isWatched {
+		return gvk, Unavailability{}, nil
 	}
-	if _, refused := k.refused.Get(gvk); refused {
-		return gvk, unlisted(kind), nil
+	if _, refused := k.forbidden.Get(gvk); refused {
+		return gvk, forbiddenKind(kind), nil
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
 	err = s.Live.List(ctx, list, client.Limit(1))
 	if apierrors.IsForbidden(err) {
-		k.refused.Set(gvk, nil, forbidden)
-		return gvk, unlisted(kind), nil
+		k.forbidden.Set(gvk, nil, forbiddenTTL)
+		return gvk, forbiddenKind(kind), nil
 	}
 	if err != nil {
-		return gvk, Absence{}, fmt.Errorf("listing %s: %w", kind, err)
+		return gvk, Unavailability{}, fmt.Errorf("listing %s: %w", kind, err)
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
 	if err := watch(obj); err != nil {
-		return gvk, Absence{}, fmt.Errorf("watching %s: %w", kind, err)
+		return gvk, Unavailability{}, fmt.Errorf("watching %s: %w", kind, err)
 	}
-	k.watched = true
-	return gvk, Absence{}, nil
+	k.isWatched = true
+	return gvk, Unavailability{}, nil
 }
 
-func unlisted(kind schema.GroupKind) Absence {
-	return Absence{Forbidden: true, Why: fmt.Sprintf("weir-controller may not list them in every namespace: "+
+func forbiddenKind(kind schema.GroupKind) Unavailability {
+	return Unavailability{Forbidden: true, Reason: fmt.Sprintf("weir-controller may not list them in every namespace: "+
 		"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}
 }
 
-// of is what is known of a kind.
-func (f *OptionalKinds) of(gvk schema.GroupVersionKind) *met {
+// stateOf is what is known of a kind.
+func (f *OptionalKinds) stateOf(gvk schema.GroupVersionKind) *kindState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kinds == nil {
-		f.kinds = map[schema.GroupVersionKind]*met{}
+		f.kinds = map[schema.GroupVersionKind]*kindState{}
 	}
 	if f.kinds[gvk] == nil {
-		f.kinds[gvk] = &met{refused: expiring.NewExpiring()}
+		f.kinds[gvk] = &kindState{forbidden: expiring.NewExpiring()}
 	}
 	return f.kinds[gvk]
 }
 
-// Met reports whether a kind has been found before.
-func (f *OptionalKinds) Met(kind schema.GroupKind) bool {
+// HasFound reports whether a kind has been found before.
+func (f *OptionalKinds) HasFound(kind schema.GroupKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for gvk := range f.kinds {
@@ -127,8 +127,8 @@ func (f *OptionalKinds) Met(kind schema.GroupKind) bool {
 	return false
 }
 
-// Kinds are those of workloads, as a controller watches them.
-type Kinds struct {
+// WorkloadKinds are those of workloads, as a controller watches them.
+type WorkloadKinds struct {
 	Controller controller.Controller
 	Cache      cache.Cache
 	// Releases is the list of what the controller reconciles.
@@ -137,54 +137,54 @@ type Kinds struct {
 }
 
 // WatchNative watches the rows whose kinds every cluster serves.
-func (k *Kinds) WatchNative(s Reader) error {
+func (k *WorkloadKinds) WatchNative(s Reader) error {
 	for _, row := range workload.Kinds() {
-		if !s.Native(row) {
+		if !s.IsNative(row) {
 			continue
 		}
-		if err := k.watch(s, row, SinceStart()); err != nil {
+		if err := k.watchRow(s, row, SkipInitialList()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gathering is how long what a workload owns is waited for to change again: its
+// ownedEventDelay is how long what a workload owns is waited for to change again: its
 // counts do with each pod, which come a few milliseconds apart.
-const gathering = 50 * time.Millisecond
+const ownedEventDelay = 50 * time.Millisecond
 
-// watch watches the workloads of a row and what they own, as far as it passes.
-func (k *Kinds) watch(s Reader, row workload.Row, passes ...predicate.Predicate) error {
+// watchRow watches the workloads of a row and what they own, as far as it passes.
+func (k *WorkloadKinds) watchRow(s Reader, row workload.Row, passes ...predicate.Predicate) error {
 	gk := row.GVK.GroupKind()
-	is := Enqueue(s, k.Releases, ByWorkload, IsWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, append(passes, WorkloadChanged())...)); err != nil {
+	is := EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfWorkload(gk))
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(row.GVK), is, append(passes, WorkloadChanged())...)); err != nil {
 		return err
 	}
-	owned := Later(gathering, Enqueue(s, k.Releases, ByWorkload, OwnedByWorkload(gk)))
+	owned := Delay(ownedEventDelay, EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfOwner(gk)))
 	for _, kind := range row.Owns {
-		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, append(passes, OwnedChanged())...)); err != nil {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(kind), owned, append(passes, OwnedChanged())...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Absent is the reason why the workloads of a row cannot be read.
-func (k *Kinds) Absent(ctx context.Context, s Reader, row workload.Row) (Absence, error) {
-	if s.Native(row) {
-		return Absence{}, nil
+// CheckAvailability is the reason why the workloads of a row cannot be read.
+func (k *WorkloadKinds) CheckAvailability(ctx context.Context, s Reader, row workload.Row) (Unavailability, error) {
+	if s.IsNative(row) {
+		return Unavailability{}, nil
 	}
-	watch := func(client.Object) error { return k.watch(s, row) }
-	_, absence, err := k.optional.Kind(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
+	watch := func(client.Object) error { return k.watchRow(s, row) }
+	_, absence, err := k.optional.FindAndWatch(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
 	return absence, err
 }
 
-// Native reports whether every cluster serves the kind of a row.
-func (s Reader) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
+// IsNative reports whether every cluster serves the kind of a row.
+func (s Reader) IsNative(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
-// Resource is that of a workload; empty where the cluster does not serve it, and
+// WorkloadResource is that of a workload; empty where the cluster does not serve it, and
 // where it is none.
-func (s Reader) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
+func (s Reader) WorkloadResource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
 	if ref == nil {
 		return schema.GroupResource{}, nil
 	}
@@ -202,23 +202,23 @@ func (s Reader) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) 
 	return mapping.Resource.GroupResource(), nil
 }
 
-// Definitions is an empty object of what brings kinds to a cluster, to watch.
-func Definitions() *metav1.PartialObjectMetadata {
+// NewDefinition is an empty object of what brings kinds to a cluster, to watch.
+func NewDefinition() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// Served is how long kube-apiserver may take to serve a kind that it has accepted.
-const Served = time.Second
+// ServeDelay is how long kube-apiserver may take to serve a kind that it has accepted.
+const ServeDelay = time.Second
 
-// EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
+// EnqueueUsersOfGroup wakes those (Rollouts or BatchReleases, as the list says) that
 // release a workload or name a router of the group of a definition, shortly after
 // that has changed: what was not served may be by then.
-func EnqueueDefined(s client.Client, list func() client.ObjectList) handler.EventHandler {
-	return Later(Served, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
+func EnqueueUsersOfGroup(s client.Client, list func() client.ObjectList) handler.EventHandler {
+	return Delay(ServeDelay, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())
 		group := schema.ParseGroupResource(o.GetName()).Group
-		return requests(cached(ctx, s, list(), client.MatchingFields{ByGroup: group}))
+		return requestsFor(listCached(ctx, s, list(), client.MatchingFields{ByGroup: group}))
 	}))
 }

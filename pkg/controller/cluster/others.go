@@ -24,42 +24,42 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Others are the Rollouts and TrafficRoutings that route by what a Rollout names.
-func (s Reader) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.OtherRelease, error) {
-	return othersBy(ctx, s, r, NetworkOf(r))
+// OtherReleases are the Rollouts and TrafficRoutings that route by what a Rollout names.
+func (s Reader) OtherReleases(ctx context.Context, r *rollouts.Rollout) ([]traffic.OtherRelease, error) {
+	return listOtherReleases(ctx, s, r, NetworkKeysOf(r))
 }
 
-// OthersOfRouting are those that route by what a TrafficRouting names. None of them
+// OtherReleasesOfRouting are those that route by what a TrafficRouting names. None of them
 // comes first: a record on the router says for whom it is routed.
-func (s Reader) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
-	found, err := othersBy(ctx, s, &rollouts.Rollout{ObjectMeta: r.ObjectMeta}, networkKeys(r.Spec.ObjectRef))
+func (s Reader) OtherReleasesOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
+	found, err := listOtherReleases(ctx, s, &rollouts.Rollout{ObjectMeta: r.ObjectMeta}, networkKeysOfRefs(r.Spec.ObjectRef))
 	for i := range found {
 		found[i].AcquiredFirst = false
 	}
 	return found, err
 }
 
-// NetworkOf are the Service and the routers of a Rollout, as they are found in an index.
-func NetworkOf(r *rollouts.Rollout) []string {
+// NetworkKeysOf are the Service and the routers of a Rollout, as they are found in an index.
+func NetworkKeysOf(r *rollouts.Rollout) []string {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		return nil
 	}
-	return networkKeys(release.TrafficRoutings)
+	return networkKeysOfRefs(release.TrafficRoutings)
 }
 
-func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.OtherRelease, error) {
+func listOtherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.OtherRelease, error) {
 	var all []traffic.OtherRelease
 	for _, key := range keys {
 		kind, name, _ := strings.Cut(key, "/")
 		what := strings.ToLower(kind) + "/" + name
-		for _, list := range []client.ObjectList{Rollouts(), TrafficRoutings()} {
-			found, err := items(ctx, s, list, client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key})
+		for _, list := range []client.ObjectList{NewRolloutList(), NewTrafficRoutingList()} {
+			found, err := listObjects(ctx, s, list, client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key})
 			if err != nil {
 				return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
 			}
 			for _, o := range found {
-				other, routes, err := otherOf(o, mine)
+				other, routes, err := otherRelease(o, mine)
 				if err != nil {
 					return nil, err
 				}
@@ -72,13 +72,13 @@ func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []stri
 	return all, nil
 }
 
-// otherOf is a Rollout or a TrafficRouting as another one sees it, and reports whether it
+// otherRelease is a Rollout or a TrafficRouting as another one sees it, and reports whether it
 // routes now.
-func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.OtherRelease, routes bool, err error) {
+func otherRelease(o object.Object, mine *rollouts.Rollout) (other traffic.OtherRelease, routes bool, err error) {
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
 		return traffic.OtherRelease{Release: "trafficrouting/" + routing.Name}, routing.Status.LastUpdateTime != nil, nil
 	}
-	r, err := converted[rollouts.Rollout](o)
+	r, err := convert[rollouts.Rollout](o)
 	if err != nil {
 		return traffic.OtherRelease{}, false, err
 	}
@@ -86,73 +86,73 @@ func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.OtherReleas
 	return traffic.OtherRelease{Release: "rollout/" + r.Name, AcquiredFirst: first}, routes, nil
 }
 
-// Turns keeps who takes a Service or a router, from before that is stored until the
+// NetworkLocks keeps who takes a Service or a router, from before that is stored until the
 // caches show it: passes over two Rollouts run at once, and one process runs them all.
 // They are known by name, since one that is made again comes after the one that has gone.
-type Turns struct {
+type NetworkLocks struct {
 	mu    sync.Mutex
-	taken map[types.NamespacedName]turn
+	locks map[types.NamespacedName]networkLock
 }
 
-type turn struct {
-	by    types.NamespacedName
-	until time.Time
+type networkLock struct {
+	holder types.NamespacedName
+	until  time.Time
 }
 
-// shown is how long a cache may take to show what was stored.
-const shown = time.Minute
+// networkLockTTL is how long a cache may take to show what was stored.
+const networkLockTTL = time.Minute
 
-// Take takes all of the keys in the namespace of a Rollout, unless another has just
+// TryAcquire takes all of the keys in the namespace of a Rollout, unless another has just
 // taken one.
-func (t *Turns) Take(now time.Time, by types.NamespacedName, keys []string) bool {
+func (t *NetworkLocks) TryAcquire(now time.Time, by types.NamespacedName, keys []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return !now.Before(turn.until) })
+	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, turn networkLock) bool { return !now.Before(turn.until) })
 	for _, key := range keys {
-		if turn, ok := t.taken[types.NamespacedName{Namespace: by.Namespace, Name: key}]; ok && turn.by != by {
+		if turn, ok := t.locks[types.NamespacedName{Namespace: by.Namespace, Name: key}]; ok && turn.holder != by {
 			return false
 		}
 	}
-	if t.taken == nil {
-		t.taken = map[types.NamespacedName]turn{}
+	if t.locks == nil {
+		t.locks = map[types.NamespacedName]networkLock{}
 	}
 	for _, key := range keys {
-		t.taken[types.NamespacedName{Namespace: by.Namespace, Name: key}] = turn{by: by, until: now.Add(shown)}
+		t.locks[types.NamespacedName{Namespace: by.Namespace, Name: key}] = networkLock{holder: by, until: now.Add(networkLockTTL)}
 	}
 	return true
 }
 
-// Leave lets others take at once what a Rollout has taken, which it does not keep or
+// Release lets others take at once what a Rollout has taken, which it does not keep or
 // which has gone.
-func (t *Turns) Leave(by types.NamespacedName) {
+func (t *NetworkLocks) Release(by types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return turn.by == by })
+	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, turn networkLock) bool { return turn.holder == by })
 }
 
-// LinkedTo names the TrafficRoutings that have the finalizer of a Rollout.
-func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
-	names, err := namesIn(ctx, s, TrafficRoutings(), client.InNamespace(r.Namespace), client.MatchingFields{ByUser: r.Name}, client.UnsafeDisableDeepCopy)
+// LinkedTrafficRoutings names the TrafficRoutings that have the finalizer of a Rollout.
+func (s Reader) LinkedTrafficRoutings(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
+	names, err := listNames(ctx, s, NewTrafficRoutingList(), client.InNamespace(r.Namespace), client.MatchingFields{ByLinkedRollout: r.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing trafficroutings in use: %w", err)
 	}
 	return sets.List(names), nil
 }
 
-// mostGone bounds the requests that a pass makes about Rollouts which may be gone.
-const mostGone = 16
+// maxMissingChecks bounds the requests that a pass makes about Rollouts which may be gone.
+const maxMissingChecks = 16
 
-// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not
+// MissingRollouts are the Rollouts that have a finalizer on a TrafficRouting, and do not
 // exist. The cache may not know of one yet that another controller has seen, so
 // its absence is asked of the server: by a list, since a server that cannot
 // answer may say of a single object that it is not found.
 //
 // Marks are finalizers, of which users may write many: a pass asks about a few.
-func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+func (s Reader) MissingRollouts(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	asked := 0
-	for _, name := range UserKeys(r) {
-		if asked == mostGone {
+	for _, name := range LinkedRollouts(r) {
+		if asked == maxMissingChecks {
 			break
 		}
 		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})

@@ -9,17 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Verdicts remembers what was found of objects that seldom change, so that each pass does not
+// ComparisonCache remembers what was found of objects that seldom change, so that each pass does not
 // compare them anew. The zero value is ready, and nil remembers nothing.
-type Verdicts struct {
+type ComparisonCache struct {
 	mu    sync.Mutex
-	known map[string]verdict
+	known map[string]comparison
 }
 
-type verdict struct{ version, says string }
+type comparison struct{ version, says string }
 
-// Of is what was found of an object, at the version that it has, by a question of that name.
-func (v *Verdicts) Of(o client.Object, question string, find func() (string, error)) (string, error) {
+// Get is what was found of an object, at the version that it has, by a question of that name.
+func (v *ComparisonCache) Get(o client.Object, question string, find func() (string, error)) (string, error) {
 	if v == nil {
 		return find()
 	}
@@ -37,8 +37,8 @@ func (v *Verdicts) Of(o client.Object, question string, find func() (string, err
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known == nil {
-		v.known = map[string]verdict{}
+		v.known = map[string]comparison{}
 	}
-	v.known[key] = verdict{version, says}
+	v.known[key] = comparison{version, says}
 	return says, nil
 }

@@ -23,18 +23,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// conversions are those between the hub and the versions of the wire.
-var conversions = func() *runtime.Scheme {
+// wireScheme are those between the hub and the versions of the wire.
+var wireScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	return scheme
 }()
 
-// converted is an object of the wire as the hub has it, or the other way round.
-func converted[O any](in object.Object) (*O, error) {
+// convert is an object of the wire as the hub has it, or the other way round.
+func convert[O any](in object.Object) (*O, error) {
 	out := new(O)
-	if err := conversions.Convert(in, out, nil); err != nil {
+	if err := wireScheme.Convert(in, out, nil); err != nil {
 		return nil, fmt.Errorf("converting to %T: %w", out, err)
 	}
 	return out, nil
@@ -46,25 +46,25 @@ type wireType[W any] interface {
 	client.Object
 }
 
-// hub reads an object of the wire as the hub has it; nil when there is none.
-func hub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, key types.NamespacedName) (*H, error) {
+// getHub reads an object of the wire as the hub has it; nil when there is none.
+func getHub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, key types.NamespacedName) (*H, error) {
 	found, err := get(ctx, from, key.Namespace, key.Name, P(new(W)))
 	if found == nil || err != nil {
 		return nil, err
 	}
-	return converted[H](found)
+	return convert[H](found)
 }
 
-// commit stores the status of an object of the hub and returns what is stored.
-func commit[H, W any, P wireType[W]](ctx context.Context, s Server, next object.Object) (*H, error) {
-	sent, err := converted[W](next)
+// commitStatus stores the status of an object of the hub and returns what is stored.
+func commitStatus[H, W any, P wireType[W]](ctx context.Context, s Server, next object.Object) (*H, error) {
+	sent, err := convert[W](next)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noting(P(sent), s.Status().Update(ctx, P(sent))); err != nil {
+	if err := s.recordIfWritten(P(sent), s.Status().Update(ctx, P(sent))); err != nil {
 		return nil, err
 	}
-	return converted[H](P(sent))
+	return convert[H](P(sent))
 }
 
 // NewRollout is an empty Rollout to watch.
@@ -76,8 +76,8 @@ func NewBatchRelease() client.Object { return &v1beta1.BatchRelease{} }
 // NewTrafficRouting is an empty TrafficRouting to watch.
 func NewTrafficRouting() client.Object { return &v1alpha1.TrafficRouting{} }
 
-// About is an object of our group as the wire refers to it: its kind and its metadata.
-func About(o object.Object) client.Object {
+// MetadataOf is an object of our group as the wire refers to it: its kind and its metadata.
+func MetadataOf(o object.Object) client.Object {
 	var about client.Object
 	switch o := o.(type) {
 	case *rollouts.Rollout:
@@ -87,20 +87,20 @@ func About(o object.Object) client.Object {
 	case *rollouts.TrafficRouting:
 		about = &v1alpha1.TrafficRouting{ObjectMeta: *o.ObjectMeta.DeepCopy()}
 	}
-	kind, err := apiutil.GVKForObject(about, conversions)
+	kind, err := apiutil.GVKForObject(about, wireScheme)
 	utilruntime.Must(err) // nothing else is of our group
 	about.GetObjectKind().SetGroupVersionKind(kind)
 	return about
 }
 
-// OwnedBy is the reference of what an object of our group makes or drives.
-func OwnedBy(o object.Object) metav1.OwnerReference {
-	return *metav1.NewControllerRef(o, About(o).GetObjectKind().GroupVersionKind())
+// OwnerReferenceTo is the reference of what an object of our group makes or drives.
+func OwnerReferenceTo(o object.Object) metav1.OwnerReference {
+	return *metav1.NewControllerRef(o, MetadataOf(o).GetObjectKind().GroupVersionKind())
 }
 
-// AboutBatch is what events refer to that are about a BatchRelease: its Rollout, where
+// EventTarget is what events refer to that are about a BatchRelease: its Rollout, where
 // people look for them, if it has one.
-func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
+func EventTarget(b *rollouts.BatchRelease) runtime.Object {
 	about := &corev1.ObjectReference{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "BatchRelease", Namespace: b.Namespace, Name: b.Name, UID: b.UID,
 	}
@@ -110,8 +110,8 @@ func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
 	return about
 }
 
-// Announce tells what has happened to an object.
-func Announce(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
+// RecordEvents tells what has happened to an object.
+func RecordEvents(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
 	for _, e := range announced {
 		kind := corev1.EventTypeNormal
 		if e.Warning {

@@ -48,16 +48,16 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 	}
 	switch {
 	case base == nil:
-		return s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
+		return s.runWrite(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
 	case want == nil:
 		uid, version := base.GetUID(), base.GetResourceVersion()
 		at := client.Preconditions{UID: &uid}
 		if version != "" {
 			at.ResourceVersion = &version
 		}
-		return s.doing(ctx, "Deleting", base, func() error { return ignoreNotFound(s.Delete(ctx, base, at)) })
+		return s.runWrite(ctx, "Deleting", base, func() error { return ignoreNotFound(s.Delete(ctx, base, at)) })
 	default:
-		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
+		return s.runWrite(ctx, "Changing", base, func() error { return s.recordIfWritten(want, s.patch(ctx, base, want)) })
 	}
 }
 
@@ -82,9 +82,9 @@ func (s Server) clientObject(o object.Object) (client.Object, error) {
 	return c, nil
 }
 
-// doing does a write and logs it. The error names what was being written, which not every
+// runWrite does a write and logs it. The error names what was being written, which not every
 // answer does.
-func (s Server) doing(ctx context.Context, what string, o client.Object, write func() error) error {
+func (s Server) runWrite(ctx context.Context, what string, o client.Object, write func() error) error {
 	logf.FromContext(ctx).Info(what+" object", "object", describe(o))
 	err := write()
 	if err == nil {
@@ -109,13 +109,13 @@ func describe(o client.Object) string {
 // writes the status of a Deployment all the time, of which no change is about; such a
 // write is no reason to plan anew (ADR 16).
 func (s Server) patch(ctx context.Context, base, want client.Object) error {
-	if d, ok := base.(*appsv1.Deployment); ok && coverable(d) {
-		narrow, err := despiteStatus(d, want)
+	if d, ok := base.(*appsv1.Deployment); ok && canIgnoreStatus(d) {
+		narrow, err := patchIgnoringStatus(d, want)
 		if err != nil {
 			return err
 		}
 		err = s.Patch(ctx, want, client.RawPatch(types.JSONPatchType, narrow))
-		if !unmet(err) {
+		if !isFailedTest(err) {
 			return err
 		}
 		// Only the version tells whether somebody moved, or the change is refused.
@@ -123,14 +123,14 @@ func (s Server) patch(ctx context.Context, base, want client.Object) error {
 	return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// coverable reports whether what a change of the Deployment rests on can be tested. The pods
+// canIgnoreStatus reports whether what a change of the Deployment rests on can be tested. The pods
 // of one that is made beside another are counted by its status.
-func coverable(d *appsv1.Deployment) bool {
+func canIgnoreStatus(d *appsv1.Deployment) bool {
 	return len(d.Labels) > 0 && len(d.Annotations) > 0 && d.Labels[rollouts.LabelCanaryDeployment] == ""
 }
 
-// despiteStatus is a patch that applies to the Deployment as it is, whatever its status.
-func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) {
+// patchIgnoringStatus is a patch that applies to the Deployment as it is, whatever its status.
+func patchIgnoringStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) {
 	was, err := json.Marshal(base)
 	if err != nil {
 		return nil, fmt.Errorf("encoding deployment %s: %w", base.Name, err)
@@ -152,55 +152,55 @@ func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) 
 	return json.Marshal(append(tests, changes...))
 }
 
-// unmet reports whether a test of the patch failed, or something else that is wrong with
+// isFailedTest reports whether a test of the patch failed, or something else that is wrong with
 // it: a change that is invalid has causes.
-func unmet(err error) bool {
+func isFailedTest(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
 }
 
-// Moved reports whether somebody else wrote first. It is no failure: the next pass
+// IsConflict reports whether somebody else wrote first. It is no failure: the next pass
 // sees what they wrote and decides anew.
-func Moved(err error) bool {
+func IsConflict(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// Vanished reports whether the object that a pass is about, or another one of ours by its
+// IsOwnObjectGone reports whether the object that a pass is about, or another one of ours by its
 // name, has gone since it was read. That is no failure either: its deletion is on the
 // way to here.
-func Vanished(err error, name string) bool {
+func IsOwnObjectGone(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
-	if !NotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	if !IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	about := status.Status().Details
 	return about.Group == rollouts.GroupName && about.Name == name
 }
 
-// NotFound reports whether the server says that an object is not there. Another 404 says
+// IsNotFound reports whether the server says that an object is not there. Another 404 says
 // that nothing serves its API, as while the APIService is replaced; client-go gives that
 // answer the name that was asked for.
-func NotFound(err error) bool {
+func IsNotFound(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // ignoreNotFound is the error, but for one that says that an object is not there.
 func ignoreNotFound(err error) error {
-	if NotFound(err) {
+	if IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// webhookDown reports whether an admission webhook that has to answer does not. That may be
+// isWebhookFailure reports whether an admission webhook that has to answer does not. That may be
 // over a moment later, and mostly is not.
-func webhookDown(s metav1.Status) bool {
+func isWebhookFailure(s metav1.Status) bool {
 	return s.Reason == metav1.StatusReasonInternalError && strings.Contains(s.Message, "failed calling webhook")
 }
 
-// WriteError reports whether the server has answered a write, and does not want it.
+// AsWriteError reports whether the server has answered a write, and does not want it.
 // Whatever may be otherwise a moment later by itself is none.
-func WriteError(err error) (d planner.WriteError, denied bool) {
+func AsWriteError(err error) (d planner.WriteError, denied bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return planner.WriteError{}, false
@@ -209,7 +209,7 @@ func WriteError(err error) (d planner.WriteError, denied bool) {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
 		return planner.WriteError{}, false
 	default:
-		if (code < 400 || code >= 500) && !webhookDown(answer.Status()) {
+		if (code < 400 || code >= 500) && !isWebhookFailure(answer.Status()) {
 			return planner.WriteError{}, false
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Patience is how long a pass waits for the caches to show what this process
+// StaleCacheDelay is how long a pass waits for the caches to show what this process
 // wrote. What they are given wakes it, mostly after milliseconds.
-const Patience = time.Second
+const StaleCacheDelay = time.Second
 
 // WriteTracker remembers the versions that this process wrote until its caches show
 // them. A pass over older ones would plan again what is done already, and the
@@ -39,17 +39,17 @@ func NewWriteTracker(c clock.Clock) *WriteTracker {
 	return &WriteTracker{versions: expiring.NewExpiringWithClock(c), histories: expiring.NewExpiringWithClock(c)}
 }
 
-// known is how long a history that was filed is not read again. A release that
+// historyTTL is how long a history that was filed is not read again. A release that
 // waits longer has it on record by then.
-const known = time.Minute
+const historyTTL = time.Minute
 
-func (w *WriteTracker) file(name string, status rollouts.RolloutHistoryStatus) {
+func (w *WriteTracker) recordHistory(name string, status rollouts.RolloutHistoryStatus) {
 	if w != nil {
-		w.histories.Set(name, status, known)
+		w.histories.Set(name, status, historyTTL)
 	}
 }
 
-func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
+func (w *WriteTracker) history(name string) (rollouts.RolloutHistoryStatus, bool) {
 	if w == nil {
 		return rollouts.RolloutHistoryStatus{}, false
 	}
@@ -58,42 +58,42 @@ func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) 
 	return status, ok
 }
 
-// note remembers an object as the server answered it.
-func (w *WriteTracker) note(o metav1.Object) {
+// recordWrite remembers an object as the server answered it.
+func (w *WriteTracker) recordWrite(o metav1.Object) {
 	if w == nil || o.GetUID() == "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// Two reconcilers may write one object, and note it in either order.
-	if written := w.version(o); written == "" || older(written, o.GetResourceVersion()) {
-		w.versions.Set(o.GetUID(), o.GetResourceVersion(), Patience)
+	if written := w.writtenVersion(o); written == "" || isOlder(written, o.GetResourceVersion()) {
+		w.versions.Set(o.GetUID(), o.GetResourceVersion(), StaleCacheDelay)
 	}
 }
 
-// version is the newest that was written of an object; empty if none was of late.
-func (w *WriteTracker) version(o metav1.Object) string {
+// writtenVersion is the newest that was written of an object; empty if none was of late.
+func (w *WriteTracker) writtenVersion(o metav1.Object) string {
 	found, _ := w.versions.Get(o.GetUID())
 	version, _ := found.(string)
 	return version
 }
 
-// shown fails, as Behind reports, where a cache has an object older than it was written.
-func (w *WriteTracker) shown(o metav1.Object) error {
-	if w != nil && older(o.GetResourceVersion(), w.version(o)) {
-		return fmt.Errorf("reading %s: %w", o.GetName(), ErrBehind)
+// checkFresh fails, as Behind reports, where a cache has an object older than it was written.
+func (w *WriteTracker) checkFresh(o metav1.Object) error {
+	if w != nil && isOlder(o.GetResourceVersion(), w.writtenVersion(o)) {
+		return fmt.Errorf("reading %s: %w", o.GetName(), ErrStaleCache)
 	}
 	return nil
 }
 
-// older compares versions; those that cannot be are not older.
-func older(a, b string) bool {
+// isOlder compares versions; those that cannot be are not older.
+func isOlder(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
 
-// ErrBehind is for a pass whose cache is older than the writes of this process.
-var ErrBehind = errors.New("the cache does not show yet what was written")
+// ErrStaleCache is for a pass whose cache is older than the writes of this process.
+var ErrStaleCache = errors.New("the cache does not show yet what was written")
 
-// Behind reports whether a pass failed for that. It is no failure: what was written wakes the next pass.
-func Behind(err error) bool { return errors.Is(err, ErrBehind) }
+// IsStaleCache reports whether a pass failed for that. It is no failure: what was written wakes the next pass.
+func IsStaleCache(err error) bool { return errors.Is(err, ErrStaleCache) }

@@ -30,16 +30,16 @@ type Reconciler struct {
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
-		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(isHeldOrDriven), cluster.WorkloadChanged())).
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(isMarked), cluster.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
-		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.Lone(), cluster.DriveChanged())).
-		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.PhaseChanged())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueWorkload(deployments), builder.WithPredicates(cluster.WithoutRollout(), cluster.BatchTargetChanged())).
+		Watches(cluster.NewRollout(), cluster.EnqueueWorkload(deployments), builder.WithPredicates(cluster.RolloutPhaseChanged())).
 		WithOptions(queue.Options(r.Concurrency)).
 		Complete(r)
 }
 
-// isHeldOrDriven reports whether a Deployment has an annotation of Weir.
-func isHeldOrDriven(o client.Object) bool { return workload.Marked(o) }
+// isMarked reports whether a Deployment has an annotation of Weir.
+func isMarked(o client.Object) bool { return workload.Marked(o) }
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 

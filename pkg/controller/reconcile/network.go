@@ -21,10 +21,10 @@ type Writer interface {
 	Write(context.Context, []object.Change) error
 }
 
-// OnNetwork carries out an effect on Services and routers.
-func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
+// ApplyNetworkEffect carries out an effect on Services and routers.
+func ApplyNetworkEffect(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
 	if _, ok := effect.(planner.RemoveRoute); ok {
-		return unroute(ctx, w, o)
+		return restoreRouters(ctx, w, o)
 	}
 	changes, err := networkChanges(o, effect)
 	return errors.Join(w.Write(ctx, changes), err)
@@ -47,9 +47,9 @@ func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, 
 	}
 }
 
-// unroute takes routes back. Where the server refuses what is kept on a router, since
+// restoreRouters takes routes back. Where the server refuses what is kept on a router, since
 // somebody has written that, what is there is led to stable: an ending ends.
-func unroute(ctx context.Context, w Writer, o traffic.Objects) error {
+func restoreRouters(ctx context.Context, w Writer, o traffic.Objects) error {
 	changes, err := traffic.RestoreRouters(o)
 	wrote := w.Write(ctx, changes)
 	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {

@@ -35,8 +35,8 @@ type Plan[S any] struct {
 	Actions []planner.Action
 	// Events are announced once Status is stored.
 	Events []planner.Event
-	// Wake is the time until the next pass; zero if the next pass begins when something changes.
-	Wake time.Duration
+	// RequeueAfter is the time until the next pass; zero if the next pass begins when something changes.
+	RequeueAfter time.Duration
 }
 
 // Object is the object of one pass, as it was observed.
@@ -45,10 +45,10 @@ type Object[S any] interface {
 	Status() S
 	// Commit stores the next status at the resourceVersion that was observed.
 	Commit(ctx context.Context, next S) error
-	// Stored is called once the status is stored, before events are announced.
-	Stored(context.Context)
-	// Announce announces events.
-	Announce([]planner.Event)
+	// AfterCommit is called once the status is stored, before events are announced.
+	AfterCommit(context.Context)
+	// RecordEvents announces events.
+	RecordEvents([]planner.Event)
 	// StoreHistory stores one history. It fails with cluster.ErrEnding in a namespace that is being
 	// deleted.
 	StoreHistory(context.Context, planner.HistoryEntry) error
@@ -64,7 +64,7 @@ type Object[S any] interface {
 // fails. It returns the histories that it has stored.
 func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []planner.HistoryEntry, err error) {
 	before := Apply(ctx, o.Act, p.Actions, planner.BeforeStatus)
-	if _, denied := cluster.WriteError(before); before != nil && !denied {
+	if _, denied := cluster.AsWriteError(before); before != nil && !denied {
 		return nil, before
 	}
 	// A denied BeforeStatus action must not keep the status from being stored: an abort moves traffic
@@ -76,12 +76,12 @@ func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []pl
 	if before != nil {
 		events = slices.DeleteFunc(slices.Clone(events), func(e planner.Event) bool { return e.When == planner.BeforeStatus })
 	}
-	o.Stored(ctx)
-	o.Announce(events)
+	o.AfterCommit(ctx)
+	o.RecordEvents(events)
 
 	histories, historyErr := storeHistories(ctx, o, p.Histories)
-	if historyErr != nil && planner.HasEffect(p.Actions, dropsFinalizer) {
-		if !neverSucceeds(historyErr) {
+	if historyErr != nil && planner.HasEffect(p.Actions, removesFinalizer) {
+		if !isPermanentHistoryError(historyErr) {
 			return histories, historyErr // after its last action the object may not exist
 		}
 		logf.FromContext(ctx).Error(historyErr, "Leaving without a history")
@@ -111,7 +111,7 @@ func Apply(ctx context.Context, act func(context.Context, planner.Action) error,
 // commit stores the next status. Before an action even an unchanged status is written: the server
 // refuses the write if the object has changed since it was observed.
 func commit[S any](ctx context.Context, o Object[S], p Plan[S]) error {
-	log := logf.FromContext(ctx).WithValues("reason", p.Rule, "actions", len(p.Actions), "wake", p.Wake)
+	log := logf.FromContext(ctx).WithValues("reason", p.Rule, "actions", len(p.Actions), "wake", p.RequeueAfter)
 	acts := slices.ContainsFunc(p.Actions, func(a planner.Action) bool { return a.When == planner.AfterStatus || a.When == planner.Independent })
 	if !acts && len(p.Histories) == 0 && equality.Semantic.DeepEqual(o.Status(), p.Status) {
 		log.V(4).Info("Planned")
@@ -131,21 +131,21 @@ func storeHistories[S any](ctx context.Context, o Object[S], histories []planner
 		switch err := o.StoreHistory(ctx, h); {
 		case err == nil:
 			stored = append(stored, h)
-		case !errors.Is(err, cluster.ErrEnding):
+		case !errors.Is(err, cluster.ErrNamespaceTerminating):
 			return stored, err
 		}
 	}
 	return stored, nil
 }
 
-// neverSucceeds reports whether a history cannot be stored, however often it is tried: the namespace
+// isPermanentHistoryError reports whether a history cannot be stored, however often it is tried: the namespace
 // is being deleted, or the controller has no permission. An object that is about to be deleted does not
 // wait for room in the store either, since its deletion makes room.
-func neverSucceeds(err error) bool {
-	return apierrors.IsForbidden(err) || cluster.NotFound(err) || apierrors.IsInvalid(err) || apierrors.ReasonForError(err) == "InsufficientStorage"
+func isPermanentHistoryError(err error) bool {
+	return apierrors.IsForbidden(err) || cluster.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.ReasonForError(err) == "InsufficientStorage"
 }
 
-func dropsFinalizer(e planner.Effect) bool {
+func removesFinalizer(e planner.Effect) bool {
 	_, drops := e.(planner.RemoveFinalizer)
 	return drops
 }
@@ -155,11 +155,11 @@ func dropsFinalizer(e planner.Effect) bool {
 // The planner removes the condition when there is nothing left to write.
 func storeWriteError[S any](ctx context.Context, o Object[S], errs ...error) error {
 	err := errors.Join(errs...)
-	i := slices.IndexFunc(errs, func(err error) bool { _, denied := cluster.WriteError(err); return denied })
+	i := slices.IndexFunc(errs, func(err error) bool { _, denied := cluster.AsWriteError(err); return denied })
 	if i < 0 {
 		return err
 	}
-	writeError, _ := cluster.WriteError(errs[i])
+	writeError, _ := cluster.AsWriteError(errs[i])
 	next, announce, ok := o.WithWriteError(writeError)
 	if !ok {
 		return err
@@ -170,23 +170,23 @@ func storeWriteError[S any](ctx context.Context, o Object[S], errs ...error) err
 		}
 	}
 	if announce {
-		o.Announce([]planner.Event{{Warning: true, Reason: planner.EventDenied, Message: writeError.Message}})
+		o.RecordEvents([]planner.Event{{Warning: true, Reason: planner.EventDenied, Message: writeError.Message}})
 	}
 	return err
 }
 
-// Next returns the result of a pass for controller-runtime. The next pass begins after the wake-up of
+// PassResult returns the result of a pass for controller-runtime. The next pass begins after the wake-up of
 // the plan or after again, whichever is sooner. Of a failed pass, noLater limits the backoff to the
 // wake-up: a pause ends on time, whatever fails meanwhile.
-func Next[S any](req ctrl.Request, p Plan[S], again time.Duration, noLater func(ctrl.Request, time.Duration), err error) (ctrl.Result, error) {
+func PassResult[S any](req ctrl.Request, p Plan[S], again time.Duration, noLater func(ctrl.Request, time.Duration), err error) (ctrl.Result, error) {
 	switch {
-	case cluster.Vanished(err, req.Name):
+	case cluster.IsOwnObjectGone(err, req.Name):
 		return ctrl.Result{}, nil
 	case err != nil:
-		if noLater != nil && p.Wake > 0 {
-			noLater(req, p.Wake)
+		if noLater != nil && p.RequeueAfter > 0 {
+			noLater(req, p.RequeueAfter)
 		}
 		return Result(fmt.Errorf("applying %q: %w", p.Rule, err))
 	}
-	return ctrl.Result{RequeueAfter: Sooner(p.Wake, again)}, nil
+	return ctrl.Result{RequeueAfter: Sooner(p.RequeueAfter, again)}, nil
 }

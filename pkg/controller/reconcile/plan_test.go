@@ -39,9 +39,9 @@ func (o *object) Commit(_ context.Context, next string) error {
 	return nil
 }
 
-func (o *object) Stored(context.Context) {}
+func (o *object) AfterCommit(context.Context) {}
 
-func (o *object) Announce(events []planner.Event) {
+func (o *object) RecordEvents(events []planner.Event) {
 	for _, e := range events {
 		o.did = append(o.did, "announce "+e.Reason)
 	}
@@ -109,7 +109,7 @@ func TestDenials(t *testing.T) {
 // In a namespace that is being deleted none can be stored.
 func TestStoredHistoriesAreReturned(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[error]int{nil: 1, cluster.ErrEnding: 0} {
+	for answer, want := range map[error]int{nil: 1, cluster.ErrNamespaceTerminating: 0} {
 		histories, err := reconcile.Execute(t.Context(), &object{history: answer}, reconcile.Plan[string]{Histories: []planner.HistoryEntry{{}}})
 		if err != nil || len(histories) != want {
 			t.Errorf("answer %v: %d histories are stored (%v), want %d", answer, len(histories), err, want)
@@ -127,7 +127,7 @@ func TestLeavesWithoutHistory(t *testing.T) {
 		leaves bool
 	}{
 		"stored":             {nil, true},
-		"namespace ends":     {cluster.ErrEnding, true},
+		"namespace ends":     {cluster.ErrNamespaceTerminating, true},
 		"namespace has gone": {apierrors.NewNotFound(histories, "web-1"), true},
 		"not allowed":        {apierrors.NewForbidden(histories, "web-1", nil), true},
 		"not served":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
@@ -154,7 +154,7 @@ func TestFailureKeepsWake(t *testing.T) {
 			}
 			due = after
 		}
-		result, err := reconcile.Next(req, reconcile.Plan[string]{Wake: wake}, time.Second, noLater, errors.New("the server is away"))
+		result, err := reconcile.PassResult(req, reconcile.Plan[string]{RequeueAfter: wake}, time.Second, noLater, errors.New("the server is away"))
 		if err == nil || result != (ctrl.Result{}) {
 			t.Errorf("wake in %s: the pass returns %+v and the error %v", wake, result, err)
 		}

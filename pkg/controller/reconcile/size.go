@@ -12,16 +12,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// SizeCluster is where sizes of ReplicaSets are written.
-type SizeCluster interface {
+// ReplicaSetCluster is where sizes of ReplicaSets are written.
+type ReplicaSetCluster interface {
 	Writer
-	// Taken is the ReplicaSet of a name where another one than the owner has it.
-	Taken(ctx context.Context, owner object.Object, name string) (object.Object, error)
+	// ReplicaSetNameConflict is the ReplicaSet of a name where another one than the owner has it.
+	ReplicaSetNameConflict(ctx context.Context, owner object.Object, name string) (object.Object, error)
 }
 
-// Size writes sizes of ReplicaSets.
-func Size(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.Scale) error {
-	changes, err := sets(ctx, c, w, scale)
+// ScaleReplicaSets writes sizes of ReplicaSets.
+func ScaleReplicaSets(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, scale sizes.Scale) error {
+	changes, err := replicaSetChanges(ctx, c, w, scale)
 	if err != nil {
 		return err
 	}
@@ -29,20 +29,20 @@ func Size(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.S
 }
 
 // OnSizes carries out an action on the ReplicaSets of a workload.
-func OnSizes(ctx context.Context, c SizeCluster, w *cluster.Workload, a planner.ScaleReplicaSets) error {
-	return Size(ctx, c, w.Sized(a.Hold), a.Scale)
+func OnSizes(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, a planner.ScaleReplicaSets) error {
+	return ScaleReplicaSets(ctx, c, w.ForScaling(a.Hold), a.Scale)
 }
 
-// sets are changes of ReplicaSets. One that is to be made needs another name where what
+// replicaSetChanges are changes of ReplicaSets. One that is to be made needs another name where what
 // does not belong to the Deployment has it.
-func sets(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
+func replicaSetChanges(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
 	owned := w.Owned
 	for {
 		changes, err := w.Row.Sets(w.Object, owned, w.Hold, scale)
 		if err != nil {
 			return nil, err
 		}
-		other, err := taken(ctx, c, w, changes)
+		other, err := findNameConflict(ctx, c, w, changes)
 		if other == nil || err != nil {
 			return changes, err
 		}
@@ -50,12 +50,12 @@ func sets(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.S
 	}
 }
 
-func taken(ctx context.Context, c SizeCluster, w *cluster.Workload, changes []object.Change) (object.Object, error) {
+func findNameConflict(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, changes []object.Change) (object.Object, error) {
 	for _, change := range changes {
 		if change.Base != nil {
 			continue
 		}
-		if other, err := c.Taken(ctx, w.Object, change.Want.GetName()); other != nil || err != nil {
+		if other, err := c.ReplicaSetNameConflict(ctx, w.Object, change.Want.GetName()); other != nil || err != nil {
 			return other, err
 		}
 	}

@@ -23,43 +23,43 @@ import (
 func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
 	case planner.StoreBatchStatus, planner.RunBatch, planner.OnBatch, planner.DeleteBatchRelease:
-		return p.onBatch(ctx, a)
+		return p.applyBatchEffect(ctx, a)
 	case planner.ScaleReplicaSets:
 		return reconcile.OnSizes(ctx, p, p.workload, a)
 	case planner.RemoveFinalizer:
-		return p.DropFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
+		return p.RemoveFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
 	case planner.LinkTrafficRouting:
-		return p.link(ctx, p.Rollout, a.Name)
+		return p.linkTrafficRouting(ctx, p.Rollout, a.Name)
 	case planner.UnlinkTrafficRouting:
-		return p.unlink(ctx, p.Rollout, a.Name)
+		return p.unlinkTrafficRouting(ctx, p.Rollout, a.Name)
 	case planner.AddToIndex:
-		return p.Enter(ctx, p.entry)
+		return p.AddToIndex(ctx, p.entry)
 	case planner.RemoveFromIndex:
-		return p.Remove(ctx, p.entry)
+		return p.RemoveFromIndex(ctx, p.entry)
 	}
-	if changes, ok := p.onWorkload(action.Effect); ok {
+	if changes, ok := p.workloadChanges(action.Effect); ok {
 		return p.Write(ctx, changes)
 	}
-	return reconcile.OnNetwork(ctx, p, p.objects, action.Effect)
+	return reconcile.ApplyNetworkEffect(ctx, p, p.objects, action.Effect)
 }
 
-// onBatch carries out an effect on the BatchRelease, or one of its own.
-func (p *Pass) onBatch(ctx context.Context, effect planner.Effect) error {
+// applyBatchEffect carries out an effect on the BatchRelease, or one of its own.
+func (p *Pass) applyBatchEffect(ctx context.Context, effect planner.Effect) error {
 	switch a := effect.(type) {
 	case planner.StoreBatchStatus:
-		return p.judgeBatch(ctx, p.Batch, a.Status)
+		return p.storeBatchStatus(ctx, p.Batch, a.Status)
 	case planner.RunBatch:
 		return p.runBatch(ctx, a)
 	case planner.OnBatch:
-		return reconcile.OnBatch(ctx, p, p.Batch, a.Effect)
+		return reconcile.ApplyBatchEffect(ctx, p, p.Batch, a.Effect)
 	default:
 		return p.DeleteBatchRelease(ctx, p.Batch.Release)
 	}
 }
 
-// onWorkload returns what an effect changes on the workload; false if it does not concern
+// workloadChanges returns what an effect changes on the workload; false if it does not concern
 // the workload.
-func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
+func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 	w := p.workload
 	var changes []object.Change
 	switch a := effect.(type) {
@@ -81,11 +81,11 @@ func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
 	default:
 		return nil, false
 	}
-	return w.Repaired(changes), true
+	return w.WithRepair(changes), true
 }
 
-// judgeBatch stores what was found out of the batch.
-func (p *Pass) judgeBatch(ctx context.Context, b *reconcile.Batch, status rollouts.BatchReleaseStatus) error {
+// storeBatchStatus stores what was found out of the batch.
+func (p *Pass) storeBatchStatus(ctx context.Context, b *reconcile.Batch, status rollouts.BatchReleaseStatus) error {
 	stored, err := p.CommitBatchRelease(ctx, b.Release, status)
 	if err == nil {
 		b.Release = stored
@@ -100,9 +100,9 @@ func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
-		OwnerReferences: []metav1.OwnerReference{cluster.OwnedBy(ro)},
+		OwnerReferences: []metav1.OwnerReference{cluster.OwnerReferenceTo(ro)},
 	}}
-	was := p.release()
+	was := p.batchRelease()
 	if was != nil {
 		b = was.DeepCopy()
 	}
@@ -110,16 +110,16 @@ func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	if a.Status != nil {
 		b.Status = *a.Status
 	}
-	stored, err := p.PutBatchRelease(ctx, was, b)
+	stored, err := p.CreateOrUpdateBatchRelease(ctx, was, b)
 	if err == nil && was != nil {
 		p.Batch.Release = stored
 	}
 	return err
 }
 
-// link marks a TrafficRouting as needed by a Rollout. One that is being deleted
+// linkTrafficRouting marks a TrafficRouting as needed by a Rollout. One that is being deleted
 // takes no more marks.
-func (p *Pass) link(ctx context.Context, r *rollouts.Rollout, name string) error {
+func (p *Pass) linkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
 		return err
@@ -127,12 +127,12 @@ func (p *Pass) link(ctx context.Context, r *rollouts.Rollout, name string) error
 	return p.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
-// unlink takes the finalizer of a Rollout off a TrafficRouting.
-func (p *Pass) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+// unlinkTrafficRouting takes the finalizer of a Rollout off a TrafficRouting.
+func (p *Pass) unlinkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	finalizer := planner.ProgressingFinalizer(r.Name)
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || !slices.Contains(found.Finalizers, finalizer) {
 		return err
 	}
-	return p.DropFinalizer(ctx, found, finalizer)
+	return p.RemoveFinalizer(ctx, found, finalizer)
 }

@@ -32,55 +32,55 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// AtRest says which Rollouts may wait for a pass; nil if none may.
-	AtRest queue.IsResting
-	// Beside is the cache that Server.Indexes and AdmissionStatus read.
-	Beside cache.Cache
+	// IsResting says which Rollouts may wait for a pass; nil if none may.
+	IsResting queue.IsResting
+	// AdmissionCache is the cache that Server.Indexes and AdmissionStatus read.
+	AdmissionCache cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
 	AdmissionStatus cluster.AdmissionStatus
 	network         *cluster.Network
-	turns           cluster.Turns
-	kinds           cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
-	noLater func(ctrl.Request, time.Duration)
-	// Configuration are the namespaces where scripts of users are looked for.
-	Configuration []string
+	networkLocks    cluster.NetworkLocks
+	workloadKinds   cluster.WorkloadKinds
+	// limitBackoff limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
+	limitBackoff func(ctrl.Request, time.Duration)
+	// ScriptNamespaces are the namespaces where scripts of users are looked for.
+	ScriptNamespaces []string
 	Options
-	// Measures measure what checks are about; nil measures nothing.
-	Measures Measures
-	// Measured tells of Rollouts about which there is news; nil tells nothing.
-	Measured <-chan event.GenericEvent
+	// Measurer measure what checks are about; nil measures nothing.
+	Measurer Measurer
+	// MeasurementEvents tells of Rollouts about which there is news; nil tells nothing.
+	MeasurementEvents <-chan event.GenericEvent
 	// Metrics are told what is stored.
 	Metrics *metrics.Metrics
-	// Keep bounds the histories of each Rollout.
-	Keep planner.HistoryRetention
+	// Retention bounds the histories of each Rollout.
+	Retention planner.HistoryRetention
 }
 
 // Reconcile runs one pass over a Rollout.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	p, err := Observe(ctx, server{r.Server, r.network, r}, r.Clock.Now(), r.Options, req.NamespacedName)
+	p, err := Observe(ctx, liveCluster{r.Server, r.network, r}, r.Clock.Now(), r.Options, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result(err)
 	}
 	if p == nil {
-		return reconcile.Result(r.forget(ctx, req.NamespacedName))
+		return reconcile.Result(r.forgetRollout(ctx, req.NamespacedName))
 	}
 	decision := p.Decide()
 	if p.Rollout.Status.Network == nil && decision.Status.Network == nil {
-		r.turns.Leave(req.NamespacedName)
+		r.networkLocks.Release(req.NamespacedName)
 	}
 	plan := PlanOf(decision)
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(logValues(plan.Status)...))
-	histories, err := reconcile.Execute(ctx, live{p, r, decision}, plan)
-	again := p.again()
+	histories, err := reconcile.Execute(ctx, reportingPass{p, r, decision}, plan)
+	again := p.requeueDelay()
 	if slices.ContainsFunc(histories, func(f planner.HistoryEntry) bool { return f.Release.EndTime != nil }) {
-		again = reconcile.Moved // no watch tells that a history is stored
+		again = reconcile.ConflictRequeueDelay // no watch tells that a history is stored
 	}
-	return reconcile.Next(req, plan, again, r.noLater, err)
+	return reconcile.PassResult(req, plan, again, r.limitBackoff, err)
 }
 
-// live is a pass whose result is announced to the parts of the controller, too.
-type live struct {
+// reportingPass is a pass whose result is announced to the parts of the controller, too.
+type reportingPass struct {
 	*Pass
 	r        *Reconciler
 	decision planner.Decision
@@ -88,18 +88,18 @@ type live struct {
 
 // Commit implements reconcile.Object. A status that takes the network is not stored while another
 // Rollout has just taken it and the caches may not show that yet.
-func (l live) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
+func (l reportingPass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
 	ro := l.Rollout
 	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
-	if ro.Status.Network == nil && next.Network != nil && !l.r.turns.Take(l.r.Clock.Now(), by, cluster.NetworkOf(ro)) {
-		return cluster.ErrBehind
+	if ro.Status.Network == nil && next.Network != nil && !l.r.networkLocks.TryAcquire(l.r.Clock.Now(), by, cluster.NetworkKeysOf(ro)) {
+		return cluster.ErrStaleCache
 	}
 	return l.Pass.Commit(ctx, next)
 }
 
-// Stored implements reconcile.Object: it requests measurements and logs what became of decisions.
-func (l live) Stored(ctx context.Context) {
-	l.r.askMetrics(ctx, l.Pass, l.decision)
+// AfterCommit implements reconcile.Object: it requests measurements and logs what became of decisions.
+func (l reportingPass) AfterCommit(ctx context.Context) {
+	l.r.requestMeasurements(ctx, l.Pass, l.decision)
 	unsettled := map[int64]bool{}
 	for _, before := range l.Facts.Rollout.Status.Decisions {
 		unsettled[before.ID] = before.Outcome == ""
@@ -112,28 +112,28 @@ func (l live) Stored(ctx context.Context) {
 	l.r.Metrics.CountEvents(l.decision.Events)
 }
 
-// Announce implements reconcile.Object.
-func (l live) Announce(events []planner.Event) {
-	cluster.Announce(l.r.Recorder, cluster.About(l.Rollout), "Release", events)
+// RecordEvents implements reconcile.Object.
+func (l reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Rollout), "Release", events)
 }
 
-// forget removes a Rollout that does not exist from the index of the policies and from everything that
+// forgetRollout removes a Rollout that does not exist from the index of the policies and from everything that
 // the controller keeps in memory. The index may still have it if it lost its finalizer, or if somebody
 // else wrote the entry.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	r.turns.Leave(key)
-	if r.Measures != nil {
-		r.Measures.SetQuestions(key, analysis.Subject{}, nil)
+func (r *Reconciler) forgetRollout(ctx context.Context, key types.NamespacedName) error {
+	r.networkLocks.Release(key)
+	if r.Measurer != nil {
+		r.Measurer.SetRequests(key, analysis.Subject{}, nil)
 	}
 	r.Metrics.SetCheckResults(key.Namespace, key.Name, nil)
-	entry, err := r.Server.Entry(ctx, key, nil)
-	if err != nil || !entry.Listed {
+	entry, err := r.Server.IndexEntry(ctx, key, nil)
+	if err != nil || !entry.IsListed {
 		return err
 	}
-	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
+	if gone, err := r.Server.IsRolloutGone(ctx, entry); err != nil || !gone {
 		return err
 	}
-	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
+	if err := r.Server.RemoveFromIndex(ctx, entry); !cluster.IsConflict(err) {
 		return err
 	}
 	return nil // the write of somebody else starts the next pass
@@ -148,32 +148,32 @@ func logValues(status rollouts.RolloutStatus) []any {
 	return values
 }
 
-// server is where the passes of a Reconciler read and write.
-type server struct {
+// liveCluster is where the passes of a Reconciler read and write.
+type liveCluster struct {
 	cluster.Server
 	*cluster.Network
 	r *Reconciler
 }
 
-// Unprotected implements Reader.
-func (s server) Unprotected(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error) {
-	resource, err := s.Resource(ro.Spec.WorkloadRef)
+// MissingAdmission implements Reader.
+func (s liveCluster) MissingAdmission(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error) {
+	resource, err := s.WorkloadResource(ro.Spec.WorkloadRef)
 	if err != nil {
 		return "", err
 	}
-	return s.r.AdmissionStatus.Missing(ctx, ro.Namespace, resource, unlisted)
+	return s.r.AdmissionStatus.MissingPart(ctx, ro.Namespace, resource, unlisted)
 }
 
-// Absent implements Reader.
-func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Server.Reader, row)
+// CheckAvailability implements Reader.
+func (s liveCluster) CheckAvailability(ctx context.Context, row workload.Row) (cluster.Unavailability, error) {
+	return s.r.workloadKinds.CheckAvailability(ctx, s.Server.Reader, row)
 }
 
-// File implements Writer. It makes room when a history was made.
-func (s server) File(ctx context.Context, p cluster.Part, f planner.HistoryEntry) error {
-	made, err := s.Server.File(ctx, p, f)
+// WriteHistory implements Writer. It makes room when a history was made.
+func (s liveCluster) WriteHistory(ctx context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
+	made, err := s.Server.WriteHistory(ctx, p, f)
 	if err != nil || !made {
 		return err
 	}
-	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
+	return s.PruneHistories(ctx, p.Rollout, s.r.Retention, s.r.Clock.Now())
 }

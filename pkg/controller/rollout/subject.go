@@ -19,30 +19,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Measures measure beside the passes what checks are about.
-type Measures interface {
-	// Measured are the checks of the plan of a Rollout, with what was measured for each.
-	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-	// SetQuestions replaces the questions that are measured about a Rollout.
-	SetQuestions(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
+// Measurer measure beside the passes what checks are about.
+type Measurer interface {
+	// Measurements are the checks of the plan of a Rollout, with what was measured for each.
+	Measurements(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
+	// SetRequests replaces the questions that are measured about a Rollout.
+	SetRequests(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
 }
 
-// Measured implements Reader.
-func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
-	if s.r.Measures == nil {
+// Measurements implements Reader.
+func (s liveCluster) Measurements(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+	if s.r.Measurer == nil {
 		return nil, nil
 	}
-	return s.r.Measures.Measured(ctx, r)
+	return s.r.Measurer.Measurements(ctx, r)
 }
 
 // observeChecks reads what was measured, and how the pods get on of a release under way.
 func (p *Pass) observeChecks(ctx context.Context) (err error) {
-	if p.Facts.Measured, err = p.Measured(ctx, p.Rollout); err != nil {
+	if p.Facts.Measured, err = p.Measurements(ctx, p.Rollout); err != nil {
 		return err
 	}
 	p.Facts.PodsCheck = p.options.PodsCheck
 	progress, w := p.Rollout.Status.Active(), p.workload
-	if w == nil || !p.looksAtPods(p.Rollout, progress) {
+	if w == nil || !p.needsPodHealth(p.Rollout, progress) {
 		return nil
 	}
 	since := p.Rollout.CreationTimestamp.Time
@@ -61,40 +61,40 @@ func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	return nil
 }
 
-// looksAtPods reports whether somebody wants to know how pods get on, and there may be new ones.
-func (p *Pass) looksAtPods(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
+// needsPodHealth reports whether somebody wants to know how pods get on, and there may be new ones.
+func (p *Pass) needsPodHealth(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
 	_, plan := ro.Spec.Strategy.Active()
 	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
 	return asked && ro.Status.Phase == rollouts.PhaseProgressing && progress != nil && progress.PodTemplateHash != ""
 }
 
-// askMetrics requests the measurements that a decision needs.
-func (r *Reconciler) askMetrics(ctx context.Context, p *Pass, d planner.Decision) {
-	if r.Measures == nil {
+// requestMeasurements requests the measurements that a decision needs.
+func (r *Reconciler) requestMeasurements(ctx context.Context, p *Pass, d planner.Decision) {
+	if r.Measurer == nil {
 		return
 	}
 	subject := analysis.Subject{UID: p.Rollout.UID}
 	if len(d.MeasurementRequests) > 0 {
-		subject = r.subject(ctx, p, d)
+		subject = r.measurementSubject(ctx, p, d)
 	}
 	r.Metrics.SetCheckResults(p.Rollout.Namespace, p.Rollout.Name, d.MeasurementRequests)
-	r.Measures.SetQuestions(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
+	r.Measurer.SetRequests(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
-// subject returns the release that is measured.
-func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) analysis.Subject {
+// measurementSubject returns the release that is measured.
+func (r *Reconciler) measurementSubject(ctx context.Context, p *Pass, d planner.Decision) analysis.Subject {
 	s := analysis.Subject{UID: p.Rollout.UID, Rollout: p.Rollout.Name, Release: metric.Release{Namespace: p.Rollout.Namespace}}
 	if w := p.workload; w != nil {
 		s.Release.Workload = w.Object.GetName()
 	}
 	if progress := p.Rollout.Status.Active(); progress != nil {
 		s.Revision = progress.PodTemplateHash
-		s.Release.New.Pods = r.podsOf(ctx, p, progress.PodTemplateHash)
-		s.Release.Stable.Pods = r.podsOf(ctx, p, progress.StableRevision)
+		s.Release.New.Pods = r.podsForQuery(ctx, p, progress.PodTemplateHash)
+		s.Release.Stable.Pods = r.podsForQuery(ctx, p, progress.StableRevision)
 	}
-	s.Release.New.Service, s.Release.Stable.Service = serviceOf(p.objects.CanaryService), serviceOf(p.objects.Service)
+	s.Release.New.Service, s.Release.Stable.Service = serviceForQuery(p.objects.CanaryService), serviceForQuery(p.objects.Service)
 	if d.MeasurementRequests[0].Try { // there is one version
-		s.Release.Stable.Pods = r.podsOf(ctx, p, p.Facts.Workload.StableRevision)
+		s.Release.Stable.Pods = r.podsForQuery(ctx, p, p.Facts.Workload.StableRevision)
 		s.Release.New, s.Release.StableOnly = s.Release.Stable, true
 	}
 	for _, router := range p.objects.Routers {
@@ -108,7 +108,7 @@ func (r *Reconciler) subject(ctx context.Context, p *Pass, d planner.Decision) a
 	return s
 }
 
-func serviceOf(s *corev1.Service) metric.Service {
+func serviceForQuery(s *corev1.Service) metric.Service {
 	if s == nil {
 		return metric.Service{}
 	}
@@ -122,9 +122,9 @@ func serviceOf(s *corev1.Service) metric.Service {
 	return of
 }
 
-// podsOf returns the pods of a revision for a query: by the names of its ReplicaSets or, if the workload
+// podsForQuery returns the pods of a revision for a query: by the names of its ReplicaSets or, if the workload
 // has none, by their own names.
-func (r *Reconciler) podsOf(ctx context.Context, p *Pass, revision string) metric.Pods {
+func (r *Reconciler) podsForQuery(ctx context.Context, p *Pass, revision string) metric.Pods {
 	w := p.workload
 	if w == nil || revision == "" {
 		return ""

@@ -22,17 +22,17 @@ import (
 type Cluster interface {
 	reconcile.Writer
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
-	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
-	// OthersOfRouting route by what the TrafficRouting names.
-	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
+	// MissingRollouts are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
+	MissingRollouts(context.Context, *rollouts.TrafficRouting) ([]string, error)
+	// OtherReleasesOfRouting route by what the TrafficRouting names.
+	OtherReleasesOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
 	// ReadNetwork fills in the Services and the routers that are named.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
 	// CommitTrafficRouting stores a status at the version of the TrafficRouting, and returns what is stored.
 	CommitTrafficRouting(context.Context, *rollouts.TrafficRouting, rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error)
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
+	RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error
 }
 
 // Pass is one pass over a TrafficRouting: what was observed, and the objects that its changes are based
@@ -54,7 +54,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 		return nil, err
 	}
 	p := &Pass{Cluster: c, Routing: r, Facts: routing.Observed{Now: now, Routing: r}}
-	if p.Facts.MissingRollouts, err = p.GoneUsers(ctx, r); err != nil {
+	if p.Facts.MissingRollouts, err = p.MissingRollouts(ctx, r); err != nil {
 		return nil, err
 	}
 	if len(r.Spec.ObjectRef) == 0 {
@@ -62,12 +62,12 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 	}
 	ref := r.Spec.ObjectRef[0]
 	p.objects = traffic.Objects{
-		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnerReferenceTo(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
 	if !routing.MayHaveRoutes(r) {
 		p.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
 	}
-	if p.objects.OtherReleases, err = p.OthersOfRouting(ctx, r); err != nil {
+	if p.objects.OtherReleases, err = p.OtherReleasesOfRouting(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &p.objects); err != nil {
@@ -82,7 +82,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 func (p *Pass) Decide() reconcile.Plan[rollouts.TrafficRoutingStatus] {
 	d := routing.Decide(p.Facts)
 	return reconcile.Plan[rollouts.TrafficRoutingStatus]{
-		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.RequeueAfter,
+		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, RequeueAfter: d.RequeueAfter,
 	}
 }
 
@@ -98,11 +98,11 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.TrafficRoutingStatus) e
 	return err
 }
 
-// Stored implements reconcile.Object.
-func (p *Pass) Stored(context.Context) {}
+// AfterCommit implements reconcile.Object.
+func (p *Pass) AfterCommit(context.Context) {}
 
-// Announce implements reconcile.Object.
-func (p *Pass) Announce([]planner.Event) {}
+// RecordEvents implements reconcile.Object.
+func (p *Pass) RecordEvents([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A TrafficRouting has no history.
 func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
@@ -119,10 +119,10 @@ func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	case planner.AddRoutingFinalizer:
 		return p.AddFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	case planner.RemoveStaleReference:
-		return p.DropFinalizer(ctx, p.Routing, planner.ProgressingFinalizer(a.Rollout))
+		return p.RemoveFinalizer(ctx, p.Routing, planner.ProgressingFinalizer(a.Rollout))
 	case planner.RemoveFinalizer:
-		return p.DropFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
+		return p.RemoveFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	default:
-		return reconcile.OnNetwork(ctx, p.Cluster, p.objects, a)
+		return reconcile.ApplyNetworkEffect(ctx, p.Cluster, p.objects, a)
 	}
 }

@@ -29,36 +29,36 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
-	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
-	noLater func(ctrl.Request, time.Duration)
-	// Configuration are the namespaces where scripts of users are looked for.
-	Configuration []string
+	// limitBackoff limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
+	limitBackoff func(ctrl.Request, time.Duration)
+	// ScriptNamespaces are the namespaces where scripts of users are looked for.
+	ScriptNamespaces []string
 }
 
 // Reconcile runs one pass over a TrafficRouting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	p, err := Observe(ctx, server{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
+	p, err := Observe(ctx, liveCluster{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
 	if p == nil || err != nil {
 		return reconcile.Result(err)
 	}
 	plan := p.Decide()
-	_, err = reconcile.Execute(ctx, live{p, r}, plan)
-	return reconcile.Next(req, plan, cluster.Again(p.objects), r.noLater, err)
+	_, err = reconcile.Execute(ctx, reportingPass{p, r}, plan)
+	return reconcile.PassResult(req, plan, cluster.RouterRequeueDelay(p.objects), r.limitBackoff, err)
 }
 
-// live is a pass that sends events.
-type live struct {
+// reportingPass is a pass that sends events.
+type reportingPass struct {
 	*Pass
 	r *Reconciler
 }
 
-// Announce implements reconcile.Object.
-func (l live) Announce(events []planner.Event) {
-	cluster.Announce(l.r.Recorder, cluster.About(l.Routing), "Route", events)
+// RecordEvents implements reconcile.Object.
+func (l reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Routing), "Route", events)
 }
 
-// server is where the passes of a Reconciler read and write.
-type server struct {
+// liveCluster is where the passes of a Reconciler read and write.
+type liveCluster struct {
 	cluster.Server
 	*cluster.Network
 }
@@ -67,17 +67,17 @@ type server struct {
 // the next one, and kinds of routers that a cluster may lack are watched from
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
+	marked := cluster.EnqueueByIndex(r.Server, cluster.NewTrafficRoutingList, cluster.ByLinkedRollout, cluster.KeysOfRollout)
 	options := queue.Options(r.Concurrency)
-	r.noLater = queue.BackoffLimiter(options)
+	r.limitBackoff = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
-		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.OnlyDeletions())).
 		WithOptions(options)
-	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.TrafficRoutings).Build(r)
+	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.NewTrafficRoutingList).Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.TrafficRoutings, r.Configuration)
+	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.NewTrafficRoutingList, r.ScriptNamespaces)
 	return nil
 }
