@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batchrelease drives one workload for each BatchRelease that no Rollout has. It answers
-// how far the workload was told to go and whether it is there; what happens
-// next is planner.DecideBatch's to say. It must not know about traffic,
-// steps or approvals.
+// Package batchrelease reconciles the BatchReleases that have no Rollout. A pass observes the workload and
+// carries out the decision of planner.DecideBatch. The package does not know about traffic, steps or
+// approvals.
 package batchrelease
 
 import (
@@ -22,34 +21,34 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler runs one pass at a time over each BatchRelease.
+// Reconciler reconciles BatchReleases without a Rollout.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// Labels says which releases' pods are labelled with their batch.
+	// Labels selects the releases whose pods get labels with the number of their batch.
 	Labels        planner.PodLabels
 	workloadKinds cluster.WorkloadKinds
-	// limitBackoff limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
+	// limitBackoff limits the backoff of a failed pass to its planned delay (queue.BackoffLimiter).
 	limitBackoff func(ctrl.Request, time.Duration)
 }
 
-// Reconcile runs one pass over a BatchRelease that no Rollout has.
+// Reconcile runs one pass over a BatchRelease without a Rollout.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	p, err := Observe(ctx, liveCluster{r.Server, r}, r.Clock.Now(), r.Labels, req.NamespacedName)
 	if p == nil || err != nil {
 		return reconcile.Result(err)
 	}
 	plan := p.Decide()
-	// The BatchRelease has the name of the Rollout that it belongs to.
+	// A BatchRelease has the name of the Rollout that created it.
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(
 		"Rollout", req.NamespacedName, "phase", plan.Status.Phase, "revision", plan.Status.UpdateRevision, "batch", plan.Status.CurrentBatch))
 	_, err = reconcile.Execute(ctx, reportingPass{p, r}, plan)
 	return reconcile.PassResult(req, plan, p.Batch.RequeueAfter, r.limitBackoff, err)
 }
 
-// reportingPass is a pass that sends events.
+// reportingPass is a pass that records events.
 type reportingPass struct {
 	*Pass
 	r *Reconciler
@@ -60,7 +59,7 @@ func (l reportingPass) RecordEvents(events []planner.Event) {
 	cluster.RecordEvents(l.r.Recorder, cluster.EventTarget(l.Release), "Release", events)
 }
 
-// liveCluster is the API server for the passes of a Reconciler.
+// liveCluster implements Cluster with informer caches and the API server.
 type liveCluster struct {
 	cluster.Server
 	r *Reconciler

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
-// SetupWithManager registers the watches: the rows of the workload table say
-// which kinds are workloads and what they own.
+// SetupWithManager registers the watches. workload.Table has the kinds of workloads and of the objects that
+// they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	options := queue.Options(r.Concurrency)
 	r.limitBackoff = queue.BackoffLimiter(options)

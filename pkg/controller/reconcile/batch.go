@@ -18,38 +18,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// BatchCluster is what is read and written for a BatchRelease, whether a Rollout has it or
-// not. An object that does not exist is nil.
+// BatchCluster reads and writes the objects of a BatchRelease, with or without a Rollout. The methods
+// return nil for an object that does not exist.
 type BatchCluster interface {
 	Writer
-	// CheckAvailability is the reason why the workloads of a row cannot be read.
+	// CheckAvailability returns the reason why the workloads of a row cannot be read.
 	CheckAvailability(context.Context, workload.Row) (cluster.Unavailability, error)
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*cluster.Workload, error)
-	// Pods are those of a revision of the workload.
+	// Pods returns the pods of a revision of the workload.
 	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error)
-	// Autoscalers are those of the workload of a name, disabled or not. It need not exist.
+	// Autoscalers returns the autoscalers of the workload with the name, including disabled ones. The
+	// workload need not exist.
 	Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error)
-	// CommitBatchRelease stores a status at the version of the BatchRelease, and returns what is stored.
+	// CommitBatchRelease stores a status at the resourceVersion of the BatchRelease, and returns the stored
+	// BatchRelease.
 	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
 	RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	// LabelPods labels pods.
+	// LabelPods writes the batch labels of pods.
 	LabelPods(ctx context.Context, namespace string, marks []planner.PodLabel) error
 }
 
-// Batch is one pass' view of a BatchRelease, with what its changes are based on.
+// Batch is a BatchRelease as one pass observed it, with the objects that the pass changes.
 type Batch struct {
 	Facts planner.BatchInput
-	// Release is as it is stored now, and Facts.Release as it was observed.
+	// Release is the BatchRelease as it is stored now. Facts.Release is the BatchRelease as it was
+	// observed.
 	Release  *rollouts.BatchRelease
 	workload *cluster.Workload
-	// enableScalers are the changes that enable the autoscalers of the workload.
+	// enableScalers has the changes that enable the autoscalers of the workload.
 	enableScalers []object.Change
-	// RequeueAfter is when pods that may still get ready are looked at again.
+	// RequeueAfter is the time until the next look at pods that may still become ready; zero if there are
+	// none.
 	RequeueAfter time.Duration
 }
 
-// ObserveBatch reads what a BatchRelease is about, and reports whether it can be read. A
-// workload that was read already is not read again.
+// ObserveBatch reads the workload of a BatchRelease with its pods and autoscalers, and reports whether
+// workloads of this kind can be read. The parameter was is the workload if the pass has already read it,
+// or nil.
 func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Workload) (readable bool, err error) {
 	ref := b.Release.Spec.WorkloadRef
 	if ref == nil {
@@ -82,11 +87,14 @@ func enableScalerChanges(ctx context.Context, c BatchCluster, row workload.Row, 
 	if !row.Scalers {
 		return nil, nil
 	}
-	beside, err := c.Autoscalers(ctx, namespace, name)
-	return row.EnableScalers(name, beside), err
+	scalers, err := c.Autoscalers(ctx, namespace, name)
+	return row.EnableScalers(name, scalers), err
 }
 
-// readWorkload reads a workload, and reports whether workloads of its kind can be read.
+// readWorkload reads a workload, and reports whether workloads of its kind can be read. It returns nil if
+// the workload does not exist. It returns nil if
+// the workload does not exist. It returns nil if
+// the workload does not exist.
 func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.HoldState) (w *cluster.Workload, readable bool, err error) {
 	absence, err := c.CheckAvailability(ctx, row)
 	if err != nil || absence.Reason != "" {
@@ -96,8 +104,8 @@ func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespa
 	return w, true, err
 }
 
-// observePods looks at the pods that are waited for, to find out why they do not
-// get ready, and at those of the update revision where they are to be labelled.
+// observePods reads the pods that the batch waits for, to find the reason why they are not ready, and the
+// pods of the update revision if they need batch labels.
 func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.Style) error {
 	facts := b.Facts.Workload
 	if revision, whose := planner.AwaitedPods(b.Release, facts); revision != "" {
@@ -118,7 +126,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 	return err
 }
 
-// ApplyBatchEffect carries out an effect that a BatchRelease wants.
+// ApplyBatchEffect carries out an effect that the planner decided for a BatchRelease.
 func ApplyBatchEffect(ctx context.Context, c BatchCluster, b *Batch, effect planner.Effect) error {
 	switch a := effect.(type) {
 	case planner.RemoveFinalizer:
@@ -135,7 +143,8 @@ func ApplyBatchEffect(ctx context.Context, c BatchCluster, b *Batch, effect plan
 	return c.Write(ctx, changes)
 }
 
-// workloadChanges returns what an effect changes on the workload and on what it owns.
+// workloadChanges returns the changes that an effect makes to the workload and to the objects that it
+// owns.
 func (b *Batch) workloadChanges(effect planner.Effect) ([]object.Change, error) {
 	w := b.workload
 	switch a := effect.(type) {

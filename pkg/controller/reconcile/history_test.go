@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Rollout that is being deleted waits for its history, unless the history cannot be stored.
-// If it waited for room, nothing could make room.
+// A Rollout that is being deleted waits for its history, unless the history can never be stored. It does
+// not wait for room in the store either: its own deletion may be what makes room.
 func TestIsPermanentHistoryError(t *testing.T) {
 	t.Parallel()
 	histories := schema.GroupResource{Group: "rollouts.kruise.io", Resource: "rollouthistories"}

@@ -23,11 +23,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// object is an object whose status is a text. It records what is done.
+// object implements reconcile.Object with a string as status. It records the calls.
 type object struct {
 	status  string
 	answers map[planner.Effect]error
-	// history is the answer to a history that is stored.
+	// history is the error that StoreHistory returns.
 	history error
 	did     []string
 }
@@ -59,10 +59,10 @@ func (o *object) WithWriteError(e planner.WriteError) (next string, announce, ok
 	return next, next != o.status, true
 }
 
-// Of several denied writes the first is stored in the status, once. Events about a BeforeStatus action
-// that is denied are not announced, because the next pass finds the same again. The status is stored
-// all the same, and its actions are carried out: an abort moves traffic back. Independent and FromStored
-// actions are not carried out, because they need what was not stored.
+// If several writes are denied, only the first is stored in the status. If a BeforeStatus action is denied,
+// its events are not recorded, because the next pass finds the same again. The status is stored all the
+// same and the AfterStatus actions are carried out, so that an abort moves traffic back. Independent and
+// FromStored actions are not carried out, because they need the result of the denied action.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
@@ -105,8 +105,8 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// Histories that are stored are returned, so that the next pass begins at once: no watch tells of them.
-// In a namespace that is being deleted none can be stored.
+// Execute returns the stored histories, so that the next pass begins at once: the controller does not watch
+// histories. In a namespace that is being deleted no history can be stored.
 func TestStoredHistoriesAreReturned(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[error]int{nil: 1, cluster.ErrNamespaceTerminating: 0} {
@@ -117,7 +117,7 @@ func TestStoredHistoriesAreReturned(t *testing.T) {
 	}
 }
 
-// A Rollout that is about to go waits for its history, but not where none can be stored.
+// A Rollout that is being deleted waits for its history, unless the history can never be stored.
 func TestLeavesWithoutHistory(t *testing.T) {
 	t.Parallel()
 	histories := rollouts.Resource("rollouthistories")
@@ -141,8 +141,8 @@ func TestLeavesWithoutHistory(t *testing.T) {
 	}
 }
 
-// A pass that fails returns its error, so that controller-runtime counts it and backs off. The next pass
-// begins no later than the wake-up of the plan.
+// A failed pass returns its error, so that controller-runtime counts it and backs off. The next pass begins
+// at the plan's RequeueAfter at the latest.
 func TestFailureKeepsWake(t *testing.T) {
 	t.Parallel()
 	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}

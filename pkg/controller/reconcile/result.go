@@ -11,7 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// ConflictRequeueDelay is the time until the next pass after a conflict: somebody else has written the object first.
+// ConflictRequeueDelay is the time until the next pass after a conflict, when somebody else has written
+// the object first.
 const ConflictRequeueDelay = 20 * time.Millisecond
 
 // Result converts the error of a pass to the result for controller-runtime. It returns all errors
@@ -27,7 +28,7 @@ func Result(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// Sooner returns the shorter of two times; zero means no time.
+// Sooner returns the shorter of two delays; zero means that there is no delay to wait for.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

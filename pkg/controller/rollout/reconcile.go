@@ -26,33 +26,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler runs one pass at a time over each Rollout.
+// Reconciler reconciles Rollouts.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// IsResting says which Rollouts may wait for a pass; nil if none may.
+	// IsResting reports whether the pass over a Rollout may wait behind others; nil if none may.
 	IsResting queue.IsResting
-	// AdmissionCache is the cache that Server.Indexes and AdmissionStatus read.
+	// AdmissionCache is the cache that Server.Indexes and AdmissionStatus read from.
 	AdmissionCache cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
 	AdmissionStatus cluster.AdmissionStatus
 	network         *cluster.Network
 	networkLocks    cluster.NetworkLocks
 	workloadKinds   cluster.WorkloadKinds
-	// limitBackoff limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
+	// limitBackoff limits the backoff of a failed pass to its planned delay (queue.BackoffLimiter).
 	limitBackoff func(ctrl.Request, time.Duration)
-	// ScriptNamespaces are the namespaces where scripts of users are looked for.
+	// ScriptNamespaces are the namespaces that may have a ConfigMap with traffic scripts of users.
 	ScriptNamespaces []string
 	Options
-	// Measurer measure what checks are about; nil measures nothing.
+	// Measurer measures for the checks of releases; nil if nothing is measured.
 	Measurer Measurer
-	// MeasurementEvents tells of Rollouts about which there is news; nil tells nothing.
+	// MeasurementEvents receives the Rollouts that have new measurements; nil if nothing is measured.
 	MeasurementEvents <-chan event.GenericEvent
-	// Metrics are told what is stored.
+	// Metrics counts the stored results.
 	Metrics *metrics.Metrics
-	// Retention bounds the histories of each Rollout.
+	// Retention limits the histories of each Rollout.
 	Retention planner.HistoryRetention
 }
 
@@ -72,32 +72,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	plan := PlanOf(decision)
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(logValues(plan.Status)...))
 	histories, err := reconcile.Execute(ctx, reportingPass{p, r, decision}, plan)
-	again := p.requeueDelay()
-	if slices.ContainsFunc(histories, func(f planner.HistoryEntry) bool { return f.Release.EndTime != nil }) {
-		again = reconcile.ConflictRequeueDelay // no watch tells that a history is stored
+	requeueAfter := p.requeueDelay()
+	if slices.ContainsFunc(histories, func(h planner.HistoryEntry) bool { return h.Release.EndTime != nil }) {
+		requeueAfter = reconcile.ConflictRequeueDelay // the controller does not watch histories
 	}
-	return reconcile.PassResult(req, plan, again, r.limitBackoff, err)
+	return reconcile.PassResult(req, plan, requeueAfter, r.limitBackoff, err)
 }
 
-// reportingPass is a pass whose result is announced to the parts of the controller, too.
+// reportingPass is a pass that also records events, metrics and log lines, and requests measurements.
 type reportingPass struct {
 	*Pass
 	r        *Reconciler
 	decision planner.Decision
 }
 
-// Commit implements reconcile.Object. A status that takes the network is not stored while another
-// Rollout has just taken it and the caches may not show that yet.
+// Commit implements reconcile.Object. If the status acquires Services and routers, Commit first acquires
+// the in-process lock. Without the lock, the passes over two Rollouts could both acquire the same Service
+// before the caches show the first status.
 func (l reportingPass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
 	ro := l.Rollout
-	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
-	if ro.Status.Network == nil && next.Network != nil && !l.r.networkLocks.TryAcquire(l.r.Clock.Now(), by, cluster.NetworkKeysOf(ro)) {
+	holder := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
+	if ro.Status.Network == nil && next.Network != nil && !l.r.networkLocks.TryAcquire(l.r.Clock.Now(), holder, cluster.NetworkKeysOf(ro)) {
 		return cluster.ErrStaleCache
 	}
 	return l.Pass.Commit(ctx, next)
 }
 
-// AfterCommit implements reconcile.Object: it requests measurements and logs what became of decisions.
+// AfterCommit implements reconcile.Object. It requests measurements, and logs the outcomes of decisions.
 func (l reportingPass) AfterCommit(ctx context.Context) {
 	l.r.requestMeasurements(ctx, l.Pass, l.decision)
 	unsettled := map[int64]bool{}
@@ -117,9 +118,9 @@ func (l reportingPass) RecordEvents(events []planner.Event) {
 	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Rollout), "Release", events)
 }
 
-// forgetRollout removes a Rollout that does not exist from the index of the policies and from everything that
-// the controller keeps in memory. The index may still have it if it lost its finalizer, or if somebody
-// else wrote the entry.
+// forgetRollout removes a deleted Rollout from the index of the policies and from the memory of the
+// controller. The index may still have an entry if somebody removed the Rollout's finalizer or wrote the
+// entry.
 func (r *Reconciler) forgetRollout(ctx context.Context, key types.NamespacedName) error {
 	r.networkLocks.Release(key)
 	if r.Measurer != nil {
@@ -136,10 +137,10 @@ func (r *Reconciler) forgetRollout(ctx context.Context, key types.NamespacedName
 	if err := r.Server.RemoveFromIndex(ctx, entry); !cluster.IsConflict(err) {
 		return err
 	}
-	return nil // the write of somebody else starts the next pass
+	return nil // a conflict: the watch event of the other write starts the next pass
 }
 
-// logValues returns the keys and values that say in each line of the log which release a pass is about.
+// logValues returns the keys and values that identify the release in each log line of a pass.
 func logValues(status rollouts.RolloutStatus) []any {
 	values := []any{"phase", status.Phase}
 	if p := status.Active(); p != nil && p.UpdateRevision != "" {
@@ -148,7 +149,7 @@ func logValues(status rollouts.RolloutStatus) []any {
 	return values
 }
 
-// liveCluster is where the passes of a Reconciler read and write.
+// liveCluster implements Cluster with informer caches and the API server.
 type liveCluster struct {
 	cluster.Server
 	*cluster.Network
@@ -169,11 +170,11 @@ func (s liveCluster) CheckAvailability(ctx context.Context, row workload.Row) (c
 	return s.r.workloadKinds.CheckAvailability(ctx, s.Server.Reader, row)
 }
 
-// WriteHistory implements Writer. It makes room when a history was made.
-func (s liveCluster) WriteHistory(ctx context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
-	made, err := s.Server.WriteHistory(ctx, p, f)
-	if err != nil || !made {
+// WriteHistory implements Writer. After it has created a history, it deletes the outdated ones.
+func (s liveCluster) WriteHistory(ctx context.Context, o cluster.ReleaseObjects, h planner.HistoryEntry) error {
+	created, err := s.Server.WriteHistory(ctx, o, h)
+	if err != nil || !created {
 		return err
 	}
-	return s.PruneHistories(ctx, p.Rollout, s.r.Retention, s.r.Clock.Now())
+	return s.PruneHistories(ctx, o.Rollout, s.r.Retention, s.r.Clock.Now())
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
-// SetupWithManager registers the watches: everything that a pass observes wakes
-// the next one, so nothing is polled.
+// SetupWithManager registers the watches. The controller watches everything that a pass observes, so that
+// it does not poll.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	options := queue.OptionsWithRestingLast(r.Concurrency, r.IsResting)
 	r.limitBackoff = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
 		Watches(cluster.NewRollout(), cluster.ObserveReleases(r.Metrics.ObserveSteps)).
-		// It has the name of its Rollout, and so has one that is in the way of it.
+		// A BatchRelease has the name of its Rollout. One of another owner with this name blocks the Rollout.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(cluster.NewTrafficRouting(), cluster.EnqueueRolloutsOfRouting(r.Server)).
 		Watches(&corev1.Pod{}, cluster.EnqueueOwnersOfPods(r.Server, cluster.NewRolloutList), builder.WithPredicates(cluster.PodHealthChanged(), cluster.SkipInitialList())).

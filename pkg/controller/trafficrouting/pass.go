@@ -18,18 +18,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Cluster is what a pass reads and writes. An object that does not exist is nil.
+// Cluster reads and writes the objects of a pass. The methods return nil for an object that does not exist.
 type Cluster interface {
 	reconcile.Writer
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// MissingRollouts are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
+	// MissingRollouts returns the names of Rollouts that have a finalizer on a TrafficRouting but do not
+	// exist.
 	MissingRollouts(context.Context, *rollouts.TrafficRouting) ([]string, error)
-	// OtherReleasesOfRouting route by what the TrafficRouting names.
+	// OtherReleasesOfRouting returns the releases that use the same Services or routers as the
+	// TrafficRouting.
 	OtherReleasesOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
-	// ReadNetwork fills in the Services and the routers that are named.
+	// ReadNetwork reads the referenced Services and routers into o.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
-	// CommitTrafficRouting stores a status at the version of the TrafficRouting, and returns what is stored.
+	// CommitTrafficRouting stores a status at the resourceVersion of the TrafficRouting, and returns the
+	// stored TrafficRouting.
 	CommitTrafficRouting(context.Context, *rollouts.TrafficRouting, rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error)
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
 	RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error
@@ -65,7 +68,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 		Owner: cluster.OwnerReferenceTo(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
 	if !routing.MayHaveRoutes(r) {
-		p.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
+		p.objects.OriginalDigests = []string{} // no original spec is recorded on the routers yet
 	}
 	if p.objects.OtherReleases, err = p.OtherReleasesOfRouting(ctx, r); err != nil {
 		return nil, err
@@ -78,7 +81,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 	return p, nil
 }
 
-// Decide decides what the pass does.
+// Decide returns the plan of the pass.
 func (p *Pass) Decide() reconcile.Plan[rollouts.TrafficRoutingStatus] {
 	d := routing.Decide(p.Facts)
 	return reconcile.Plan[rollouts.TrafficRoutingStatus]{

@@ -18,14 +18,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Act carries out one action: on our own objects here, on others by what the
-// adapters and providers want changed.
+// Act carries out one action. It writes Weir's own objects itself; the packages workload and traffic
+// compute the changes of all others.
 func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.StoreBatchStatus, planner.RunBatch, planner.OnBatch, planner.DeleteBatchRelease:
-		return p.applyBatchEffect(ctx, a)
+	case planner.StoreBatchStatus:
+		stored, err := p.CommitBatchRelease(ctx, p.Batch.Release, a.Status)
+		if err == nil {
+			p.Batch.Release = stored
+		}
+		return err
+	case planner.RunBatch:
+		return p.runBatch(ctx, a)
+	case planner.OnBatch:
+		return reconcile.ApplyBatchEffect(ctx, p, p.Batch, a.Effect)
+	case planner.DeleteBatchRelease:
+		return p.DeleteBatchRelease(ctx, p.Batch.Release)
 	case planner.ScaleReplicaSets:
-		return reconcile.OnSizes(ctx, p, p.workload, a)
+		return reconcile.ScaleReplicaSets(ctx, p, p.workload.ForScaling(a.Hold), a.Scale)
 	case planner.RemoveFinalizer:
 		return p.RemoveFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
 	case planner.LinkTrafficRouting:
@@ -43,22 +53,8 @@ func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	return reconcile.ApplyNetworkEffect(ctx, p, p.objects, action.Effect)
 }
 
-// applyBatchEffect carries out an effect on the BatchRelease, or one of its own.
-func (p *Pass) applyBatchEffect(ctx context.Context, effect planner.Effect) error {
-	switch a := effect.(type) {
-	case planner.StoreBatchStatus:
-		return p.storeBatchStatus(ctx, p.Batch, a.Status)
-	case planner.RunBatch:
-		return p.runBatch(ctx, a)
-	case planner.OnBatch:
-		return reconcile.ApplyBatchEffect(ctx, p, p.Batch, a.Effect)
-	default:
-		return p.DeleteBatchRelease(ctx, p.Batch.Release)
-	}
-}
-
-// workloadChanges returns what an effect changes on the workload; false if it does not concern
-// the workload.
+// workloadChanges returns the changes that an effect makes to the workload. It reports false if the effect
+// does not concern the workload.
 func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 	w := p.workload
 	var changes []object.Change
@@ -73,7 +69,7 @@ func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
 	case planner.RequeueWorkload:
 		changes = workload.AskAgain(w.Object, w.Hold, a)
-	case planner.RepairRecords: // Repaired adds the repair
+	case planner.RepairRecords: // WithRepair adds the repair
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)
 	case planner.SetStableTemplate:
@@ -84,17 +80,8 @@ func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 	return w.WithRepair(changes), true
 }
 
-// storeBatchStatus stores what was found out of the batch.
-func (p *Pass) storeBatchStatus(ctx context.Context, b *reconcile.Batch, status rollouts.BatchReleaseStatus) error {
-	stored, err := p.CommitBatchRelease(ctx, b.Release, status)
-	if err == nil {
-		b.Release = stored
-	}
-	return err
-}
-
-// runBatch creates the BatchRelease or gives it another plan, and the status with which
-// that is taken up.
+// runBatch creates the BatchRelease, or stores the new plan in it together with the status from which the
+// new plan starts.
 func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	ro := p.Rollout
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
@@ -117,8 +104,8 @@ func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	return err
 }
 
-// linkTrafficRouting marks a TrafficRouting as needed by a Rollout. One that is being deleted
-// takes no more marks.
+// linkTrafficRouting adds the finalizer of a Rollout to a TrafficRouting, unless the TrafficRouting is
+// being deleted: kube-apiserver refuses new finalizers then.
 func (p *Pass) linkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
@@ -127,7 +114,7 @@ func (p *Pass) linkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name
 	return p.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
-// unlinkTrafficRouting takes the finalizer of a Rollout off a TrafficRouting.
+// unlinkTrafficRouting removes the finalizer of a Rollout from a TrafficRouting.
 func (p *Pass) unlinkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	finalizer := planner.ProgressingFinalizer(r.Name)
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})

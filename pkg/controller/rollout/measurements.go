@@ -19,12 +19,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Measurer measure beside the passes what checks are about.
+// Measurer measures for the checks of releases, outside of the passes.
 type Measurer interface {
-	// Measurements are the checks of the plan of a Rollout, with what was measured for each.
+	// Measurements returns the checks of a Rollout's plan with the measurements of each.
 	Measurements(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-	// SetRequests replaces the questions that are measured about a Rollout.
-	SetRequests(rollout types.NamespacedName, subject analysis.Subject, questions []planner.MeasurementRequest)
+	// SetRequests replaces the measurement requests of a Rollout.
+	SetRequests(rollout types.NamespacedName, subject analysis.Subject, requests []planner.MeasurementRequest)
 }
 
 // Measurements implements Reader.
@@ -35,7 +35,7 @@ func (s liveCluster) Measurements(ctx context.Context, r *rollouts.Rollout) ([]p
 	return s.r.Measurer.Measurements(ctx, r)
 }
 
-// observeChecks reads what was measured, and how the pods get on of a release under way.
+// observeChecks reads the measurements and, during a release with checks, the health of the pods.
 func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	if p.Facts.Measured, err = p.Measurements(ctx, p.Rollout); err != nil {
 		return err
@@ -49,23 +49,23 @@ func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	if n := len(p.Rollout.Status.Releases); n > 0 {
 		since = p.Rollout.Status.Releases[n-1].StartTime.Time
 	}
-	fresh, err := p.Pods(ctx, w, progress.PodTemplateHash)
+	newPods, err := p.Pods(ctx, w, progress.PodTemplateHash)
 	if err != nil {
 		return err
 	}
-	stable, err := p.Pods(ctx, w, progress.StableRevision)
+	stablePods, err := p.Pods(ctx, w, progress.StableRevision)
 	if err != nil {
 		return err
 	}
-	p.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
+	p.Facts.Pods = &planner.PodsOf{New: workload.Health(newPods, since), Stable: workload.Health(stablePods, since)}
 	return nil
 }
 
-// needsPodHealth reports whether somebody wants to know how pods get on, and there may be new ones.
+// needsPodHealth reports whether a check needs the health of the pods, and there may be new pods.
 func (p *Pass) needsPodHealth(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
 	_, plan := ro.Spec.Strategy.Active()
-	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
-	return asked && ro.Status.Phase == rollouts.PhaseProgressing && progress != nil && progress.PodTemplateHash != ""
+	hasCheck := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
+	return hasCheck && ro.Status.Phase == rollouts.PhaseProgressing && progress != nil && progress.PodTemplateHash != ""
 }
 
 // requestMeasurements requests the measurements that a decision needs.
@@ -81,7 +81,7 @@ func (r *Reconciler) requestMeasurements(ctx context.Context, p *Pass, d planner
 	r.Measurer.SetRequests(types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, subject, d.MeasurementRequests)
 }
 
-// measurementSubject returns the release that is measured.
+// measurementSubject returns the description of the release for the measurement requests.
 func (r *Reconciler) measurementSubject(ctx context.Context, p *Pass, d planner.Decision) analysis.Subject {
 	s := analysis.Subject{UID: p.Rollout.UID, Rollout: p.Rollout.Name, Release: metric.Release{Namespace: p.Rollout.Namespace}}
 	if w := p.workload; w != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) measurementSubject(ctx context.Context, p *Pass, d planner.
 		s.Release.Stable.Pods = r.podsForQuery(ctx, p, progress.StableRevision)
 	}
 	s.Release.New.Service, s.Release.Stable.Service = serviceForQuery(p.objects.CanaryService), serviceForQuery(p.objects.Service)
-	if d.MeasurementRequests[0].Try { // there is one version
+	if d.MeasurementRequests[0].Try { // a trial measurement outside of a release: there is only one version
 		s.Release.Stable.Pods = r.podsForQuery(ctx, p, p.Facts.Workload.StableRevision)
 		s.Release.New, s.Release.StableOnly = s.Release.Stable, true
 	}
@@ -108,22 +108,23 @@ func (r *Reconciler) measurementSubject(ctx context.Context, p *Pass, d planner.
 	return s
 }
 
+// serviceForQuery returns the name and the ports of a Service for a query.
 func serviceForQuery(s *corev1.Service) metric.Service {
 	if s == nil {
 		return metric.Service{}
 	}
-	of := metric.Service{Name: s.Name}
+	out := metric.Service{Name: s.Name}
 	for _, port := range s.Spec.Ports {
-		of.Ports = append(of.Ports, strconv.Itoa(int(port.Port)))
+		out.Ports = append(out.Ports, strconv.Itoa(int(port.Port)))
 		if port.Name != "" {
-			of.Ports = append(of.Ports, port.Name)
+			out.Ports = append(out.Ports, port.Name)
 		}
 	}
-	return of
+	return out
 }
 
-// podsForQuery returns the pods of a revision for a query: by the names of its ReplicaSets or, if the workload
-// has none, by their own names.
+// podsForQuery returns an expression for the pods of a revision, for a query. It uses the names of the
+// ReplicaSets or, if the workload has none, the names of the pods.
 func (r *Reconciler) podsForQuery(ctx context.Context, p *Pass, revision string) metric.Pods {
 	w := p.workload
 	if w == nil || revision == "" {

@@ -8,18 +8,17 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// ReplicaSetCluster is where sizes of ReplicaSets are written.
+// ReplicaSetCluster reads and writes ReplicaSets.
 type ReplicaSetCluster interface {
 	Writer
-	// ReplicaSetNameConflict is the ReplicaSet of a name where another one than the owner has it.
+	// ReplicaSetNameConflict returns the ReplicaSet with the name if the owner does not own it, or nil.
 	ReplicaSetNameConflict(ctx context.Context, owner object.Object, name string) (object.Object, error)
 }
 
-// ScaleReplicaSets writes sizes of ReplicaSets.
+// ScaleReplicaSets creates the ReplicaSets of a workload or changes their sizes.
 func ScaleReplicaSets(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, scale sizes.Scale) error {
 	changes, err := replicaSetChanges(ctx, c, w, scale)
 	if err != nil {
@@ -28,13 +27,9 @@ func ScaleReplicaSets(ctx context.Context, c ReplicaSetCluster, w *cluster.Workl
 	return c.Write(ctx, changes)
 }
 
-// OnSizes carries out an action on the ReplicaSets of a workload.
-func OnSizes(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, a planner.ScaleReplicaSets) error {
-	return ScaleReplicaSets(ctx, c, w.ForScaling(a.Hold), a.Scale)
-}
-
-// replicaSetChanges are changes of ReplicaSets. One that is to be made needs another name where what
-// does not belong to the Deployment has it.
+// replicaSetChanges returns the changes of ReplicaSets. If a new ReplicaSet would have the name of an
+// object that does not belong to the Deployment, it adds this object to the owned ones and plans again, so
+// that the hash collision count changes the name.
 func replicaSetChanges(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
 	owned := w.Owned
 	for {
@@ -50,6 +45,12 @@ func replicaSetChanges(ctx context.Context, c ReplicaSetCluster, w *cluster.Work
 	}
 }
 
+// findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
+// nil.
+// findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
+// nil.
+// findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
+// nil.
 func findNameConflict(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, changes []object.Change) (object.Object, error) {
 	for _, change := range changes {
 		if change.Base != nil {
