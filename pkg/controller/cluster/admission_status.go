@@ -24,11 +24,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// WebhookName is the object by which kube-apiserver has workloads held.
+// WebhookName is the name of the MutatingWebhookConfiguration through which weir-apiserver holds workloads.
 const WebhookName = "weir-workloads"
 
-// policyKinds are the kinds of the policies; a cluster that serves the first serves
-// all.
+// policyKinds are the kinds of the policies. A cluster that serves the first kind serves all of them.
 var policyKinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"),
@@ -36,18 +35,17 @@ var policyKinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
 }
 
-// installations has what an installation of this version consists of, by the namespace of Weir. A
-// process has one.
+// installations caches the manifests of this version by the namespace of Weir.
 var installations sync.Map
 
-// installation is what an installation consists of.
+// installation has the manifests of an installation of this version.
 type installation struct {
 	all doctor.Installation
-	// policies are those that hold workloads. Each pass looks for them.
+	// policies are the policies that hold workloads. Each pass compares them with the cluster.
 	policies []policy
 }
 
-// readInstallation returns what an installation of this version consists of.
+// readInstallation returns the manifests of an installation of this version.
 func (d AdmissionStatus) readInstallation() (*installation, error) {
 	namespace := cmp.Or(d.Namespace, doctor.DefaultNamespace)
 	if known, ok := installations.Load(namespace); ok {
@@ -67,25 +65,25 @@ func (d AdmissionStatus) readInstallation() (*installation, error) {
 	return s, nil
 }
 
-// policy is an object of a kind of policies, as it is shipped.
+// policy is an object of one of policyKinds, as this version installs it.
 type policy struct {
 	kind schema.GroupVersionKind
 	want *unstructured.Unstructured
 }
 
-// AdmissionStatus reads which parts of admission are installed, from a cache of
-// those objects.
+// AdmissionStatus finds out which parts of admission are installed. Its Reader is a cache of the webhook
+// configuration and the policies.
 type AdmissionStatus struct {
 	client.Reader
-	// HasPolicies reports whether the cluster serves policies.
+	// HasPolicies reports whether the cluster serves the kinds of policies.
 	HasPolicies bool
-	// Comparisons are about those objects.
+	// Comparisons has the results of earlier comparisons with the manifests; nil to compare every time.
 	Comparisons *ComparisonCache
-	// Namespace is that of Weir.
+	// Namespace is the namespace of Weir.
 	Namespace string
 }
 
-// ServesPolicies asks the cluster.
+// ServesPolicies reports whether the cluster serves the kinds of policies.
 func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
 	_, err := mapper.RESTMapping(policyKinds[0].GroupKind(), policyKinds[0].Version)
 	if meta.IsNoMatchError(err) {
@@ -94,12 +92,12 @@ func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// WatchedObjects are empty objects of the kinds to watch.
+// WatchedObjects returns empty objects of the kinds to watch.
 func (d AdmissionStatus) WatchedObjects() []client.Object {
 	return append([]client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}}, d.PolicyObjects()...)
 }
 
-// PolicyObjects are empty objects of the kinds of policies.
+// PolicyObjects returns empty objects of the kinds of policies that the cluster serves.
 func (d AdmissionStatus) PolicyObjects() []client.Object {
 	var all []client.Object
 	for _, kind := range policyKinds {
@@ -116,8 +114,8 @@ func newUnstructured(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return o
 }
 
-// WatchAdmission wakes every Rollout when one of those objects is created, deleted
-// or changed, such as when it gets its certificate.
+// WatchAdmission enqueues every Rollout when a webhook configuration or policy changes. Scenario: the
+// webhook configuration gets its certificate.
 func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Source {
 	return source.Kind(c, o, EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return requestsFor(listCached(ctx, s, NewRolloutList()))
@@ -143,7 +141,7 @@ func (d AdmissionStatus) MissingPart(ctx context.Context, namespace string, reso
 	return d.missingPartFor(ctx, w, resource, unlisted)
 }
 
-// missingPartFor is asked where there is a webhook.
+// missingPartFor returns what MissingPart returns, for an existing webhook configuration.
 func (d AdmissionStatus) missingPartFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
 	i := slices.IndexFunc(w.Webhooks, isCalledFor(resource.Group, resource.Resource, admissionregistrationv1.Update))
 	switch {
@@ -164,8 +162,8 @@ func (d AdmissionStatus) missingPartFor(ctx context.Context, w *admissionregistr
 	return d.missingFromPolicies(ctx, unlisted)
 }
 
-// missingFromPolicies says why policies do not hold a workload, of which unlisted says
-// why it is not in the index.
+// missingFromPolicies returns the reason why the policies do not hold a workload; empty if they do. The
+// parameter unlisted is the reason why the workload is not in the index.
 func (d AdmissionStatus) missingFromPolicies(ctx context.Context, unlisted string) (string, error) {
 	missing, err := d.missingPolicy(ctx)
 	if missing == "" && err == nil && unlisted != "" {
@@ -174,11 +172,11 @@ func (d AdmissionStatus) missingFromPolicies(ctx context.Context, unlisted strin
 	return missing, err
 }
 
-// policyGroup is the group of the kinds that the policies hold.
+// policyGroup is the API group of the kinds that the policies hold.
 const policyGroup = "apps"
 
-// isCalledFor reports whether kube-apiserver asks a webhook about an operation on a
-// resource, in whatever version it is written.
+// isCalledFor returns a function that reports whether kube-apiserver calls a webhook for an operation on a
+// resource, in any version of the resource.
 func isCalledFor(group, resource string, operation admissionregistrationv1.OperationType) func(admissionregistrationv1.MutatingWebhook) bool {
 	has := func(values []string, value string) bool {
 		return slices.Contains(values, value) || slices.Contains(values, "*")
@@ -191,9 +189,9 @@ func isCalledFor(group, resource string, operation admissionregistrationv1.Opera
 	}
 }
 
-// weakenedWebhook says what of the shipped webhooks for a resource is not installed, as
-// after an upgrade of the programs alone. Rules and selectors of administrators are
-// theirs; doctor compares those.
+// weakenedWebhook returns the first part of the webhooks for a resource that is not as this version installs
+// it; empty if there is none. Scenario: somebody has upgraded the programs without the manifests. It does
+// not compare the rules and selectors that administrators may change; the doctor command does.
 func (d AdmissionStatus) weakenedWebhook(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
 	shipped, err := d.readInstallation()
 	if err != nil {
@@ -225,7 +223,8 @@ func (d AdmissionStatus) weakenedWebhook(w *admissionregistrationv1.MutatingWebh
 	return "", nil
 }
 
-// missingPolicy is asked where the webhook alone does not do.
+// missingPolicy returns the first policy that is missing or changed; empty if there is none. The policies
+// matter when the webhook ignores failures.
 func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 	if !d.HasPolicies {
 		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
@@ -243,7 +242,7 @@ func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// policyDrift says what of a policy is not as it was shipped.
+// policyDrift returns how a policy differs from the one that this version installs; empty if it does not.
 func (d AdmissionStatus) policyDrift(ctx context.Context, p policy) (string, error) {
 	name := p.want.GetName()
 	found, err := get(ctx, d, "", name, newUnstructured(p.kind), client.UnsafeDisableDeepCopy)

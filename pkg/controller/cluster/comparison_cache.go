@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ComparisonCache remembers what was found of objects that seldom change, so that each pass does not
-// compare them anew. The zero value is ready, and nil remembers nothing.
+// ComparisonCache caches the results of comparisons of objects that seldom change, so that not every pass
+// compares them. The zero value is ready to use. A nil cache stores nothing.
 type ComparisonCache struct {
 	mu    sync.Mutex
 	known map[string]comparison
@@ -18,19 +18,20 @@ type ComparisonCache struct {
 
 type comparison struct{ version, says string }
 
-// Get is what was found of an object, at the version that it has, by a question of that name.
-func (v *ComparisonCache) Get(o client.Object, question string, find func() (string, error)) (string, error) {
+// Get returns the result of a comparison of the object's current version. It calls compare if the cache has
+// no result. The name distinguishes several comparisons of one object.
+func (v *ComparisonCache) Get(o client.Object, name string, compare func() (string, error)) (string, error) {
 	if v == nil {
-		return find()
+		return compare()
 	}
-	key, version := question+" "+o.GetName(), string(o.GetUID())+" "+o.GetResourceVersion()
+	key, version := name+" "+o.GetName(), string(o.GetUID())+" "+o.GetResourceVersion()
 	v.mu.Lock()
 	known, ok := v.known[key]
 	v.mu.Unlock()
 	if ok && known.version == version {
 		return known.says, nil
 	}
-	says, err := find()
+	says, err := compare()
 	if err != nil {
 		return "", err
 	}

@@ -23,12 +23,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Histories are written once in a while and hold copies of whole objects. They
-// are read from the server, and kept in no cache. What this process filed itself
-// it knows for a while.
+// RolloutHistories are written rarely and contain copies of whole objects. So no informer caches them, and
+// reads go to the API server. WriteTracker remembers for a while the histories that this process stored.
 
-// Histories reads the stored histories that a pass needs to know, by number of
-// release.
+// Histories returns the status of the stored histories that a pass needs, by release number.
 func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.ReleasesWithoutHistory(r.Status) {
@@ -51,20 +49,21 @@ func historyKey(r *rollouts.Rollout, number int64) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
 }
 
-// ReleaseObjects is what takes part in a release.
+// ReleaseObjects are the objects of a release that a history copies.
 type ReleaseObjects struct {
 	Rollout  *rollouts.Rollout
 	Workload *Workload
-	// Stable is the revision that serves before the release.
+	// Stable is the revision that ran before the release.
 	Stable  planner.Revision
 	Traffic traffic.Objects
 }
 
-// ErrNamespaceTerminating is for what cannot be made in a namespace that ends.
+// ErrNamespaceTerminating is the error of a write that creates an object in a namespace that is being
+// deleted.
 var ErrNamespaceTerminating = errors.New("the namespace ends")
 
-// WriteHistory stores a history: made without a status, which is a write of its own. It returns
-// whether it was made now.
+// WriteHistory stores a history, and reports whether it was created now. The status needs a second write,
+// because a create ignores the status.
 func (s Server) WriteHistory(ctx context.Context, p ReleaseObjects, f planner.HistoryEntry) (made bool, err error) {
 	key := historyKey(p.Rollout, f.Release.Number)
 	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
@@ -84,7 +83,7 @@ func (s Server) WriteHistory(ctx context.Context, p ReleaseObjects, f planner.Hi
 	return made, s.rememberHistory(h)
 }
 
-// createHistory makes a history without a status.
+// createHistory creates a history without a status.
 func (s Server) createHistory(ctx context.Context, p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
 	h, err := newHistory(p, release)
 	if err != nil {
@@ -99,7 +98,7 @@ func (s Server) createHistory(ctx context.Context, p ReleaseObjects, release rol
 	return h, nil
 }
 
-// updateHistoryStatus gives a history its status.
+// updateHistoryStatus stores the status of a history, including the release's earlier decisions.
 func (s Server) updateHistoryStatus(ctx context.Context, h *v1alpha1.RolloutHistory, p ReleaseObjects, f planner.HistoryEntry) error {
 	status := *f.Status
 	earlier, err := s.earlierDecisions(ctx, p.Rollout, f)
@@ -115,8 +114,8 @@ func (s Server) updateHistoryStatus(ctx context.Context, h *v1alpha1.RolloutHist
 	return s.Status().Update(ctx, h)
 }
 
-// earlierDecisions reads the decisions of a release that the status of its Rollout has no more. A
-// list of one name has them.
+// earlierDecisions reads the decisions of a release that are no longer in the status of the cached Rollout.
+// weir-apiserver adds them to the answer of a list that selects a single name.
 func (s Server) earlierDecisions(ctx context.Context, r *rollouts.Rollout, f planner.HistoryEntry) ([]rollouts.Decision, error) {
 	if f.Before == 0 {
 		return nil, nil
@@ -140,7 +139,7 @@ func (s Server) earlierDecisions(ctx context.Context, r *rollouts.Rollout, f pla
 	return out, nil
 }
 
-// rememberHistory remembers a history as the server answered it.
+// rememberHistory remembers a history as the server returned it.
 func (s Server) rememberHistory(h *v1alpha1.RolloutHistory) error {
 	stored, err := convert[rollouts.RolloutHistory](h)
 	if err == nil {
@@ -149,7 +148,7 @@ func (s Server) rememberHistory(h *v1alpha1.RolloutHistory) error {
 	return err
 }
 
-// newHistory has copies of all that takes part, as it is now.
+// newHistory returns a history with copies of the objects of a release, as they are now.
 func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
 	r := p.Rollout
 	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{
@@ -176,7 +175,7 @@ func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.Rol
 	return h, errors.Join(errs...)
 }
 
-// routersInHistory are the routers that a history has a place for.
+// routersInHistory returns copies of the routers that a history has fields for, or nil if there are none.
 func routersInHistory(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.ObjectInfo) *v1alpha1.TrafficRoutingInfo {
 	var info v1alpha1.TrafficRoutingInfo
 	for _, r := range o.Routers {
@@ -194,8 +193,8 @@ func routersInHistory(o traffic.Objects, copied func(runtime.Object, string) *v1
 	return &info
 }
 
-// encodeRolloutSpec is spelled as in v1alpha1, where histories belong. That cannot
-// say blue-green, which is spelled as in v1beta1.
+// encodeRolloutSpec encodes the spec of a Rollout in version v1alpha1, which is the version of histories.
+// v1alpha1 has no blue-green strategy, so such a spec is encoded in v1beta1.
 func encodeRolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
 	var wire runtime.Object
 	var err error
@@ -210,7 +209,7 @@ func encodeRolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
 	return encodeSpec(wire)
 }
 
-// encodeSpec is the spec of an object as the wire has it.
+// encodeSpec returns the spec of an object as JSON.
 func encodeSpec(o runtime.Object) (v1alpha1.RawJSON, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -225,8 +224,8 @@ func encodeSpec(o runtime.Object) (v1alpha1.RawJSON, error) {
 	return parts.Spec, nil
 }
 
-// PruneHistories deletes the histories of a Rollout that are too many or too old. Those
-// that others wrote are not touched.
+// PruneHistories deletes the histories of a Rollout that are too many or too old. It does not delete
+// histories that others created.
 func (s Server) PruneHistories(ctx context.Context, r *rollouts.Rollout, keep planner.HistoryRetention, now time.Time) error {
 	list := &v1alpha1.RolloutHistoryList{}
 	err := s.Live.List(ctx, list, client.InNamespace(r.Namespace), client.HasLabels{rollouts.LabelReleaseNumber},

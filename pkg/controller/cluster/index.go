@@ -25,21 +25,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// IndexEntry is what the index says of one Rollout.
+// IndexEntry is the entry of one Rollout in rollouts-index, the ConfigMap that tells the policies which
+// workloads have a Rollout.
 type IndexEntry struct {
-	// Index is the cache's own, and may have thousands of entries: nobody changes it.
+	// Index belongs to the cache and may have thousands of entries. It must not be modified.
 	Index   *corev1.ConfigMap
 	Rollout types.NamespacedName
-	// Key is that of the workload; empty where there is none.
+	// Key is the key of the workload; empty if there is none.
 	Key string
-	// IsListed reports whether it names the Rollout, and Right that it does so for the
-	// workload alone, or not at all where it cannot.
-	IsListed, IsCorrect bool
-	// UnlistedReason says why it cannot name the workload.
+	// IsListed reports whether the index has any entry of the Rollout.
+	IsListed bool
+	// IsCorrect reports whether the only entry of the Rollout is the one of its workload, or whether there is
+	// no entry if the index cannot have one.
+	IsCorrect bool
+	// UnlistedReason is the reason why the index cannot have an entry for the workload; empty if it can.
 	UnlistedReason string
 }
 
-// IndexEntry reads what the index says of a Rollout that releases a workload.
+// IndexEntry reads the entry of a Rollout that releases the workload ref.
 func (s Reader) IndexEntry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*IndexEntry, error) {
 	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -52,7 +55,7 @@ func (s Reader) IndexEntry(ctx context.Context, r types.NamespacedName, ref *rol
 	return e, err
 }
 
-// ReadIndexEntry is what an index says of a Rollout that releases a workload.
+// ReadIndexEntry returns the entry in index of a Rollout that releases the workload ref.
 func ReadIndexEntry(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.ObjectRef) *IndexEntry {
 	e := &IndexEntry{Index: index, Rollout: r}
 	if ref != nil {
@@ -63,7 +66,8 @@ func ReadIndexEntry(index *corev1.ConfigMap, r types.NamespacedName, ref *rollou
 	return e
 }
 
-// unlistedReason says why an index cannot name a workload. What names no Rollout makes room.
+// unlistedReason returns the reason why an index cannot have an entry for a workload; empty if it can.
+// Entries of deleted Rollouts do not count, because a write removes them.
 func unlistedReason(ctx context.Context, s Reader, e *IndexEntry) (string, error) {
 	switch {
 	case e.Key == "" || e.IsCorrect:
@@ -80,8 +84,8 @@ func unlistedReason(ctx context.Context, s Reader, e *IndexEntry) (string, error
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
 }
 
-// staleNames are what an index names that is no Rollout. Where it names more than
-// is known, the server is asked, once for all of them.
+// staleNames returns the names in an index that belong to no Rollout. If the cache does not have all names,
+// staleNames asks the server, with one list request.
 func staleNames(ctx context.Context, s Reader, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
 	if index == nil {
 		return nil, nil
@@ -101,13 +105,13 @@ func staleNames(ctx context.Context, s Reader, namespace string, index *corev1.C
 	return names.Difference(live), nil
 }
 
-// rolloutNames are the Rollouts that an index names.
+// rolloutNames returns the names of the Rollouts in an index.
 func rolloutNames(index *corev1.ConfigMap) sets.Set[string] {
 	return sets.New(slices.Collect(maps.Values(index.Data))...)
 }
 
-// isCurrent reports whether an index says the same of the Rollout and of its workload as
-// the one that was read.
+// isCurrent reports whether an index still has the same entries for the Rollout and for its workload as the
+// index that was read.
 func (e *IndexEntry) isCurrent(index *corev1.ConfigMap) bool {
 	if index == e.Index {
 		return true
@@ -125,14 +129,14 @@ func rolloutAt(index *corev1.ConfigMap, key string) string {
 	return index.Data[key]
 }
 
-// WatchIndexes wakes the Rollouts that a change of an index is about.
+// WatchIndexes enqueues the Rollouts whose index entries change.
 func WatchIndexes(s client.Reader, indexes cache.Cache) source.Source {
 	return source.Kind(indexes, &corev1.ConfigMap{}, EnqueueIndexed(s))
 }
 
-// EnqueueIndexed wakes those whose entries an update changes. Where an index comes,
-// goes, or is made one, these are all of the namespace, and those that it names. Of
-// those that do not exist one is enough: it takes all of them out.
+// EnqueueIndexed enqueues the Rollouts whose entries an update changes. If an index is created or deleted,
+// or gets other labels, it enqueues all Rollouts of the namespace. Of the names without a Rollout it
+// enqueues only one, because one pass removes all stale names.
 func EnqueueIndexed(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
 	all := func(ctx context.Context, index *corev1.ConfigMap, q queue) {
 		enqueueNames(ctx, s, index.Namespace, rolloutNames(index), true, q)
@@ -150,8 +154,8 @@ func EnqueueIndexed(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap
 	}
 }
 
-// enqueueNames wakes the Rollouts of such names, or all of the namespace, and one of those
-// that do not exist.
+// enqueueNames enqueues the Rollouts with the names, or all of the namespace, and one of the names that
+// have no Rollout.
 func enqueueNames(ctx context.Context, s client.Reader, namespace string, names sets.Set[string], all bool, q queue) {
 	known, err := listNames(ctx, s, NewRolloutList(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -169,7 +173,7 @@ func enqueueNames(ctx context.Context, s client.Reader, namespace string, names 
 	}
 }
 
-// changedNames are the Rollouts that one index names otherwise than the other.
+// changedNames returns the names of the Rollouts whose entries differ.
 func changedNames(old, now map[string]string) sets.Set[string] {
 	names := sets.New[string]()
 	differ := func(here, there map[string]string) {
@@ -184,7 +188,7 @@ func changedNames(old, now map[string]string) sets.Set[string] {
 	return names
 }
 
-// IsRolloutGone reports whether the server has no such Rollout.
+// IsRolloutGone reports whether the Rollout of an entry does not exist on the server.
 func (s Reader) IsRolloutGone(ctx context.Context, e *IndexEntry) (bool, error) {
 	strangers, err := staleNames(ctx, s, e.Rollout.Namespace, e.Index)
 	return strangers.Has(e.Rollout.Name), err

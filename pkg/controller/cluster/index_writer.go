@@ -16,36 +16,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// IndexWriter writes the indexes. All Rollouts of a namespace share one, so the
-// writes of many at once would conflict: edits that arrive during one write go
-// into the next write together.
+// IndexWriter writes the indexes. All Rollouts of a namespace share one index, so concurrent writes would
+// conflict. Therefore edits that arrive during a write are written together in the next write.
 type IndexWriter struct {
 	mu sync.Mutex
-	// queues are the indexes that are being written, by namespace.
+	// queues has the indexes that are being written, by namespace.
 	queues map[string]*indexQueue
 }
 
 // indexQueue has the edits of an index that is being written.
 type indexQueue struct {
-	// lock is held during a write.
+	// lock is held during a write. It is a channel so that waiting can end with the context.
 	lock chan struct{}
-	// pending and users are guarded by the IndexWriter.
+	// pending and users are guarded by the mutex of the IndexWriter.
 	pending []*edit
 	users   int
-	// lastWritten is what was written, which the cache may not show yet. It is guarded by turn.
+	// lastWritten is the index that was written last, which the cache may not show yet. It is guarded by lock.
 	lastWritten *corev1.ConfigMap
 }
 
-// edit is what one pass wants changed.
+// edit is a change of one entry.
 type edit struct {
 	entry *IndexEntry
-	// key is to be the only one of its Rollout; empty where none is.
+	// key becomes the only key of the Rollout; empty to remove the Rollout from the index.
 	key  string
 	done bool
 	err  error
 }
 
-// AddToIndex makes the entry right.
+// AddToIndex corrects the entry.
 func (s Server) AddToIndex(ctx context.Context, e *IndexEntry) error {
 	return writeEdit(ctx, s, &edit{entry: e, key: e.Key})
 }
@@ -107,8 +106,8 @@ func (all *IndexWriter) takePending(r *indexQueue) []*edit {
 	return edits
 }
 
-// writeEdits writes edits together, and one by one where that is refused for
-// another reason than that somebody else wrote first: it may be about one of them.
+// writeEdits writes edits together. If the server refuses the write for another reason than a conflict,
+// writeEdits writes the edits one by one, because only one of them may be the cause.
 func writeEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
 	err := tryEdits(ctx, s, r, edits)
 	alone := err != nil && !IsConflict(err) && len(edits) > 1
@@ -116,7 +115,7 @@ func writeEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
 		e.done = true
 		switch {
 		case alone:
-			// Without an error the entry may still have one: it no longer stands.
+			// tryEdits may also set e.err: the entry is no longer current.
 			if err := tryEdits(ctx, s, r, edits[i:i+1]); err != nil {
 				e.err = err
 			}
@@ -126,9 +125,9 @@ func writeEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
 	}
 }
 
-// tryEdits writes edits at the newest version that is known. What was decided
-// from an older one stands only if that says the same of its Rollout. What names no
-// Rollout goes in the same write.
+// tryEdits writes edits at the newest known version of the index. An edit that was decided from an older
+// version fails with a conflict, unless both versions have the same entries for its Rollout. The same write
+// removes the entries of deleted Rollouts.
 func tryEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) error {
 	index := r.lastWritten
 	for _, e := range edits {
@@ -166,9 +165,8 @@ func tryEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) error
 	return nil
 }
 
-// putIndex stores an index and returns it; nil if it is gone. It is all ours, so
-// that it is sent whole: to compare thousands of entries, on both sides, is what
-// a patch would take most of its time for.
+// putIndex stores an index and returns it; nil if the index was deleted. Only Weir writes the index, so an
+// update can replace it. A patch would compare thousands of entries here and on the server.
 func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap, error) {
 	want, ok := c.Want.(*corev1.ConfigMap)
 	if !ok {
@@ -180,7 +178,7 @@ func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap
 	return want, s.runWrite(ctx, "Changing", want, func() error { return s.Update(ctx, want) })
 }
 
-// newerIndex is the index with the later version; one that is not there has none.
+// newerIndex returns the index with the higher resourceVersion. Either may be nil.
 func newerIndex(a, b *corev1.ConfigMap) *corev1.ConfigMap {
 	if a == nil || b != nil && isOlder(a.ResourceVersion, b.ResourceVersion) {
 		return b

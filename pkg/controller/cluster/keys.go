@@ -21,26 +21,27 @@ import (
 
 // Indexes of the caches.
 const (
-	// ByOwner finds objects by the uid of their controller.
+	// ByOwner finds objects by the uid of their controller owner.
 	ByOwner = "metadata.controller.uid"
-	// ByWorkload finds Rollouts and BatchReleases by what they release.
+	// ByWorkload finds Rollouts and BatchReleases by their workload.
 	ByWorkload = "spec.workloadRef"
-	// ByGroup finds them by the group of its kind, and of those of their routers.
+	// ByGroup finds Rollouts, BatchReleases and TrafficRoutings by the API groups of their workload and routers.
 	ByGroup = "spec.groups"
-	// ByScaleTarget finds autoscalers by the name of what they scale, disabled or not.
+	// ByScaleTarget finds autoscalers by the name of their scale target. For an autoscaler that Weir has
+	// disabled this is the original target.
 	ByScaleTarget = "spec.scaleTargetRef.name"
-	// ByNetwork finds Rollouts by the Services and routers that they change.
+	// ByNetwork finds Rollouts and TrafficRoutings by the Services and routers that they change.
 	ByNetwork = "spec.strategy.trafficRoutings"
-	// ByTrafficRouting finds Rollouts by the TrafficRouting that they name.
+	// ByTrafficRouting finds Rollouts by the TrafficRouting that they reference.
 	ByTrafficRouting = "spec.strategy.trafficRoutingRef"
-	// ByLinkedRollout finds TrafficRoutings by the names of Rollouts that have finalizers on them.
+	// ByLinkedRollout finds TrafficRoutings by the Rollouts that have finalizers on them.
 	ByLinkedRollout = "metadata.finalizers"
 )
 
-// WorkloadKey is how a workload is found in an index, whatever its version.
+// WorkloadKey returns the key of a workload in the index ByWorkload. It does not depend on the API version.
 func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
 
-// WorkloadKeys indexes Rollouts and BatchReleases.
+// WorkloadKeys returns the keys of a Rollout or BatchRelease in the index ByWorkload.
 func WorkloadKeys(o client.Object) []string {
 	if gk, name := WorkloadOf(o); name != "" {
 		return []string{WorkloadKey(gk, name)}
@@ -48,7 +49,7 @@ func WorkloadKeys(o client.Object) []string {
 	return nil
 }
 
-// GroupKeys indexes them, too, and TrafficRoutings.
+// GroupKeys returns the keys of a Rollout, BatchRelease or TrafficRouting in the index ByGroup.
 func GroupKeys(o client.Object) []string {
 	groups := sets.New[string]()
 	if gk, name := WorkloadOf(o); name != "" {
@@ -62,7 +63,7 @@ func GroupKeys(o client.Object) []string {
 	return sets.List(groups)
 }
 
-// WorkloadOf is what a Rollout or a BatchRelease releases; no name if nothing.
+// WorkloadOf returns the workload of a Rollout or BatchRelease; the name is empty if there is none.
 func WorkloadOf(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
 	switch o := o.(type) {
@@ -80,7 +81,7 @@ func WorkloadOf(o client.Object) (gk schema.GroupKind, name string) {
 	return gv.WithKind(ref.Kind).GroupKind(), ref.Name
 }
 
-// ScaleTargetNames indexes autoscalers.
+// ScaleTargetNames returns the keys of an autoscaler in the index ByScaleTarget.
 func ScaleTargetNames(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
@@ -89,7 +90,8 @@ func ScaleTargetNames(o client.Object) []string {
 	return []string{workload.Scaled(h)}
 }
 
-// ScaleTargetKeys names what an autoscaler scales, or would if it were not disabled.
+// ScaleTargetKeys returns the key in the index ByWorkload of the workload that an autoscaler scales, or
+// would scale if Weir had not disabled it.
 func ScaleTargetKeys(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
@@ -99,7 +101,7 @@ func ScaleTargetKeys(o client.Object) []string {
 	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
 }
 
-// OwnerKeys indexes anything by its controller.
+// OwnerKeys returns the keys of an object in the index ByOwner.
 func OwnerKeys(o client.Object) []string {
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		return []string{string(ref.UID)}
@@ -107,16 +109,16 @@ func OwnerKeys(o client.Object) []string {
 	return nil
 }
 
-// NetworkKey is how a Service or a router is found in an index. What is made
-// beside the original counts as the original.
+// NetworkKey returns the key of a Service or a router in the index ByNetwork.
 func NetworkKey(kind, name string) string { return kind + "/" + name }
 
-// NetworkKeys indexes Rollouts and TrafficRoutings.
+// NetworkKeys returns the keys of a Rollout or TrafficRouting in the index ByNetwork.
 func NetworkKeys(o client.Object) []string {
 	return networkKeysOfRefs(trafficRefs(o))
 }
 
-// trafficRefs is what a Rollout or a TrafficRouting routes by, of which one counts.
+// trafficRefs returns the references of a Rollout or TrafficRouting to a Service and routers. Only the first
+// reference counts.
 func trafficRefs(o client.Object) []rollouts.TrafficRoutingRef {
 	var refs []rollouts.TrafficRoutingRef
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
@@ -131,7 +133,7 @@ func trafficRefs(o client.Object) []rollouts.TrafficRoutingRef {
 	return refs[:min(len(refs), 1)]
 }
 
-// releaseOf is the release that a Rollout asks for, or nil.
+// releaseOf returns the release plan of a Rollout, or nil.
 func releaseOf(o client.Object) *rollouts.Release {
 	r, ok := o.(*v1beta1.Rollout)
 	if !ok {
@@ -145,7 +147,8 @@ func releaseOf(o client.Object) *rollouts.Release {
 	return release
 }
 
-// networkKeysOfRefs are those of what is routed by, of which one counts.
+// networkKeysOfRefs returns the keys of the Services and routers of the first reference, including the canary
+// Service and the canary Ingress.
 func networkKeysOfRefs(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
 	for _, t := range refs[:min(len(refs), 1)] {
@@ -160,7 +163,7 @@ func networkKeysOfRefs(refs []rollouts.TrafficRoutingRef) []string {
 	return keys
 }
 
-// TrafficRoutingKeys index Rollouts by the TrafficRouting that they name.
+// TrafficRoutingKeys returns the keys of a Rollout in the index ByTrafficRouting.
 func TrafficRoutingKeys(o client.Object) []string {
 	release := releaseOf(o)
 	if release == nil || release.TrafficRouting() == "" {
@@ -169,7 +172,8 @@ func TrafficRoutingKeys(o client.Object) []string {
 	return []string{release.TrafficRouting()}
 }
 
-// LinkedRollouts index TrafficRoutings by the Rollouts that have finalizers on them.
+// LinkedRollouts returns the names of the Rollouts that have finalizers on a TrafficRouting. They are its
+// keys in the index ByLinkedRollout.
 func LinkedRollouts(o client.Object) []string {
 	var names []string
 	for _, f := range o.GetFinalizers() {

@@ -25,9 +25,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Mapper knows the kinds that the cluster serves, all of them from one question.
-// A kind that it does not know makes it ask again, but not more often than it may:
-// users choose kinds, and what they choose is not to cost requests.
+// Mapper is a RESTMapper that discovers all kinds of the cluster at once. An unknown kind triggers a new
+// discovery, at a limited rate: users choose the kinds in their objects, and their choice must not cause
+// many requests.
 type Mapper struct {
 	client *discovery.DiscoveryClient
 	clock  clock.PassiveClock
@@ -38,22 +38,22 @@ type Mapper struct {
 	changedAt time.Time
 
 	refreshing sync.Mutex
-	// refreshedAt is when the cluster was asked last, and failure what came of it.
+	// refreshedAt is the time of the last discovery, and lastError its error. Both are guarded by refreshing.
 	refreshedAt time.Time
 	lastError   error
 }
 
-// discoveryResult is one answer of the cluster.
+// discoveryResult is the result of one discovery.
 type discoveryResult struct {
 	meta.RESTMapper
 	groups []*restmapper.APIGroupResources
-	// failures are groups of which the cluster could not tell.
+	// failures has the errors of the groups that the cluster could not list.
 	failures map[string]error
-	// mappings are what was found of kinds, by group, version and kind.
+	// mappings caches found mappings by GroupVersionKind.
 	mappings sync.Map
 }
 
-// RESTMapping implements meta.RESTMapper. Caches ask for that of a kind with each read.
+// RESTMapping implements meta.RESTMapper. It caches mappings, because caches need one for every read.
 func (s *discoveryResult) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) != 1 {
 		return s.RESTMapper.RESTMapping(kind, versions...)
@@ -70,16 +70,16 @@ func (s *discoveryResult) RESTMapping(kind schema.GroupKind, versions ...string)
 }
 
 const (
-	// unknownKindTTL is how long a kind counts as not served that was not.
+	// unknownKindTTL is how long an unknown kind counts as not served.
 	unknownKindTTL = 10 * time.Second
-	// recentChangeTTL is how long it may count so where the answer may be older than what
-	// definitions have brought since, or where the cluster could not tell.
+	// recentChangeTTL is the same duration if a CustomResourceDefinition has changed shortly before the last
+	// discovery, or if the discovery failed for the group.
 	recentChangeTTL = ServeDelay / 4
 )
 
 var _ meta.ResettableRESTMapper = &Mapper{}
 
-// NewMapper is how a manager gets its mapper.
+// NewMapper returns a MapperProvider for a manager.
 func NewMapper(c clock.PassiveClock) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return func(config *rest.Config, h *http.Client) (meta.RESTMapper, error) {
 		client, err := discovery.NewDiscoveryClientForConfigAndClient(config, h)
@@ -90,15 +90,15 @@ func NewMapper(c clock.PassiveClock) func(*rest.Config, *http.Client) (meta.REST
 	}
 }
 
-// Reset notes that other kinds may be served soon.
+// Reset records that the cluster may serve other kinds soon.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.changedAt = m.clock.Now()
 }
 
-// weirMapper are the kinds of our group. They are as they are, whether the cluster knows yet that
-// they are served or not, and in the process that serves them it does not.
+// weirMapper maps the kinds of Weir's API group without discovery. In a process that also serves the group,
+// discovery does not show these kinds during the start.
 var weirMapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion})
 	for kind := range wireScheme.AllKnownTypes() {
@@ -107,7 +107,7 @@ var weirMapper = func() meta.RESTMapper {
 	return m
 }()
 
-// lookUp answers from what is known, and asks the cluster once if that is not enough.
+// lookUp looks up a mapping in the latest discovery, and in a new one if the mapping is unknown.
 func lookUp[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
 	if group == rollouts.GroupName {
@@ -130,7 +130,7 @@ func lookUp[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error
 	return found, err
 }
 
-// refresh is a newer answer than the one that did not do, if there may be one.
+// refresh returns a newer discovery than was, or the latest one if no new discovery is allowed yet.
 func (m *Mapper) refresh(was *discoveryResult, group string) (*discoveryResult, error) {
 	m.refreshing.Lock()
 	defer m.refreshing.Unlock()
@@ -147,7 +147,7 @@ func (m *Mapper) refresh(was *discoveryResult, group string) (*discoveryResult, 
 	return next, nil
 }
 
-// mayRefresh reports whether the cluster may be asked again.
+// mayRefresh reports whether enough time has passed for a new discovery.
 func (m *Mapper) mayRefresh(known *discoveryResult, group string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Mapper) mayRefresh(known *discoveryResult, group string) bool {
 	return m.refreshedAt.IsZero() || m.clock.Since(m.refreshedAt) >= after
 }
 
-// discover asks the cluster. What it cannot tell of a group now, it has told before.
+// discover runs a discovery. If a group fails, the result has the group's kinds of the previous discovery.
 func (m *Mapper) discover(was *discoveryResult) (*discoveryResult, error) {
 	client := &failureRecorder{DiscoveryClient: m.client}
 	groups, err := restmapper.GetAPIGroupResources(client)
@@ -178,7 +178,7 @@ func (m *Mapper) discover(was *discoveryResult) (*discoveryResult, error) {
 	return next, nil
 }
 
-// failureRecorder keeps which groups the cluster could not tell of.
+// failureRecorder is a discovery client that keeps the errors of failed groups.
 type failureRecorder struct {
 	*discovery.DiscoveryClient
 	failed map[schema.GroupVersion]error

@@ -22,29 +22,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Network reads Services and routers. Kinds of routers that not every cluster
-// serves are watched from the first time that somebody names one.
+// Network reads Services and routers. If not every cluster serves a kind of router, the watch starts when
+// an object first references the kind.
 type Network struct {
 	Reader Reader
 	// Watch starts to watch a kind.
 	Watch func(client.Object) error
-	// ScriptNamespaces is where scripts of users are looked for, in this order.
+	// ScriptNamespaces are the namespaces that may have a ConfigMap with scripts of users. Earlier ones have
+	// precedence.
 	ScriptNamespaces []string
 
 	optional OptionalKinds
 }
 
-// NewNetwork reads for a controller of Rollouts (or of objects of another kind, as the
-// list says), and has that watch each kind that is read.
+// NewNetwork returns a Network for the controller c. It makes c watch each kind of router that it reads.
+// The list determines the kind of objects that c reconciles.
 func NewNetwork(s Reader, c controller.Controller, from cache.Cache, list func() client.ObjectList, configuration []string) *Network {
 	return &Network{Reader: s, ScriptNamespaces: configuration, Watch: func(o client.Object) error {
 		return c.Watch(source.Kind(from, o, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject(o.GetObjectKind().GroupVersionKind().Kind))))
 	}}
 }
 
-// WatchNetwork has a controller of Rollouts (or of objects of another kind, as the list
-// says) watch what every cluster serves of the network, the scripts, and the definitions
-// of other kinds.
+// WatchNetwork registers watches of Services, Ingresses, the ConfigMaps with scripts, and the
+// CustomResourceDefinitions of other routers. The list determines the kind of objects that the controller
+// reconciles.
 func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *builder.Builder {
 	return b.Watches(&corev1.Service{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Service"))).
 		Watches(&networkingv1.Ingress{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Ingress"))).
@@ -52,7 +53,7 @@ func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *
 		Watches(NewDefinition(), EnqueueUsersOfGroup(s, list))
 }
 
-// ReadNetwork fills in the Services and the routers that are named.
+// ReadNetwork reads the referenced Services and routers into o.
 func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
 	o.ServiceName = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
@@ -83,15 +84,16 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 }
 
 const (
-	// unreadableDelay is how soon to look again for what may not be seen, or is another's.
+	// unreadableDelay is the time until the next look at a router that may not be read or that another
+	// release uses.
 	unreadableDelay = 10 * time.Second
-	// unavailableDelay is how soon to look again for what the cluster does not serve and no
-	// definition may tell of.
+	// unavailableDelay is the time until the next look at a router whose kind the cluster does not serve. An
+	// aggregated API server can add the kind without a CustomResourceDefinition that could be watched.
 	unavailableDelay = time.Minute
 )
 
-// RouterRequeueDelay is how soon to look again for routers of which nothing may tell that they
-// come; 0 where all are there.
+// RouterRequeueDelay returns the time until the next look at routers that no watch covers; zero if there are
+// none.
 func RouterRequeueDelay(o traffic.Objects) time.Duration {
 	switch {
 	case o.HasUnreadableRouter(), o.AcquiredByOther():
@@ -103,7 +105,7 @@ func RouterRequeueDelay(o traffic.Objects) time.Duration {
 	}
 }
 
-// readScript looks for the script of a kind of router, or a class of Ingress.
+// readScript reads the user's script for the kind of a router or the class of an Ingress, if there is one.
 func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 	for _, namespace := range n.ScriptNamespaces {
 		scripts, err := get(ctx, n.Reader, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
@@ -121,10 +123,9 @@ func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 	return nil
 }
 
-// readIngress reads the Ingress and the one made beside it. That is made after
-// its Service and may not be in the cache yet. Who took it for absent would
-// remove the Service that it sends requests to, or the pods of one that both
-// revisions share, so its absence is asked of the server.
+// readIngress reads the Ingress and its canary Ingress. If the cache does not show a canary Ingress that may
+// exist, readIngress asks the server: a pass that wrongly missed a new canary Ingress would remove the
+// Service to which the Ingress sends requests, or the pods behind it.
 func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.Router, routed bool) error {
 	stable, err := get(ctx, n.Reader, namespace, r.Name, &networkingv1.Ingress{})
 	if err != nil {
@@ -141,9 +142,9 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 	return err
 }
 
-// readRouter reads a router of a kind that the cluster may not serve, or that
-// may not be read. One that nothing routes, neither a provider nor a script of an
-// administrator, is not even looked for, unless there was a script for it before.
+// readRouter reads a router other than an Ingress. The cluster may not serve its kind, or weir-controller may
+// have no permission to read it. A kind without a provider and without a script is not read, unless it was
+// read before: it may still have routes of a removed script.
 func (n *Network) readRouter(ctx context.Context, namespace string, r *traffic.Router) error {
 	if !r.HasProvider() && !n.optional.HasFound(r.Kind) {
 		return nil
@@ -163,7 +164,7 @@ func (n *Network) readRouter(ctx context.Context, namespace string, r *traffic.R
 	return err
 }
 
-// orNil keeps a nil pointer from becoming an object that is not nil.
+// orNil returns a nil interface for a nil pointer.
 func orNil[T interface {
 	object.Object
 	comparable

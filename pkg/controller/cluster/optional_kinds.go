@@ -27,39 +27,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// OptionalKinds knows the kinds that not every cluster serves. They are watched from
-// the first time that somebody names one, for as long as the process runs: there are
-// no more of them than an administrator has allowed to be listed.
+// OptionalKinds starts the watches of kinds that not every cluster serves. A watch starts when an object
+// first references the kind, and lasts as long as the process. The permissions of weir-controller limit the
+// number of kinds.
 type OptionalKinds struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*kindState
 }
 
-// kindState is what is known of a kind that the cluster serves.
+// kindState is the state of one kind that the cluster serves.
 type kindState struct {
 	mu        sync.Mutex
 	isWatched bool
-	// forbidden has an entry while it may not be listed.
+	// forbidden has an entry while a recent list was forbidden.
 	forbidden *expiring.Expiring
 }
 
-// forbiddenTTL is how long it is remembered that a kind may not be listed.
+// forbiddenTTL is how long a forbidden list is remembered.
 const forbiddenTTL = 10 * time.Second
 
 // AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
 const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
 
-// Unavailability is why a kind cannot be read.
+// Unavailability is the reason why a kind cannot be read.
 type Unavailability struct {
-	// Reason is for people; empty if the kind can be read.
+	// Reason is a message for users; empty if the kind can be read.
 	Reason string
-	// Forbidden reports whether there may be objects all the same.
+	// Forbidden reports whether only the permission is missing, so that objects may exist.
 	Forbidden bool
 }
 
-// FindAndWatch finds a kind in one of the versions, or in any if none is given, and has it
-// watched by then. A cache that may not list would never answer, so who may not
-// list reads nothing.
+// FindAndWatch finds a kind in one of the versions, or in any version if none is given, and starts its watch.
+// It first tries a list, because an informer without permission to list would block all reads.
 func (f *OptionalKinds) FindAndWatch(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Unavailability, error) {
 	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
@@ -70,7 +69,7 @@ func (f *OptionalKinds) FindAndWatch(ctx context.Context, s Reader, kind schema.
 	}
 	gvk := mapping.GroupVersionKind
 	k := f.stateOf(gvk)
-	k.mu.Lock() // whoever else names the kind waits for the one answer
+	k.mu.Lock() // concurrent passes over the same kind share one list request
 	defer k.mu.Unlock()
 	if k.isWatched {
 		return gvk, Unavailability{}, nil
@@ -97,12 +96,13 @@ func (f *OptionalKinds) FindAndWatch(ctx context.Context, s Reader, kind schema.
 	return gvk, Unavailability{}, nil
 }
 
+// forbiddenKind returns the Unavailability of a kind that weir-controller may not list.
 func forbiddenKind(kind schema.GroupKind) Unavailability {
 	return Unavailability{Forbidden: true, Reason: fmt.Sprintf("weir-controller may not list them in every namespace: "+
 		"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}
 }
 
-// stateOf is what is known of a kind.
+// stateOf returns the state of a kind, and creates it if necessary.
 func (f *OptionalKinds) stateOf(gvk schema.GroupVersionKind) *kindState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *OptionalKinds) stateOf(gvk schema.GroupVersionKind) *kindState {
 	return f.kinds[gvk]
 }
 
-// HasFound reports whether a kind has been found before.
+// HasFound reports whether FindAndWatch has found the kind before.
 func (f *OptionalKinds) HasFound(kind schema.GroupKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,16 +127,16 @@ func (f *OptionalKinds) HasFound(kind schema.GroupKind) bool {
 	return false
 }
 
-// WorkloadKinds are those of workloads, as a controller watches them.
+// WorkloadKinds watches the kinds of workloads for a controller.
 type WorkloadKinds struct {
 	Controller controller.Controller
 	Cache      cache.Cache
-	// Releases is the list of what the controller reconciles.
+	// Releases returns an empty list of the kind that the controller reconciles.
 	Releases func() client.ObjectList
 	optional OptionalKinds
 }
 
-// WatchNative watches the rows whose kinds every cluster serves.
+// WatchNative watches the workloads whose kinds every cluster serves.
 func (k *WorkloadKinds) WatchNative(s Reader) error {
 	for _, row := range workload.Kinds() {
 		if !s.IsNative(row) {
@@ -149,27 +149,28 @@ func (k *WorkloadKinds) WatchNative(s Reader) error {
 	return nil
 }
 
-// ownedEventDelay is how long what a workload owns is waited for to change again: its
-// counts do with each pod, which come a few milliseconds apart.
+// ownedEventDelay delays the events of objects that a workload owns, so that one pass handles several of
+// them: the counts of a ReplicaSet change with every pod, a few milliseconds apart.
 const ownedEventDelay = 50 * time.Millisecond
 
-// watchRow watches the workloads of a row and what they own, as far as it passes.
-func (k *WorkloadKinds) watchRow(s Reader, row workload.Row, passes ...predicate.Predicate) error {
+// watchRow watches the workloads of a row and the objects that they own.
+func (k *WorkloadKinds) watchRow(s Reader, row workload.Row, predicates ...predicate.Predicate) error {
 	gk := row.GVK.GroupKind()
-	is := EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(row.GVK), is, append(passes, WorkloadChanged())...)); err != nil {
+	workloads := EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfWorkload(gk))
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(row.GVK), workloads, append(predicates, WorkloadChanged())...)); err != nil {
 		return err
 	}
 	owned := Delay(ownedEventDelay, EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfOwner(gk)))
 	for _, kind := range row.Owns {
-		if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(kind), owned, append(passes, OwnedChanged())...)); err != nil {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(kind), owned, append(predicates, OwnedChanged())...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// CheckAvailability is the reason why the workloads of a row cannot be read.
+// CheckAvailability returns the reason why the workloads of a row cannot be read. It starts the watch of an
+// optional kind.
 func (k *WorkloadKinds) CheckAvailability(ctx context.Context, s Reader, row workload.Row) (Unavailability, error) {
 	if s.IsNative(row) {
 		return Unavailability{}, nil
@@ -182,8 +183,8 @@ func (k *WorkloadKinds) CheckAvailability(ctx context.Context, s Reader, row wor
 // IsNative reports whether every cluster serves the kind of a row.
 func (s Reader) IsNative(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
-// WorkloadResource is that of a workload; empty where the cluster does not serve it, and
-// where it is none.
+// WorkloadResource returns the resource of a workload; empty if the cluster does not serve the kind, or if
+// Weir cannot release it.
 func (s Reader) WorkloadResource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
 	if ref == nil {
 		return schema.GroupResource{}, nil
@@ -202,19 +203,19 @@ func (s Reader) WorkloadResource(ref *rollouts.ObjectRef) (schema.GroupResource,
 	return mapping.Resource.GroupResource(), nil
 }
 
-// NewDefinition is an empty object of what brings kinds to a cluster, to watch.
+// NewDefinition returns an empty CustomResourceDefinition to watch.
 func NewDefinition() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// ServeDelay is how long kube-apiserver may take to serve a kind that it has accepted.
+// ServeDelay is the time that kube-apiserver may need to serve an accepted CustomResourceDefinition.
 const ServeDelay = time.Second
 
-// EnqueueUsersOfGroup wakes those (Rollouts or BatchReleases, as the list says) that
-// release a workload or name a router of the group of a definition, shortly after
-// that has changed: what was not served may be by then.
+// EnqueueUsersOfGroup enqueues the objects whose workload or routers have the API group of a changed
+// CustomResourceDefinition. It waits until kube-apiserver serves the kind. The list determines the kind of
+// objects.
 func EnqueueUsersOfGroup(s client.Client, list func() client.ObjectList) handler.EventHandler {
 	return Delay(ServeDelay, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())

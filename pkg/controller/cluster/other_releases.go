@@ -24,13 +24,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// OtherReleases are the Rollouts and TrafficRoutings that route by what a Rollout names.
+// OtherReleases returns the Rollouts and TrafficRoutings that use the same Services or routers as a Rollout.
 func (s Reader) OtherReleases(ctx context.Context, r *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	return listOtherReleases(ctx, s, r, NetworkKeysOf(r))
 }
 
-// OtherReleasesOfRouting are those that route by what a TrafficRouting names. None of them
-// comes first: a record on the router says for whom it is routed.
+// OtherReleasesOfRouting returns the Rollouts and TrafficRoutings that use the same Services or routers as a
+// TrafficRouting. AcquiredFirst is false for all, because a record on the router has its user.
 func (s Reader) OtherReleasesOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
 	found, err := listOtherReleases(ctx, s, &rollouts.Rollout{ObjectMeta: r.ObjectMeta}, networkKeysOfRefs(r.Spec.ObjectRef))
 	for i := range found {
@@ -39,7 +39,7 @@ func (s Reader) OtherReleasesOfRouting(ctx context.Context, r *rollouts.TrafficR
 	return found, err
 }
 
-// NetworkKeysOf are the Service and the routers of a Rollout, as they are found in an index.
+// NetworkKeysOf returns the keys of the Service and the routers of a Rollout in the index ByNetwork.
 func NetworkKeysOf(r *rollouts.Rollout) []string {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
@@ -72,8 +72,8 @@ func listOtherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, ke
 	return all, nil
 }
 
-// otherRelease is a Rollout or a TrafficRouting as another one sees it, and reports whether it
-// routes now.
+// otherRelease converts a Rollout or TrafficRouting for the conflict check of another Rollout, and reports
+// whether it routes traffic now.
 func otherRelease(o object.Object, mine *rollouts.Rollout) (other traffic.OtherRelease, routes bool, err error) {
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
 		return traffic.OtherRelease{Release: "trafficrouting/" + routing.Name}, routing.Status.LastUpdateTime != nil, nil
@@ -86,9 +86,9 @@ func otherRelease(o object.Object, mine *rollouts.Rollout) (other traffic.OtherR
 	return traffic.OtherRelease{Release: "rollout/" + r.Name, AcquiredFirst: first}, routes, nil
 }
 
-// NetworkLocks keeps who takes a Service or a router, from before that is stored until the
-// caches show it: passes over two Rollouts run at once, and one process runs them all.
-// They are known by name, since one that is made again comes after the one that has gone.
+// NetworkLocks are in-process locks of Services and routers. A Rollout holds them from before its status
+// records that it uses them until the caches show this status. Passes over two Rollouts run concurrently,
+// but always in one process. The holders are names, not uids: a recreated Rollout succeeds the deleted one.
 type NetworkLocks struct {
 	mu    sync.Mutex
 	locks map[types.NamespacedName]networkLock
@@ -99,17 +99,17 @@ type networkLock struct {
 	until  time.Time
 }
 
-// networkLockTTL is how long a cache may take to show what was stored.
+// networkLockTTL is the time after which the caches certainly show a stored status.
 const networkLockTTL = time.Minute
 
-// TryAcquire takes all of the keys in the namespace of a Rollout, unless another has just
-// taken one.
-func (t *NetworkLocks) TryAcquire(now time.Time, by types.NamespacedName, keys []string) bool {
+// TryAcquire locks all keys in the namespace of the holder, and reports whether it succeeded. It locks
+// nothing if another Rollout holds one of the keys.
+func (t *NetworkLocks) TryAcquire(now time.Time, holder types.NamespacedName, keys []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, turn networkLock) bool { return !now.Before(turn.until) })
+	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, lock networkLock) bool { return !now.Before(lock.until) })
 	for _, key := range keys {
-		if turn, ok := t.locks[types.NamespacedName{Namespace: by.Namespace, Name: key}]; ok && turn.holder != by {
+		if lock, ok := t.locks[types.NamespacedName{Namespace: holder.Namespace, Name: key}]; ok && lock.holder != holder {
 			return false
 		}
 	}
@@ -117,20 +117,19 @@ func (t *NetworkLocks) TryAcquire(now time.Time, by types.NamespacedName, keys [
 		t.locks = map[types.NamespacedName]networkLock{}
 	}
 	for _, key := range keys {
-		t.locks[types.NamespacedName{Namespace: by.Namespace, Name: key}] = networkLock{holder: by, until: now.Add(networkLockTTL)}
+		t.locks[types.NamespacedName{Namespace: holder.Namespace, Name: key}] = networkLock{holder: holder, until: now.Add(networkLockTTL)}
 	}
 	return true
 }
 
-// Release lets others take at once what a Rollout has taken, which it does not keep or
-// which has gone.
-func (t *NetworkLocks) Release(by types.NamespacedName) {
+// Release unlocks all keys of a Rollout that no longer uses them or does not exist.
+func (t *NetworkLocks) Release(holder types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, turn networkLock) bool { return turn.holder == by })
+	maps.DeleteFunc(t.locks, func(_ types.NamespacedName, lock networkLock) bool { return lock.holder == holder })
 }
 
-// LinkedTrafficRoutings names the TrafficRoutings that have the finalizer of a Rollout.
+// LinkedTrafficRoutings returns the names of the TrafficRoutings that have the finalizer of a Rollout.
 func (s Reader) LinkedTrafficRoutings(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
 	names, err := listNames(ctx, s, NewTrafficRoutingList(), client.InNamespace(r.Namespace), client.MatchingFields{ByLinkedRollout: r.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -139,15 +138,14 @@ func (s Reader) LinkedTrafficRoutings(ctx context.Context, r *rollouts.Rollout) 
 	return sets.List(names), nil
 }
 
-// maxMissingChecks bounds the requests that a pass makes about Rollouts which may be gone.
+// maxMissingChecks limits the requests of one pass for Rollouts that may not exist. Users can write any
+// number of finalizers.
 const maxMissingChecks = 16
 
-// MissingRollouts are the Rollouts that have a finalizer on a TrafficRouting, and do not
-// exist. The cache may not know of one yet that another controller has seen, so
-// its absence is asked of the server: by a list, since a server that cannot
-// answer may say of a single object that it is not found.
-//
-// Marks are finalizers, of which users may write many: a pass asks about a few.
+// MissingRollouts returns the names of Rollouts that have a finalizer on a TrafficRouting but do not exist.
+// If the cache does not have a Rollout, MissingRollouts asks the server, because another controller may have
+// seen a newer Rollout. It uses a list, because a server that is not ready may answer the get of a single
+// object with not found.
 func (s Reader) MissingRollouts(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	asked := 0

@@ -23,9 +23,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// WorkloadChanged passes updates of workloads that matter. The native controller
-// counts the pods of a Deployment in its status with each of them; while it is held,
-// only its ReplicaSets are asked for that.
+// WorkloadChanged accepts updates of workloads that a pass depends on. kube-controller-manager updates the
+// status of a Deployment for every pod. For a held Deployment the ReplicaSets have the pod counts, so these
+// status updates do not matter.
 func WorkloadChanged() predicate.Predicate {
 	return filterUpdates(func(was, is *appsv1.Deployment) bool {
 		return !replicaSetsCountPods(was) || !replicaSetsCountPods(is) ||
@@ -33,8 +33,8 @@ func WorkloadChanged() predicate.Predicate {
 	})
 }
 
-// filterUpdates passes updates of objects of a type that change what matters, and whatever
-// happens to others.
+// filterUpdates returns a predicate that accepts updates of objects of type T only if matters returns true.
+// It accepts all other events, and all objects of other types.
 func filterUpdates[T client.Object](matters func(was, is T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok := e.ObjectOld.(T)
@@ -43,19 +43,19 @@ func filterUpdates[T client.Object](matters func(was, is T) bool) predicate.Pred
 	}}
 }
 
-// SkipInitialList leaves out what a start finds: there each Rollout and each BatchRelease wakes its
-// own pass, which sees all of that.
+// SkipInitialList rejects the objects of the first list after a start. At a start every Rollout and every
+// BatchRelease is enqueued anyway.
 func SkipInitialList() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// replicaSetsCountPods reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
-// one that is made beside another are counted by its status.
+// replicaSetsCountPods reports whether passes take the pod counts of a Deployment from its ReplicaSets. For
+// a canary Deployment they take them from its status.
 func replicaSetsCountPods(d *appsv1.Deployment) bool {
 	return d.Annotations[rollouts.AnnotationInProgress] != "" && d.Labels[rollouts.LabelCanaryDeployment] == ""
 }
 
-// comparableMetadata tells by the generation whether the spec changed, too.
+// comparableMetadata returns the metadata that passes depend on. The generation covers the spec.
 func comparableMetadata(o client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		UID: o.GetUID(), Generation: o.GetGeneration(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
@@ -63,8 +63,8 @@ func comparableMetadata(o client.Object) metav1.ObjectMeta {
 	}
 }
 
-// OwnedChanged passes updates of what a workload owns that matter: of the spec, the
-// sizes and the marks of a ReplicaSet, of whether a pod serves and of its labels.
+// OwnedChanged accepts updates of objects that a workload owns, if a pass depends on the change: the spec,
+// the counts and the annotations of a ReplicaSet, the readiness and the labels of a pod.
 func OwnedChanged() predicate.Predicate {
 	return predicate.And(filterUpdates(replicaSetChanged), filterUpdates(podChanged))
 }
@@ -80,12 +80,12 @@ func podChanged(was, is *corev1.Pod) bool {
 	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || podHealthChanged(was, is)
 }
 
-// PodHealthChanged passes pods only when there are more or fewer of them, or when their
-// labels or what keeps them from running has changed.
+// PodHealthChanged accepts events of pods if a pod is created or deleted, or if its labels or the problem
+// that keeps it from running have changed.
 func PodHealthChanged() predicate.Predicate { return filterUpdates(podHealthChanged) }
 
-// podHealthChanged leaves out what is normal for a while and is looked at again without
-// being told.
+// podHealthChanged ignores states that are normal for a while, such as a container that starts. Passes look
+// at these pods again after a delay.
 func podHealthChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
 		message, _ := workload.Trouble([]*corev1.Pod{p}, "", time.Time{})
@@ -96,21 +96,20 @@ func podHealthChanged(was, is *corev1.Pod) bool {
 		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }
 
-// ScaleTargetChanged passes autoscalers only when they come, or scale something else: to give
-// one back may be the last that is done.
+// ScaleTargetChanged accepts events of autoscalers if one is created or deleted, or scales another target.
 func ScaleTargetChanged() predicate.Predicate {
 	return filterUpdates(func(was, is *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return was.Spec.ScaleTargetRef.Name != is.Spec.ScaleTargetRef.Name
 	})
 }
 
-// OnlyDeletions passes nothing but deletions.
+// OnlyDeletions accepts only deletions.
 func OnlyDeletions() predicate.Predicate {
 	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
 	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
 }
 
-// BatchTargetChanged passes BatchReleases that tell their workload something else.
+// BatchTargetChanged accepts updates of BatchReleases that change the target of the workload.
 func BatchTargetChanged() predicate.Predicate {
 	return filterUpdates(func(was, is *v1beta1.BatchRelease) bool {
 		return !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
@@ -118,7 +117,7 @@ func BatchTargetChanged() predicate.Predicate {
 	})
 }
 
-// RolloutPhaseChanged passes Rollouts whose release begins or ends.
+// RolloutPhaseChanged accepts updates of Rollouts that change the phase.
 func RolloutPhaseChanged() predicate.Predicate {
 	return filterUpdates(func(was, is *v1beta1.Rollout) bool { return was.Status.Phase != is.Status.Phase })
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// get reads an object, or returns nil when there is none.
+// get reads an object; nil if there is none.
 func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
 	var none T
 	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
@@ -31,8 +31,8 @@ func get[T client.Object](ctx context.Context, from client.Reader, namespace, na
 	return into, nil
 }
 
-// getStored reads an object of a kind as it is stored; nil if there is none. It shares with the
-// cache what it points to.
+// getStored reads an object of a kind, typed if the scheme has the kind; nil if there is none. The object
+// shares memory with the cache.
 func getStored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
 	o := s.NewStored(gvk)
 	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o, client.UnsafeDisableDeepCopy)
@@ -46,7 +46,7 @@ func getStored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, names
 	}
 }
 
-// listInNamespaceOf are the objects of a kind beside another one.
+// listInNamespaceOf lists the objects of a kind in the namespace of another object.
 func listInNamespaceOf(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
@@ -63,7 +63,7 @@ func listInNamespaceOf(ctx context.Context, s Reader, kind schema.GroupVersionKi
 	return found, nil
 }
 
-// listObjects are the objects of a list.
+// listObjects fills a list and returns its items.
 func listObjects(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
 	if err := from.List(ctx, list, which...); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func listObjects(ctx context.Context, from client.Reader, list client.ObjectList
 	return found, err
 }
 
-// NewStored makes an empty object as the caches have it: typed where the scheme has
-// the kind, else as it comes.
+// NewStored returns an empty object of the type that the caches use: the Go type if the scheme has the kind,
+// and unstructured otherwise.
 func (s Reader) NewStored(gvk schema.GroupVersionKind) client.Object {
 	if o, err := s.Scheme().New(gvk); err == nil {
 		if typed, ok := o.(client.Object); ok {
@@ -91,7 +91,7 @@ func (s Reader) NewStored(gvk schema.GroupVersionKind) client.Object {
 	return u
 }
 
-// listNames are the names of the objects of a list.
+// listNames fills a list and returns the names of its items.
 func listNames(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) (sets.Set[string], error) {
 	found, err := listObjects(ctx, from, list, which...)
 	names := sets.New[string]()
@@ -101,7 +101,7 @@ func listNames(ctx context.Context, from client.Reader, list client.ObjectList, 
 	return names, err
 }
 
-// newMetadataList is a list of the metadata of objects of a kind.
+// newMetadataList returns an empty list of the metadata of objects of a kind.
 func newMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -15,7 +15,7 @@ import (
 )
 
 // recoverPanic returns the result of compute, or the zero value if compute panics. All code that
-// handles a single object outside of a pass runs in recovered: index functions, watch handlers,
+// handles a single object outside of a pass runs in recoverPanic: index functions, watch handlers,
 // and the order of the queue. controller-runtime recovers panics only in a pass. Elsewhere one
 // malformed stored object would end the process, and end it again after each restart.
 func recoverPanic[T any](doing string, of any, compute func() T) (out T) {

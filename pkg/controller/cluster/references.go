@@ -21,7 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// BatchReleaseHoldState is what the store says of a workload by a BatchRelease, and whether one names it.
+// BatchReleaseHoldState returns the hold state of a workload according to its BatchRelease, and reports
+// whether a BatchRelease references the workload.
 func (s Reader) BatchReleaseHoldState(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.HoldState, named bool, err error) {
 	batches, err := listReferencing(ctx, s, NewBatchReleaseList(), gk, workload)
 	if err != nil || len(batches) == 0 {
@@ -34,8 +35,8 @@ func (s Reader) BatchReleaseHoldState(ctx context.Context, gk schema.GroupKind, 
 	return planner.HoldStateOf(nil, b), true, nil
 }
 
-// RolloutExists reports whether the Rollout of a BatchRelease is there. Its uid never changes, so
-// that nothing is waited for that the cache does not show yet.
+// RolloutExists reports whether the Rollout of a BatchRelease exists and still runs it. A stale cache does
+// no harm, because the uid of a Rollout never changes.
 func (s Reader) RolloutExists(ctx context.Context, b *rollouts.BatchRelease) (bool, error) {
 	found, err := get(ctx, s, b.Namespace, b.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
 	if found == nil || err != nil {
@@ -44,13 +45,14 @@ func (s Reader) RolloutExists(ctx context.Context, b *rollouts.BatchRelease) (bo
 	return planner.Owns(&rollouts.Rollout{ObjectMeta: found.ObjectMeta}, b) && !isFinalized(found), nil
 }
 
+// isFinalized reports whether a Rollout has restored its workload for good.
 func isFinalized(r *v1beta1.Rollout) bool {
 	return planner.Finalized(&rollouts.Rollout{ObjectMeta: r.ObjectMeta, Status: rollouts.RolloutStatus{
 		Phase: rollouts.Phase(r.Status.Phase), WorkloadUID: r.Status.WorkloadUID,
 	}})
 }
 
-// RolloutOfWorkload is the Rollout that releases a workload; empty if none does.
+// RolloutOfWorkload returns the name of the Rollout that releases a workload; empty if none does.
 func (s Reader) RolloutOfWorkload(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
 	found, err := listReferencing(ctx, s, NewRolloutList(), gk, workload)
 	for _, r := range found {
@@ -61,7 +63,7 @@ func (s Reader) RolloutOfWorkload(ctx context.Context, gk schema.GroupKind, work
 	return "", err
 }
 
-// listReferencing are the objects of a list that release a workload.
+// listReferencing returns the objects of a list that reference a workload.
 func listReferencing(ctx context.Context, s Reader, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) ([]object.Object, error) {
 	key := WorkloadKey(gk, workload.Name)
 	found, err := listObjects(ctx, s, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
@@ -71,8 +73,8 @@ func listReferencing(ctx context.Context, s Reader, list client.ObjectList, gk s
 	return found, nil
 }
 
-// ReplicaSetNameConflict is the ReplicaSet of a name that does not belong to the owner; nil if there is
-// none.
+// ReplicaSetNameConflict returns the ReplicaSet with the name if the owner does not own it; nil if it does
+// or if there is none.
 func (s Reader) ReplicaSetNameConflict(ctx context.Context, owner object.Object, name string) (object.Object, error) {
 	found, err := get(ctx, s, owner.GetNamespace(), name, &appsv1.ReplicaSet{})
 	if found == nil || err != nil || metav1.IsControlledBy(found, owner) {
@@ -81,8 +83,9 @@ func (s Reader) ReplicaSetNameConflict(ctx context.Context, owner object.Object,
 	return found, nil
 }
 
-// readExtraWorkloads are what was made beside a workload. All of the namespace are looked through
-// only where the BatchRelease does not own any more what the store names.
+// readExtraWorkloads returns the extra workloads (canary Deployments) of a workload. It first lists the
+// objects that the BatchRelease owns. It lists the whole namespace only if the extra workload that the store
+// has recorded is not among them: somebody has removed the owner reference.
 func readExtraWorkloads(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	found, err := listInNamespaceOf(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
 	if err != nil {
@@ -97,7 +100,7 @@ func readExtraWorkloads(ctx context.Context, s Reader, row workload.Row, obj obj
 	return row.Extras(obj, found, known), nil
 }
 
-// isExtraWorkload reports whether a BatchRelease has made the object.
+// isExtraWorkload reports whether the object is the extra workload of a BatchRelease.
 func isExtraWorkload(ctx context.Context, s Reader, o object.Object) (bool, error) {
 	var batches v1beta1.BatchReleaseList
 	if err := s.List(ctx, &batches, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// IsResting reports of a Rollout, by what caches show, whether it is at rest, and its workload
-// is as it was when that was stored. A pass over it may come last.
+// IsResting returns a function that reports whether the caches show a healthy Rollout whose workload has
+// not changed since the status was stored. The pass over such a Rollout may wait behind others.
 func IsResting(ctx context.Context, s Reader) func(reconcile.Request) bool {
 	return func(key reconcile.Request) bool {
 		return recoverPanic("ordering the request", key, func() bool { return isResting(ctx, s, key) })
@@ -35,19 +35,19 @@ func isResting(ctx context.Context, s Reader, key reconcile.Request) bool {
 func isWorkloadResting(ctx context.Context, s Reader, r *v1beta1.Rollout) bool {
 	ref := r.Spec.WorkloadRef
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition)
-	if !ok || !s.IsNative(row) { // the cache of another group may never fill, and the queue waits for the answer
+	if !ok || !s.IsNative(row) { // the cache of an optional kind may never sync, and the queue would wait for it
 		return false
 	}
 	w, err := getStored(ctx, s, row.GVK, r.Namespace, ref.Name)
 	if err != nil || w == nil || workload.Marked(w) {
 		return false
 	}
-	seen := w.GetGeneration() // without a release nothing was stored of it
+	observed := w.GetGeneration() // before the first release the status has no generation
 	switch {
 	case r.Status.Canary != nil:
-		seen = r.Status.Canary.ObservedWorkloadGeneration
+		observed = r.Status.Canary.ObservedWorkloadGeneration
 	case r.Status.BlueGreen != nil:
-		seen = r.Status.BlueGreen.ObservedWorkloadGeneration
+		observed = r.Status.BlueGreen.ObservedWorkloadGeneration
 	}
-	return seen == w.GetGeneration()
+	return observed == w.GetGeneration()
 }

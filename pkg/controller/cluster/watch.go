@@ -60,11 +60,11 @@ func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer, owned ...
 	return nil
 }
 
-// The functions below name what an object may mean to an index. Whoever is woken in vain
-// finds nothing to do.
+// The functions below return keys of an index for watch events. They may return too many keys: a pass that is
+// enqueued without need finds nothing to do.
 
-// KeysOfWorkload takes the object for a workload of the kind, and for one made beside
-// another.
+// KeysOfWorkload returns a function that returns the keys of a workload of the kind and, for an extra
+// workload, of the workload that it belongs to.
 func KeysOfWorkload(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		keys := []string{WorkloadKey(gk, o.GetName())}
@@ -75,7 +75,7 @@ func KeysOfWorkload(gk schema.GroupKind) client.IndexerFunc {
 	}
 }
 
-// KeysOfOwner takes the object for one that a workload of the kind owns.
+// KeysOfOwner returns a function that returns the keys of the workload of the kind that owns an object.
 func KeysOfOwner(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		ref := metav1.GetControllerOf(o)
@@ -86,8 +86,8 @@ func KeysOfOwner(gk schema.GroupKind) client.IndexerFunc {
 	}
 }
 
-// KeysOfPodOwner takes a pod for one of a workload of the kind, through the set
-// between them, whose name begins with the workload's.
+// KeysOfPodOwner returns a function that returns the keys of the workload of a pod. It takes the name of the
+// workload from the name of the ReplicaSet, which is the workload's name with a hash.
 func KeysOfPodOwner(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		set := metav1.GetControllerOf(o)
@@ -99,7 +99,8 @@ func KeysOfPodOwner(gk schema.GroupKind) client.IndexerFunc {
 	}
 }
 
-// keysWithPrincipal is for a workload, and for the one that it may have been made beside.
+// keysWithPrincipal returns the keys of a workload and, if its name is that of an extra workload, of the
+// workload that it belongs to.
 func keysWithPrincipal(gk schema.GroupKind, name string) []string {
 	keys := []string{WorkloadKey(gk, name)}
 	if of := workload.Principal(name); of != name {
@@ -108,16 +109,16 @@ func keysWithPrincipal(gk schema.GroupKind, name string) []string {
 	return keys
 }
 
-// KeysOfNetworkObject takes the object for a Service or a router.
+// KeysOfNetworkObject returns a function that returns the key of a Service or router of the kind.
 func KeysOfNetworkObject(kind string) client.IndexerFunc {
 	return func(o client.Object) []string { return []string{NetworkKey(kind, o.GetName())} }
 }
 
-// KeysOfRollout takes the object for a Rollout that may have a mark on TrafficRoutings.
+// KeysOfRollout returns the key of a Rollout in the index ByLinkedRollout.
 func KeysOfRollout(o client.Object) []string { return []string{o.GetName()} }
 
-// EnqueueByIndex maps an object to those Rollouts (or objects of another kind, as the
-// list says) of its namespace that the index finds by its key.
+// EnqueueByIndex returns a handler that enqueues the objects in the namespace of an event's object that have
+// one of its keys in the index. The list determines the kind of the enqueued objects.
 func EnqueueByIndex(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var out []reconcile.Request
@@ -128,8 +129,8 @@ func EnqueueByIndex(s client.Reader, list func() client.ObjectList, index string
 	})
 }
 
-// EnqueueRouting wakes the objects of all namespaces that route traffic: the
-// scripts that they may use have changed.
+// EnqueueRouting returns a handler that enqueues all objects that route traffic, in all namespaces. It is for
+// changes of scripts.
 func EnqueueRouting(s client.Reader, list func() client.ObjectList) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return requestsFor(slices.DeleteFunc(listCached(ctx, s, list()), func(o object.Object) bool {
@@ -139,7 +140,7 @@ func EnqueueRouting(s client.Reader, list func() client.ObjectList) handler.Even
 	})
 }
 
-// listCached are the objects of a list. They are the cache's own.
+// listCached lists objects without copying them. They must not be modified.
 func listCached(ctx context.Context, s client.Reader, list client.ObjectList, which ...client.ListOption) []object.Object {
 	found, err := listObjects(ctx, s, list, append(which, client.UnsafeDisableDeepCopy)...)
 	if err != nil {
@@ -148,7 +149,7 @@ func listCached(ctx context.Context, s client.Reader, list client.ObjectList, wh
 	return found
 }
 
-// requestsFor are one for each of the objects, of BatchReleases for lone ones.
+// requestsFor returns a request for each object, except for BatchReleases with a Rollout.
 func requestsFor(of []object.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, o := range of {
@@ -160,8 +161,8 @@ func requestsFor(of []object.Object) []reconcile.Request {
 	return out
 }
 
-// EnqueueRolloutsOfRouting maps a TrafficRouting to the Rollouts that name it, and to those
-// that have a mark on it.
+// EnqueueRolloutsOfRouting returns a handler that enqueues the Rollouts that reference a TrafficRouting or
+// have a finalizer on it.
 func EnqueueRolloutsOfRouting(s client.Reader) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		woken := listCached(ctx, s, NewRolloutList(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByTrafficRouting: o.GetName()})
@@ -172,8 +173,8 @@ func EnqueueRolloutsOfRouting(s client.Reader) handler.EventHandler {
 	})
 }
 
-// EnqueueWorkload maps a Rollout or a BatchRelease to the workload that it releases, if
-// that is of the kind.
+// EnqueueWorkload returns a handler that enqueues the workload of a Rollout or BatchRelease, if the workload is
+// of the kind.
 func EnqueueWorkload(kind schema.GroupKind) handler.EventHandler {
 	return EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
 		gk, name := WorkloadOf(o)
@@ -184,7 +185,8 @@ func EnqueueWorkload(kind schema.GroupKind) handler.EventHandler {
 	})
 }
 
-// ObserveReleases tells how the records of Rollouts change. It wakes nobody.
+// ObserveReleases returns a handler that calls changed when the release records of a Rollout change. It
+// enqueues nothing.
 func ObserveReleases(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
 		recoverPanic("comparing the records", e.ObjectNew, func() (none struct{}) {
@@ -202,8 +204,8 @@ func ObserveReleases(changed func(before, after *rollouts.Rollout)) handler.Even
 	}}
 }
 
-// WithoutRollout passes BatchReleases that no Rollout has, and those that are being deleted: the
-// passes of a Rollout are about its own.
+// WithoutRollout accepts BatchReleases without a Rollout, and those that are being deleted. The passes over a
+// Rollout handle its BatchRelease.
 func WithoutRollout() predicate.Predicate { return predicate.NewPredicateFuncs(hasNoRollout) }
 
 func hasNoRollout(o client.Object) bool {
@@ -211,17 +213,17 @@ func hasNoRollout(o client.Object) bool {
 	return o.GetDeletionTimestamp() != nil || ref == nil || ref.Kind != "Rollout"
 }
 
-// NewRolloutList is a list for Enqueue.
+// NewRolloutList returns an empty list of Rollouts.
 func NewRolloutList() client.ObjectList { return &v1beta1.RolloutList{} }
 
-// NewBatchReleaseList is a list for Enqueue.
+// NewBatchReleaseList returns an empty list of BatchReleases.
 func NewBatchReleaseList() client.ObjectList { return &v1beta1.BatchReleaseList{} }
 
-// NewTrafficRoutingList is a list for Enqueue.
+// NewTrafficRoutingList returns an empty list of TrafficRoutings.
 func NewTrafficRoutingList() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
 
-// Delay is the handler, but whom it wakes is woken that much later, and once for all
-// that happens until then.
+// Delay returns a handler that delays the requests of another handler. All events during the delay lead to
+// one request.
 func Delay(after time.Duration, h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, delayedQueue{q, after}) },

@@ -23,7 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// wireScheme are those between the hub and the versions of the wire.
+// wireScheme has the served API versions and their conversions to the hub types.
 var wireScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
@@ -31,7 +31,7 @@ var wireScheme = func() *runtime.Scheme {
 	return scheme
 }()
 
-// convert is an object of the wire as the hub has it, or the other way round.
+// convert converts an object between a served version and the hub version.
 func convert[O any](in object.Object) (*O, error) {
 	out := new(O)
 	if err := wireScheme.Convert(in, out, nil); err != nil {
@@ -40,13 +40,13 @@ func convert[O any](in object.Object) (*O, error) {
 	return out, nil
 }
 
-// wireType is a type of the wire.
+// wireType is the pointer type of a served version.
 type wireType[W any] interface {
 	*W
 	client.Object
 }
 
-// getHub reads an object of the wire as the hub has it; nil when there is none.
+// getHub reads an object and converts it to the hub version; nil if there is none.
 func getHub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, key types.NamespacedName) (*H, error) {
 	found, err := get(ctx, from, key.Namespace, key.Name, P(new(W)))
 	if found == nil || err != nil {
@@ -55,7 +55,7 @@ func getHub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, ke
 	return convert[H](found)
 }
 
-// commitStatus stores the status of an object of the hub and returns what is stored.
+// commitStatus stores the status of a hub object and returns the stored object.
 func commitStatus[H, W any, P wireType[W]](ctx context.Context, s Server, next object.Object) (*H, error) {
 	sent, err := convert[W](next)
 	if err != nil {
@@ -67,16 +67,16 @@ func commitStatus[H, W any, P wireType[W]](ctx context.Context, s Server, next o
 	return convert[H](P(sent))
 }
 
-// NewRollout is an empty Rollout to watch.
+// NewRollout returns an empty Rollout to watch.
 func NewRollout() client.Object { return &v1beta1.Rollout{} }
 
-// NewBatchRelease is an empty BatchRelease to watch.
+// NewBatchRelease returns an empty BatchRelease to watch.
 func NewBatchRelease() client.Object { return &v1beta1.BatchRelease{} }
 
-// NewTrafficRouting is an empty TrafficRouting to watch.
+// NewTrafficRouting returns an empty TrafficRouting to watch.
 func NewTrafficRouting() client.Object { return &v1alpha1.TrafficRouting{} }
 
-// MetadataOf is an object of our group as the wire refers to it: its kind and its metadata.
+// MetadataOf returns an object of a served version that has only the kind and the metadata of a hub object.
 func MetadataOf(o object.Object) client.Object {
 	var about client.Object
 	switch o := o.(type) {
@@ -93,13 +93,13 @@ func MetadataOf(o object.Object) client.Object {
 	return about
 }
 
-// OwnerReferenceTo is the reference of what an object of our group makes or drives.
+// OwnerReferenceTo returns a controller reference to an object of Weir's API group.
 func OwnerReferenceTo(o object.Object) metav1.OwnerReference {
 	return *metav1.NewControllerRef(o, MetadataOf(o).GetObjectKind().GroupVersionKind())
 }
 
-// EventTarget is what events refer to that are about a BatchRelease: its Rollout, where
-// people look for them, if it has one.
+// EventTarget returns the object that events about a BatchRelease refer to: its Rollout, where users look for
+// events, or the BatchRelease itself if it has no Rollout.
 func EventTarget(b *rollouts.BatchRelease) runtime.Object {
 	about := &corev1.ObjectReference{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "BatchRelease", Namespace: b.Namespace, Name: b.Name, UID: b.UID,
@@ -110,7 +110,7 @@ func EventTarget(b *rollouts.BatchRelease) runtime.Object {
 	return about
 }
 
-// RecordEvents tells what has happened to an object.
+// RecordEvents records events about an object.
 func RecordEvents(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
 	for _, e := range announced {
 		kind := corev1.EventTypeNormal

@@ -37,7 +37,7 @@ type Workload struct {
 	Row    workload.Row
 	Object object.Object
 	Owned  []object.Object
-	// Hold is what the store says about the workload.
+	// Hold is the state of the hold according to the store.
 	Hold workload.Hold
 	// NameConflict is an object that has the name of the extra Deployment; nil if the name is free.
 	NameConflict object.Object
@@ -55,7 +55,7 @@ func (w *Workload) WithRepair(changes []object.Change) []object.Change {
 	return w.Row.Repair(w.Object, w.Hold, changes)
 }
 
-// IsFor reports whether it is the workload of a name, read for a row.
+// IsFor reports whether w is the workload with the name and was read for the row.
 func (w *Workload) IsFor(row workload.Row, name string) bool {
 	return w != nil && w.Row.GVK == row.GVK && w.Row.Style == row.Style && w.Object.GetName() == name
 }
@@ -77,7 +77,7 @@ func (w *Workload) ForScaling(known planner.HoldState) *Workload {
 	return sized.WithHold(known)
 }
 
-// Sizing implements release.Sets.
+// Sizing implements planner.ReplicaSetScaler.
 func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
 	sized := w.ForScaling(known)
 	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
@@ -99,9 +99,9 @@ func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name 
 	return w, err
 }
 
-// RequireFreshWorkload has passes wait for a cache that shows a workload as it is on the server now.
+// RequireFreshWorkload makes passes wait until the cache shows a workload as it is on the server now.
 func (s Reader) RequireFreshWorkload(ctx context.Context, row workload.Row, namespace, name string) error {
-	// weir-controller may list workloads, and not get one
+	// weir-controller has permission to list workloads, but not to get one.
 	now, err := listObjects(ctx, s.Live, newMetadataList(row.GVK), client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
@@ -150,8 +150,8 @@ func (s Reader) readWorkload(ctx context.Context, row workload.Row, namespace, n
 	return w, nil
 }
 
-// readOwned are the objects that a row wants to see beside its workload: what that
-// owns, and what was made for its release, each by its uid.
+// readOwned reads the objects that a pass needs with its workload: the extra workload, the objects that both
+// own, and the autoscalers.
 func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	var owned []object.Object
 	if row.Extra && known.Batch != "" {
@@ -164,7 +164,7 @@ func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Objec
 	owners := append([]object.Object{obj}, owned...)
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
-			// There may be many, with large templates, and nothing changes them.
+			// There may be many, with large templates. Nothing modifies them, so that the cache need not copy them.
 			found, err := listInNamespaceOf(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
 			if err != nil {
 				return nil, err
@@ -182,13 +182,13 @@ func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Objec
 	return owned, nil
 }
 
-// Autoscalers are those that scale a name, or would if they were not disabled.
+// Autoscalers returns the autoscalers of the workload with the name, including those that Weir has disabled.
 func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error) {
 	return listInNamespaceOf(ctx, s, autoscaler, &metav1.ObjectMeta{Namespace: namespace, Name: name}, client.MatchingFields{ByScaleTarget: name})
 }
 
-// LabelPods labels pods. Their status changes all the time, so that the version is
-// not compared; the uid is, and a pod that is gone needs no label.
+// LabelPods labels pods. The patch has no resourceVersion, because the status of pods changes all the time. It
+// has the uid, so that a recreated pod is not labelled. A deleted pod needs no label.
 func (s Server) LabelPods(ctx context.Context, namespace string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
@@ -204,8 +204,8 @@ func (s Server) LabelPods(ctx context.Context, namespace string, marks []planner
 	return nil
 }
 
-// IsReferenced reports whether a Rollout or a BatchRelease which counts names the workload.
-// The caches may be behind, so where they know none the server is asked.
+// IsReferenced reports whether a Rollout or BatchRelease for which counts returns true references the workload.
+// If the caches have none, IsReferenced asks the server, because the caches may be stale.
 func (s Reader) IsReferenced(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
 	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
 	here := client.InNamespace(w.Object.GetNamespace())
@@ -249,17 +249,18 @@ func (s Reader) LostRollout(ctx context.Context, w *Workload) (string, error) {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		return "", nil // it names another workload
+		return "", nil // the Rollout exists and references another workload
 	case !IsNotFound(err):
 		return "", fmt.Errorf("reading Rollout %s: %w", name, err)
 	case errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.UID != "":
-		return "", nil // the uid of the one that was deleted
+		return "", nil // weir-apiserver remembers the uid of the deleted Rollout
 	}
 	return name, VerifyServedByWeir(s.API)
 }
 
-// ManagesWorkload reports whether an object ends the hold of the workload that it names. A
-// Rollout at rest that is disabled does not, and neither does one that is over.
+// ManagesWorkload reports whether a Rollout or BatchRelease is responsible for the workload that it references,
+// and so for ending its hold. A disabled Rollout without a release is not, and neither is one that has restored
+// its workload for good.
 func ManagesWorkload(o client.Object) bool {
 	r, ok := o.(*v1beta1.Rollout)
 	if !ok {
@@ -268,16 +269,16 @@ func ManagesWorkload(o client.Object) bool {
 	return (r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled) && !isFinalized(r)
 }
 
-// DecodeError is a workload that has something else in a field than its kind's view
-// in Go, which only the definition of a kind that we do not know can allow.
+// DecodeError is the error for a workload that has a value of an unexpected type in a field. Only a
+// CustomResourceDefinition whose kind looks like a StatefulSet can allow such a value.
 type DecodeError struct {
-	// Reason is for people.
+	// Reason is a message for users.
 	Reason string
 }
 
 func (m *DecodeError) Error() string { return m.Reason }
 
-// decodeError names the field for which the object could not be read, which err does not.
+// decodeError returns an error that names the field that could not be decoded, which err does not name.
 func decodeError(u *unstructured.Unstructured, view object.Object, err error) error {
 	data, unreadable := u.MarshalJSON()
 	if unreadable != nil {

@@ -105,7 +105,7 @@ func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 }
 
 // linkTrafficRouting adds the finalizer of a Rollout to a TrafficRouting, unless the TrafficRouting is
-// being deleted: kube-apiserver refuses new finalizers then.
+// being deleted. Such an object must not get new finalizers.
 func (p *Pass) linkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
