@@ -27,7 +27,7 @@ func (c *judgedChecks) protects(o planner.Input) {
 		c.violate("protected", "%s was made again, and has no label", is.GetName())
 	}
 	index := find[*corev1.ConfigMap](c.w.store.objects, kindIndex, rollouts.IndexName)
-	if e := cluster.EntryIn(index, types.NamespacedName{Name: o.Rollout.Name}, o.Rollout.Spec.WorkloadRef); !e.Right {
+	if e := cluster.ReadIndexEntry(index, types.NamespacedName{Name: o.Rollout.Name}, o.Rollout.Spec.WorkloadRef); !e.IsCorrect {
 		c.violate("protected", "%s was made again, and the index does not name it", is.GetName())
 	}
 }

@@ -54,19 +54,19 @@ func (a api) TrafficRouting(_ context.Context, key types.NamespacedName) (*rollo
 	return find[*rollouts.TrafficRouting](a.view(kindRouting), kindRouting, key.Name), nil
 }
 
-func (a api) Entry(_ context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*cluster.Entry, error) {
-	return cluster.EntryIn(find[*corev1.ConfigMap](a.view(kindIndex), kindIndex, rollouts.IndexName), r, ref), nil
+func (a api) IndexEntry(_ context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*cluster.IndexEntry, error) {
+	return cluster.ReadIndexEntry(find[*corev1.ConfigMap](a.view(kindIndex), kindIndex, rollouts.IndexName), r, ref), nil
 }
 
-func (a api) Unprotected(context.Context, *rollouts.Rollout, string) (string, error) {
+func (a api) MissingAdmission(context.Context, *rollouts.Rollout, string) (string, error) {
 	return "", nil
 }
 
-func (a api) Absent(context.Context, workload.Row) (cluster.Absence, error) {
-	return cluster.Absence{}, nil
+func (a api) CheckAvailability(context.Context, workload.Row) (cluster.Unavailability, error) {
+	return cluster.Unavailability{}, nil
 }
 
-func (a api) CatchUp(_ context.Context, row workload.Row, _, _ string) error {
+func (a api) RequireFreshWorkload(_ context.Context, row workload.Row, _, _ string) error {
 	a.lag[kindOf(row.GVK.Kind)] = 0
 	return nil
 }
@@ -85,7 +85,7 @@ func (a api) Workload(_ context.Context, row workload.Row, _, name string, known
 	return w, err
 }
 
-func (a api) Unnamed(_ context.Context, row workload.Row, _, name string) (*cluster.Workload, error) {
+func (a api) UnreferencedWorkload(_ context.Context, row workload.Row, _, name string) (*cluster.Workload, error) {
 	w := a.read(row, name, planner.HoldState{})
 	made := func(b *rollouts.BatchRelease) bool { return planner.IsExtraWorkloadOf(b, w.Object) }
 	if w == nil || slices.ContainsFunc(each[*rollouts.BatchRelease](a.view(kindBatch)), made) {
@@ -136,14 +136,14 @@ func (a api) scalers(name string) []object.Object {
 	})
 }
 
-func (a api) Taken(_ context.Context, owner object.Object, name string) (object.Object, error) {
+func (a api) ReplicaSetNameConflict(_ context.Context, owner object.Object, name string) (object.Object, error) {
 	if rs := find[*appsv1.ReplicaSet](a.view(kindSet), kindSet, name); rs != nil && !metav1.IsControlledBy(rs, owner) {
 		return rs, nil
 	}
 	return nil, nil
 }
 
-func (a api) RolloutNaming(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (string, error) {
+func (a api) RolloutOfWorkload(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (string, error) {
 	for _, r := range each[*rollouts.Rollout](a.view(kindRollout)) {
 		if r.Spec.WorkloadRef.Name == workload.Name && (r.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Finalized(r) {
 			return r.Name, nil
@@ -152,12 +152,12 @@ func (a api) RolloutNaming(_ context.Context, _ schema.GroupKind, workload types
 	return "", nil
 }
 
-func (a api) Known(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (planner.HoldState, bool, error) {
+func (a api) BatchReleaseHoldState(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (planner.HoldState, bool, error) {
 	b := find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, workload.Name)
 	return planner.HoldStateOf(nil, b), b != nil, nil
 }
 
-func (a api) Wanted(_ context.Context, b *rollouts.BatchRelease) (bool, error) {
+func (a api) RolloutExists(_ context.Context, b *rollouts.BatchRelease) (bool, error) {
 	r := find[*rollouts.Rollout](a.view(kindRollout), kindRollout, b.Name)
 	return planner.Owns(r, b) && !planner.Finalized(r), nil
 }
@@ -185,9 +185,9 @@ func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]*c
 	return pods, nil
 }
 
-// Others are the Rollouts that name the same Service or router, and those that are
+// OtherReleases are the Rollouts that name the same Service or router, and those that are
 // only told of.
-func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherRelease, error) {
+func (a api) OtherReleases(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	all := slices.Clone(a.elsewhere)
 	_, release := mine.Spec.Strategy.Active()
 	for _, other := range each[*rollouts.Rollout](a.view(kindRollout)) {
@@ -202,7 +202,7 @@ func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherR
 	return all, nil
 }
 
-func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
+func (a api) OtherReleasesOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error) {
 	return nil, nil
 }
 
@@ -239,7 +239,7 @@ func (a api) LiveTrafficRouting(_ context.Context, key types.NamespacedName) (*r
 	return find[*rollouts.TrafficRouting](a.store.objects, kindRouting, key.Name), nil
 }
 
-func (a api) LinkedTo(_ context.Context, r *rollouts.Rollout) ([]string, error) {
+func (a api) LinkedTrafficRoutings(_ context.Context, r *rollouts.Rollout) ([]string, error) {
 	var names []string
 	for _, t := range each[*rollouts.TrafficRouting](a.view(kindRouting)) {
 		if slices.Contains(t.Finalizers, planner.ProgressingFinalizer(r.Name)) {
@@ -249,8 +249,8 @@ func (a api) LinkedTo(_ context.Context, r *rollouts.Rollout) ([]string, error) 
 	return names, nil
 }
 
-// GoneUsers are Rollouts that neither the cache nor the server knows.
-func (a api) GoneUsers(_ context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+// MissingRollouts are Rollouts that neither the cache nor the server knows.
+func (a api) MissingRollouts(_ context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	for _, f := range r.Finalizers {
 		name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/")

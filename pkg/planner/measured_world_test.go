@@ -67,8 +67,8 @@ func (m *isMeasuring) fault() judge.Fault {
 	return judge.Fault{}
 }
 
-// Measured has every window that was not folded, as a source that is asked by range.
-func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
+// Measurements has every window that was not folded, as a source that is asked by range.
+func (a api) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
 		return nil, nil

@@ -46,7 +46,7 @@ func (o *shownObject[S]) Commit(ctx context.Context, next S) error {
 	return o.Object.Commit(ctx, next)
 }
 
-func (o *shownObject[S]) Stored(context.Context) {
+func (o *shownObject[S]) AfterCommit(context.Context) {
 	if o.committed {
 		o.planned()
 	}
@@ -86,7 +86,7 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 		}
 		d := w.check.rollout(p.Facts)
 		plan := rollout.PlanOf(d)
-		wake, w.rule = plan.Wake, plan.Rule
+		wake, w.rule = plan.RequeueAfter, plan.Rule
 		before := p.Facts.Rollout
 		err = execute(w, p, plan, func() {
 			if onlyRecord(before.Status, plan.Status) {
@@ -126,7 +126,7 @@ func (w *world) routingPass(name string) (wake time.Duration) {
 		before := p.Facts.Routing
 		w.check.routing(p.Facts)
 		plan := p.Decide()
-		wake = plan.Wake
+		wake = plan.RequeueAfter
 		return execute(w, p, plan, func() { w.tell.routingPlanned(before, plan) })
 	})
 	return wake

@@ -48,7 +48,7 @@ func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, sta
 	if a.actor != "rollout" {
 		return commit(a, next)
 	}
-	return a.PutBatchRelease(context.Background(), b, next) // in the pass of its Rollout
+	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // in the pass of its Rollout
 }
 
 func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
@@ -93,7 +93,7 @@ func (a api) awaitSets() {
 	}
 }
 
-func (a api) PutBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
+func (a api) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
 	if err := a.spend(acting); err != nil {
 		return nil, err
 	}
@@ -121,22 +121,22 @@ func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) 
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) DropFinalizer(_ context.Context, o object.Object, finalizer string) error {
+func (a api) RemoveFinalizer(_ context.Context, o object.Object, finalizer string) error {
 	next := clone(o)
 	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) Enter(ctx context.Context, e *cluster.Entry) error {
+func (a api) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
 }
 
-func (a api) Remove(ctx context.Context, e *cluster.Entry) error {
+func (a api) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
 }
 
-// File makes a history without a status, which is a second write.
-func (a api) File(_ context.Context, p cluster.Part, f planner.HistoryEntry) error {
+// WriteHistory makes a history without a status, which is a second write.
+func (a api) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
 	a.acts++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
@@ -161,7 +161,7 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.HistoryEntry) err
 }
 
 // stableIn is what a history keeps of the stable revision.
-func stableIn(p cluster.Part) *rollouts.ObjectInfo {
+func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
 	}
@@ -172,8 +172,8 @@ func stableIn(p cluster.Part) *rollouts.ObjectInfo {
 	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 }
 
-// Mark is one write for each pod.
-func (a api) Mark(_ context.Context, _ string, marks []planner.PodLabel) error {
+// LabelPods is one write for each pod.
+func (a api) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		if err := a.mark(m); err != nil {
 			return err

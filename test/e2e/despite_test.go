@@ -74,7 +74,7 @@ func TestDespiteStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := cluster.Server{Reader: cluster.Reader{Client: here.client}}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
-			if (err == nil) != tc.stored || cluster.Moved(err) != tc.moved {
+			if (err == nil) != tc.stored || cluster.IsConflict(err) != tc.moved {
 				t.Errorf("the answer is %v", err)
 			}
 			now := &appsv1.Deployment{}

@@ -81,7 +81,7 @@ func wantComplete(t *testing.T, m *analysis.Runner, least, most int) planner.Mea
 
 func askSuccessRate(m *analysis.Runner, every time.Duration) (began time.Time) {
 	began = time.Now().Truncate(every)
-	m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
+	m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 	return began
 }
 
@@ -209,7 +209,7 @@ func TestBehindRestart(t *testing.T) {
 			began := time.Now().Truncate(5 * time.Second)
 			ask := []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
 			of = measuredBy(t, source, func(m *analysis.Runner) {
-				m.SetQuestions(web, subject, ask)
+				m.SetRequests(web, subject, ask)
 				<-time.After(90 * time.Second)
 				if restart {
 					return
@@ -218,7 +218,7 @@ func TestBehindRestart(t *testing.T) {
 			})
 			if restart {
 				of = measuredBy(t, source, func(m *analysis.Runner) {
-					m.SetQuestions(web, subject, ask)
+					m.SetRequests(web, subject, ask)
 					<-time.After(90 * time.Second)
 				})
 			}
@@ -284,7 +284,7 @@ func TestScrapesAndPods(t *testing.T) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Routers = nil
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.SetQuestions(web, of, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetRequests(web, of, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(7 * time.Second)
 				synctest.Wait()
 				data := onlyMeasurement(t, m, check).Data
@@ -361,7 +361,7 @@ func TestNumbersBehind(t *testing.T) {
 		p.noTargets = !targets
 		run(t, remote{p, constantDelay(40 * time.Second), 0}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
-			m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(100 * time.Second)
 			synctest.Wait()
 			of := onlyMeasurement(t, m, check)

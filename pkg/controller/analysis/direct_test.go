@@ -29,14 +29,14 @@ var (
 func setQuestion(m *analysis.Runner, c rollouts.Check, passed bool) (since time.Time) {
 	since = time.Now().Truncate(time.Second).Add(2 * time.Second)
 	first := since.Add(28 * time.Second)
-	m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
+	m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
 	return since
 }
 
 // sampleTexts is what a check has measured, and why it does not know more.
 func sampleTexts(t *testing.T, m *analysis.Runner, c rollouts.Check) (all []string) {
 	t.Helper()
-	measured, err := m.Measured(t.Context(), rollout(c))
+	measured, err := m.Measurements(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
 		t.Fatalf("measured %d checks: %v", len(measured), err)
 	}
@@ -140,7 +140,7 @@ func TestJob(t *testing.T) {
 		p.outcome.Ended = since.Add(-time.Second) // as a clock that is late says
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		measured, _ := m.Measured(t.Context(), rollout(smoke))
+		measured, _ := m.Measurements(t.Context(), rollout(smoke))
 		if samples := measured[0].Data.Samples; len(samples) != 1 || !samples[0].At.After(since) || samples[0].Says != "job web-smoke-1 succeeded" {
 			t.Errorf("measured %+v", samples)
 		}
@@ -182,10 +182,10 @@ func TestTry(t *testing.T) {
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		from := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 		questions := []planner.MeasurementRequest{{Check: rate, Began: from, From: from, Every: 2 * time.Minute, Try: true}, {Check: smoke, Began: from, From: from, Every: 2 * time.Minute, Try: true}}
-		m.SetQuestions(web, subject, questions)
+		m.SetRequests(web, subject, questions)
 		<-time.After(50 * time.Minute)
 		synctest.Wait()
-		measured, err := m.Measured(t.Context(), rollout(rate, smoke))
+		measured, err := m.Measurements(t.Context(), rollout(rate, smoke))
 		if err != nil || !measured[0].IsTrial || !measured[0].Answered || !measured[1].IsTrial || !measured[1].Answered {
 			t.Errorf("%+v, %v", measured, err)
 		}
@@ -193,7 +193,7 @@ func TestTry(t *testing.T) {
 			t.Errorf("%d windows by %d questions and %d jobs, woken %d times", n, len(p.asked), len(p.jobs), len(woken))
 		}
 		questions[0].Check.SuccessRate = new("99.9%")
-		m.SetQuestions(web, subject, questions)
+		m.SetRequests(web, subject, questions)
 		<-time.After(time.Second)
 		synctest.Wait()
 		if len(p.asked) != 2 {

@@ -22,7 +22,7 @@ import (
 // onlyMeasurement is the check of a Rollout, as it was measured.
 func onlyMeasurement(t *testing.T, m *analysis.Runner, c rollouts.Check) planner.MeasuredCheck {
 	t.Helper()
-	measured, err := m.Measured(t.Context(), rollout(c))
+	measured, err := m.Measurements(t.Context(), rollout(c))
 	if err != nil || len(measured) != 1 {
 		t.Fatalf("measured %d checks: %v", len(measured), err)
 	}
@@ -34,7 +34,7 @@ func TestEditedCheck(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		edited := rollouts.Check{SuccessRate: new("95%")}
@@ -53,7 +53,7 @@ func TestEditedWindows(t *testing.T) {
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(time.Minute)
 		for _, every := range []time.Duration{20 * time.Second, 5 * time.Second} {
-			m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
+			m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: every}})
 			<-time.After(42 * time.Second)
 			synctest.Wait()
 			for i, w := range onlyMeasurement(t, m, rate).Data.Windows {
@@ -103,11 +103,11 @@ func TestLateAnswer(t *testing.T) {
 	run(t, late{p}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
 		question := planner.MeasurementRequest{Check: rate, Began: began, From: began, Every: 5 * time.Second}
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(20 * time.Second)
 		edited := rollouts.Check{SuccessRate: new("95%")}
 		question.Check = edited
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if of := onlyMeasurement(t, m, edited); of.Answered {
@@ -139,7 +139,7 @@ func TestUnknownPast(t *testing.T) {
 	p := forgetful{&prometheus{bad: 10}, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		began := time.Now()
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if data := onlyMeasurement(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
@@ -178,7 +178,7 @@ func TestEditedSharedCheck(t *testing.T) {
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		began := time.Now().Truncate(5 * time.Second)
 		question := planner.MeasurementRequest{Check: jvm, Began: began, From: began, Every: 5 * time.Second}
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{question})
 		<-time.After(17 * time.Second)
 		synctest.Wait()
 		if of := onlyMeasurement(t, m, jvm); len(of.Data.Samples) != 3 || of.Data.Samples[0].Value != 4 || of.Check.Query.PromQL != "heap" {
@@ -246,7 +246,7 @@ func TestWindowsAgain(t *testing.T) {
 			want       int
 		}{{0, 22 * time.Second, 4}, {10 * time.Second, 5 * time.Second, 3}, {0, 5 * time.Second, 6}} {
 			question.From = began.Add(row.from)
-			m.SetQuestions(web, subject, []planner.MeasurementRequest{question})
+			m.SetRequests(web, subject, []planner.MeasurementRequest{question})
 			<-time.After(row.wait)
 			synctest.Wait()
 			if got := onlyMeasurement(t, m, rate).Data.Windows; len(got) != row.want || !got[0].Start.Equal(question.From) {

@@ -216,9 +216,9 @@ func (m *Runner) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (m *Runner) NeedLeaderElection() bool { return true }
 
-// SetQuestions replaces the questions about a Rollout. Answers to questions that continue earlier
+// SetRequests replaces the questions about a Rollout. Answers to questions that continue earlier
 // ones are kept.
-func (m *Runner) SetQuestions(rollout types.NamespacedName, subject Subject, questions []planner.MeasurementRequest) {
+func (m *Runner) SetRequests(rollout types.NamespacedName, subject Subject, questions []planner.MeasurementRequest) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.releases[rollout]
@@ -276,8 +276,8 @@ func (s *series) continueWith(q planner.MeasurementRequest) *series {
 	return &next
 }
 
-// Measured implements rollout.Measures.
-func (m *Runner) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
+// Measurements implements rollout.Measures.
+func (m *Runner) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, plan := r.Spec.Strategy.Active()
 	if plan == nil || plan.Analysis == nil {
 		return nil, nil

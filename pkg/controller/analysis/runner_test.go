@@ -194,7 +194,7 @@ func start(t *testing.T, p analysis.Sources, woken chan event.GenericEvent) (m *
 // counts are what was measured in the windows of the one check.
 func counts(t *testing.T, m *analysis.Runner, r *rollouts.Rollout) (got []judge.Pair, fault string) {
 	t.Helper()
-	measured, err := m.Measured(t.Context(), r)
+	measured, err := m.Measurements(t.Context(), r)
 	if err != nil || len(measured) != 1 {
 		t.Fatalf("measured %d checks: %v", len(measured), err)
 	}
@@ -210,7 +210,7 @@ func TestWindows(t *testing.T) {
 	p := &prometheus{bad: 1}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
@@ -236,7 +236,7 @@ func TestOutage(t *testing.T) {
 	p := &prometheus{down: true}
 	run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, fault := counts(t, m, r); len(got) != 0 || fault != "connection refused" || len(woken) != 1 {
@@ -258,7 +258,7 @@ func TestForget(t *testing.T) {
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
 		question := []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
-		m.SetQuestions(web, subject, question)
+		m.SetRequests(web, subject, question)
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		other := rollout(rate)
@@ -266,7 +266,7 @@ func TestForget(t *testing.T) {
 		if got, _ := counts(t, m, other); len(got) != 0 {
 			t.Errorf("another Rollout has %d windows", len(got))
 		}
-		m.SetQuestions(web, subject, nil)
+		m.SetRequests(web, subject, nil)
 		asked := len(p.asked)
 		<-time.After(time.Minute)
 		synctest.Wait()
@@ -281,13 +281,13 @@ func TestAnotherAttempt(t *testing.T) {
 	p := &prometheus{bad: 10}
 	run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
 		<-time.After(12 * time.Second)
 		synctest.Wait()
 		p.bad = 0
 		again := time.Now().Truncate(5 * time.Second).Add(5 * time.Second)
-		m.SetQuestions(web, subject, []planner.MeasurementRequest{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
-		if measured, err := m.Measured(t.Context(), r); err != nil || measured[0].Answered {
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
+		if measured, err := m.Measurements(t.Context(), r); err != nil || measured[0].Answered {
 			t.Errorf("the attempt begins with %+v, %v", measured, err)
 		}
 		<-time.After(12 * time.Second)
@@ -312,10 +312,10 @@ func TestTryOneVersion(t *testing.T) {
 				run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 					r, began := rollout(check), time.Now().Truncate(time.Hour).Add(-24*time.Hour)
 					of := metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}, New: version, Stable: version, StableOnly: true}
-					m.SetQuestions(web, analysis.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
+					m.SetRequests(web, analysis.Subject{UID: "uid", Routers: []string{router}, Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 					<-time.After(time.Second)
 					synctest.Wait()
-					measured, err := m.Measured(t.Context(), r)
+					measured, err := m.Measurements(t.Context(), r)
 					if err != nil || len(measured) != 1 || !measured[0].Answered || measured[0].Data.Fault.Why != "" || len(p.asked) == 0 {
 						t.Errorf("measured %+v, %v; asked %d times", measured, err, len(p.asked))
 					}
@@ -334,10 +334,10 @@ func TestLatencyBoundary(t *testing.T) {
 		run(t, &prometheus{buckets: buckets}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 			began := time.Now().Truncate(5 * time.Second)
 			of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-			m.SetQuestions(web, analysis.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+			m.SetRequests(web, analysis.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 			<-time.After(12 * time.Second)
 			synctest.Wait()
-			measured, err := m.Measured(t.Context(), rollout(check))
+			measured, err := m.Measurements(t.Context(), rollout(check))
 			if err != nil || len(measured) != 1 || len(measured[0].Data.Bounds) == 0 {
 				t.Fatalf("measured %+v, %v", measured, err)
 			}
@@ -389,10 +389,10 @@ func TestNothing(t *testing.T) {
 			run(t, &prometheus{series: test.series}, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				began, of := time.Now().Truncate(5*time.Second), subject
 				of.Release.New.Pods, of.Release.Stable.Pods = "web-5d8f-.*", "web-77c4-.*"
-				m.SetQuestions(web, of, []planner.MeasurementRequest{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetRequests(web, of, []planner.MeasurementRequest{{Check: test.check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
-				measured, err := m.Measured(t.Context(), rollout(test.check))
+				measured, err := m.Measurements(t.Context(), rollout(test.check))
 				if err != nil || len(measured) != 1 || measured[0].Data.Fault.Why != "" {
 					t.Fatalf("measured %+v, %v", measured, err)
 				}
@@ -446,7 +446,7 @@ func TestPastBoundaries(t *testing.T) {
 			run(t, p, func(m *analysis.Runner, _ chan event.GenericEvent) {
 				began = time.Now().Truncate(5 * time.Second)
 				of := metric.Release{Namespace: "shop", New: metric.Version{Pods: "web-5d8f-.*"}, Stable: metric.Version{Pods: "web-77c4-.*"}}
-				m.SetQuestions(web, analysis.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+				m.SetRequests(web, analysis.Subject{UID: "uid", Release: of}, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
 				<-time.After(12 * time.Second)
 				synctest.Wait()
 				data := onlyMeasurement(t, m, check).Data

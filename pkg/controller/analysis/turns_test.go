@@ -97,7 +97,7 @@ func setQuestionsOf(m *analysis.Runner, namespace, name string, checks ...rollou
 	for _, c := range checks {
 		all = append(all, planner.MeasurementRequest{Check: c, Began: since, From: since, Since: since, Every: 10 * time.Second, Step: 1})
 	}
-	m.SetQuestions(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}}, all)
+	m.SetRequests(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}}, all)
 }
 
 func httpCheck(service string) rollouts.Check {
@@ -205,7 +205,7 @@ func TestTriesHaveTurns(t *testing.T) {
 		defer discardEventsUntilEnd(woken)()
 		try := func(namespace, name, from string) {
 			began := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
-			m.SetQuestions(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
+			m.SetRequests(types.NamespacedName{Namespace: namespace, Name: name}, analysis.Subject{UID: "uid", Rollout: name, Release: metric.Release{Namespace: namespace}},
 				[]planner.MeasurementRequest{{Check: rawCheck(from), Began: began, From: began, Every: 2 * time.Minute, Try: true}})
 		}
 		for i := range 50 {

@@ -16,39 +16,39 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Cluster is what a pass reads and writes. An object that does not exist is nil.
+// Cluster reads and writes the objects of a pass. The methods return nil for an object that does not exist.
 type Cluster interface {
 	reconcile.BatchCluster
 	BatchRelease(context.Context, types.NamespacedName) (*rollouts.BatchRelease, error)
-	// Wanted reports whether the Rollout of a BatchRelease is there.
-	Wanted(context.Context, *rollouts.BatchRelease) (bool, error)
-	// RolloutNaming is the Rollout that releases a workload; empty if none does.
-	RolloutNaming(context.Context, schema.GroupKind, types.NamespacedName) (string, error)
+	// RolloutExists reports whether the Rollout of a BatchRelease exists and still runs it.
+	RolloutExists(context.Context, *rollouts.BatchRelease) (bool, error)
+	// RolloutOfWorkload returns the name of the Rollout that releases a workload; empty if none does.
+	RolloutOfWorkload(context.Context, schema.GroupKind, types.NamespacedName) (string, error)
 }
 
-// Pass is one pass over a BatchRelease that no Rollout has: what was observed, and the objects that its
+// Pass is one pass over a BatchRelease without a Rollout: what was observed, and the objects that its
 // changes are based on.
 type Pass struct {
 	Cluster
 	reconcile.Batch
 }
 
-// Observe reads a BatchRelease and its workload. It returns nil if the BatchRelease does not exist, if
-// its workload cannot be read, or if a Rollout has it: then the passes over the Rollout run the
-// BatchRelease, too.
+// Observe reads a BatchRelease and its workload. It returns nil if the BatchRelease does not exist, if its
+// workload cannot be read, or if its Rollout exists. In the last case the passes over the Rollout also run
+// the BatchRelease.
 func Observe(ctx context.Context, c Cluster, now time.Time, labels planner.PodLabels, key types.NamespacedName) (*Pass, error) {
 	release, err := c.BatchRelease(ctx, key)
 	if err != nil || release == nil {
 		return nil, err
 	}
-	if wanted, err := c.Wanted(ctx, release); wanted || err != nil {
+	if exists, err := c.RolloutExists(ctx, release); exists || err != nil {
 		return nil, err
 	}
 	p := &Pass{Cluster: c, Batch: reconcile.Batch{Release: release}}
 	p.Facts = planner.BatchInput{Now: now, Release: release, OwnedByRollout: ownedByRollout(release), Labels: labels}
 	if ref := release.Spec.WorkloadRef; ref != nil {
 		gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-		if p.Facts.ReleasedBy, err = c.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: release.Namespace, Name: ref.Name}); err != nil {
+		if p.Facts.ReleasedBy, err = c.RolloutOfWorkload(ctx, gk, types.NamespacedName{Namespace: release.Namespace, Name: ref.Name}); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, labels planner.PodLa
 	return p, nil
 }
 
-// Decide decides what the pass does.
+// Decide returns the plan of the pass.
 func (p *Pass) Decide() reconcile.Plan[rollouts.BatchReleaseStatus] {
 	d := planner.DecideBatch(p.Facts)
 	return reconcile.Plan[rollouts.BatchReleaseStatus]{Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Effects...), Events: d.Events}
@@ -77,18 +77,18 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.BatchReleaseStatus) err
 	return err
 }
 
-// Stored implements reconcile.Object.
-func (p *Pass) Stored(context.Context) {}
+// AfterCommit implements reconcile.Object.
+func (p *Pass) AfterCommit(context.Context) {}
 
-// Announce implements reconcile.Object.
-func (p *Pass) Announce([]planner.Event) {}
+// RecordEvents implements reconcile.Object.
+func (p *Pass) RecordEvents([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A BatchRelease has no history.
 func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // Act implements reconcile.Object.
 func (p *Pass) Act(ctx context.Context, a planner.Action) error {
-	return reconcile.OnBatch(ctx, p.Cluster, &p.Batch, a.Effect)
+	return reconcile.ApplyBatchEffect(ctx, p.Cluster, &p.Batch, a.Effect)
 }
 
 // WithWriteError implements reconcile.Object.

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batchrelease drives one workload for each BatchRelease that no Rollout has. It answers
-// how far the workload was told to go and whether it is there; what happens
-// next is planner.DecideBatch's to say. It must not know about traffic,
-// steps or approvals.
+// Package batchrelease reconciles the BatchReleases that have no Rollout. A pass observes the workload and
+// carries out the decision of planner.DecideBatch. The package does not know about traffic, steps or
+// approvals.
 package batchrelease
 
 import (
@@ -22,51 +21,51 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler runs one pass at a time over each BatchRelease.
+// Reconciler reconciles BatchReleases without a Rollout.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// Labels says which releases' pods are labelled with their batch.
-	Labels planner.PodLabels
-	kinds  cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
-	noLater func(ctrl.Request, time.Duration)
+	// Labels selects the releases whose pods get labels with the number of their batch.
+	Labels        planner.PodLabels
+	workloadKinds cluster.WorkloadKinds
+	// limitBackoff limits the backoff of a failed pass to its planned delay (queue.BackoffLimiter).
+	limitBackoff func(ctrl.Request, time.Duration)
 }
 
-// Reconcile runs one pass over a BatchRelease that no Rollout has.
+// Reconcile runs one pass over a BatchRelease without a Rollout.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	p, err := Observe(ctx, server{r.Server, r}, r.Clock.Now(), r.Labels, req.NamespacedName)
+	p, err := Observe(ctx, liveCluster{r.Server, r}, r.Clock.Now(), r.Labels, req.NamespacedName)
 	if p == nil || err != nil {
 		return reconcile.Result(err)
 	}
 	plan := p.Decide()
-	// The BatchRelease has the name of the Rollout that it belongs to.
+	// A BatchRelease has the name of the Rollout that created it.
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(
 		"Rollout", req.NamespacedName, "phase", plan.Status.Phase, "revision", plan.Status.UpdateRevision, "batch", plan.Status.CurrentBatch))
-	_, err = reconcile.Execute(ctx, live{p, r}, plan)
-	return reconcile.Next(req, plan, p.Batch.Again, r.noLater, err)
+	_, err = reconcile.Execute(ctx, reportingPass{p, r}, plan)
+	return reconcile.PassResult(req, plan, p.Batch.RequeueAfter, r.limitBackoff, err)
 }
 
-// live is a pass that sends events.
-type live struct {
+// reportingPass is a pass that records events.
+type reportingPass struct {
 	*Pass
 	r *Reconciler
 }
 
-// Announce implements reconcile.Object.
-func (l live) Announce(events []planner.Event) {
-	cluster.Announce(l.r.Recorder, cluster.AboutBatch(l.Release), "Release", events)
+// RecordEvents implements reconcile.Object.
+func (l reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(l.r.Recorder, cluster.EventTarget(l.Release), "Release", events)
 }
 
-// server is the API server for the passes of a Reconciler.
-type server struct {
+// liveCluster implements Cluster with informer caches and the API server.
+type liveCluster struct {
 	cluster.Server
 	r *Reconciler
 }
 
-// Absent implements Cluster.
-func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Reader, row)
+// CheckAvailability implements Cluster.
+func (s liveCluster) CheckAvailability(ctx context.Context, row workload.Row) (cluster.Unavailability, error) {
+	return s.r.workloadKinds.CheckAvailability(ctx, s.Reader, row)
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
-// SetupWithManager registers the watches: the rows of the workload table say
-// which kinds are workloads and what they own.
+// SetupWithManager registers the watches. workload.Table has the kinds of workloads and of the objects that
+// they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	options := queue.Options(r.Concurrency)
-	r.noLater = queue.BackoffLimiter(options)
+	r.limitBackoff = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
-		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.Lone())).
-		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
-			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
-		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.BatchReleases)).
+		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.WithoutRollout())).
+		Watches(&corev1.Pod{}, cluster.EnqueueOwnersOfPods(r.Server, cluster.NewBatchReleaseList), builder.WithPredicates(cluster.PodHealthChanged(), cluster.SkipInitialList())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.EnqueueByIndex(r.Server, cluster.NewBatchReleaseList, cluster.ByWorkload, cluster.ScaleTargetKeys),
+			builder.WithPredicates(cluster.ScaleTargetChanged(), cluster.SkipInitialList())).
+		Watches(cluster.NewDefinition(), cluster.EnqueueUsersOfGroup(r.Server, cluster.NewBatchReleaseList)).
 		WithOptions(options)
 	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
-	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.BatchReleases}
-	return r.kinds.WatchNative(r.Server.Reader)
+	r.workloadKinds = cluster.WorkloadKinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.NewBatchReleaseList}
+	return r.workloadKinds.WatchNative(r.Server.Reader)
 }

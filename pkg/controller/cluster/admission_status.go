@@ -24,11 +24,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// WebhookName is the object by which kube-apiserver has workloads held.
+// WebhookName is the name of the MutatingWebhookConfiguration through which weir-apiserver holds workloads.
 const WebhookName = "weir-workloads"
 
-// policyKinds are the kinds of the policies; a cluster that serves the first serves
-// all.
+// policyKinds are the kinds of the policies. A cluster that serves the first kind serves all of them.
 var policyKinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"),
@@ -36,56 +35,55 @@ var policyKinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
 }
 
-// shipments has what an installation of this version consists of, by the namespace of Weir. A
-// process has one.
-var shipments sync.Map
+// installations caches the manifests of this version by the namespace of Weir.
+var installations sync.Map
 
-// shipment is what an installation consists of.
-type shipment struct {
+// installation has the manifests of an installation of this version.
+type installation struct {
 	all doctor.Installation
-	// policies are those that hold workloads. Each pass looks for them.
+	// policies are the policies that hold workloads. Each pass compares them with the cluster.
 	policies []policy
 }
 
-// shipped returns what an installation of this version consists of.
-func (d AdmissionStatus) shipped() (*shipment, error) {
+// readInstallation returns the manifests of an installation of this version.
+func (d AdmissionStatus) readInstallation() (*installation, error) {
 	namespace := cmp.Or(d.Namespace, doctor.DefaultNamespace)
-	if known, ok := shipments.Load(namespace); ok {
-		return known.(*shipment), nil
+	if known, ok := installations.Load(namespace); ok {
+		return known.(*installation), nil
 	}
 	all, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess, namespace)
 	if err != nil {
 		return nil, err
 	}
-	s := &shipment{all: all}
+	s := &installation{all: all}
 	for _, kind := range policyKinds {
 		for _, want := range all.HoldingPolicies(kind.Kind) {
 			s.policies = append(s.policies, policy{kind, want})
 		}
 	}
-	shipments.Store(namespace, s)
+	installations.Store(namespace, s)
 	return s, nil
 }
 
-// policy is an object of a kind of policies, as it is shipped.
+// policy is an object of one of policyKinds, as this version installs it.
 type policy struct {
 	kind schema.GroupVersionKind
 	want *unstructured.Unstructured
 }
 
-// AdmissionStatus reads which parts of admission are installed, from a cache of
-// those objects.
+// AdmissionStatus finds out which parts of admission are installed. Its Reader is a cache of the webhook
+// configuration and the policies.
 type AdmissionStatus struct {
 	client.Reader
-	// Policies reports whether the cluster serves policies.
-	Policies bool
-	// Verdicts are about those objects.
-	Verdicts *Verdicts
-	// Namespace is that of Weir.
+	// HasPolicies reports whether the cluster serves the kinds of policies.
+	HasPolicies bool
+	// Comparisons has the results of earlier comparisons with the manifests; nil to compare every time.
+	Comparisons *ComparisonCache
+	// Namespace is the namespace of Weir.
 	Namespace string
 }
 
-// ServesPolicies asks the cluster.
+// ServesPolicies reports whether the cluster serves the kinds of policies.
 func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
 	_, err := mapper.RESTMapping(policyKinds[0].GroupKind(), policyKinds[0].Version)
 	if meta.IsNoMatchError(err) {
@@ -94,40 +92,40 @@ func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// Objects are empty objects of the kinds to watch.
-func (d AdmissionStatus) Objects() []client.Object {
-	return append([]client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}}, d.Policed()...)
+// WatchedObjects returns empty objects of the kinds to watch.
+func (d AdmissionStatus) WatchedObjects() []client.Object {
+	return append([]client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}}, d.PolicyObjects()...)
 }
 
-// Policed are empty objects of the kinds of policies.
-func (d AdmissionStatus) Policed() []client.Object {
+// PolicyObjects returns empty objects of the kinds of policies that the cluster serves.
+func (d AdmissionStatus) PolicyObjects() []client.Object {
 	var all []client.Object
 	for _, kind := range policyKinds {
-		if d.Policies {
-			all = append(all, emptyOf(kind))
+		if d.HasPolicies {
+			all = append(all, newUnstructured(kind))
 		}
 	}
 	return all
 }
 
-func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
+func newUnstructured(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	return o
 }
 
-// WatchAdmission wakes every Rollout when one of those objects is created, deleted
-// or changed, such as when it gets its certificate.
+// WatchAdmission enqueues every Rollout when a webhook configuration or policy changes. Scenario: the
+// webhook configuration gets its certificate.
 func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Source {
 	return source.Kind(c, o, EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return requests(cached(ctx, s, Rollouts()))
+		return requestsFor(listCached(ctx, s, NewRolloutList()))
 	}))
 }
 
-// Missing returns the reason why admission does not hold a workload; empty if it does, or if the
+// MissingPart returns the reason why admission does not hold a workload; empty if it does, or if the
 // resource does not exist. The parameter unlisted is the reason why rollouts-index lacks the
 // workload, so that no policy holds it; empty if the index has the workload.
-func (d AdmissionStatus) Missing(ctx context.Context, namespace string, resource schema.GroupResource, unlisted string) (string, error) {
+func (d AdmissionStatus) MissingPart(ctx context.Context, namespace string, resource schema.GroupResource, unlisted string) (string, error) {
 	if why := rollouts.Unheld(namespace, d.Namespace); why != "" {
 		return why, nil
 	}
@@ -140,33 +138,33 @@ func (d AdmissionStatus) Missing(ctx context.Context, namespace string, resource
 	case resource.Empty():
 		return "", nil
 	}
-	return d.missingFor(ctx, w, resource, unlisted)
+	return d.missingPartFor(ctx, w, resource, unlisted)
 }
 
-// missingFor is asked where there is a webhook.
-func (d AdmissionStatus) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
-	i := slices.IndexFunc(w.Webhooks, asked(resource.Group, resource.Resource, admissionregistrationv1.Update))
+// missingPartFor returns what MissingPart returns, for an existing webhook configuration.
+func (d AdmissionStatus) missingPartFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
+	i := slices.IndexFunc(w.Webhooks, isCalledFor(resource.Group, resource.Resource, admissionregistrationv1.Update))
 	switch {
 	case i < 0:
 		return fmt.Sprintf("no webhook of the MutatingWebhookConfiguration %s is asked about updates of %s, so that a release begins before it is held; add a rule for them", WebhookName, resource), nil
 	case len(w.Webhooks[i].ClientConfig.CABundle) == 0:
 		return "the MutatingWebhookConfiguration " + WebhookName + " has no caBundle, so that kube-apiserver cannot ask weir-apiserver", nil
 	}
-	if less, err := d.Verdicts.Of(w, "weakened for "+resource.String(), func() (string, error) { return d.weakened(w, resource) }); less != "" || err != nil {
+	if less, err := d.Comparisons.Get(w, "weakened for "+resource.String(), func() (string, error) { return d.weakenedWebhook(w, resource) }); less != "" || err != nil {
 		return less, err
 	}
 	if p := w.Webhooks[i].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
 		return "", nil // an update that cannot be held is refused
 	}
-	if resource.Group != native {
+	if resource.Group != policyGroup {
 		return fmt.Sprintf("the webhook %s ignores failures, and no policy is beside it; set its failurePolicy to Fail", w.Webhooks[i].Name), nil
 	}
-	return d.unknownToPolicies(ctx, unlisted)
+	return d.missingFromPolicies(ctx, unlisted)
 }
 
-// unknownToPolicies says why policies do not hold a workload, of which unlisted says
-// why it is not in the index.
-func (d AdmissionStatus) unknownToPolicies(ctx context.Context, unlisted string) (string, error) {
+// missingFromPolicies returns the reason why the policies do not hold a workload; empty if they do. The
+// parameter unlisted is the reason why the workload is not in the index.
+func (d AdmissionStatus) missingFromPolicies(ctx context.Context, unlisted string) (string, error) {
 	missing, err := d.missingPolicy(ctx)
 	if missing == "" && err == nil && unlisted != "" {
 		missing = "the policies do not know the workload, and the webhook ignores failures: " + unlisted
@@ -174,12 +172,12 @@ func (d AdmissionStatus) unknownToPolicies(ctx context.Context, unlisted string)
 	return missing, err
 }
 
-// native is the group of the kinds that the policies hold.
-const native = "apps"
+// policyGroup is the API group of the kinds that the policies hold.
+const policyGroup = "apps"
 
-// asked reports whether kube-apiserver asks a webhook about an operation on a
-// resource, in whatever version it is written.
-func asked(group, resource string, operation admissionregistrationv1.OperationType) func(admissionregistrationv1.MutatingWebhook) bool {
+// isCalledFor returns a function that reports whether kube-apiserver calls a webhook for an operation on a
+// resource, in any version of the resource.
+func isCalledFor(group, resource string, operation admissionregistrationv1.OperationType) func(admissionregistrationv1.MutatingWebhook) bool {
 	has := func(values []string, value string) bool {
 		return slices.Contains(values, value) || slices.Contains(values, "*")
 	}
@@ -191,11 +189,11 @@ func asked(group, resource string, operation admissionregistrationv1.OperationTy
 	}
 }
 
-// weakened says what of the shipped webhooks for a resource is not installed, as
-// after an upgrade of the programs alone. Rules and selectors of administrators are
-// theirs; doctor compares those.
-func (d AdmissionStatus) weakened(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
-	shipped, err := d.shipped()
+// weakenedWebhook returns the first part of the webhooks for a resource that is not as this version installs
+// it; empty if there is none. Scenario: somebody has upgraded the programs without the manifests. It does
+// not compare the rules and selectors that administrators may change; the doctor command does.
+func (d AdmissionStatus) weakenedWebhook(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
+	shipped, err := d.readInstallation()
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +206,7 @@ func (d AdmissionStatus) weakened(w *admissionregistrationv1.MutatingWebhookConf
 		i := slices.IndexFunc(w.Webhooks, func(have admissionregistrationv1.MutatingWebhook) bool { return have.Name == want.Name })
 		for _, name := range []string{resource.Resource, resource.Resource + "/status"} {
 			for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Update, admissionregistrationv1.Create} {
-				is := asked(resource.Group, name, operation)
+				is := isCalledFor(resource.Group, name, operation)
 				if !is(want) {
 					continue
 				}
@@ -225,35 +223,36 @@ func (d AdmissionStatus) weakened(w *admissionregistrationv1.MutatingWebhookConf
 	return "", nil
 }
 
-// missingPolicy is asked where the webhook alone does not do.
+// missingPolicy returns the first policy that is missing or changed; empty if there is none. The policies
+// matter when the webhook ignores failures.
 func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
-	if !d.Policies {
+	if !d.HasPolicies {
 		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
 			", and the webhook ignores failures; leave the component policies out, so that its failurePolicy is Fail", nil
 	}
-	shipped, err := d.shipped()
+	shipped, err := d.readInstallation()
 	if err != nil {
 		return "", err
 	}
 	for _, p := range shipped.policies {
-		if less, err := d.missingOf(ctx, p); less != "" || err != nil {
+		if less, err := d.policyDrift(ctx, p); less != "" || err != nil {
 			return less, err
 		}
 	}
 	return "", nil
 }
 
-// missingOf says what of a policy is not as it was shipped.
-func (d AdmissionStatus) missingOf(ctx context.Context, p policy) (string, error) {
+// policyDrift returns how a policy differs from the one that this version installs; empty if it does not.
+func (d AdmissionStatus) policyDrift(ctx context.Context, p policy) (string, error) {
 	name := p.want.GetName()
-	found, err := get(ctx, d, "", name, emptyOf(p.kind), client.UnsafeDisableDeepCopy)
+	found, err := get(ctx, d, "", name, newUnstructured(p.kind), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", err
 	}
 	if found == nil {
 		return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", p.kind.Kind, name), nil
 	}
-	field, err := d.Verdicts.Of(found, p.kind.Kind, func() (string, error) { return doctor.Drift(p.want, found), nil })
+	field, err := d.Comparisons.Get(found, p.kind.Kind, func() (string, error) { return doctor.Drift(p.want, found), nil })
 	if field == "" || err != nil {
 		return "", err
 	}

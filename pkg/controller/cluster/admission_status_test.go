@@ -80,7 +80,7 @@ func TestMissing(t *testing.T) {
 			}
 			tc.change(w)
 			admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
-			got, err := admission.Missing(t.Context(), "shop", schema.ParseGroupResource(tc.resource), "")
+			got, err := admission.MissingPart(t.Context(), "shop", schema.ParseGroupResource(tc.resource), "")
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
@@ -97,7 +97,7 @@ func TestMissingInNamespaces(t *testing.T) {
 		"gates":       "no workload is held in the namespace gates",
 		"weir-system": "weir-workloads does not exist",
 	} {
-		got, err := admission.Missing(t.Context(), namespace, schema.ParseGroupResource("deployments.apps"), "")
+		got, err := admission.MissingPart(t.Context(), namespace, schema.ParseGroupResource("deployments.apps"), "")
 		if err != nil || !strings.Contains(got, want) {
 			t.Errorf("in %s: %q (%v), want %q", namespace, got, err, want)
 		}
@@ -160,7 +160,7 @@ func TestMissingPolicies(t *testing.T) {
 				}
 				objects.WithObjects(o)
 			}
-			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), why)
+			got, err := cluster.AdmissionStatus{Reader: objects.Build(), HasPolicies: true}.MissingPart(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), why)
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
@@ -190,8 +190,8 @@ func TestMissingInAnotherNamespace(t *testing.T) {
 	objects.WithObjects(&webhooks[0])
 	reader := objects.Build()
 	for namespace, want := range map[string]string{"releases": "", doctor.DefaultNamespace: "not as installed"} {
-		status := cluster.AdmissionStatus{Reader: reader, Policies: true, Namespace: namespace}
-		got, err := status.Missing(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), "")
+		status := cluster.AdmissionStatus{Reader: reader, HasPolicies: true, Namespace: namespace}
+		got, err := status.MissingPart(t.Context(), "shop", schema.ParseGroupResource("deployments.apps"), "")
 		if err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("Weir in %s says %q (%v), want %q", namespace, got, err, want)
 		}
@@ -199,11 +199,11 @@ func TestMissingInAnotherNamespace(t *testing.T) {
 }
 
 // What was found of an object counts for the version that it was found of.
-func TestVerdicts(t *testing.T) {
+func TestComparisonCache(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	find := func() (string, error) { asked++; return "drift", nil }
-	var verdicts cluster.Verdicts
+	var verdicts cluster.ComparisonCache
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "weir", UID: "a", ResourceVersion: "1"}}
 	other := policy.DeepCopy()
 	other.Name = "other"
@@ -213,7 +213,7 @@ func TestVerdicts(t *testing.T) {
 		o    *admissionregistrationv1.ValidatingAdmissionPolicy
 		want int
 	}{{policy, 1}, {policy, 1}, {other, 2}, {policy, 2}, {again, 3}, {again, 3}} {
-		says, err := verdicts.Of(step.o, "question", find)
+		says, err := verdicts.Get(step.o, "question", find)
 		if err != nil || says != "drift" || asked != step.want {
 			t.Errorf("step %d: %q, %v, asked %d times, want %d", i, says, err, asked, step.want)
 		}

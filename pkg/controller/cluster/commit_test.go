@@ -124,7 +124,7 @@ func builder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 		WithIndex(&v1beta1.BatchRelease{}, cluster.ByWorkload, cluster.WorkloadKeys).
 		WithIndex(&appsv1.ReplicaSet{}, cluster.ByOwner, cluster.OwnerKeys).
 		WithIndex(&corev1.Pod{}, cluster.ByOwner, cluster.OwnerKeys).
-		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByUser, cluster.UserKeys)
+		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByLinkedRollout, cluster.LinkedRollouts)
 }
 
 // newServerFor is a server with something to do for the reconciler of a kind. That of a
@@ -162,7 +162,7 @@ func (s *server) change(ctx context.Context, c client.WithWatch, o client.Object
 func objects() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}
 	owned := meta
-	owned.OwnerReferences = []metav1.OwnerReference{cluster.OwnedBy(&rollouts.Rollout{ObjectMeta: meta})}
+	owned.OwnerReferences = []metav1.OwnerReference{cluster.OwnerReferenceTo(&rollouts.Rollout{ObjectMeta: meta})}
 	ref := v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	share := intstr.FromString("20%")
 	return []client.Object{

@@ -31,9 +31,9 @@ func TestDecodeError(t *testing.T) {
 		db.SetNamespace("apps")
 		db.SetName("db")
 		s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(db).Build()}
-		_, err := s.Unnamed(t.Context(), row, "apps", "db")
+		_, err := s.UnreferencedWorkload(t.Context(), row, "apps", "db")
 		var decodeError *cluster.DecodeError
-		if !errors.As(err, &decodeError) || decodeError.Why != want {
+		if !errors.As(err, &decodeError) || decodeError.Reason != want {
 			t.Errorf("says %v\nwant %s", err, want)
 		}
 	}

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is the only place of the controllers that talks to a server.
-// It answers what is stored and writes what was decided: it reads the wire
-// version and speaks hub types to everyone else, commits status at the version
-// it was planned from, and turns changes into writes that fail when somebody
-// moved. It must not know why anything is written.
+// Package cluster reads from and writes to the API server for the controllers. It reads the served API
+// versions and converts them to hub types. It stores a status at the resourceVersion that the status was
+// planned from, and it turns changes into writes that fail with a conflict if somebody else has written the
+// object. The package does not know why anything is written.
 package cluster

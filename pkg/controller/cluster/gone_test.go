@@ -51,7 +51,7 @@ func TestGoneUsers(t *testing.T) {
 				}}).Build()
 			s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.cached...).Build(), Live: live}
 			marks := []string{rollouts.FinalizerTrafficRouting, planner.ProgressingFinalizer("web"), planner.ProgressingFinalizer("other")}
-			gone, err := s.GoneUsers(t.Context(), &rollouts.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "front", Finalizers: marks}})
+			gone, err := s.MissingRollouts(t.Context(), &rollouts.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "front", Finalizers: marks}})
 			if diff := cmp.Diff(tc.want, gone); diff != "" || (err != nil) != tc.fails {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

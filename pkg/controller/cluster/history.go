@@ -23,20 +23,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Histories are written once in a while and hold copies of whole objects. They
-// are read from the server, and kept in no cache. What this process filed itself
-// it knows for a while.
+// RolloutHistories are written rarely and contain copies of whole objects. So no informer caches them, and
+// reads go to the API server. WriteTracker remembers for a while the histories that this process stored.
 
-// Histories reads the stored histories that a pass needs to know, by number of
-// release.
+// Histories returns the status of the stored histories that a pass needs, by release number.
 func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.ReleasesWithoutHistory(r.Status) {
-		if status, filed := s.WriteTracker.filed(planner.HistoryName(r, release.Number)); filed {
+		if status, filed := s.WriteTracker.history(planner.HistoryName(r, release.Number)); filed {
 			found[release.Number] = status
 			continue
 		}
-		h, err := hub[rollouts.RolloutHistory, v1alpha1.RolloutHistory](ctx, s.Live, historyKey(r, release.Number))
+		h, err := getHub[rollouts.RolloutHistory, v1alpha1.RolloutHistory](ctx, s.Live, historyKey(r, release.Number))
 		if err != nil {
 			return nil, err
 		}
@@ -51,41 +49,42 @@ func historyKey(r *rollouts.Rollout, number int64) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
 }
 
-// Part is what takes part in a release.
-type Part struct {
+// ReleaseObjects are the objects of a release that a history copies.
+type ReleaseObjects struct {
 	Rollout  *rollouts.Rollout
 	Workload *Workload
-	// Stable is the revision that serves before the release.
+	// Stable is the revision that ran before the release.
 	Stable  planner.Revision
 	Traffic traffic.Objects
 }
 
-// ErrEnding is for what cannot be made in a namespace that ends.
-var ErrEnding = errors.New("the namespace ends")
+// ErrNamespaceTerminating is the error of a write that creates an object in a namespace that is being
+// deleted.
+var ErrNamespaceTerminating = errors.New("the namespace ends")
 
-// File stores a history: made without a status, which is a write of its own. It returns
-// whether it was made now.
-func (s Server) File(ctx context.Context, p Part, f planner.HistoryEntry) (made bool, err error) {
+// WriteHistory stores a history, and reports whether it was created now. The status needs a second write,
+// because a create ignores the status.
+func (s Server) WriteHistory(ctx context.Context, p ReleaseObjects, f planner.HistoryEntry) (made bool, err error) {
 	key := historyKey(p.Rollout, f.Release.Number)
 	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
 	if err != nil {
 		return false, err
 	}
 	if made = h == nil; made {
-		if h, err = s.makeHistory(ctx, p, f.Release); err != nil {
+		if h, err = s.createHistory(ctx, p, f.Release); err != nil {
 			return false, err
 		}
 	}
 	if f.Status != nil {
-		if err := s.fill(ctx, h, p, f); err != nil {
+		if err := s.updateHistoryStatus(ctx, h, p, f); err != nil {
 			return made, err
 		}
 	}
-	return made, s.filed(h)
+	return made, s.rememberHistory(h)
 }
 
-// makeHistory makes a history without a status.
-func (s Server) makeHistory(ctx context.Context, p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
+// createHistory creates a history without a status.
+func (s Server) createHistory(ctx context.Context, p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
 	h, err := newHistory(p, release)
 	if err != nil {
 		return nil, err
@@ -94,20 +93,20 @@ func (s Server) makeHistory(ctx context.Context, p Part, release rollouts.Releas
 		return nil, err
 	}
 	if h.ResourceVersion == "" {
-		return nil, ErrEnding
+		return nil, ErrNamespaceTerminating
 	}
 	return h, nil
 }
 
-// fill gives a history its status.
-func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f planner.HistoryEntry) error {
+// updateHistoryStatus stores the status of a history, including the release's earlier decisions.
+func (s Server) updateHistoryStatus(ctx context.Context, h *v1alpha1.RolloutHistory, p ReleaseObjects, f planner.HistoryEntry) error {
 	status := *f.Status
-	earlier, err := s.earlier(ctx, p.Rollout, f)
+	earlier, err := s.earlierDecisions(ctx, p.Rollout, f)
 	if err != nil {
 		return err
 	}
 	status.Decisions = append(earlier, status.Decisions...)
-	wire, err := converted[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: status})
+	wire, err := convert[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: status})
 	if err != nil {
 		return err
 	}
@@ -115,9 +114,9 @@ func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f 
 	return s.Status().Update(ctx, h)
 }
 
-// earlier reads the decisions of a release that the status of its Rollout has no more. A
-// list of one name has them.
-func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.HistoryEntry) ([]rollouts.Decision, error) {
+// earlierDecisions reads the decisions of a release that are no longer in the status of the cached Rollout.
+// weir-apiserver adds them to the answer of a list that selects a single name.
+func (s Server) earlierDecisions(ctx context.Context, r *rollouts.Rollout, f planner.HistoryEntry) ([]rollouts.Decision, error) {
 	if f.DecisionsBefore == 0 {
 		return nil, nil
 	}
@@ -127,7 +126,7 @@ func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.Hist
 	}
 	var out []rollouts.Decision
 	for i := range list.Items {
-		stored, err := converted[rollouts.Rollout](&list.Items[i])
+		stored, err := convert[rollouts.Rollout](&list.Items[i])
 		if err != nil {
 			return nil, err
 		}
@@ -140,26 +139,26 @@ func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.Hist
 	return out, nil
 }
 
-// filed remembers a history as the server answered it.
-func (s Server) filed(h *v1alpha1.RolloutHistory) error {
-	stored, err := converted[rollouts.RolloutHistory](h)
+// rememberHistory remembers a history as the server returned it.
+func (s Server) rememberHistory(h *v1alpha1.RolloutHistory) error {
+	stored, err := convert[rollouts.RolloutHistory](h)
 	if err == nil {
-		s.WriteTracker.file(h.Name, stored.Status)
+		s.WriteTracker.recordHistory(h.Name, stored.Status)
 	}
 	return err
 }
 
-// newHistory has copies of all that takes part, as it is now.
-func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
+// newHistory returns a history with copies of the objects of a release, as they are now.
+func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
 	r := p.Rollout
 	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.Namespace, Name: planner.HistoryName(r, release.Number), Labels: planner.HistoryLabels(r, release),
 	}}
-	data, err := rolloutSpec(r)
+	data, err := encodeRolloutSpec(r)
 	h.Spec.Rollout = &v1alpha1.RolloutInfo{RolloutID: release.RolloutID, ObjectInfo: v1alpha1.ObjectInfo{Name: r.Name, Data: data}}
 	errs := []error{err}
 	copied := func(o runtime.Object, name string) *v1alpha1.ObjectInfo {
-		data, err := specOf(o)
+		data, err := encodeSpec(o)
 		errs = append(errs, err)
 		return &v1alpha1.ObjectInfo{Name: name, Data: data}
 	}
@@ -172,12 +171,12 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	if svc := p.Traffic.Service; svc != nil {
 		h.Spec.Service = copied(svc, svc.Name)
 	}
-	h.Spec.TrafficRouting = routersOf(p.Traffic, copied)
+	h.Spec.TrafficRouting = routersInHistory(p.Traffic, copied)
 	return h, errors.Join(errs...)
 }
 
-// routersOf are the routers that a history has a place for.
-func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.ObjectInfo) *v1alpha1.TrafficRoutingInfo {
+// routersInHistory returns copies of the routers that a history has fields for, or nil if there are none.
+func routersInHistory(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.ObjectInfo) *v1alpha1.TrafficRoutingInfo {
 	var info v1alpha1.TrafficRoutingInfo
 	for _, r := range o.Routers {
 		switch {
@@ -194,24 +193,24 @@ func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.
 	return &info
 }
 
-// rolloutSpec is spelled as in v1alpha1, where histories belong. That cannot
-// say blue-green, which is spelled as in v1beta1.
-func rolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
+// encodeRolloutSpec encodes the spec of a Rollout in version v1alpha1, which is the version of histories.
+// v1alpha1 has no blue-green strategy, so such a spec is encoded in v1beta1.
+func encodeRolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
 	var wire runtime.Object
 	var err error
 	if style, _ := r.Spec.Strategy.Active(); style == rollouts.StyleBlueGreen {
-		wire, err = converted[v1beta1.Rollout](r)
+		wire, err = convert[v1beta1.Rollout](r)
 	} else {
-		wire, err = converted[v1alpha1.Rollout](r)
+		wire, err = convert[v1alpha1.Rollout](r)
 	}
 	if err != nil {
 		return v1alpha1.RawJSON{}, err
 	}
-	return specOf(wire)
+	return encodeSpec(wire)
 }
 
-// specOf is the spec of an object as the wire has it.
-func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
+// encodeSpec returns the spec of an object as JSON.
+func encodeSpec(o runtime.Object) (v1alpha1.RawJSON, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return v1alpha1.RawJSON{}, fmt.Errorf("copying %T: %w", o, err)
@@ -225,9 +224,9 @@ func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
 	return parts.Spec, nil
 }
 
-// Prune deletes the histories of a Rollout that are too many or too old. Those
-// that others wrote are not touched.
-func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.HistoryRetention, now time.Time) error {
+// PruneHistories deletes the histories of a Rollout that are too many or too old. It does not delete
+// histories that others created.
+func (s Server) PruneHistories(ctx context.Context, r *rollouts.Rollout, keep planner.HistoryRetention, now time.Time) error {
 	list := &v1alpha1.RolloutHistoryList{}
 	err := s.Live.List(ctx, list, client.InNamespace(r.Namespace), client.HasLabels{rollouts.LabelReleaseNumber},
 		client.MatchingLabels{rollouts.LabelRolloutName: planner.HistoryLabel(r.Name)})

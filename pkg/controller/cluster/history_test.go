@@ -28,7 +28,7 @@ func TestHistoryIsKnownForAWhile(t *testing.T) {
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
 	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}
 	ro.Status.Releases = []rollouts.ReleaseRecord{release}
-	if made, err := server.File(t.Context(), cluster.Part{Rollout: ro}, planner.HistoryEntry{Release: release}); err != nil || !made {
+	if made, err := server.WriteHistory(t.Context(), cluster.ReleaseObjects{Rollout: ro}, planner.HistoryEntry{Release: release}); err != nil || !made {
 		t.Fatalf("filing: made %t, %v", made, err)
 	}
 	if err := s.DeleteAllOf(t.Context(), &v1alpha1.RolloutHistory{}); err != nil {
@@ -73,7 +73,7 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 	ro.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 8, EndTime: &end}, {Number: 2, FirstDecision: 46}}
 	first := ro.Status.Releases[0]
 	filings := planner.HistoriesToStore(ro.Status, nil)
-	if _, err := server.File(t.Context(), cluster.Part{Rollout: ro}, filings[0]); err != nil {
+	if _, err := server.WriteHistory(t.Context(), cluster.ReleaseObjects{Rollout: ro}, filings[0]); err != nil {
 		t.Fatal(err)
 	}
 	histories, err := server.Histories(t.Context(), ro)

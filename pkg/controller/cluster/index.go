@@ -25,135 +25,139 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Entry is what the index says of one Rollout.
-type Entry struct {
-	// Index is the cache's own, and may have thousands of entries: nobody changes it.
+// IndexEntry is the entry of one Rollout in rollouts-index, the ConfigMap that tells the policies which
+// workloads have a Rollout.
+type IndexEntry struct {
+	// Index belongs to the cache and may have thousands of entries. It must not be modified.
 	Index   *corev1.ConfigMap
 	Rollout types.NamespacedName
-	// Key is that of the workload; empty where there is none.
+	// Key is the key of the workload; empty if there is none.
 	Key string
-	// Listed reports whether it names the Rollout, and Right that it does so for the
-	// workload alone, or not at all where it cannot.
-	Listed, Right bool
-	// Unlisted says why it cannot name the workload.
-	Unlisted string
+	// IsListed reports whether the index has any entry of the Rollout.
+	IsListed bool
+	// IsCorrect reports whether the only entry of the Rollout is the one of its workload, or whether there is
+	// no entry if the index cannot have one.
+	IsCorrect bool
+	// UnlistedReason is the reason why the index cannot have an entry for the workload; empty if it can.
+	UnlistedReason string
 }
 
-// Entry reads what the index says of a Rollout that releases a workload.
-func (s Reader) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*Entry, error) {
+// IndexEntry reads the entry of a Rollout that releases the workload ref.
+func (s Reader) IndexEntry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*IndexEntry, error) {
 	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
-	e := EntryIn(index, r, ref)
-	if e.Unlisted, err = whyUnlisted(ctx, s, e); e.Unlisted != "" || e.Key == "" {
-		e.Key, e.Right = "", !e.Listed
+	e := ReadIndexEntry(index, r, ref)
+	if e.UnlistedReason, err = unlistedReason(ctx, s, e); e.UnlistedReason != "" || e.Key == "" {
+		e.Key, e.IsCorrect = "", !e.IsListed
 	}
 	return e, err
 }
 
-// EntryIn is what an index says of a Rollout that releases a workload.
-func EntryIn(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.ObjectRef) *Entry {
-	e := &Entry{Index: index, Rollout: r}
+// ReadIndexEntry returns the entry in index of a Rollout that releases the workload ref.
+func ReadIndexEntry(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.ObjectRef) *IndexEntry {
+	e := &IndexEntry{Index: index, Rollout: r}
 	if ref != nil {
 		e.Key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
 	}
 	entries := workload.Entries(index, r.Name)
-	e.Listed, e.Right = len(entries) > 0, slices.Equal(entries, []string{e.Key})
+	e.IsListed, e.IsCorrect = len(entries) > 0, slices.Equal(entries, []string{e.Key})
 	return e
 }
 
-// whyUnlisted says why an index cannot name a workload. What names no Rollout makes room.
-func whyUnlisted(ctx context.Context, s Reader, e *Entry) (string, error) {
+// unlistedReason returns the reason why an index cannot have an entry for a workload; empty if it can.
+// Entries of deleted Rollouts do not count, because a write removes them.
+func unlistedReason(ctx context.Context, s Reader, e *IndexEntry) (string, error) {
 	switch {
-	case e.Key == "" || e.Right:
+	case e.Key == "" || e.IsCorrect:
 		return "", nil
 	case !workload.Indexable(e.Key):
 		return "its kind, group and name together exceed the length of a key in the ConfigMap " + rollouts.IndexName + ", so that no policy holds it; give the workload a shorter name", nil
 	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}
-	strangers, err := strangers(ctx, s, e.Rollout.Namespace, e.Index)
+	strangers, err := staleNames(ctx, s, e.Rollout.Namespace, e.Index)
 	if err != nil || workload.Fits(e.Index, e.Key, e.Rollout.Name, strangers) {
 		return "", err
 	}
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
 }
 
-// strangers are what an index names that is no Rollout. Where it names more than
-// is known, the server is asked, once for all of them.
-func strangers(ctx context.Context, s Reader, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
+// staleNames returns the names in an index that belong to no Rollout. If the cache does not have all names,
+// staleNames asks the server, with one list request.
+func staleNames(ctx context.Context, s Reader, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
 	if index == nil {
 		return nil, nil
 	}
-	known, err := namesIn(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+	known, err := listNames(ctx, s, NewRolloutList(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
-	names := named(index).Difference(known)
+	names := rolloutNames(index).Difference(known)
 	if len(names) == 0 {
 		return nil, nil
 	}
-	live, err := namesIn(ctx, s.Live, metadata(v1beta1.SchemeGroupVersion.WithKind("Rollout")), client.InNamespace(namespace))
+	live, err := listNames(ctx, s.Live, newMetadataList(v1beta1.SchemeGroupVersion.WithKind("Rollout")), client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("listing the Rollouts that %s may name: %w", rollouts.IndexName, err)
 	}
 	return names.Difference(live), nil
 }
 
-// named are the Rollouts that an index names.
-func named(index *corev1.ConfigMap) sets.Set[string] {
+// rolloutNames returns the names of the Rollouts in an index.
+func rolloutNames(index *corev1.ConfigMap) sets.Set[string] {
 	return sets.New(slices.Collect(maps.Values(index.Data))...)
 }
 
-// stands reports whether an index says the same of the Rollout and of its workload as
-// the one that was read.
-func (e *Entry) stands(index *corev1.ConfigMap) bool {
+// isCurrent reports whether an index still has the same entries for the Rollout and for its workload as the
+// index that was read.
+func (e *IndexEntry) isCurrent(index *corev1.ConfigMap) bool {
 	if index == e.Index {
 		return true
 	}
 	was, now := workload.Entries(e.Index, e.Rollout.Name), workload.Entries(index, e.Rollout.Name)
 	slices.Sort(was)
 	slices.Sort(now)
-	return slices.Equal(was, now) && by(e.Index, e.Key) == by(index, e.Key)
+	return slices.Equal(was, now) && rolloutAt(e.Index, e.Key) == rolloutAt(index, e.Key)
 }
 
-func by(index *corev1.ConfigMap, key string) string {
+func rolloutAt(index *corev1.ConfigMap, key string) string {
 	if index == nil {
 		return ""
 	}
 	return index.Data[key]
 }
 
-// WatchIndexes wakes the Rollouts that a change of an index is about.
+// WatchIndexes enqueues the Rollouts whose index entries change.
 func WatchIndexes(s client.Reader, indexes cache.Cache) source.Source {
-	return source.Kind(indexes, &corev1.ConfigMap{}, AboutIndexes(s))
+	return source.Kind(indexes, &corev1.ConfigMap{}, EnqueueIndexed(s))
 }
 
-// AboutIndexes wakes those whose entries an update changes. Where an index comes,
-// goes, or is made one, these are all of the namespace, and those that it names. Of
-// those that do not exist one is enough: it takes all of them out.
-func AboutIndexes(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
+// EnqueueIndexed enqueues the Rollouts whose entries an update changes. If an index is created or deleted,
+// or gets other labels, it enqueues all Rollouts of the namespace. Of the names without a Rollout it
+// enqueues only one, because one pass removes all stale names.
+func EnqueueIndexed(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
 	all := func(ctx context.Context, index *corev1.ConfigMap, q queue) {
-		wake(ctx, s, index.Namespace, named(index), true, q)
+		enqueueNames(ctx, s, index.Namespace, rolloutNames(index), true, q)
 	}
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
-			names, all := changed(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
+			names, all := changedNames(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
 			if all {
-				names = names.Union(named(e.ObjectNew))
+				names = names.Union(rolloutNames(e.ObjectNew))
 			}
-			wake(ctx, s, e.ObjectNew.Namespace, names, all, q)
+			enqueueNames(ctx, s, e.ObjectNew.Namespace, names, all, q)
 		},
 	}
 }
 
-// wake wakes the Rollouts of such names, or all of the namespace, and one of those
-// that do not exist.
-func wake(ctx context.Context, s client.Reader, namespace string, names sets.Set[string], all bool, q queue) {
-	known, err := namesIn(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+// enqueueNames enqueues the Rollouts with the names, or all of the namespace, and one of the names that
+// have no Rollout.
+func enqueueNames(ctx context.Context, s client.Reader, namespace string, names sets.Set[string], all bool, q queue) {
+	known, err := listNames(ctx, s, NewRolloutList(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return // the cache answers; it fails only when it is shut down
 	}
@@ -169,8 +173,8 @@ func wake(ctx context.Context, s client.Reader, namespace string, names sets.Set
 	}
 }
 
-// changed are the Rollouts that one index names otherwise than the other.
-func changed(old, now map[string]string) sets.Set[string] {
+// changedNames returns the names of the Rollouts whose entries differ.
+func changedNames(old, now map[string]string) sets.Set[string] {
 	names := sets.New[string]()
 	differ := func(here, there map[string]string) {
 		for key, name := range here {
@@ -184,8 +188,8 @@ func changed(old, now map[string]string) sets.Set[string] {
 	return names
 }
 
-// Gone reports whether the server has no such Rollout.
-func (s Reader) Gone(ctx context.Context, e *Entry) (bool, error) {
-	strangers, err := strangers(ctx, s, e.Rollout.Namespace, e.Index)
+// IsRolloutGone reports whether the Rollout of an entry does not exist on the server.
+func (s Reader) IsRolloutGone(ctx context.Context, e *IndexEntry) (bool, error) {
+	strangers, err := staleNames(ctx, s, e.Rollout.Namespace, e.Index)
 	return strangers.Has(e.Rollout.Name), err
 }

@@ -16,44 +16,45 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// IndexWriter writes the indexes. All Rollouts of a namespace share one, so the
-// writes of many at once would conflict: edits that arrive during one write go
-// into the next write together.
+// IndexWriter writes the indexes. All Rollouts of a namespace share one index, so concurrent writes would
+// conflict. Therefore edits that arrive during a write are written together in the next write.
 type IndexWriter struct {
 	mu sync.Mutex
-	// open are the indexes that are being written, by namespace.
-	open map[string]*indexQueue
+	// queues has the indexes that are being written, by namespace.
+	queues map[string]*indexQueue
 }
 
 // indexQueue has the edits of an index that is being written.
 type indexQueue struct {
-	// turn is held during a write.
-	turn chan struct{}
-	// waiting and users are guarded by the IndexWriter.
-	waiting []*edit
+	// lock is held during a write. It is a channel so that waiting can end with the context.
+	lock chan struct{}
+	// pending and users are guarded by the mutex of the IndexWriter.
+	pending []*edit
 	users   int
-	// last is what was written, which the cache may not show yet. It is guarded by turn.
-	last *corev1.ConfigMap
+	// lastWritten is the index that was written last, which the cache may not show yet. It is guarded by lock.
+	lastWritten *corev1.ConfigMap
 }
 
-// edit is what one pass wants changed.
+// edit is a change of one entry.
 type edit struct {
-	entry *Entry
-	// key is to be the only one of its Rollout; empty where none is.
+	entry *IndexEntry
+	// key becomes the only key of the Rollout; empty to remove the Rollout from the index.
 	key  string
 	done bool
 	err  error
 }
 
-// Enter makes the entry right.
-func (s Server) Enter(ctx context.Context, e *Entry) error {
-	return enter(ctx, s, &edit{entry: e, key: e.Key})
+// AddToIndex corrects the entry.
+func (s Server) AddToIndex(ctx context.Context, e *IndexEntry) error {
+	return writeEdit(ctx, s, &edit{entry: e, key: e.Key})
 }
 
-// Remove removes the entry.
-func (s Server) Remove(ctx context.Context, e *Entry) error { return enter(ctx, s, &edit{entry: e}) }
+// RemoveFromIndex removes the entry.
+func (s Server) RemoveFromIndex(ctx context.Context, e *IndexEntry) error {
+	return writeEdit(ctx, s, &edit{entry: e})
+}
 
-func enter(ctx context.Context, s Server, e *edit) error {
+func writeEdit(ctx context.Context, s Server, e *edit) error {
 	all := s.IndexWriter
 	if all == nil {
 		all = &IndexWriter{}
@@ -61,13 +62,13 @@ func enter(ctx context.Context, s Server, e *edit) error {
 	r := all.join(e)
 	defer all.leave(e.entry.Rollout.Namespace)
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.lock <- struct{}{}:
+		defer func() { <-r.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if !e.done {
-		enterAll(ctx, s, r, all.take(r))
+		writeEdits(ctx, s, r, all.takePending(r))
 	}
 	return e.err
 }
@@ -75,47 +76,47 @@ func enter(ctx context.Context, s Server, e *edit) error {
 func (all *IndexWriter) join(e *edit) *indexQueue {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.open == nil {
-		all.open = map[string]*indexQueue{}
+	if all.queues == nil {
+		all.queues = map[string]*indexQueue{}
 	}
-	r := all.open[e.entry.Rollout.Namespace]
+	r := all.queues[e.entry.Rollout.Namespace]
 	if r == nil {
-		r = &indexQueue{turn: make(chan struct{}, 1)}
-		all.open[e.entry.Rollout.Namespace] = r
+		r = &indexQueue{lock: make(chan struct{}, 1)}
+		all.queues[e.entry.Rollout.Namespace] = r
 	}
 	r.users++
-	r.waiting = append(r.waiting, e)
+	r.pending = append(r.pending, e)
 	return r
 }
 
 func (all *IndexWriter) leave(namespace string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	r := all.open[namespace]
+	r := all.queues[namespace]
 	if r.users--; r.users == 0 {
-		delete(all.open, namespace)
+		delete(all.queues, namespace)
 	}
 }
 
-func (all *IndexWriter) take(r *indexQueue) []*edit {
+func (all *IndexWriter) takePending(r *indexQueue) []*edit {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	edits := r.waiting
-	r.waiting = nil
+	edits := r.pending
+	r.pending = nil
 	return edits
 }
 
-// enterAll writes edits together, and one by one where that is refused for
-// another reason than that somebody else wrote first: it may be about one of them.
-func enterAll(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
-	err := enterInto(ctx, s, r, edits)
-	alone := err != nil && !Moved(err) && len(edits) > 1
+// writeEdits writes edits together. If the server refuses the write for another reason than a conflict,
+// writeEdits writes the edits one by one, because only one of them may be the cause.
+func writeEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
+	err := tryEdits(ctx, s, r, edits)
+	alone := err != nil && !IsConflict(err) && len(edits) > 1
 	for i, e := range edits {
 		e.done = true
 		switch {
 		case alone:
-			// Without an error the entry may still have one: it no longer stands.
-			if err := enterInto(ctx, s, r, edits[i:i+1]); err != nil {
+			// tryEdits may also set e.err: the entry is no longer current.
+			if err := tryEdits(ctx, s, r, edits[i:i+1]); err != nil {
 				e.err = err
 			}
 		case e.err == nil:
@@ -124,23 +125,23 @@ func enterAll(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
 	}
 }
 
-// enterInto writes edits at the newest version that is known. What was decided
-// from an older one stands only if that says the same of its Rollout. What names no
-// Rollout goes in the same write.
-func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) error {
-	index := r.last
+// tryEdits writes edits at the newest known version of the index. An edit that was decided from an older
+// version fails with a conflict, unless both versions have the same entries for its Rollout. The same write
+// removes the entries of deleted Rollouts.
+func tryEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) error {
+	index := r.lastWritten
 	for _, e := range edits {
-		index = newer(index, e.entry.Index)
+		index = newerIndex(index, e.entry.Index)
 	}
 	keys := map[string]string{}
 	for _, e := range edits {
-		if e.err = nil; !e.entry.stands(index) {
+		if e.err = nil; !e.entry.isCurrent(index) {
 			e.err = apierrors.NewConflict(corev1.Resource("configmaps"), rollouts.IndexName, fmt.Errorf("its entry of %s changed", e.entry.Rollout.Name))
 			continue
 		}
 		keys[e.entry.Rollout.Name] = e.key
 	}
-	strangers, err := strangers(ctx, s.Reader, edits[0].entry.Rollout.Namespace, index)
+	strangers, err := staleNames(ctx, s.Reader, edits[0].entry.Rollout.Namespace, index)
 	if err != nil {
 		return err
 	}
@@ -153,9 +154,9 @@ func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) erro
 		stored, err := putIndex(ctx, s, c)
 		switch {
 		case err == nil:
-			r.last = stored
-		case Moved(err):
-			r.last = nil
+			r.lastWritten = stored
+		case IsConflict(err):
+			r.lastWritten = nil
 			return err
 		default:
 			return err
@@ -164,23 +165,22 @@ func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) erro
 	return nil
 }
 
-// putIndex stores an index and returns it; nil if it is gone. It is all ours, so
-// that it is sent whole: to compare thousands of entries, on both sides, is what
-// a patch would take most of its time for.
+// putIndex stores an index and returns it; nil if the index was deleted. Only Weir writes the index, so an
+// update can replace it. A patch would compare thousands of entries here and on the server.
 func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap, error) {
 	want, ok := c.Want.(*corev1.ConfigMap)
 	if !ok {
 		return nil, s.write(ctx, c)
 	}
 	if c.Base == nil {
-		return want, s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
+		return want, s.runWrite(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
 	}
-	return want, s.doing(ctx, "Changing", want, func() error { return s.Update(ctx, want) })
+	return want, s.runWrite(ctx, "Changing", want, func() error { return s.Update(ctx, want) })
 }
 
-// newer is the index with the later version; one that is not there has none.
-func newer(a, b *corev1.ConfigMap) *corev1.ConfigMap {
-	if a == nil || b != nil && older(a.ResourceVersion, b.ResourceVersion) {
+// newerIndex returns the index with the higher resourceVersion. Either may be nil.
+func newerIndex(a, b *corev1.ConfigMap) *corev1.ConfigMap {
+	if a == nil || b != nil && isOlder(a.ResourceVersion, b.ResourceVersion) {
 		return b
 	}
 	return a

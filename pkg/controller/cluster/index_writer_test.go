@@ -82,11 +82,11 @@ func (i *index) exist(names ...string) {
 }
 
 // read is what a pass over a Rollout reads.
-func (i *index) read(rollout string) *cluster.Entry {
+func (i *index) read(rollout string) *cluster.IndexEntry {
 	i.t.Helper()
 	i.exist(rollout)
 	ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: rollout}
-	e, err := i.Entry(i.t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: rollout}, ref)
+	e, err := i.IndexEntry(i.t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: rollout}, ref)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func (i *index) together(parts ...part) []error {
 	return answers
 }
 
-func (i *index) enter(e *cluster.Entry) part {
-	return func(ctx context.Context) error { return i.Enter(ctx, e) }
+func (i *index) enter(e *cluster.IndexEntry) part {
+	return func(ctx context.Context) error { return i.AddToIndex(ctx, e) }
 }
 
-func (i *index) strike(e *cluster.Entry) part {
-	return func(ctx context.Context) error { return i.Remove(ctx, e) }
+func (i *index) strike(e *cluster.IndexEntry) part {
+	return func(ctx context.Context) error { return i.RemoveFromIndex(ctx, e) }
 }
 
 func listing(names ...string) map[string]string {
@@ -184,19 +184,19 @@ func TestTogether(t *testing.T) {
 func TestTogetherButMoved(t *testing.T) {
 	i := newIndex(t)
 	seen := i.read("web")
-	if err := i.Enter(t.Context(), i.read("web")); err != nil {
+	if err := i.AddToIndex(t.Context(), i.read("web")); err != nil {
 		t.Fatal(err)
 	}
 	answers := i.together(i.enter(i.read("api")), i.strike(i.read("web")), i.enter(seen))
 	var moved int
 	for _, err := range answers {
-		if cluster.Moved(err) {
+		if cluster.IsConflict(err) {
 			moved++
 		} else if err != nil {
 			t.Error(err)
 		}
 	}
-	if moved != 1 || !cluster.Moved(answers[2]) {
+	if moved != 1 || !cluster.IsConflict(answers[2]) {
 		t.Errorf("answers %v, want a conflict of the last", answers)
 	}
 	if diff := cmp.Diff(listing("api"), i.has()); diff != "" {
@@ -240,11 +240,11 @@ func TestTogetherButMovedAndRefused(t *testing.T) {
 	i := newIndex(t)
 	i.answer = refusesBad
 	seen := i.read("web")
-	if err := i.Enter(t.Context(), i.read("web")); err != nil {
+	if err := i.AddToIndex(t.Context(), i.read("web")); err != nil {
 		t.Fatal(err)
 	}
 	answers := i.together(i.enter(i.read("api")), i.strike(seen), i.enter(i.read("bad")))
-	if answers[0] != nil || !cluster.Moved(answers[1]) || !apierrors.IsForbidden(answers[2]) {
+	if answers[0] != nil || !cluster.IsConflict(answers[1]) || !apierrors.IsForbidden(answers[2]) {
 		t.Errorf("answers %v, want a conflict of the second and a refusal of the third", answers)
 	}
 	if diff := cmp.Diff(listing("api", "web"), i.has()); diff != "" {
@@ -258,18 +258,18 @@ func TestStrangersGoTogether(t *testing.T) {
 	for name, tc := range map[string]struct {
 		index  corev1.ConfigMap
 		read   string
-		do     func(i *index, e *cluster.Entry) error
+		do     func(i *index, e *cluster.IndexEntry) error
 		want   map[string]string
 		writes int
 	}{
-		"by one that enters": {filled(), "web", func(i *index, e *cluster.Entry) error { return i.Enter(i.t.Context(), e) }, listing("api", "web"), 1},
-		"by one that leaves": {filled(), "nobody-7", func(i *index, e *cluster.Entry) error {
-			if gone, err := i.Gone(i.t.Context(), e); err != nil || !gone {
+		"by one that enters": {filled(), "web", func(i *index, e *cluster.IndexEntry) error { return i.AddToIndex(i.t.Context(), e) }, listing("api", "web"), 1},
+		"by one that leaves": {filled(), "nobody-7", func(i *index, e *cluster.IndexEntry) error {
+			if gone, err := i.IsRolloutGone(i.t.Context(), e); err != nil || !gone {
 				i.t.Errorf("gone %v, %v", gone, err)
 			}
-			return i.Remove(i.t.Context(), e)
+			return i.RemoveFromIndex(i.t.Context(), e)
 		}, listing("api"), 1},
-		"where it cannot be changed": {immutable(filled()), "web", func(i *index, e *cluster.Entry) error { return i.Enter(i.t.Context(), e) }, listing("api", "web"), 2},
+		"where it cannot be changed": {immutable(filled()), "web", func(i *index, e *cluster.IndexEntry) error { return i.AddToIndex(i.t.Context(), e) }, listing("api", "web"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIndex(t)
@@ -278,9 +278,9 @@ func TestStrangersGoTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: tc.read}
-			e, err := i.Entry(t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: tc.read}, ref)
-			if err != nil || e.Unlisted != "" {
-				t.Fatal(err, e.Unlisted)
+			e, err := i.IndexEntry(t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: tc.read}, ref)
+			if err != nil || e.UnlistedReason != "" {
+				t.Fatal(err, e.UnlistedReason)
 			}
 			if err := tc.do(i, e); err != nil {
 				t.Fatal(err)
@@ -324,14 +324,14 @@ func TestIndexIsFull(t *testing.T) {
 	if err := i.stored.Create(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
-	if e := i.read("web"); !e.Right || e.Listed || !strings.Contains(e.Unlisted, "has no room") {
-		t.Errorf("right %v, listed %v, unlisted %q", e.Right, e.Listed, e.Unlisted)
+	if e := i.read("web"); !e.IsCorrect || e.IsListed || !strings.Contains(e.UnlistedReason, "has no room") {
+		t.Errorf("right %v, listed %v, unlisted %q", e.IsCorrect, e.IsListed, e.UnlistedReason)
 	}
-	if e := i.read(strings.Repeat("long", 60)); !e.Right || !strings.Contains(e.Unlisted, "has no room") {
-		t.Errorf("of a name that has a shorter key: right %v, unlisted %q", e.Right, e.Unlisted)
+	if e := i.read(strings.Repeat("long", 60)); !e.IsCorrect || !strings.Contains(e.UnlistedReason, "has no room") {
+		t.Errorf("of a name that has a shorter key: right %v, unlisted %q", e.IsCorrect, e.UnlistedReason)
 	}
-	if e := i.read(strings.Repeat("long", 63) + "s"); !e.Right || !strings.Contains(e.Unlisted, "exceed the length of a key") || !strings.Contains(e.Unlisted, "give the workload a shorter name") {
-		t.Errorf("of the longest name: right %v, unlisted %q", e.Right, e.Unlisted)
+	if e := i.read(strings.Repeat("long", 63) + "s"); !e.IsCorrect || !strings.Contains(e.UnlistedReason, "exceed the length of a key") || !strings.Contains(e.UnlistedReason, "give the workload a shorter name") {
+		t.Errorf("of the longest name: right %v, unlisted %q", e.IsCorrect, e.UnlistedReason)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestAboutIndexes(t *testing.T) {
 	t.Parallel()
 	i := newIndex(t)
 	i.exist("one", "two", "three")
-	about := cluster.AboutIndexes(i.Server)
+	about := cluster.EnqueueIndexed(i.Server)
 	index := func(label string, data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: label}},

@@ -21,40 +21,41 @@ import (
 
 // Indexes of the caches.
 const (
-	// ByOwner finds objects by the uid of their controller.
+	// ByOwner finds objects by the uid of their controller owner.
 	ByOwner = "metadata.controller.uid"
-	// ByWorkload finds Rollouts and BatchReleases by what they release.
+	// ByWorkload finds Rollouts and BatchReleases by their workload.
 	ByWorkload = "spec.workloadRef"
-	// ByGroup finds them by the group of its kind, and of those of their routers.
+	// ByGroup finds Rollouts, BatchReleases and TrafficRoutings by the API groups of their workload and routers.
 	ByGroup = "spec.groups"
-	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
-	ByScaled = "spec.scaleTargetRef.name"
-	// ByNetwork finds Rollouts by the Services and routers that they change.
+	// ByScaleTarget finds autoscalers by the name of their scale target. For an autoscaler that Weir has
+	// disabled this is the original target.
+	ByScaleTarget = "spec.scaleTargetRef.name"
+	// ByNetwork finds Rollouts and TrafficRoutings by the Services and routers that they change.
 	ByNetwork = "spec.strategy.trafficRoutings"
-	// ByRouting finds Rollouts by the TrafficRouting that they name.
-	ByRouting = "spec.strategy.trafficRoutingRef"
-	// ByUser finds TrafficRoutings by the names of Rollouts that have finalizers on them.
-	ByUser = "metadata.finalizers"
+	// ByTrafficRouting finds Rollouts by the TrafficRouting that they reference.
+	ByTrafficRouting = "spec.strategy.trafficRoutingRef"
+	// ByLinkedRollout finds TrafficRoutings by the Rollouts that have finalizers on them.
+	ByLinkedRollout = "metadata.finalizers"
 )
 
-// WorkloadKey is how a workload is found in an index, whatever its version.
+// WorkloadKey returns the key of a workload in the index ByWorkload. It does not depend on the API version.
 func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
 
-// WorkloadKeys indexes Rollouts and BatchReleases.
+// WorkloadKeys returns the keys of a Rollout or BatchRelease in the index ByWorkload.
 func WorkloadKeys(o client.Object) []string {
-	if gk, name := Released(o); name != "" {
+	if gk, name := WorkloadOf(o); name != "" {
 		return []string{WorkloadKey(gk, name)}
 	}
 	return nil
 }
 
-// GroupKeys indexes them, too, and TrafficRoutings.
+// GroupKeys returns the keys of a Rollout, BatchRelease or TrafficRouting in the index ByGroup.
 func GroupKeys(o client.Object) []string {
 	groups := sets.New[string]()
-	if gk, name := Released(o); name != "" {
+	if gk, name := WorkloadOf(o); name != "" {
 		groups.Insert(gk.Group)
 	}
-	for _, ref := range routingsOf(o) {
+	for _, ref := range trafficRefs(o) {
 		for _, router := range traffic.RoutersFor(ref, "") {
 			groups.Insert(router.Kind.Group)
 		}
@@ -62,8 +63,8 @@ func GroupKeys(o client.Object) []string {
 	return sets.List(groups)
 }
 
-// Released is what a Rollout or a BatchRelease releases; no name if nothing.
-func Released(o client.Object) (gk schema.GroupKind, name string) {
+// WorkloadOf returns the workload of a Rollout or BatchRelease; the name is empty if there is none.
+func WorkloadOf(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
 	switch o := o.(type) {
 	case *v1beta1.Rollout:
@@ -80,8 +81,8 @@ func Released(o client.Object) (gk schema.GroupKind, name string) {
 	return gv.WithKind(ref.Kind).GroupKind(), ref.Name
 }
 
-// ScaledKeys indexes autoscalers.
-func ScaledKeys(o client.Object) []string {
+// ScaleTargetNames returns the keys of an autoscaler in the index ByScaleTarget.
+func ScaleTargetNames(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil
@@ -89,8 +90,9 @@ func ScaledKeys(o client.Object) []string {
 	return []string{workload.Scaled(h)}
 }
 
-// ScaledBy names what an autoscaler scales, or would if it were not disabled.
-func ScaledBy(o client.Object) []string {
+// ScaleTargetKeys returns the key in the index ByWorkload of the workload that an autoscaler scales, or
+// would scale if Weir had not disabled it.
+func ScaleTargetKeys(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil
@@ -99,7 +101,7 @@ func ScaledBy(o client.Object) []string {
 	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
 }
 
-// OwnerKeys indexes anything by its controller.
+// OwnerKeys returns the keys of an object in the index ByOwner.
 func OwnerKeys(o client.Object) []string {
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		return []string{string(ref.UID)}
@@ -107,20 +109,20 @@ func OwnerKeys(o client.Object) []string {
 	return nil
 }
 
-// NetworkKey is how a Service or a router is found in an index. What is made
-// beside the original counts as the original.
+// NetworkKey returns the key of a Service or a router in the index ByNetwork.
 func NetworkKey(kind, name string) string { return kind + "/" + name }
 
-// NetworkKeys indexes Rollouts and TrafficRoutings.
+// NetworkKeys returns the keys of a Rollout or TrafficRouting in the index ByNetwork.
 func NetworkKeys(o client.Object) []string {
-	return networkKeys(routingsOf(o))
+	return networkKeysOfRefs(trafficRefs(o))
 }
 
-// routingsOf is what a Rollout or a TrafficRouting routes by, of which one counts.
-func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
+// trafficRefs returns the references of a Rollout or TrafficRouting to a Service and routers. Only the first
+// reference counts.
+func trafficRefs(o client.Object) []rollouts.TrafficRoutingRef {
 	var refs []rollouts.TrafficRoutingRef
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
-		hub, err := converted[rollouts.TrafficRouting](routing)
+		hub, err := convert[rollouts.TrafficRouting](routing)
 		if err != nil {
 			return nil
 		}
@@ -131,13 +133,13 @@ func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
 	return refs[:min(len(refs), 1)]
 }
 
-// releaseOf is the release that a Rollout asks for, or nil.
+// releaseOf returns the release plan of a Rollout, or nil.
 func releaseOf(o client.Object) *rollouts.Release {
 	r, ok := o.(*v1beta1.Rollout)
 	if !ok {
 		return nil
 	}
-	hub, err := converted[rollouts.Rollout](r)
+	hub, err := convert[rollouts.Rollout](r)
 	if err != nil {
 		return nil
 	}
@@ -145,8 +147,9 @@ func releaseOf(o client.Object) *rollouts.Release {
 	return release
 }
 
-// networkKeys are those of what is routed by, of which one counts.
-func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
+// networkKeysOfRefs returns the keys of the Services and routers of the first reference, including the canary
+// Service and the canary Ingress.
+func networkKeysOfRefs(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
 	for _, t := range refs[:min(len(refs), 1)] {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
@@ -160,8 +163,8 @@ func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 	return keys
 }
 
-// RoutingKeys index Rollouts by the TrafficRouting that they name.
-func RoutingKeys(o client.Object) []string {
+// TrafficRoutingKeys returns the keys of a Rollout in the index ByTrafficRouting.
+func TrafficRoutingKeys(o client.Object) []string {
 	release := releaseOf(o)
 	if release == nil || release.TrafficRouting() == "" {
 		return nil
@@ -169,8 +172,9 @@ func RoutingKeys(o client.Object) []string {
 	return []string{release.TrafficRouting()}
 }
 
-// UserKeys index TrafficRoutings by the Rollouts that have finalizers on them.
-func UserKeys(o client.Object) []string {
+// LinkedRollouts returns the names of the Rollouts that have finalizers on a TrafficRouting. They are its
+// keys in the index ByLinkedRollout.
+func LinkedRollouts(o client.Object) []string {
 	var names []string
 	for _, f := range o.GetFinalizers() {
 		if name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/"); ok {

@@ -58,11 +58,11 @@ func TestMalformed(t *testing.T) {
 	t.Parallel()
 	gk := schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	keys := []client.IndexerFunc{
-		cluster.WorkloadKeys, cluster.GroupKeys, cluster.NetworkKeys, cluster.RoutingKeys, cluster.UserKeys, cluster.ScaledKeys, cluster.ScaledBy,
-		cluster.OwnerKeys, cluster.IsWorkload(gk), cluster.OwnedByWorkload(gk), cluster.OwnedByDriven(gk), cluster.IsNetwork("Service"), cluster.IsUser,
+		cluster.WorkloadKeys, cluster.GroupKeys, cluster.NetworkKeys, cluster.TrafficRoutingKeys, cluster.LinkedRollouts, cluster.ScaleTargetNames, cluster.ScaleTargetKeys,
+		cluster.OwnerKeys, cluster.KeysOfWorkload(gk), cluster.KeysOfOwner(gk), cluster.KeysOfPodOwner(gk), cluster.KeysOfNetworkObject("Service"), cluster.KeysOfRollout,
 	}
 	predicates := []predicate.Predicate{
-		cluster.WorkloadChanged(), cluster.OwnedChanged(), cluster.TroubleChanged(), cluster.TargetChanged(), cluster.DriveChanged(), cluster.PhaseChanged(), cluster.Lone(),
+		cluster.WorkloadChanged(), cluster.OwnedChanged(), cluster.PodHealthChanged(), cluster.ScaleTargetChanged(), cluster.BatchTargetChanged(), cluster.RolloutPhaseChanged(), cluster.WithoutRollout(),
 	}
 	for i, o := range malformed() {
 		t.Run(fmt.Sprintf("%d %T", i, o), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestMalformed(t *testing.T) {
 			if r, ok := o.(*v1beta1.Rollout); ok {
 				c := fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(r).Build()
 				key := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)}
-				if cluster.AtRest(t.Context(), cluster.Reader{Client: c})(key) {
+				if cluster.IsResting(t.Context(), cluster.Reader{Client: c})(key) {
 					t.Error("it is at rest")
 				}
 			}
@@ -96,19 +96,19 @@ func TestRecovered(t *testing.T) {
 			panic("malformed")
 		},
 	}).Build()
-	if cluster.AtRest(t.Context(), cluster.Reader{Client: c})(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)}) {
+	if cluster.IsResting(t.Context(), cluster.Reader{Client: c})(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)}) {
 		t.Error("it is at rest")
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	woken := cluster.Enqueue(c, cluster.Rollouts, cluster.ByWorkload, func(client.Object) []string { panic("malformed") })
+	woken := cluster.EnqueueByIndex(c, cluster.NewRolloutList, cluster.ByWorkload, func(client.Object) []string { panic("malformed") })
 	woken.Create(t.Context(), event.CreateEvent{Object: r}, queue)
 	woken.Update(t.Context(), event.UpdateEvent{ObjectOld: r, ObjectNew: r}, queue)
 	if queue.Len() > 0 {
 		t.Errorf("%d requests are woken", queue.Len())
 	}
 	indexes := indexers{}
-	if err := cluster.Index(t.Context(), indexes); err != nil {
+	if err := cluster.RegisterIndexes(t.Context(), indexes); err != nil {
 		t.Fatal(err)
 	}
 	for name, keys := range indexes {

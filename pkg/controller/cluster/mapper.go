@@ -25,36 +25,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Mapper knows the kinds that the cluster serves, all of them from one question.
-// A kind that it does not know makes it ask again, but not more often than it may:
-// users choose kinds, and what they choose is not to cost requests.
+// Mapper is a RESTMapper that discovers all kinds of the cluster at once. An unknown kind triggers a new
+// discovery, at a limited rate: users choose the kinds in their objects, and their choice must not cause
+// many requests.
 type Mapper struct {
 	client *discovery.DiscoveryClient
 	clock  clock.PassiveClock
 
-	served atomic.Pointer[served]
+	latest atomic.Pointer[discoveryResult]
 
-	mu      sync.Mutex
-	changed time.Time
+	mu        sync.Mutex
+	changedAt time.Time
 
-	asking sync.Mutex
-	// asked is when the cluster was asked last, and failure what came of it.
-	asked   time.Time
-	failure error
+	refreshing sync.Mutex
+	// refreshedAt is the time of the last discovery, and lastError its error. Both are guarded by refreshing.
+	refreshedAt time.Time
+	lastError   error
 }
 
-// served is one answer of the cluster.
-type served struct {
+// discoveryResult is the result of one discovery.
+type discoveryResult struct {
 	meta.RESTMapper
 	groups []*restmapper.APIGroupResources
-	// silent are groups of which the cluster could not tell.
-	silent map[string]error
-	// mappings are what was found of kinds, by group, version and kind.
+	// failures has the errors of the groups that the cluster could not list.
+	failures map[string]error
+	// mappings caches found mappings by GroupVersionKind.
 	mappings sync.Map
 }
 
-// RESTMapping implements meta.RESTMapper. Caches ask for that of a kind with each read.
-func (s *served) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+// RESTMapping implements meta.RESTMapper. It caches mappings, because caches need one for every read.
+func (s *discoveryResult) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) != 1 {
 		return s.RESTMapper.RESTMapping(kind, versions...)
 	}
@@ -70,16 +70,16 @@ func (s *served) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.R
 }
 
 const (
-	// missing is how long a kind counts as not served that was not.
-	missing = 10 * time.Second
-	// changing is how long it may count so where the answer may be older than what
-	// definitions have brought since, or where the cluster could not tell.
-	changing = Served / 4
+	// unknownKindTTL is how long an unknown kind counts as not served.
+	unknownKindTTL = 10 * time.Second
+	// recentChangeTTL is the same duration if a CustomResourceDefinition has changed shortly before the last
+	// discovery, or if the discovery failed for the group.
+	recentChangeTTL = ServeDelay / 4
 )
 
 var _ meta.ResettableRESTMapper = &Mapper{}
 
-// NewMapper is how a manager gets its mapper.
+// NewMapper returns a MapperProvider for a manager.
 func NewMapper(c clock.PassiveClock) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return func(config *rest.Config, h *http.Client) (meta.RESTMapper, error) {
 		client, err := discovery.NewDiscoveryClientForConfigAndClient(config, h)
@@ -90,84 +90,84 @@ func NewMapper(c clock.PassiveClock) func(*rest.Config, *http.Client) (meta.REST
 	}
 }
 
-// Reset notes that other kinds may be served soon.
+// Reset records that the cluster may serve other kinds soon.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.changed = m.clock.Now()
+	m.changedAt = m.clock.Now()
 }
 
-// ours are the kinds of our group. They are as they are, whether the cluster knows yet that
-// they are served or not, and in the process that serves them it does not.
-var ours = func() meta.RESTMapper {
+// weirMapper maps the kinds of Weir's API group without discovery. In a process that also serves the group,
+// discovery does not show these kinds during the start.
+var weirMapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion})
-	for kind := range conversions.AllKnownTypes() {
+	for kind := range wireScheme.AllKnownTypes() {
 		m.Add(kind, meta.RESTScopeNamespace)
 	}
 	return m
 }()
 
-// tell answers from what is known, and asks the cluster once if that is not enough.
-func tell[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error)) (T, error) {
+// lookUp looks up a mapping in the latest discovery, and in a new one if the mapping is unknown.
+func lookUp[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
 	if group == rollouts.GroupName {
-		return from(ours)
+		return from(weirMapper)
 	}
-	known := m.served.Load()
+	known := m.latest.Load()
 	if known != nil {
 		if found, err := from(known); !meta.IsNoMatchError(err) {
 			return found, err
 		}
 	}
-	known, err := m.renewed(known, group)
+	known, err := m.refresh(known, group)
 	if err != nil {
 		return none, err
 	}
 	found, err := from(known)
-	if silent := known.silent[group]; silent != nil && meta.IsNoMatchError(err) {
+	if silent := known.failures[group]; silent != nil && meta.IsNoMatchError(err) {
 		return none, fmt.Errorf("discovering %s: %w", group, silent)
 	}
 	return found, err
 }
 
-// renewed is a newer answer than the one that did not do, if there may be one.
-func (m *Mapper) renewed(was *served, group string) (*served, error) {
-	m.asking.Lock()
-	defer m.asking.Unlock()
-	known := m.served.Load()
-	if known != was || !m.due(known, group) {
-		return known, m.failure
+// refresh returns a newer discovery than was, or the latest one if no new discovery is allowed yet.
+func (m *Mapper) refresh(was *discoveryResult, group string) (*discoveryResult, error) {
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
+	known := m.latest.Load()
+	if known != was || !m.mayRefresh(known, group) {
+		return known, m.lastError
 	}
-	m.asked = m.clock.Now()
-	next, err := m.ask(known)
-	if m.failure = err; err != nil {
+	m.refreshedAt = m.clock.Now()
+	next, err := m.discover(known)
+	if m.lastError = err; err != nil {
 		return nil, err
 	}
-	m.served.Store(next)
+	m.latest.Store(next)
 	return next, nil
 }
 
-// due reports whether the cluster may be asked again.
-func (m *Mapper) due(known *served, group string) bool {
+// mayRefresh reports whether enough time has passed for a new discovery.
+func (m *Mapper) mayRefresh(known *discoveryResult, group string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	after := missing
-	if known == nil || m.failure != nil || known.silent[group] != nil || m.asked.Before(m.changed.Add(2*Served)) {
-		after = changing
+	after := unknownKindTTL
+	if known == nil || m.lastError != nil || known.failures[group] != nil || m.refreshedAt.Before(m.changedAt.Add(2*ServeDelay)) {
+		after = recentChangeTTL
 	}
-	return m.asked.IsZero() || m.clock.Since(m.asked) >= after
+	return m.refreshedAt.IsZero() || m.clock.Since(m.refreshedAt) >= after
 }
 
-// ask asks the cluster. What it cannot tell of a group now, it has told before.
-func (m *Mapper) ask(was *served) (*served, error) {
-	client := &noting{DiscoveryClient: m.client}
+// discover runs a discovery. If a group fails, the result has the group's kinds of the previous discovery.
+func (m *Mapper) discover(was *discoveryResult) (*discoveryResult, error) {
+	client := &failureRecorder{DiscoveryClient: m.client}
 	groups, err := restmapper.GetAPIGroupResources(client)
 	if err != nil {
 		return nil, fmt.Errorf("discovering what the cluster serves: %w", err)
 	}
-	next := &served{groups: groups, silent: map[string]error{}}
+	next := &discoveryResult{groups: groups, failures: map[string]error{}}
 	for gv, err := range client.failed {
-		next.silent[gv.Group] = err
+		next.failures[gv.Group] = err
 		named := func(g *restmapper.APIGroupResources) bool { return g.Group.Name == gv.Group }
 		if was == nil || !slices.ContainsFunc(was.groups, named) {
 			continue
@@ -178,14 +178,14 @@ func (m *Mapper) ask(was *served) (*served, error) {
 	return next, nil
 }
 
-// noting keeps which groups the cluster could not tell of.
-type noting struct {
+// failureRecorder is a discovery client that keeps the errors of failed groups.
+type failureRecorder struct {
 	*discovery.DiscoveryClient
 	failed map[schema.GroupVersion]error
 }
 
 // ServerGroupsAndResourcesWithContext implements discovery.DiscoveryInterfaceWithContext.
-func (n *noting) ServerGroupsAndResourcesWithContext(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+func (n *failureRecorder) ServerGroupsAndResourcesWithContext(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	groups, resources, err := n.DiscoveryClient.ServerGroupsAndResourcesWithContext(ctx)
 	n.failed, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
 	return groups, resources, err
@@ -193,35 +193,35 @@ func (n *noting) ServerGroupsAndResourcesWithContext(ctx context.Context) ([]*me
 
 // KindFor implements meta.RESTMapper.
 func (m *Mapper) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return tell(m, r.Group, func(k meta.RESTMapper) (schema.GroupVersionKind, error) { return k.KindFor(r) })
+	return lookUp(m, r.Group, func(k meta.RESTMapper) (schema.GroupVersionKind, error) { return k.KindFor(r) })
 }
 
 // KindsFor implements meta.RESTMapper.
 func (m *Mapper) KindsFor(r schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return tell(m, r.Group, func(k meta.RESTMapper) ([]schema.GroupVersionKind, error) { return k.KindsFor(r) })
+	return lookUp(m, r.Group, func(k meta.RESTMapper) ([]schema.GroupVersionKind, error) { return k.KindsFor(r) })
 }
 
 // ResourceFor implements meta.RESTMapper.
 func (m *Mapper) ResourceFor(r schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return tell(m, r.Group, func(k meta.RESTMapper) (schema.GroupVersionResource, error) { return k.ResourceFor(r) })
+	return lookUp(m, r.Group, func(k meta.RESTMapper) (schema.GroupVersionResource, error) { return k.ResourceFor(r) })
 }
 
 // ResourcesFor implements meta.RESTMapper.
 func (m *Mapper) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return tell(m, r.Group, func(k meta.RESTMapper) ([]schema.GroupVersionResource, error) { return k.ResourcesFor(r) })
+	return lookUp(m, r.Group, func(k meta.RESTMapper) ([]schema.GroupVersionResource, error) { return k.ResourcesFor(r) })
 }
 
 // RESTMapping implements meta.RESTMapper.
 func (m *Mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return tell(m, kind.Group, func(k meta.RESTMapper) (*meta.RESTMapping, error) { return k.RESTMapping(kind, versions...) })
+	return lookUp(m, kind.Group, func(k meta.RESTMapper) (*meta.RESTMapping, error) { return k.RESTMapping(kind, versions...) })
 }
 
 // RESTMappings implements meta.RESTMapper.
 func (m *Mapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return tell(m, kind.Group, func(k meta.RESTMapper) ([]*meta.RESTMapping, error) { return k.RESTMappings(kind, versions...) })
+	return lookUp(m, kind.Group, func(k meta.RESTMapper) ([]*meta.RESTMapping, error) { return k.RESTMappings(kind, versions...) })
 }
 
 // ResourceSingularizer implements meta.RESTMapper.
 func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
-	return tell(m, "", func(k meta.RESTMapper) (string, error) { return k.ResourceSingularizer(resource) })
+	return lookUp(m, "", func(k meta.RESTMapper) (string, error) { return k.ResourceSingularizer(resource) })
 }

@@ -96,7 +96,7 @@ func TestMapperIsAskedOnce(t *testing.T) {
 		if d.asked != round+1 {
 			t.Fatalf("asked %d times in %d rounds", d.asked, round+1)
 		}
-		clock.SetTime(clock.Now().Add(missing))
+		clock.SetTime(clock.Now().Add(unknownKindTTL))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestMapperLearns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told  bool
 		after time.Duration
-	}{"told": {true, Served}, "told, and named later": {true, 5 * Served}, "not told": {false, missing}} {
+	}{"told": {true, ServeDelay}, "told, and named later": {true, 5 * ServeDelay}, "not told": {false, unknownKindTTL}} {
 		t.Run(name, func(t *testing.T) {
 			d, clock, mapper := mapperOf(t, "apps")
 			if _, err := mapper.RESTMapping(setOf("example.com")); !meta.IsNoMatchError(err) {
@@ -136,7 +136,7 @@ func TestMapperIsNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.set(func() { d.groups, d.silent = append(d.groups, "late.example.com"), "example.com" })
-	clock.SetTime(clock.Now().Add(missing))
+	clock.SetTime(clock.Now().Add(unknownKindTTL))
 	if _, err := mapper.RESTMapping(setOf("late.example.com")); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestMapperIsNotTold(t *testing.T) {
 		t.Errorf("a kind of a group that is silent: %v; want another error than that it is not served", err)
 	}
 	d.set(func() { d.broken = true })
-	clock.SetTime(clock.Now().Add(missing))
+	clock.SetTime(clock.Now().Add(unknownKindTTL))
 	if _, err := mapper.RESTMapping(setOf("more.example.com")); err == nil || meta.IsNoMatchError(err) {
 		t.Errorf("a kind while nothing answers: %v; want another error than that it is not served", err)
 	}

@@ -22,37 +22,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Network reads Services and routers. Kinds of routers that not every cluster
-// serves are watched from the first time that somebody names one.
+// Network reads Services and routers. If not every cluster serves a kind of router, the watch starts when
+// an object first references the kind.
 type Network struct {
 	Reader Reader
 	// Watch starts to watch a kind.
 	Watch func(client.Object) error
-	// Configuration is where scripts of users are looked for, in this order.
-	Configuration []string
+	// ScriptNamespaces are the namespaces that may have a ConfigMap with scripts of users. Earlier ones have
+	// precedence.
+	ScriptNamespaces []string
 
 	optional OptionalKinds
 }
 
-// NewNetwork reads for a controller of Rollouts (or of objects of another kind, as the
-// list says), and has that watch each kind that is read.
+// NewNetwork returns a Network for the controller c. It makes c watch each kind of router that it reads.
+// The list determines the kind of objects that c reconciles.
 func NewNetwork(s Reader, c controller.Controller, from cache.Cache, list func() client.ObjectList, configuration []string) *Network {
-	return &Network{Reader: s, Configuration: configuration, Watch: func(o client.Object) error {
-		return c.Watch(source.Kind(from, o, Enqueue(s, list, ByNetwork, IsNetwork(o.GetObjectKind().GroupVersionKind().Kind))))
+	return &Network{Reader: s, ScriptNamespaces: configuration, Watch: func(o client.Object) error {
+		return c.Watch(source.Kind(from, o, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject(o.GetObjectKind().GroupVersionKind().Kind))))
 	}}
 }
 
-// WatchNetwork has a controller of Rollouts (or of objects of another kind, as the list
-// says) watch what every cluster serves of the network, the scripts, and the definitions
-// of other kinds.
+// WatchNetwork registers watches of Services, Ingresses, the ConfigMaps with scripts, and the
+// CustomResourceDefinitions of other routers. The list determines the kind of objects that the controller
+// reconciles.
 func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *builder.Builder {
-	return b.Watches(&corev1.Service{}, Enqueue(s, list, ByNetwork, IsNetwork("Service"))).
-		Watches(&networkingv1.Ingress{}, Enqueue(s, list, ByNetwork, IsNetwork("Ingress"))).
-		Watches(&corev1.ConfigMap{}, EnqueueRouted(s, list)).
-		Watches(Definitions(), EnqueueDefined(s, list))
+	return b.Watches(&corev1.Service{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Service"))).
+		Watches(&networkingv1.Ingress{}, EnqueueByIndex(s, list, ByNetwork, KeysOfNetworkObject("Ingress"))).
+		Watches(&corev1.ConfigMap{}, EnqueueRouting(s, list)).
+		Watches(NewDefinition(), EnqueueUsersOfGroup(s, list))
 }
 
-// ReadNetwork fills in the Services and the routers that are named.
+// ReadNetwork reads the referenced Services and routers into o.
 func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
 	o.ServiceName = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
@@ -73,7 +74,7 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 		if r.IsIngress() {
 			err = n.readIngress(ctx, namespace, r, r.UsesCanaryIngress() && (o.CanaryService != nil || o.Shared))
 		} else {
-			err = n.readOther(ctx, namespace, r)
+			err = n.readRouter(ctx, namespace, r)
 		}
 		if err != nil {
 			return err
@@ -83,29 +84,30 @@ func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o 
 }
 
 const (
-	// hidden is how soon to look again for what may not be seen, or is another's.
-	hidden = 10 * time.Second
-	// absent is how soon to look again for what the cluster does not serve and no
-	// definition may tell of.
-	absent = time.Minute
+	// unreadableDelay is the time until the next look at a router that may not be read or that another
+	// release uses.
+	unreadableDelay = 10 * time.Second
+	// unavailableDelay is the time until the next look at a router whose kind the cluster does not serve. An
+	// aggregated API server can add the kind without a CustomResourceDefinition that could be watched.
+	unavailableDelay = time.Minute
 )
 
-// Again is how soon to look again for routers of which nothing may tell that they
-// come; 0 where all are there.
-func Again(o traffic.Objects) time.Duration {
+// RouterRequeueDelay returns the time until the next look at routers that no watch covers; zero if there are
+// none.
+func RouterRequeueDelay(o traffic.Objects) time.Duration {
 	switch {
 	case o.HasUnreadableRouter(), o.AcquiredByOther():
-		return hidden
+		return unreadableDelay
 	case o.HasUnavailableRouter():
-		return absent
+		return unavailableDelay
 	default:
 		return 0
 	}
 }
 
-// readScript looks for the script of a kind of router, or a class of Ingress.
+// readScript reads the user's script for the kind of a router or the class of an Ingress, if there is one.
 func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
-	for _, namespace := range n.Configuration {
+	for _, namespace := range n.ScriptNamespaces {
 		scripts, err := get(ctx, n.Reader, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
 		if err != nil {
 			return err
@@ -121,10 +123,9 @@ func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 	return nil
 }
 
-// readIngress reads the Ingress and the one made beside it. That is made after
-// its Service and may not be in the cache yet. Who took it for absent would
-// remove the Service that it sends requests to, or the pods of one that both
-// revisions share, so its absence is asked of the server.
+// readIngress reads the Ingress and its canary Ingress. If the cache does not show a canary Ingress that may
+// exist, readIngress asks the server: a pass that wrongly missed a new canary Ingress would remove the
+// Service to which the Ingress sends requests, or the pods behind it.
 func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.Router, routed bool) error {
 	stable, err := get(ctx, n.Reader, namespace, r.Name, &networkingv1.Ingress{})
 	if err != nil {
@@ -141,19 +142,19 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 	return err
 }
 
-// readOther reads a router of a kind that the cluster may not serve, or that
-// may not be read. One that nothing routes, neither a provider nor a script of an
-// administrator, is not even looked for, unless there was a script for it before.
-func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
-	if !r.HasProvider() && !n.optional.Met(r.Kind) {
+// readRouter reads a router other than an Ingress. The cluster may not serve its kind, or weir-controller may
+// have no permission to read it. A kind without a provider and without a script is not read, unless it was
+// read before: it may still have routes of a removed script.
+func (n *Network) readRouter(ctx context.Context, namespace string, r *traffic.Router) error {
+	if !r.HasProvider() && !n.optional.HasFound(r.Kind) {
 		return nil
 	}
 	var versions []string
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
-	kind, absence, err := n.optional.Kind(ctx, n.Reader, r.Kind, n.Watch, versions...)
-	if r.Unavailable, r.Unreadable = absence.Why, absence.Forbidden; err != nil || r.Unavailable != "" {
+	kind, absence, err := n.optional.FindAndWatch(ctx, n.Reader, r.Kind, n.Watch, versions...)
+	if r.Unavailable, r.Unreadable = absence.Reason, absence.Forbidden; err != nil || r.Unavailable != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}
@@ -163,7 +164,7 @@ func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Ro
 	return err
 }
 
-// orNil keeps a nil pointer from becoming an object that is not nil.
+// orNil returns a nil interface for a nil pointer.
 func orNil[T interface {
 	object.Object
 	comparable

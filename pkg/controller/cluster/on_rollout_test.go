@@ -17,7 +17,7 @@ import (
 func TestOnRollout(t *testing.T) {
 	t.Parallel()
 	var told []int
-	h := cluster.OnRollout(func(before, after *rollouts.Rollout) {
+	h := cluster.ObserveReleases(func(before, after *rollouts.Rollout) {
 		told = append(told, len(before.Status.Releases), len(after.Status.Releases))
 	})
 	old, talks, begins := &v1beta1.Rollout{}, &v1beta1.Rollout{}, &v1beta1.Rollout{}

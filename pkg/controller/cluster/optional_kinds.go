@@ -27,96 +27,96 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// OptionalKinds knows the kinds that not every cluster serves. They are watched from
-// the first time that somebody names one, for as long as the process runs: there are
-// no more of them than an administrator has allowed to be listed.
+// OptionalKinds starts the watches of kinds that not every cluster serves. A watch starts when an object
+// first references the kind, and lasts as long as the process. The permissions of weir-controller limit the
+// number of kinds.
 type OptionalKinds struct {
 	mu    sync.Mutex
-	kinds map[schema.GroupVersionKind]*met
+	kinds map[schema.GroupVersionKind]*kindState
 }
 
-// met is what is known of a kind that the cluster serves.
-type met struct {
-	mu      sync.Mutex
-	watched bool
-	// refused has an entry while it may not be listed.
-	refused *expiring.Expiring
+// kindState is the state of one kind that the cluster serves.
+type kindState struct {
+	mu        sync.Mutex
+	isWatched bool
+	// forbidden has an entry while a recent list was forbidden.
+	forbidden *expiring.Expiring
 }
 
-// forbidden is how long it is remembered that a kind may not be listed.
-const forbidden = 10 * time.Second
+// forbiddenTTL is how long a forbidden list is remembered.
+const forbiddenTTL = 10 * time.Second
 
 // AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
 const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
 
-// Absence is why a kind cannot be read.
-type Absence struct {
-	// Why is for people; empty if the kind can be read.
-	Why string
-	// Forbidden reports whether there may be objects all the same.
+// Unavailability is the reason why a kind cannot be read.
+type Unavailability struct {
+	// Reason is a message for users; empty if the kind can be read.
+	Reason string
+	// Forbidden reports whether only the permission is missing, so that objects may exist.
 	Forbidden bool
 }
 
-// Kind finds a kind in one of the versions, or in any if none is given, and has it
-// watched by then. A cache that may not list would never answer, so who may not
-// list reads nothing.
-func (f *OptionalKinds) Kind(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
+// FindAndWatch finds a kind in one of the versions, or in any version if none is given, and starts its watch.
+// It first tries a list, because an informer without permission to list would block all reads.
+func (f *OptionalKinds) FindAndWatch(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Unavailability, error) {
 	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
-		return schema.GroupVersionKind{}, Absence{Why: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
+		return schema.GroupVersionKind{}, Unavailability{Reason: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
 	}
 	if err != nil {
-		return schema.GroupVersionKind{}, Absence{}, fmt.Errorf("looking for %s: %w", kind, err)
+		return schema.GroupVersionKind{}, Unavailability{}, fmt.Errorf("looking for %s: %w", kind, err)
 	}
 	gvk := mapping.GroupVersionKind
-	k := f.of(gvk)
-	k.mu.Lock() // whoever else names the kind waits for the one answer
+	k := f.stateOf(gvk)
+	k.mu.Lock() // concurrent passes over the same kind share one list request
 	defer k.mu.Unlock()
-	if k.watched {
-		return gvk, Absence{}, nil
+	if k.isWatched {
+		return gvk, Unavailability{}, nil
 	}
-	if _, refused := k.refused.Get(gvk); refused {
-		return gvk, unlisted(kind), nil
+	if _, refused := k.forbidden.Get(gvk); refused {
+		return gvk, forbiddenKind(kind), nil
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
 	err = s.Live.List(ctx, list, client.Limit(1))
 	if apierrors.IsForbidden(err) {
-		k.refused.Set(gvk, nil, forbidden)
-		return gvk, unlisted(kind), nil
+		k.forbidden.Set(gvk, nil, forbiddenTTL)
+		return gvk, forbiddenKind(kind), nil
 	}
 	if err != nil {
-		return gvk, Absence{}, fmt.Errorf("listing %s: %w", kind, err)
+		return gvk, Unavailability{}, fmt.Errorf("listing %s: %w", kind, err)
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
 	if err := watch(obj); err != nil {
-		return gvk, Absence{}, fmt.Errorf("watching %s: %w", kind, err)
+		return gvk, Unavailability{}, fmt.Errorf("watching %s: %w", kind, err)
 	}
-	k.watched = true
-	return gvk, Absence{}, nil
+	k.isWatched = true
+	return gvk, Unavailability{}, nil
 }
 
-func unlisted(kind schema.GroupKind) Absence {
-	return Absence{Forbidden: true, Why: fmt.Sprintf("weir-controller may not list them in every namespace: "+
+// forbiddenKind returns the Unavailability of a kind that weir-controller may not list.
+func forbiddenKind(kind schema.GroupKind) Unavailability {
+	return Unavailability{Forbidden: true, Reason: fmt.Sprintf("weir-controller may not list them in every namespace: "+
 		"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}
 }
 
-// of is what is known of a kind.
-func (f *OptionalKinds) of(gvk schema.GroupVersionKind) *met {
+// stateOf returns the state of a kind, and creates it if necessary.
+func (f *OptionalKinds) stateOf(gvk schema.GroupVersionKind) *kindState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kinds == nil {
-		f.kinds = map[schema.GroupVersionKind]*met{}
+		f.kinds = map[schema.GroupVersionKind]*kindState{}
 	}
 	if f.kinds[gvk] == nil {
-		f.kinds[gvk] = &met{refused: expiring.NewExpiring()}
+		f.kinds[gvk] = &kindState{forbidden: expiring.NewExpiring()}
 	}
 	return f.kinds[gvk]
 }
 
-// Met reports whether a kind has been found before.
-func (f *OptionalKinds) Met(kind schema.GroupKind) bool {
+// HasFound reports whether FindAndWatch has found the kind before.
+func (f *OptionalKinds) HasFound(kind schema.GroupKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for gvk := range f.kinds {
@@ -127,64 +127,65 @@ func (f *OptionalKinds) Met(kind schema.GroupKind) bool {
 	return false
 }
 
-// Kinds are those of workloads, as a controller watches them.
-type Kinds struct {
+// WorkloadKinds watches the kinds of workloads for a controller.
+type WorkloadKinds struct {
 	Controller controller.Controller
 	Cache      cache.Cache
-	// Releases is the list of what the controller reconciles.
+	// Releases returns an empty list of the kind that the controller reconciles.
 	Releases func() client.ObjectList
 	optional OptionalKinds
 }
 
-// WatchNative watches the rows whose kinds every cluster serves.
-func (k *Kinds) WatchNative(s Reader) error {
+// WatchNative watches the workloads whose kinds every cluster serves.
+func (k *WorkloadKinds) WatchNative(s Reader) error {
 	for _, row := range workload.Kinds() {
-		if !s.Native(row) {
+		if !s.IsNative(row) {
 			continue
 		}
-		if err := k.watch(s, row, SinceStart()); err != nil {
+		if err := k.watchRow(s, row, SkipInitialList()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gathering is how long what a workload owns is waited for to change again: its
-// counts do with each pod, which come a few milliseconds apart.
-const gathering = 50 * time.Millisecond
+// ownedEventDelay delays the events of objects that a workload owns, so that one pass handles several of
+// them: the counts of a ReplicaSet change with every pod, a few milliseconds apart.
+const ownedEventDelay = 50 * time.Millisecond
 
-// watch watches the workloads of a row and what they own, as far as it passes.
-func (k *Kinds) watch(s Reader, row workload.Row, passes ...predicate.Predicate) error {
+// watchRow watches the workloads of a row and the objects that they own.
+func (k *WorkloadKinds) watchRow(s Reader, row workload.Row, predicates ...predicate.Predicate) error {
 	gk := row.GVK.GroupKind()
-	is := Enqueue(s, k.Releases, ByWorkload, IsWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, append(passes, WorkloadChanged())...)); err != nil {
+	workloads := EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfWorkload(gk))
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(row.GVK), workloads, append(predicates, WorkloadChanged())...)); err != nil {
 		return err
 	}
-	owned := Later(gathering, Enqueue(s, k.Releases, ByWorkload, OwnedByWorkload(gk)))
+	owned := Delay(ownedEventDelay, EnqueueByIndex(s, k.Releases, ByWorkload, KeysOfOwner(gk)))
 	for _, kind := range row.Owns {
-		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, append(passes, OwnedChanged())...)); err != nil {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.NewStored(kind), owned, append(predicates, OwnedChanged())...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Absent is the reason why the workloads of a row cannot be read.
-func (k *Kinds) Absent(ctx context.Context, s Reader, row workload.Row) (Absence, error) {
-	if s.Native(row) {
-		return Absence{}, nil
+// CheckAvailability returns the reason why the workloads of a row cannot be read. It starts the watch of an
+// optional kind.
+func (k *WorkloadKinds) CheckAvailability(ctx context.Context, s Reader, row workload.Row) (Unavailability, error) {
+	if s.IsNative(row) {
+		return Unavailability{}, nil
 	}
-	watch := func(client.Object) error { return k.watch(s, row) }
-	_, absence, err := k.optional.Kind(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
+	watch := func(client.Object) error { return k.watchRow(s, row) }
+	_, absence, err := k.optional.FindAndWatch(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
 	return absence, err
 }
 
-// Native reports whether every cluster serves the kind of a row.
-func (s Reader) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
+// IsNative reports whether every cluster serves the kind of a row.
+func (s Reader) IsNative(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
-// Resource is that of a workload; empty where the cluster does not serve it, and
-// where it is none.
-func (s Reader) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
+// WorkloadResource returns the resource of a workload; empty if the cluster does not serve the kind, or if
+// Weir cannot release it.
+func (s Reader) WorkloadResource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
 	if ref == nil {
 		return schema.GroupResource{}, nil
 	}
@@ -202,23 +203,23 @@ func (s Reader) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) 
 	return mapping.Resource.GroupResource(), nil
 }
 
-// Definitions is an empty object of what brings kinds to a cluster, to watch.
-func Definitions() *metav1.PartialObjectMetadata {
+// NewDefinition returns an empty CustomResourceDefinition to watch.
+func NewDefinition() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// Served is how long kube-apiserver may take to serve a kind that it has accepted.
-const Served = time.Second
+// ServeDelay is the time that kube-apiserver may need to serve an accepted CustomResourceDefinition.
+const ServeDelay = time.Second
 
-// EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
-// release a workload or name a router of the group of a definition, shortly after
-// that has changed: what was not served may be by then.
-func EnqueueDefined(s client.Client, list func() client.ObjectList) handler.EventHandler {
-	return Later(Served, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
+// EnqueueUsersOfGroup enqueues the objects whose workload or routers have the API group of a changed
+// CustomResourceDefinition. It waits until kube-apiserver serves the kind. The list determines the kind of
+// objects.
+func EnqueueUsersOfGroup(s client.Client, list func() client.ObjectList) handler.EventHandler {
+	return Delay(ServeDelay, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())
 		group := schema.ParseGroupResource(o.GetName()).Group
-		return requests(cached(ctx, s, list(), client.MatchingFields{ByGroup: group}))
+		return requestsFor(listCached(ctx, s, list(), client.MatchingFields{ByGroup: group}))
 	}))
 }

@@ -61,7 +61,7 @@ func TestForeignIsListedOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for range 100 {
 				all.Go(func() {
-					_, absence, err := f.Kind(t.Context(), s, meshKind.GroupKind(), func(client.Object) error { watched++; return nil })
+					_, absence, err := f.FindAndWatch(t.Context(), s, meshKind.GroupKind(), func(client.Object) error { watched++; return nil })
 					if err != nil || absence.Forbidden != forbidden {
 						t.Errorf("%+v, %v", absence, err)
 					}
@@ -84,7 +84,7 @@ func TestRoutersOfNobody(t *testing.T) {
 		t.Helper()
 		routers := traffic.RoutersFor(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "web"}}}, "spec")
 		routers[0].Script = script
-		if err := n.readOther(t.Context(), "shop", &routers[0]); err != nil || routers[0].Unavailable != "" {
+		if err := n.readRouter(t.Context(), "shop", &routers[0]); err != nil || routers[0].Unavailable != "" {
 			t.Fatalf("%q, %v", routers[0].Unavailable, err)
 		}
 	}

@@ -16,41 +16,42 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// deployments do not own their pods: there is a set between them.
+// deployments is the kind of Deployments. A ReplicaSet is between a Deployment and its pods.
 var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
-// podWait is how long pods of a batch are waited for that come and go one by one.
-// Whether they are ready is told by their set, sooner.
-const podWait = 200 * time.Millisecond
+// podEventDelay delays the events of pods, so that one pass handles the pods of a batch together. The
+// ReplicaSet reports readiness sooner.
+const podEventDelay = 200 * time.Millisecond
 
-// PodsOf wakes the objects of a list about the pods of Deployments that they release.
-func PodsOf(r client.Reader, list func() client.ObjectList) handler.EventHandler {
-	return Later(podWait, Enqueue(r, list, ByWorkload, OwnedByDriven(deployments)))
+// EnqueueOwnersOfPods enqueues the objects that release the Deployment of a pod. The list determines the kind
+// of objects.
+func EnqueueOwnersOfPods(r client.Reader, list func() client.ObjectList) handler.EventHandler {
+	return Delay(podEventDelay, EnqueueByIndex(r, list, ByWorkload, KeysOfPodOwner(deployments)))
 }
 
-// podsRead are the pods of a workload by their revision, once a pass has read them.
-type podsRead struct{ by map[string][]*corev1.Pod }
+// podCache has the pods of a workload by revision, after a pass has read them.
+type podCache struct{ byRevision map[string][]*corev1.Pod }
 
-// Pods are those of a revision of a workload. A pass asks for several, and reads all of them
-// once.
+// Pods returns the pods of a revision of a workload. The first call reads the pods of all revisions for the
+// rest of the pass.
 func (s Reader) Pods(ctx context.Context, w *Workload, revision string) ([]*corev1.Pod, error) {
-	if w.pods.by == nil {
-		by, err := s.allPods(ctx, w)
+	if w.pods.byRevision == nil {
+		by, err := s.listPods(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		w.pods.by = by
+		w.pods.byRevision = by
 	}
-	return w.pods.by[revision], nil
+	return w.pods.byRevision[revision], nil
 }
 
-// allPods finds pods by their owners: another workload may have pods with the same labels,
-// and a namespace has many.
-func (s Reader) allPods(ctx context.Context, w *Workload) (map[string][]*corev1.Pod, error) {
+// listPods lists the pods of a workload by revision. It finds pods by owner reference, because the pods of
+// another workload may have the same labels.
+func (s Reader) listPods(ctx context.Context, w *Workload) (map[string][]*corev1.Pod, error) {
 	by := map[string][]*corev1.Pod{}
 	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
 		var pods corev1.PodList
-		// They are only looked at, so that the cache need not copy them.
+		// Passes do not modify pods, so that the cache need not copy them.
 		if err := s.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()),
 			client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing pods of %s: %w", w.Object.GetName(), err)

@@ -18,12 +18,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// get reads an object, or returns nil when there is none.
+// get reads an object; nil if there is none.
 func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
 	var none T
 	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
 	switch {
-	case NotFound(err):
+	case IsNotFound(err):
 		return none, nil
 	case err != nil:
 		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
@@ -31,13 +31,13 @@ func get[T client.Object](ctx context.Context, from client.Reader, namespace, na
 	return into, nil
 }
 
-// stored reads an object of a kind as it is stored; nil if there is none. It shares with the
-// cache what it points to.
-func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
-	o := s.Stored(gvk)
+// getStored reads an object of a kind, typed if the scheme has the kind; nil if there is none. The object
+// shares memory with the cache.
+func getStored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
+	o := s.NewStored(gvk)
 	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o, client.UnsafeDisableDeepCopy)
 	switch {
-	case NotFound(err):
+	case IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
@@ -46,8 +46,8 @@ func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespac
 	}
 }
 
-// listed are the objects of a kind beside another one.
-func listed(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
+// listInNamespaceOf lists the objects of a kind in the namespace of another object.
+func listInNamespaceOf(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
@@ -56,15 +56,15 @@ func listed(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside 
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	found, err := items(ctx, s, objects, append(which, client.InNamespace(beside.GetNamespace()))...)
+	found, err := listObjects(ctx, s, objects, append(which, client.InNamespace(beside.GetNamespace()))...)
 	if err != nil {
 		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
 	return found, nil
 }
 
-// items are the objects of a list.
-func items(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
+// listObjects fills a list and returns its items.
+func listObjects(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
 	if err := from.List(ctx, list, which...); err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func items(ctx context.Context, from client.Reader, list client.ObjectList, whic
 	return found, err
 }
 
-// Stored makes an empty object as the caches have it: typed where the scheme has
-// the kind, else as it comes.
-func (s Reader) Stored(gvk schema.GroupVersionKind) client.Object {
+// NewStored returns an empty object of the type that the caches use: the Go type if the scheme has the kind,
+// and unstructured otherwise.
+func (s Reader) NewStored(gvk schema.GroupVersionKind) client.Object {
 	if o, err := s.Scheme().New(gvk); err == nil {
 		if typed, ok := o.(client.Object); ok {
 			return typed
@@ -91,9 +91,9 @@ func (s Reader) Stored(gvk schema.GroupVersionKind) client.Object {
 	return u
 }
 
-// namesIn are the names of the objects of a list.
-func namesIn(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) (sets.Set[string], error) {
-	found, err := items(ctx, from, list, which...)
+// listNames fills a list and returns the names of its items.
+func listNames(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) (sets.Set[string], error) {
+	found, err := listObjects(ctx, from, list, which...)
 	names := sets.New[string]()
 	for _, o := range found {
 		names.Insert(o.GetName())
@@ -101,8 +101,8 @@ func namesIn(ctx context.Context, from client.Reader, list client.ObjectList, wh
 	return names, err
 }
 
-// metadata is a list of the metadata of objects of a kind.
-func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+// newMetadataList returns an empty list of the metadata of objects of a kind.
+func newMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return list

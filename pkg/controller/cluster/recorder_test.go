@@ -59,7 +59,7 @@ func TestRepeatedEvents(t *testing.T) {
 
 	announce := func(version int, message string) *eventsv1.Event {
 		r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "uid", ResourceVersion: strconv.Itoa(version)}}
-		cluster.Announce(recorder, cluster.About(r), "Release", []planner.Event{{Warning: true, Reason: "TrafficCorrected", Message: message}})
+		cluster.RecordEvents(recorder, cluster.MetadataOf(r), "Release", []planner.Event{{Warning: true, Reason: "TrafficCorrected", Message: message}})
 		return <-seen
 	}
 	first := announce(1, "step 1")

@@ -14,21 +14,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// recovered returns the result of compute, or the zero value if compute panics. All code that
-// handles a single object outside of a pass runs in recovered: index functions, watch handlers,
+// recoverPanic returns the result of compute, or the zero value if compute panics. All code that
+// handles a single object outside of a pass runs in recoverPanic: index functions, watch handlers,
 // and the order of the queue. controller-runtime recovers panics only in a pass. Elsewhere one
 // malformed stored object would end the process, and end it again after each restart.
-func recovered[T any](doing string, of any, compute func() T) (out T) {
+func recoverPanic[T any](doing string, of any, compute func() T) (out T) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			utilruntime.HandleError(fmt.Errorf("%s of %s: recovered from a panic; the object is skipped; please report this bug: %v\n%s", doing, described(of), cause, debug.Stack()))
+			utilruntime.HandleError(fmt.Errorf("%s of %s: recovered from a panic; the object is skipped; please report this bug: %v\n%s", doing, describeAny(of), cause, debug.Stack()))
 		}
 	}()
 	return compute()
 }
 
-// described returns the type, namespace and name of an object, for a log.
-func described(of any) string {
+// describeAny returns the type, namespace and name of an object, for a log.
+func describeAny(of any) string {
 	if o, ok := of.(client.Object); ok {
 		return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
 	}
@@ -39,6 +39,6 @@ func described(of any) string {
 // function panics.
 func EnqueueMapped(requests handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { //nolint:forbidigo // recovered
-		return recovered("finding the requests", o, func() []reconcile.Request { return requests(ctx, o) })
+		return recoverPanic("finding the requests", o, func() []reconcile.Request { return requests(ctx, o) })
 	})
 }

@@ -55,7 +55,7 @@ func TestNamedWhileOthersServe(t *testing.T) {
 			empty := builder(t).Build()
 			row, _ := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
 			w := &cluster.Workload{Row: row, Object: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
-			named, err := cluster.Reader{Client: empty, Live: empty, API: api}.Named(t.Context(), w, cluster.Live)
+			named, err := cluster.Reader{Client: empty, Live: empty, API: api}.IsReferenced(t.Context(), w, cluster.ManagesWorkload)
 			if named || (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("named %t, %v, want %q", named, err, tc.want)
 			}

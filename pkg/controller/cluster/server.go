@@ -26,10 +26,10 @@ type Reader struct {
 	client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Indexes reads what the policies read, from a cache of its own: of all
-	// ConfigMaps it has those of that name, and no others may be read.
+	// Indexes reads the ConfigMaps rollouts-index, which the policies use, from a separate cache.
+	// weir-controller may not read all ConfigMaps.
 	Indexes client.Reader
-	// WriteTracker has the versions that the caches must show; nil to not wait for them.
+	// WriteTracker has the resourceVersions that the caches must show; nil to not wait for the caches.
 	WriteTracker *WriteTracker
 	// API discovers which resources the cluster serves.
 	API discovery.ServerResourcesInterface
@@ -42,8 +42,8 @@ type Server struct {
 	IndexWriter *IndexWriter
 }
 
-// Create creates an object, but not in a namespace that ends: all that is in it
-// is about to go.
+// Create creates an object. It returns no error in a namespace that is being deleted, since the object would
+// be deleted anyway.
 func (s Server) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	err := s.Client.Create(ctx, o, opts...)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -54,15 +54,15 @@ func (s Server) Create(ctx context.Context, o client.Object, opts ...client.Crea
 
 // Rollout returns a Rollout, or nil when there is none.
 func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
-	r, err := hub[rollouts.Rollout, v1beta1.Rollout](ctx, s, key)
+	r, err := getHub[rollouts.Rollout, v1beta1.Rollout](ctx, s, key)
 	if r == nil || err != nil {
 		return nil, err
 	}
-	return r, s.WriteTracker.shown(r)
+	return r, s.WriteTracker.checkFresh(r)
 }
 
-// AllRollouts lists those of all namespaces. They are read only: they share with
-// the cache what the two versions have in common.
+// AllRollouts returns a function that lists the Rollouts of all namespaces. They must not be modified,
+// because they share memory with the cache.
 func AllRollouts(from client.Reader) func(context.Context) ([]*rollouts.Rollout, error) {
 	return func(ctx context.Context) ([]*rollouts.Rollout, error) {
 		var list v1beta1.RolloutList
@@ -71,7 +71,7 @@ func AllRollouts(from client.Reader) func(context.Context) ([]*rollouts.Rollout,
 		}
 		all := make([]*rollouts.Rollout, 0, len(list.Items))
 		for i := range list.Items {
-			r, err := converted[rollouts.Rollout](&list.Items[i])
+			r, err := convert[rollouts.Rollout](&list.Items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -83,17 +83,17 @@ func AllRollouts(from client.Reader) func(context.Context) ([]*rollouts.Rollout,
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
 func (s Reader) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
-	b, err := hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, key)
+	b, err := getHub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, key)
 	if b == nil || err != nil {
 		return nil, err
 	}
-	return b, s.WriteTracker.shown(b)
+	return b, s.WriteTracker.checkFresh(b)
 }
 
-// BatchReleaseOf returns the BatchRelease that has the name of a Rollout, which may
-// not be its own, or nil when there is none. One that was created a moment ago is not yet in the cache, and an abort
-// that took it for absent would be over before the batch begins. So while a
-// release is under way its absence is asked of the server.
+// BatchReleaseOf returns the BatchRelease that has the name of a Rollout, or nil. Another object may own it.
+// During a release BatchReleaseOf asks the server if the cache has no BatchRelease of the Rollout. Scenario: a
+// BatchRelease was just created and the cache does not show it; an abort that missed it would end before the
+// batch begins.
 func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	b, err := s.BatchRelease(ctx, key)
@@ -103,73 +103,73 @@ func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollo
 	if !r.Status.UnderWay() {
 		return b, nil
 	}
-	return hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
+	return getHub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
 }
 
 // TrafficRouting returns a TrafficRouting, or nil when there is none.
 func (s Reader) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
-	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, key)
+	return getHub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, key)
 }
 
-// LiveTrafficRouting is TrafficRouting, asked of the server.
+// LiveTrafficRouting reads a TrafficRouting from the server, or returns nil when there is none.
 func (s Reader) LiveTrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
-	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s.Live, key)
+	return getHub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s.Live, key)
 }
 
-// CommitRollout stores the next status at the version that it was planned from, and
-// returns what is stored.
+// CommitRollout stores the next status at the resourceVersion that it was planned from, and returns the stored
+// Rollout.
 func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	return commit[rollouts.Rollout, v1beta1.Rollout](ctx, s, next)
+	return commitStatus[rollouts.Rollout, v1beta1.Rollout](ctx, s, next)
 }
 
 // CommitBatchRelease is CommitRollout for BatchReleases.
 func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := b.DeepCopy()
 	next.Status = status
-	return commit[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, next)
+	return commitStatus[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, next)
 }
 
 // CommitTrafficRouting is CommitRollout for TrafficRoutings.
 func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	return commit[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, next)
+	return commitStatus[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, next)
 }
 
-// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
-// in one write, and returns what is stored.
-func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
-	wire, err := converted[v1beta1.BatchRelease](b)
+// CreateOrUpdateBatchRelease creates the BatchRelease b or, if was is not nil, replaces its spec and status in
+// one write. It returns the stored BatchRelease.
+func (s Server) CreateOrUpdateBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
+	wire, err := convert[v1beta1.BatchRelease](b)
 	if err != nil {
 		return nil, err
 	}
 	if was == nil {
 		err = s.Create(ctx, wire)
 	} else {
-		err = s.noting(wire, s.Update(ctx, wire))
+		err = s.recordIfWritten(wire, s.Update(ctx, wire))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return converted[rollouts.BatchRelease](wire)
+	return convert[rollouts.BatchRelease](wire)
 }
 
-// noting remembers a write that was done.
-func (s Server) noting(o client.Object, err error) error {
+// recordIfWritten records the resourceVersion of a write that succeeded, and returns err.
+func (s Server) recordIfWritten(o client.Object, err error) error {
 	if err == nil {
-		s.WriteTracker.note(o)
+		s.WriteTracker.recordWrite(o)
 	}
 	return err
 }
 
-// DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
+// DeleteBatchRelease deletes the BatchRelease that was observed. The uid precondition protects a recreated one.
 func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
-	return ignoreNotFound(s.Delete(ctx, About(b), client.Preconditions{UID: &b.UID}))
+	return ignoreNotFound(s.Delete(ctx, MetadataOf(b), client.Preconditions{UID: &b.UID}))
 }
 
-// AddFinalizer puts a finalizer on an object of our group.
+// AddFinalizer adds a finalizer to an object of Weir's API group.
 func (s Server) AddFinalizer(ctx context.Context, o object.Object, finalizer string) error {
 	if slices.Contains(o.GetFinalizers(), finalizer) {
 		return nil
@@ -177,14 +177,14 @@ func (s Server) AddFinalizer(ctx context.Context, o object.Object, finalizer str
 	return s.setFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), finalizer))
 }
 
-// DropFinalizer takes a finalizer off an object of our group.
-func (s Server) DropFinalizer(ctx context.Context, o object.Object, finalizer string) error {
+// RemoveFinalizer removes a finalizer from an object of Weir's API group.
+func (s Server) RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error {
 	it := func(f string) bool { return f == finalizer }
 	return s.setFinalizers(ctx, o, slices.DeleteFunc(slices.Clone(o.GetFinalizers()), it))
 }
 
 func (s Server) setFinalizers(ctx context.Context, o object.Object, finalizers []string) error {
-	base, want := About(o), About(o)
+	base, want := MetadataOf(o), MetadataOf(o)
 	want.SetFinalizers(finalizers)
 	return ignoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }

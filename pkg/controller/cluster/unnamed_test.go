@@ -49,7 +49,7 @@ func TestUnnamed(t *testing.T) {
 			none.Name, none.UID, none.Status.ExtraUID = "other", "b-2", ""
 			s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(d, b, none).
 				WithIndex(&appsv1.ReplicaSet{}, cluster.ByOwner, cluster.OwnerKeys).Build()}
-			w, err := s.Unnamed(t.Context(), row, "shop", d.Name)
+			w, err := s.UnreferencedWorkload(t.Context(), row, "shop", d.Name)
 			if err != nil || (w != nil) != tc.found {
 				t.Errorf("%v, %v; found is to be %t", w, err, tc.found)
 			}

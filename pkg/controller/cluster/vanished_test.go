@@ -41,7 +41,7 @@ func TestVanished(t *testing.T) {
 		"another failure": {apierrors.NewForbidden(rollouts.Resource("rollouts"), "web", nil), false},
 		"none":            {nil, false},
 	} {
-		if got := cluster.Vanished(tc.err, "web"); got != tc.want {
+		if got := cluster.IsOwnObjectGone(tc.err, "web"); got != tc.want {
 			t.Errorf("%s: %t, want %t (%v)", name, got, tc.want, tc.err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestUnserved(t *testing.T) {
 		for what, err := range map[string]error{
 			"read":           read,
 			"delete":         s.DeleteBatchRelease(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}),
-			"drop finalizer": s.DropFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
+			"drop finalizer": s.RemoveFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
 		} {
 			if (err != nil) != tc.fails {
 				t.Errorf("%s: %s: %v", name, what, err)

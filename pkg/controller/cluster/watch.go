@@ -27,8 +27,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Index registers the indexes that reads and watches need.
-func Index(ctx context.Context, indexer client.FieldIndexer, owned ...client.Object) error {
+// RegisterIndexes registers the indexes that reads and watches need.
+func RegisterIndexes(ctx context.Context, indexer client.FieldIndexer, owned ...client.Object) error {
 	type index struct {
 		of   client.Object
 		name string
@@ -38,20 +38,20 @@ func Index(ctx context.Context, indexer client.FieldIndexer, owned ...client.Obj
 		{&v1beta1.Rollout{}, ByWorkload, WorkloadKeys},
 		{&v1beta1.Rollout{}, ByGroup, GroupKeys},
 		{&v1beta1.Rollout{}, ByNetwork, NetworkKeys},
-		{&v1beta1.Rollout{}, ByRouting, RoutingKeys},
+		{&v1beta1.Rollout{}, ByTrafficRouting, TrafficRoutingKeys},
 		{&v1beta1.BatchRelease{}, ByWorkload, WorkloadKeys},
 		{&v1beta1.BatchRelease{}, ByGroup, GroupKeys},
 		{&v1alpha1.TrafficRouting{}, ByNetwork, NetworkKeys},
 		{&v1alpha1.TrafficRouting{}, ByGroup, GroupKeys},
-		{&v1alpha1.TrafficRouting{}, ByUser, UserKeys},
-		{&autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys},
+		{&v1alpha1.TrafficRouting{}, ByLinkedRollout, LinkedRollouts},
+		{&autoscalingv2.HorizontalPodAutoscaler{}, ByScaleTarget, ScaleTargetNames},
 	}
 	for _, o := range owned {
 		indexes = append(indexes, index{o, ByOwner, OwnerKeys})
 	}
 	for _, i := range indexes {
 		keys := func(o client.Object) []string {
-			return recovered("finding the keys of the index "+i.name, o, func() []string { return i.keys(o) })
+			return recoverPanic("finding the keys of the index "+i.name, o, func() []string { return i.keys(o) })
 		}
 		if err := indexer.IndexField(ctx, i.of, i.name, keys); err != nil {
 			return err
@@ -60,12 +60,12 @@ func Index(ctx context.Context, indexer client.FieldIndexer, owned ...client.Obj
 	return nil
 }
 
-// The functions below name what an object may mean to an index. Whoever is woken in vain
-// finds nothing to do.
+// The functions below return keys of an index for watch events. They may return too many keys: a pass that is
+// enqueued without need finds nothing to do.
 
-// IsWorkload takes the object for a workload of the kind, and for one made beside
-// another.
-func IsWorkload(gk schema.GroupKind) client.IndexerFunc {
+// KeysOfWorkload returns a function that returns the keys of a workload of the kind and, for an extra
+// workload, of the workload that it belongs to.
+func KeysOfWorkload(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		keys := []string{WorkloadKey(gk, o.GetName())}
 		if of := o.GetLabels()[rollouts.LabelCanaryDeployment]; of != "" {
@@ -75,32 +75,33 @@ func IsWorkload(gk schema.GroupKind) client.IndexerFunc {
 	}
 }
 
-// OwnedByWorkload takes the object for one that a workload of the kind owns.
-func OwnedByWorkload(gk schema.GroupKind) client.IndexerFunc {
+// KeysOfOwner returns a function that returns the keys of the workload of the kind that owns an object.
+func KeysOfOwner(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		ref := metav1.GetControllerOf(o)
 		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != gk {
 			return nil
 		}
-		return eitherKey(gk, ref.Name)
+		return keysWithPrincipal(gk, ref.Name)
 	}
 }
 
-// OwnedByDriven takes a pod for one of a workload of the kind, through the set
-// between them, whose name begins with the workload's.
-func OwnedByDriven(gk schema.GroupKind) client.IndexerFunc {
+// KeysOfPodOwner returns a function that returns the keys of the workload of a pod. It takes the name of the
+// workload from the name of the ReplicaSet, which is the workload's name with a hash.
+func KeysOfPodOwner(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		set := metav1.GetControllerOf(o)
 		hash := o.GetLabels()["pod-template-hash"]
 		if set == nil || hash == "" || len(set.Name) <= len(hash)+1 {
 			return nil
 		}
-		return eitherKey(gk, set.Name[:len(set.Name)-len(hash)-1])
+		return keysWithPrincipal(gk, set.Name[:len(set.Name)-len(hash)-1])
 	}
 }
 
-// eitherKey is for a workload, and for the one that it may have been made beside.
-func eitherKey(gk schema.GroupKind, name string) []string {
+// keysWithPrincipal returns the keys of a workload and, if its name is that of an extra workload, of the
+// workload that it belongs to.
+func keysWithPrincipal(gk schema.GroupKind, name string) []string {
 	keys := []string{WorkloadKey(gk, name)}
 	if of := workload.Principal(name); of != name {
 		keys = append(keys, WorkloadKey(gk, of))
@@ -108,51 +109,51 @@ func eitherKey(gk schema.GroupKind, name string) []string {
 	return keys
 }
 
-// IsNetwork takes the object for a Service or a router.
-func IsNetwork(kind string) client.IndexerFunc {
+// KeysOfNetworkObject returns a function that returns the key of a Service or router of the kind.
+func KeysOfNetworkObject(kind string) client.IndexerFunc {
 	return func(o client.Object) []string { return []string{NetworkKey(kind, o.GetName())} }
 }
 
-// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
-func IsUser(o client.Object) []string { return []string{o.GetName()} }
+// KeysOfRollout returns the key of a Rollout in the index ByLinkedRollout.
+func KeysOfRollout(o client.Object) []string { return []string{o.GetName()} }
 
-// Enqueue maps an object to those Rollouts (or objects of another kind, as the
-// list says) of its namespace that the index finds by its key.
-func Enqueue(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
+// EnqueueByIndex returns a handler that enqueues the objects in the namespace of an event's object that have
+// one of its keys in the index. The list determines the kind of the enqueued objects.
+func EnqueueByIndex(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, k := range key(o) {
-			out = append(out, requests(cached(ctx, s, list(), client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}))...)
+			out = append(out, requestsFor(listCached(ctx, s, list(), client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}))...)
 		}
 		return out
 	})
 }
 
-// EnqueueRouted wakes the objects of all namespaces that route traffic: the
-// scripts that they may use have changed.
-func EnqueueRouted(s client.Reader, list func() client.ObjectList) handler.EventHandler {
+// EnqueueRouting returns a handler that enqueues all objects that route traffic, in all namespaces. It is for
+// changes of scripts.
+func EnqueueRouting(s client.Reader, list func() client.ObjectList) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return requests(slices.DeleteFunc(cached(ctx, s, list()), func(o object.Object) bool {
+		return requestsFor(slices.DeleteFunc(listCached(ctx, s, list()), func(o object.Object) bool {
 			_, rollout := o.(*v1beta1.Rollout)
 			return rollout && len(NetworkKeys(o)) == 0
 		}))
 	})
 }
 
-// cached are the objects of a list. They are the cache's own.
-func cached(ctx context.Context, s client.Reader, list client.ObjectList, which ...client.ListOption) []object.Object {
-	found, err := items(ctx, s, list, append(which, client.UnsafeDisableDeepCopy)...)
+// listCached lists objects without copying them. They must not be modified.
+func listCached(ctx context.Context, s client.Reader, list client.ObjectList, which ...client.ListOption) []object.Object {
+	found, err := listObjects(ctx, s, list, append(which, client.UnsafeDisableDeepCopy)...)
 	if err != nil {
 		return nil // the cache answers; it fails only when it is shut down
 	}
 	return found
 }
 
-// requests are one for each of the objects, of BatchReleases for lone ones.
-func requests(of []object.Object) []reconcile.Request {
+// requestsFor returns a request for each object, except for BatchReleases with a Rollout.
+func requestsFor(of []object.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, o := range of {
-		if b, is := o.(*v1beta1.BatchRelease); is && !lone(b) {
+		if b, is := o.(*v1beta1.BatchRelease); is && !hasNoRollout(b) {
 			continue
 		}
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
@@ -160,23 +161,23 @@ func requests(of []object.Object) []reconcile.Request {
 	return out
 }
 
-// EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
-// that have a mark on it.
-func EnqueueUsers(s client.Reader) handler.EventHandler {
+// EnqueueRolloutsOfRouting returns a handler that enqueues the Rollouts that reference a TrafficRouting or
+// have a finalizer on it.
+func EnqueueRolloutsOfRouting(s client.Reader) handler.EventHandler {
 	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
-		woken := cached(ctx, s, Rollouts(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()})
-		for _, name := range UserKeys(o) {
+		woken := listCached(ctx, s, NewRolloutList(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByTrafficRouting: o.GetName()})
+		for _, name := range LinkedRollouts(o) {
 			woken = append(woken, &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: name}})
 		}
-		return requests(woken)
+		return requestsFor(woken)
 	})
 }
 
-// EnqueueReleased maps a Rollout or a BatchRelease to the workload that it releases, if
-// that is of the kind.
-func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
+// EnqueueWorkload returns a handler that enqueues the workload of a Rollout or BatchRelease, if the workload is
+// of the kind.
+func EnqueueWorkload(kind schema.GroupKind) handler.EventHandler {
 	return EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
-		gk, name := Released(o)
+		gk, name := WorkloadOf(o)
 		if gk != kind || name == "" {
 			return nil
 		}
@@ -184,16 +185,17 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 	})
 }
 
-// OnRollout tells how the records of Rollouts change. It wakes nobody.
-func OnRollout(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
+// ObserveReleases returns a handler that calls changed when the release records of a Rollout change. It
+// enqueues nothing.
+func ObserveReleases(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
-		recovered("comparing the records", e.ObjectNew, func() (none struct{}) {
+		recoverPanic("comparing the records", e.ObjectNew, func() (none struct{}) {
 			old, next := e.ObjectOld.(*v1beta1.Rollout), e.ObjectNew.(*v1beta1.Rollout)
 			if equality.Semantic.DeepEqual(old.Status.Releases, next.Status.Releases) {
 				return none
 			}
-			before, err := converted[rollouts.Rollout](old)
-			after, errAfter := converted[rollouts.Rollout](next)
+			before, err := convert[rollouts.Rollout](old)
+			after, errAfter := convert[rollouts.Rollout](next)
 			if err == nil && errAfter == nil {
 				changed(before, after)
 			}
@@ -202,40 +204,40 @@ func OnRollout(changed func(before, after *rollouts.Rollout)) handler.EventHandl
 	}}
 }
 
-// Lone passes BatchReleases that no Rollout has, and those that are being deleted: the
-// passes of a Rollout are about its own.
-func Lone() predicate.Predicate { return predicate.NewPredicateFuncs(lone) }
+// WithoutRollout accepts BatchReleases without a Rollout, and those that are being deleted. The passes over a
+// Rollout handle its BatchRelease.
+func WithoutRollout() predicate.Predicate { return predicate.NewPredicateFuncs(hasNoRollout) }
 
-func lone(o client.Object) bool {
+func hasNoRollout(o client.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return o.GetDeletionTimestamp() != nil || ref == nil || ref.Kind != "Rollout"
 }
 
-// Rollouts is a list for Enqueue.
-func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
+// NewRolloutList returns an empty list of Rollouts.
+func NewRolloutList() client.ObjectList { return &v1beta1.RolloutList{} }
 
-// BatchReleases is a list for Enqueue.
-func BatchReleases() client.ObjectList { return &v1beta1.BatchReleaseList{} }
+// NewBatchReleaseList returns an empty list of BatchReleases.
+func NewBatchReleaseList() client.ObjectList { return &v1beta1.BatchReleaseList{} }
 
-// TrafficRoutings is a list for Enqueue.
-func TrafficRoutings() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
+// NewTrafficRoutingList returns an empty list of TrafficRoutings.
+func NewTrafficRoutingList() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
 
-// Later is the handler, but whom it wakes is woken that much later, and once for all
-// that happens until then.
-func Later(after time.Duration, h handler.EventHandler) handler.EventHandler {
+// Delay returns a handler that delays the requests of another handler. All events during the delay lead to
+// one request.
+func Delay(after time.Duration, h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, delayed{q, after}) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { h.Update(ctx, e, delayed{q, after}) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { h.Delete(ctx, e, delayed{q, after}) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, delayedQueue{q, after}) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { h.Update(ctx, e, delayedQueue{q, after}) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { h.Delete(ctx, e, delayedQueue{q, after}) },
 	}
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-type delayed struct {
+type delayedQueue struct {
 	queue
 	after time.Duration
 }
 
 // Add implements workqueue.TypedInterface.
-func (d delayed) Add(r reconcile.Request) { d.AddAfter(r, d.after) }
+func (d delayedQueue) Add(r reconcile.Request) { d.AddAfter(r, d.after) }

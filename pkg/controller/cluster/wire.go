@@ -23,61 +23,61 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// conversions are those between the hub and the versions of the wire.
-var conversions = func() *runtime.Scheme {
+// wireScheme has the served API versions and their conversions to the hub types.
+var wireScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	return scheme
 }()
 
-// converted is an object of the wire as the hub has it, or the other way round.
-func converted[O any](in object.Object) (*O, error) {
+// convert converts an object between a served version and the hub version.
+func convert[O any](in object.Object) (*O, error) {
 	out := new(O)
-	if err := conversions.Convert(in, out, nil); err != nil {
+	if err := wireScheme.Convert(in, out, nil); err != nil {
 		return nil, fmt.Errorf("converting to %T: %w", out, err)
 	}
 	return out, nil
 }
 
-// wireType is a type of the wire.
+// wireType is the pointer type of a served version.
 type wireType[W any] interface {
 	*W
 	client.Object
 }
 
-// hub reads an object of the wire as the hub has it; nil when there is none.
-func hub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, key types.NamespacedName) (*H, error) {
+// getHub reads an object and converts it to the hub version; nil if there is none.
+func getHub[H, W any, P wireType[W]](ctx context.Context, from client.Reader, key types.NamespacedName) (*H, error) {
 	found, err := get(ctx, from, key.Namespace, key.Name, P(new(W)))
 	if found == nil || err != nil {
 		return nil, err
 	}
-	return converted[H](found)
+	return convert[H](found)
 }
 
-// commit stores the status of an object of the hub and returns what is stored.
-func commit[H, W any, P wireType[W]](ctx context.Context, s Server, next object.Object) (*H, error) {
-	sent, err := converted[W](next)
+// commitStatus stores the status of a hub object and returns the stored object.
+func commitStatus[H, W any, P wireType[W]](ctx context.Context, s Server, next object.Object) (*H, error) {
+	sent, err := convert[W](next)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noting(P(sent), s.Status().Update(ctx, P(sent))); err != nil {
+	if err := s.recordIfWritten(P(sent), s.Status().Update(ctx, P(sent))); err != nil {
 		return nil, err
 	}
-	return converted[H](P(sent))
+	return convert[H](P(sent))
 }
 
-// NewRollout is an empty Rollout to watch.
+// NewRollout returns an empty Rollout to watch.
 func NewRollout() client.Object { return &v1beta1.Rollout{} }
 
-// NewBatchRelease is an empty BatchRelease to watch.
+// NewBatchRelease returns an empty BatchRelease to watch.
 func NewBatchRelease() client.Object { return &v1beta1.BatchRelease{} }
 
-// NewTrafficRouting is an empty TrafficRouting to watch.
+// NewTrafficRouting returns an empty TrafficRouting to watch.
 func NewTrafficRouting() client.Object { return &v1alpha1.TrafficRouting{} }
 
-// About is an object of our group as the wire refers to it: its kind and its metadata.
-func About(o object.Object) client.Object {
+// MetadataOf returns an object of a served version that has only the kind and the metadata of a hub object.
+func MetadataOf(o object.Object) client.Object {
 	var about client.Object
 	switch o := o.(type) {
 	case *rollouts.Rollout:
@@ -87,20 +87,20 @@ func About(o object.Object) client.Object {
 	case *rollouts.TrafficRouting:
 		about = &v1alpha1.TrafficRouting{ObjectMeta: *o.ObjectMeta.DeepCopy()}
 	}
-	kind, err := apiutil.GVKForObject(about, conversions)
+	kind, err := apiutil.GVKForObject(about, wireScheme)
 	utilruntime.Must(err) // nothing else is of our group
 	about.GetObjectKind().SetGroupVersionKind(kind)
 	return about
 }
 
-// OwnedBy is the reference of what an object of our group makes or drives.
-func OwnedBy(o object.Object) metav1.OwnerReference {
-	return *metav1.NewControllerRef(o, About(o).GetObjectKind().GroupVersionKind())
+// OwnerReferenceTo returns a controller reference to an object of Weir's API group.
+func OwnerReferenceTo(o object.Object) metav1.OwnerReference {
+	return *metav1.NewControllerRef(o, MetadataOf(o).GetObjectKind().GroupVersionKind())
 }
 
-// AboutBatch is what events refer to that are about a BatchRelease: its Rollout, where
-// people look for them, if it has one.
-func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
+// EventTarget returns the object that events about a BatchRelease refer to: its Rollout, where users look for
+// events, or the BatchRelease itself if it has no Rollout.
+func EventTarget(b *rollouts.BatchRelease) runtime.Object {
 	about := &corev1.ObjectReference{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "BatchRelease", Namespace: b.Namespace, Name: b.Name, UID: b.UID,
 	}
@@ -110,8 +110,8 @@ func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
 	return about
 }
 
-// Announce tells what has happened to an object.
-func Announce(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
+// RecordEvents records events about an object.
+func RecordEvents(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
 	for _, e := range announced {
 		kind := corev1.EventTypeNormal
 		if e.Warning {

@@ -37,11 +37,11 @@ type Workload struct {
 	Row    workload.Row
 	Object object.Object
 	Owned  []object.Object
-	// Hold is what the store says about the workload.
+	// Hold is the state of the hold according to the store.
 	Hold workload.Hold
 	// NameConflict is an object that has the name of the extra Deployment; nil if the name is free.
 	NameConflict object.Object
-	pods         *podsRead
+	pods         *podCache
 }
 
 // Facts returns the facts that a release of the workload is decided by.
@@ -49,14 +49,14 @@ func (w *Workload) Facts() planner.Workload {
 	return w.Row.Facts(w.Object, w.Owned, w.Hold, w.NameConflict)
 }
 
-// Repaired adds the repair of Weir's records on the workload to changes, unless one of them repairs
+// WithRepair adds the repair of Weir's records on the workload to changes, unless one of them repairs
 // the records already.
-func (w *Workload) Repaired(changes []object.Change) []object.Change {
+func (w *Workload) WithRepair(changes []object.Change) []object.Change {
 	return w.Row.Repair(w.Object, w.Hold, changes)
 }
 
-// Is reports whether it is the workload of a name, read for a row.
-func (w *Workload) Is(row workload.Row, name string) bool {
+// IsFor reports whether w is the workload with the name and was read for the row.
+func (w *Workload) IsFor(row workload.Row, name string) bool {
 	return w != nil && w.Row.GVK == row.GVK && w.Row.Style == row.Style && w.Object.GetName() == name
 }
 
@@ -67,9 +67,9 @@ func (w *Workload) WithHold(known planner.HoldState) *Workload {
 	return &other
 }
 
-// Sized returns the workload for decisions about the sizes of ReplicaSets. These belong to the
+// ForScaling returns the workload for decisions about the sizes of ReplicaSets. These belong to the
 // partition style, whatever the style of the release is.
-func (w *Workload) Sized(known planner.HoldState) *Workload {
+func (w *Workload) ForScaling(known planner.HoldState) *Workload {
 	sized := *w
 	if row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, rollouts.StylePartition); ok {
 		sized.Row = row
@@ -77,9 +77,9 @@ func (w *Workload) Sized(known planner.HoldState) *Workload {
 	return sized.WithHold(known)
 }
 
-// Sizing implements release.Sets.
+// Sizing implements planner.ReplicaSetScaler.
 func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
-	sized := w.Sized(known)
+	sized := w.ForScaling(known)
 	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
 		return sizes.Scaling{}, false
 	}
@@ -88,50 +88,50 @@ func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
 
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*Workload, error) {
-	w, err := s.read(ctx, row, namespace, name, known)
+	w, err := s.readWorkload(ctx, row, namespace, name, known)
 	if w == nil || err != nil {
 		return w, err
 	}
 	w.Hold = row.HoldOf(w.Object, w.Owned, known)
 	w.NameConflict, err = row.NameConflict(w.Object, w.Owned, w.Hold, func(name string) (object.Object, error) {
-		return stored(ctx, s, row.GVK, namespace, name)
+		return getStored(ctx, s, row.GVK, namespace, name)
 	})
 	return w, err
 }
 
-// CatchUp has passes wait for a cache that shows a workload as it is on the server now.
-func (s Reader) CatchUp(ctx context.Context, row workload.Row, namespace, name string) error {
-	// weir-controller may list workloads, and not get one
-	now, err := items(ctx, s.Live, metadata(row.GVK), client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+// RequireFreshWorkload makes passes wait until the cache shows a workload as it is on the server now.
+func (s Reader) RequireFreshWorkload(ctx context.Context, row workload.Row, namespace, name string) error {
+	// weir-controller has permission to list workloads, but not to get one.
+	now, err := listObjects(ctx, s.Live, newMetadataList(row.GVK), client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
 	for _, o := range now {
-		s.WriteTracker.note(o)
+		s.WriteTracker.recordWrite(o)
 	}
 	return nil
 }
 
-// Unnamed reads a workload that nothing in the store is about; the annotations on it say whether it
+// UnreferencedWorkload reads a workload that nothing in the store is about; the annotations on it say whether it
 // is held. Unnamed returns nil for the extra Deployment of a release.
-func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	w, err := s.read(ctx, row, namespace, name, planner.HoldState{})
+func (s Reader) UnreferencedWorkload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
+	w, err := s.readWorkload(ctx, row, namespace, name, planner.HoldState{})
 	if w == nil || err != nil || !workload.Marked(w.Object) {
 		return w, err
 	}
-	if made, err := madeBeside(ctx, s, w.Object); made || err != nil {
+	if made, err := isExtraWorkload(ctx, s, w.Object); made || err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// read reads a workload as it is stored.
-func (s Reader) read(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*Workload, error) {
-	found, err := stored(ctx, s, row.GVK, namespace, name)
+// readWorkload reads a workload as it is stored.
+func (s Reader) readWorkload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*Workload, error) {
+	found, err := getStored(ctx, s, row.GVK, namespace, name)
 	if found == nil || err != nil {
 		return nil, err
 	}
-	w := &Workload{Row: row, Object: found, pods: &podsRead{}}
+	w := &Workload{Row: row, Object: found, pods: &podCache{}}
 	if u, ok := found.(*unstructured.Unstructured); ok {
 		if w.Object, err = row.FromContent(u.Object); err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, decodeError(u, row.New(), err))
@@ -139,23 +139,23 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w.Hold = workload.HoldFromRecords(w.Object)
-	if w.Owned, err = ownedBy(ctx, s, row, w.Object, known); err != nil {
+	if w.Owned, err = readOwned(ctx, s, row, w.Object, known); err != nil {
 		return nil, err
 	}
 	for _, o := range append([]object.Object{w.Object}, w.Owned...) {
-		if err := s.WriteTracker.shown(o); err != nil {
+		if err := s.WriteTracker.checkFresh(o); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// ownedBy are the objects that a row wants to see beside its workload: what that
-// owns, and what was made for its release, each by its uid.
-func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
+// readOwned reads the objects that a pass needs with its workload: the extra workload, the objects that both
+// own, and the autoscalers.
+func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	var owned []object.Object
 	if row.Extra && known.Batch != "" {
-		extras, err := extrasOf(ctx, s, row, obj, known)
+		extras, err := readExtraWorkloads(ctx, s, row, obj, known)
 		if err != nil {
 			return nil, err
 		}
@@ -164,8 +164,8 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 	owners := append([]object.Object{obj}, owned...)
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
-			// There may be many, with large templates, and nothing changes them.
-			found, err := listed(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+			// There may be many, with large templates. Nothing modifies them, so that the cache need not copy them.
+			found, err := listInNamespaceOf(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
 			if err != nil {
 				return nil, err
 			}
@@ -182,14 +182,14 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 	return owned, nil
 }
 
-// Autoscalers are those that scale a name, or would if they were not disabled.
+// Autoscalers returns the autoscalers of the workload with the name, including those that Weir has disabled.
 func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error) {
-	return listed(ctx, s, autoscaler, &metav1.ObjectMeta{Namespace: namespace, Name: name}, client.MatchingFields{ByScaled: name})
+	return listInNamespaceOf(ctx, s, autoscaler, &metav1.ObjectMeta{Namespace: namespace, Name: name}, client.MatchingFields{ByScaleTarget: name})
 }
 
-// Mark labels pods. Their status changes all the time, so that the version is
-// not compared; the uid is, and a pod that is gone needs no label.
-func (s Server) Mark(ctx context.Context, namespace string, marks []planner.PodLabel) error {
+// LabelPods labels pods. The patch has no resourceVersion, because the status of pods changes all the time. It
+// has the uid, so that a recreated pod is not labelled. A deleted pod needs no label.
+func (s Server) LabelPods(ctx context.Context, namespace string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
 		patch, err := json.Marshal(meta)
@@ -204,27 +204,27 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.PodL
 	return nil
 }
 
-// Named reports whether a Rollout or a BatchRelease which counts names the workload.
-// The caches may be behind, so where they know none the server is asked.
-func (s Reader) Named(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
+// IsReferenced reports whether a Rollout or BatchRelease for which counts returns true references the workload.
+// If the caches have none, IsReferenced asks the server, because the caches may be stale.
+func (s Reader) IsReferenced(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
 	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
 	here := client.InNamespace(w.Object.GetNamespace())
-	if found, err := namedIn(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
+	if found, err := isReferencedIn(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
 		return found, err
 	}
 	// Verify before and after the reads: CRDs may take over the API in between.
 	if err := VerifyServedByWeir(s.API); err != nil {
 		return false, err
 	}
-	if found, err := namedIn(ctx, s.Live, key, counts, here); found || err != nil {
+	if found, err := isReferencedIn(ctx, s.Live, key, counts, here); found || err != nil {
 		return found, err
 	}
 	return false, VerifyServedByWeir(s.API)
 }
 
-func namedIn(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
-	for _, list := range []client.ObjectList{Rollouts(), BatchReleases()} {
-		found, err := items(ctx, from, list, which...)
+func isReferencedIn(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
+	for _, list := range []client.ObjectList{NewRolloutList(), NewBatchReleaseList()} {
+		found, err := listObjects(ctx, from, list, which...)
 		if err != nil {
 			return false, fmt.Errorf("listing who names %s: %w", key, err)
 		}
@@ -249,35 +249,36 @@ func (s Reader) LostRollout(ctx context.Context, w *Workload) (string, error) {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		return "", nil // it names another workload
-	case !NotFound(err):
+		return "", nil // the Rollout exists and references another workload
+	case !IsNotFound(err):
 		return "", fmt.Errorf("reading Rollout %s: %w", name, err)
 	case errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.UID != "":
-		return "", nil // the uid of the one that was deleted
+		return "", nil // weir-apiserver remembers the uid of the deleted Rollout
 	}
 	return name, VerifyServedByWeir(s.API)
 }
 
-// Live reports whether an object ends the hold of the workload that it names. A
-// Rollout at rest that is disabled does not, and neither does one that is over.
-func Live(o client.Object) bool {
+// ManagesWorkload reports whether a Rollout or BatchRelease is responsible for the workload that it references,
+// and so for ending its hold. A disabled Rollout without a release is not, and neither is one that has restored
+// its workload for good.
+func ManagesWorkload(o client.Object) bool {
 	r, ok := o.(*v1beta1.Rollout)
 	if !ok {
 		return true
 	}
-	return (r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled) && !over(r)
+	return (r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled) && !isFinalized(r)
 }
 
-// DecodeError is a workload that has something else in a field than its kind's view
-// in Go, which only the definition of a kind that we do not know can allow.
+// DecodeError is the error for a workload that has a value of an unexpected type in a field. Only a
+// CustomResourceDefinition whose kind looks like a StatefulSet can allow such a value.
 type DecodeError struct {
-	// Why is for people.
-	Why string
+	// Reason is a message for users.
+	Reason string
 }
 
-func (m *DecodeError) Error() string { return m.Why }
+func (m *DecodeError) Error() string { return m.Reason }
 
-// decodeError names the field for which the object could not be read, which err does not.
+// decodeError returns an error that names the field that could not be decoded, which err does not name.
 func decodeError(u *unstructured.Unstructured, view object.Object, err error) error {
 	data, unreadable := u.MarshalJSON()
 	if unreadable != nil {
@@ -288,6 +289,6 @@ func decodeError(u *unstructured.Unstructured, view object.Object, err error) er
 		return err
 	}
 	field := strings.TrimPrefix(wrong.Field, reflect.TypeFor[appsv1.StatefulSet]().Name()+".") // embedded in workload.StatefulSetLike
-	return &DecodeError{Why: fmt.Sprintf("the %s has a value of type %s in %s, and is released only with one of type %s there; write that",
+	return &DecodeError{Reason: fmt.Sprintf("the %s has a value of type %s in %s, and is released only with one of type %s there; write that",
 		u.GetKind(), wrong.Value, field, wrong.Type)}
 }

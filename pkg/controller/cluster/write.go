@@ -26,8 +26,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Write performs changes in order and stops at the first that fails. What is
-// unknown to this program is left alone: only differences are sent.
+// Write performs changes in order and stops at the first that fails. A patch has only the differences, so that
+// fields that this version does not know stay as they are.
 func (s Server) Write(ctx context.Context, changes []object.Change) error {
 	for _, c := range changes {
 		if err := s.write(ctx, c); err != nil {
@@ -48,21 +48,21 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 	}
 	switch {
 	case base == nil:
-		return s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
+		return s.runWrite(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
 	case want == nil:
 		uid, version := base.GetUID(), base.GetResourceVersion()
 		at := client.Preconditions{UID: &uid}
 		if version != "" {
 			at.ResourceVersion = &version
 		}
-		return s.doing(ctx, "Deleting", base, func() error { return ignoreNotFound(s.Delete(ctx, base, at)) })
+		return s.runWrite(ctx, "Deleting", base, func() error { return ignoreNotFound(s.Delete(ctx, base, at)) })
 	default:
-		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
+		return s.runWrite(ctx, "Changing", base, func() error { return s.recordIfWritten(want, s.patch(ctx, base, want)) })
 	}
 }
 
-// clientObject is what is sent: a view of a kind that the scheme does not have
-// as that kind, and nil for nil. It must not change its input.
+// clientObject converts an object for the client: to unstructured if the scheme does not have its kind. It
+// returns nil for nil, and does not modify its input.
 func (s Server) clientObject(o object.Object) (client.Object, error) {
 	if o == nil {
 		return nil, nil
@@ -82,9 +82,8 @@ func (s Server) clientObject(o object.Object) (client.Object, error) {
 	return c, nil
 }
 
-// doing does a write and logs it. The error names what was being written, which not every
-// answer does.
-func (s Server) doing(ctx context.Context, what string, o client.Object, write func() error) error {
+// runWrite logs and runs a write. Its error names the object, which not every error of the server does.
+func (s Server) runWrite(ctx context.Context, what string, o client.Object, write func() error) error {
 	logf.FromContext(ctx).Info(what+" object", "object", describe(o))
 	err := write()
 	if err == nil {
@@ -105,32 +104,35 @@ func describe(o client.Object) string {
 	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
 }
 
-// patch sends what is different, for the object as it was read. The native controller
-// writes the status of a Deployment all the time, of which no change is about; such a
-// write is no reason to plan anew (ADR 16).
+// patch sends the differences with the precondition that nobody has changed the object. kube-controller-manager
+// updates the status of a Deployment all the time. No change depends on this status, so for a Deployment the
+// precondition leaves it out (ADR 16).
 func (s Server) patch(ctx context.Context, base, want client.Object) error {
-	if d, ok := base.(*appsv1.Deployment); ok && coverable(d) {
-		narrow, err := despiteStatus(d, want)
+	if d, ok := base.(*appsv1.Deployment); ok && canIgnoreStatus(d) {
+		narrow, err := patchIgnoringStatus(d, want)
 		if err != nil {
 			return err
 		}
 		err = s.Patch(ctx, want, client.RawPatch(types.JSONPatchType, narrow))
-		if !unmet(err) {
+		if !isFailedTest(err) {
 			return err
 		}
-		// Only the version tells whether somebody moved, or the change is refused.
+		// Either somebody has changed the Deployment, or the change is invalid. The patch with the resourceVersion
+		// below fails with a conflict in the first case.
 	}
 	return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// coverable reports whether what a change of the Deployment rests on can be tested. The pods
-// of one that is made beside another are counted by its status.
-func coverable(d *appsv1.Deployment) bool {
+// canIgnoreStatus reports whether tests in a JSON patch can replace the resourceVersion as precondition. They
+// need labels and annotations to compare. The status of a canary Deployment matters, because it has the pod
+// counts.
+func canIgnoreStatus(d *appsv1.Deployment) bool {
 	return len(d.Labels) > 0 && len(d.Annotations) > 0 && d.Labels[rollouts.LabelCanaryDeployment] == ""
 }
 
-// despiteStatus is a patch that applies to the Deployment as it is, whatever its status.
-func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) {
+// patchIgnoringStatus returns a JSON patch that applies if everything but the status of the Deployment is
+// unchanged.
+func patchIgnoringStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) {
 	was, err := json.Marshal(base)
 	if err != nil {
 		return nil, fmt.Errorf("encoding deployment %s: %w", base.Name, err)
@@ -152,55 +154,54 @@ func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) 
 	return json.Marshal(append(tests, changes...))
 }
 
-// unmet reports whether a test of the patch failed, or something else that is wrong with
-// it: a change that is invalid has causes.
-func unmet(err error) bool {
+// isFailedTest reports whether a test of a JSON patch failed. Validation errors also have the reason Invalid,
+// but with causes.
+func isFailedTest(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
 }
 
-// Moved reports whether somebody else wrote first. It is no failure: the next pass
-// sees what they wrote and decides anew.
-func Moved(err error) bool {
+// IsConflict reports whether somebody else has written the object first. This is not a failure: the next pass
+// observes the object again.
+func IsConflict(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// Vanished reports whether the object that a pass is about, or another one of ours by its
-// name, has gone since it was read. That is no failure either: its deletion is on the
-// way to here.
-func Vanished(err error, name string) bool {
+// IsOwnObjectGone reports whether an object of Weir's API group with the name was deleted after it was read.
+// This is not a failure: the watch event of the deletion will follow.
+func IsOwnObjectGone(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
-	if !NotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	if !IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	about := status.Status().Details
 	return about.Group == rollouts.GroupName && about.Name == name
 }
 
-// NotFound reports whether the server says that an object is not there. Another 404 says
-// that nothing serves its API, as while the APIService is replaced; client-go gives that
-// answer the name that was asked for.
-func NotFound(err error) bool {
+// IsNotFound reports whether the server answers that an object does not exist. It is false for a 404 of a server
+// that does not serve the API, as while an APIService is replaced. client-go adds the requested name to such an
+// answer, too.
+func IsNotFound(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// ignoreNotFound is the error, but for one that says that an object is not there.
+// ignoreNotFound returns err, or nil if err is IsNotFound.
 func ignoreNotFound(err error) error {
-	if NotFound(err) {
+	if IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// webhookDown reports whether an admission webhook that has to answer does not. That may be
-// over a moment later, and mostly is not.
-func webhookDown(s metav1.Status) bool {
+// isWebhookFailure reports whether kube-apiserver could not call a required admission webhook. The failure may
+// be short, but usually is not.
+func isWebhookFailure(s metav1.Status) bool {
 	return s.Reason == metav1.StatusReasonInternalError && strings.Contains(s.Message, "failed calling webhook")
 }
 
-// WriteError reports whether the server has answered a write, and does not want it.
-// Whatever may be otherwise a moment later by itself is none.
-func WriteError(err error) (d planner.WriteError, denied bool) {
+// AsWriteError reports whether the server has denied a write, and returns the reason. Errors that a retry may
+// resolve, such as conflicts, do not count.
+func AsWriteError(err error) (d planner.WriteError, denied bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return planner.WriteError{}, false
@@ -209,7 +210,7 @@ func WriteError(err error) (d planner.WriteError, denied bool) {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
 		return planner.WriteError{}, false
 	default:
-		if (code < 400 || code >= 500) && !webhookDown(answer.Status()) {
+		if (code < 400 || code >= 500) && !isWebhookFailure(answer.Status()) {
 			return planner.WriteError{}, false
 		}
 	}

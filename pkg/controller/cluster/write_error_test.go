@@ -131,7 +131,7 @@ func TestWriteError(t *testing.T) {
 		"no answer":    {context.DeadlineExceeded, ""},
 		"nothing":      {nil, ""},
 	} {
-		d, denied := cluster.WriteError(tc.err)
+		d, denied := cluster.AsWriteError(tc.err)
 		if d.Reason != tc.want || denied != (tc.want != "") {
 			t.Errorf("%s: %v, %q; want %q", name, denied, d.Reason, tc.want)
 		}

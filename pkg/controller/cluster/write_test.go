@@ -43,7 +43,7 @@ func TestChangeDespiteStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent []types.PatchType
-			c := asked(&sent)
+			c := isCalledFor(&sent)
 			base := heldDeployment()
 			base.ResourceVersion = ""
 			now := base.DeepCopy()
@@ -58,7 +58,7 @@ func TestChangeDespiteStatus(t *testing.T) {
 			want := base.DeepCopy()
 			want.Annotations[rollouts.AnnotationDeploymentStrategy] = "{}"
 			err := cluster.Server{Reader: cluster.Reader{Client: c}}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
-			if cluster.Moved(err) != tc.moved || !tc.moved && err != nil {
+			if cluster.IsConflict(err) != tc.moved || !tc.moved && err != nil {
 				t.Errorf("the answer is %v", err)
 			}
 			if diff := cmp.Diff(tc.sent, sent); diff != "" {
@@ -68,8 +68,8 @@ func TestChangeDespiteStatus(t *testing.T) {
 	}
 }
 
-// asked answers a patch that does not apply as kube-apiserver does.
-func asked(sent *[]types.PatchType) client.Client {
+// isCalledFor answers a patch that does not apply as kube-apiserver does.
+func isCalledFor(sent *[]types.PatchType) client.Client {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			*sent = append(*sent, p.Type())

@@ -17,39 +17,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Patience is how long a pass waits for the caches to show what this process
-// wrote. What they are given wakes it, mostly after milliseconds.
-const Patience = time.Second
+// StaleCacheDelay is how long a pass waits at most for the caches to show the writes of this process. Usually
+// the watch event starts the next pass after milliseconds.
+const StaleCacheDelay = time.Second
 
-// WriteTracker remembers the versions that this process wrote until its caches show
-// them. A pass over older ones would plan again what is done already, and the
-// server would refuse to store that. So this is a shortcut and no memory: whoever
-// lost it is refused. It is forgotten after a while, lest a cache that is never
-// shown a version stop a release.
+// WriteTracker remembers the resourceVersions that this process wrote until its caches show them. A pass over an
+// older version would plan the same actions again, and the server would refuse to store its status. So the
+// tracker only saves work; correctness does not depend on it. Entries expire, so that a release continues even
+// if a cache never shows a version.
 type WriteTracker struct {
 	mu sync.Mutex
-	// versions are the newest that were written, by uid.
+	// versions has the newest written resourceVersions by uid.
 	versions *expiring.Expiring
-	// histories are those that were filed, by name; no two Rollouts share one.
+	// histories has the status of stored histories by name. No two Rollouts share a history.
 	histories *expiring.Expiring
 }
 
-// NewWriteTracker returns a tracker that has seen no write.
+// NewWriteTracker returns an empty tracker.
 func NewWriteTracker(c clock.Clock) *WriteTracker {
 	return &WriteTracker{versions: expiring.NewExpiringWithClock(c), histories: expiring.NewExpiringWithClock(c)}
 }
 
-// known is how long a history that was filed is not read again. A release that
-// waits longer has it on record by then.
-const known = time.Minute
+// historyTTL is how long a stored history is not read again. After this time the status of the Rollout records
+// that the history is stored.
+const historyTTL = time.Minute
 
-func (w *WriteTracker) file(name string, status rollouts.RolloutHistoryStatus) {
+func (w *WriteTracker) recordHistory(name string, status rollouts.RolloutHistoryStatus) {
 	if w != nil {
-		w.histories.Set(name, status, known)
+		w.histories.Set(name, status, historyTTL)
 	}
 }
 
-func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
+func (w *WriteTracker) history(name string) (rollouts.RolloutHistoryStatus, bool) {
 	if w == nil {
 		return rollouts.RolloutHistoryStatus{}, false
 	}
@@ -58,42 +57,44 @@ func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) 
 	return status, ok
 }
 
-// note remembers an object as the server answered it.
-func (w *WriteTracker) note(o metav1.Object) {
+// recordWrite remembers the resourceVersion of an object as the server returned it.
+func (w *WriteTracker) recordWrite(o metav1.Object) {
 	if w == nil || o.GetUID() == "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Two reconcilers may write one object, and note it in either order.
-	if written := w.version(o); written == "" || older(written, o.GetResourceVersion()) {
-		w.versions.Set(o.GetUID(), o.GetResourceVersion(), Patience)
+	// Two reconcilers may write one object, and record the writes in either order.
+	if written := w.writtenVersion(o); written == "" || isOlder(written, o.GetResourceVersion()) {
+		w.versions.Set(o.GetUID(), o.GetResourceVersion(), StaleCacheDelay)
 	}
 }
 
-// version is the newest that was written of an object; empty if none was of late.
-func (w *WriteTracker) version(o metav1.Object) string {
+// writtenVersion returns the newest resourceVersion that was written of an object; empty if there was no recent
+// write.
+func (w *WriteTracker) writtenVersion(o metav1.Object) string {
 	found, _ := w.versions.Get(o.GetUID())
 	version, _ := found.(string)
 	return version
 }
 
-// shown fails, as Behind reports, where a cache has an object older than it was written.
-func (w *WriteTracker) shown(o metav1.Object) error {
-	if w != nil && older(o.GetResourceVersion(), w.version(o)) {
-		return fmt.Errorf("reading %s: %w", o.GetName(), ErrBehind)
+// checkFresh returns ErrStaleCache if an object from a cache is older than the last write of this process.
+func (w *WriteTracker) checkFresh(o metav1.Object) error {
+	if w != nil && isOlder(o.GetResourceVersion(), w.writtenVersion(o)) {
+		return fmt.Errorf("reading %s: %w", o.GetName(), ErrStaleCache)
 	}
 	return nil
 }
 
-// older compares versions; those that cannot be are not older.
-func older(a, b string) bool {
+// isOlder reports whether resourceVersion a is older than b. It is false if they cannot be compared.
+func isOlder(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
 
-// ErrBehind is for a pass whose cache is older than the writes of this process.
-var ErrBehind = errors.New("the cache does not show yet what was written")
+// ErrStaleCache is the error of a pass whose cache is older than the writes of this process.
+var ErrStaleCache = errors.New("the cache does not show yet what was written")
 
-// Behind reports whether a pass failed for that. It is no failure: what was written wakes the next pass.
-func Behind(err error) bool { return errors.Is(err, ErrBehind) }
+// IsStaleCache reports whether a pass stopped because of a stale cache. This is not a failure: the watch event
+// of the write starts the next pass.
+func IsStaleCache(err error) bool { return errors.Is(err, ErrStaleCache) }

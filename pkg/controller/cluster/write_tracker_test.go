@@ -52,13 +52,13 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 			}
 			pass()
 			pass()
-			clock.SetTime(clock.Now().Add(cluster.Patience))
+			clock.SetTime(clock.Now().Add(cluster.StaleCacheDelay))
 			pass()
 			status, change := "store status of web", "change web"
 			if diff := cmp.Diff([][]string{{status, change}, nil, {status}}, got); diff != "" {
 				t.Errorf("writes of each pass (-want +got):\n%s", diff)
 			}
-			if again[1] != cluster.Patience {
+			if again[1] != cluster.StaleCacheDelay {
 				t.Errorf("the pass that is behind is run again after %s", again[1])
 			}
 		})

@@ -30,18 +30,17 @@ type Reconciler struct {
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
-		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(isHeldOrDriven), cluster.WorkloadChanged())).
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasWeirAnnotation), cluster.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
-		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.Lone(), cluster.DriveChanged())).
-		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.PhaseChanged())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueWorkload(deploymentKind), builder.WithPredicates(cluster.WithoutRollout(), cluster.BatchTargetChanged())).
+		Watches(cluster.NewRollout(), cluster.EnqueueWorkload(deploymentKind), builder.WithPredicates(cluster.RolloutPhaseChanged())).
 		WithOptions(queue.Options(r.Concurrency)).
 		Complete(r)
 }
 
-// isHeldOrDriven reports whether a Deployment has an annotation of Weir.
-func isHeldOrDriven(o client.Object) bool { return workload.Marked(o) }
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
+func hasWeirAnnotation(o client.Object) bool { return workload.Marked(o) }
 
 // Reconcile reconciles one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

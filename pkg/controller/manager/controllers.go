@@ -56,9 +56,9 @@ var controllers = []struct {
 }{
 	{"rollout", func(s dependencies) []controller {
 		return []controller{&rollout.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.analysis, Measured: s.measuredEvents,
-			Keep: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
-			AtRest: s.atRest, Beside: s.admissionCache, AdmissionStatus: s.admission,
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measurer: s.analysis, MeasurementEvents: s.measuredEvents,
+			Retention: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, ScriptNamespaces: s.Configuration, Metrics: s.metrics,
+			IsResting: s.atRest, AdmissionCache: s.admissionCache, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
@@ -69,7 +69,7 @@ var controllers = []struct {
 	}},
 	{"trafficrouting", func(s dependencies) []controller {
 		return []controller{&trafficrouting.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Configuration: s.Configuration,
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, ScriptNamespaces: s.Configuration,
 		}}
 	}},
 	{"deployment", func(s dependencies) []controller {
@@ -83,7 +83,7 @@ var controllers = []struct {
 func orphanControllers(s dependencies) []controller {
 	all := []controller{&orphan.OptionalKinds{Server: s.server, Recorder: s.recorder}}
 	for _, row := range workload.Kinds() {
-		if s.server.Native(row) {
+		if s.server.IsNative(row) {
 			all = append(all, &orphan.Reconciler{Server: s.server, Recorder: s.recorder, Row: row})
 		}
 	}
@@ -104,20 +104,20 @@ func Names() []string {
 func setUpControllers(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ error) {
 	forget = func() {}
 	s := dependencies{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
-	s.admission.Verdicts = &cluster.Verdicts{}
+	s.admission.Comparisons = &cluster.ComparisonCache{}
 	var err error
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
 		return forget, fmt.Errorf("registering metrics: %w", err)
 	}
 	s.admission.Namespace = s.LeaderNamespace
-	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
+	if s.admission.HasPolicies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
 		return forget, fmt.Errorf("asking the cluster for policies: %w", err)
 	}
 	if s.admissionCache, err = newAdmissionCache(mgr, s.admission); err != nil {
 		return forget, err
 	}
 	s.admission.Reader = s.admissionCache
-	if err := cluster.Index(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
+	if err := cluster.RegisterIndexes(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return forget, fmt.Errorf("indexing: %w", err)
 	}
 	api, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -128,7 +128,7 @@ func setUpControllers(ctx context.Context, mgr ctrl.Manager, o Options) (forget 
 		API:    api,
 		Client: s.metrics.CountWrites(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.admissionCache, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
-	s.atRest = cluster.AtRest(ctx, reader)
+	s.atRest = cluster.IsResting(ctx, reader)
 	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
 	collector := &metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}
 	if err := ctrlmetrics.Registry.Register(collector); err != nil {

@@ -132,10 +132,10 @@ func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:         {Transform: trimPod},
-				&corev1.Service{}:     {Transform: trimService},
-				cluster.Definitions(): {Transform: trimDefinition},
-				&corev1.ConfigMap{}:   scriptConfigMaps(o.Configuration),
+				&corev1.Pod{}:           {Transform: trimPod},
+				&corev1.Service{}:       {Transform: trimService},
+				cluster.NewDefinition(): {Transform: trimDefinition},
+				&corev1.ConfigMap{}:     scriptConfigMaps(o.Configuration),
 			},
 		},
 	})
@@ -161,7 +161,7 @@ func newAdmissionCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cac
 		&corev1.ConfigMap{}: of(rollouts.IndexName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(cluster.WebhookName),
 	}
-	for _, policy := range admission.Policed() {
+	for _, policy := range admission.PolicyObjects() {
 		watched[policy] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "weir"})}
 	}
 	c, err := ctrlcluster.New(mgr.GetConfig(), func(o *ctrlcluster.Options) {

@@ -34,9 +34,9 @@ type OptionalKinds struct {
 func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
-		Watches(cluster.Definitions(), cluster.Later(cluster.Served, cluster.EnqueueMapped(requestForDefinition))).
-		Watches(cluster.NewRollout(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.Deleted())).
-		Watches(cluster.NewBatchRelease(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewDefinition(), cluster.Delay(cluster.ServeDelay, cluster.EnqueueMapped(requestForDefinition))).
+		Watches(cluster.NewRollout(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.OnlyDeletions())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueMapped(requestForReleasedKind), builder.WithPredicates(cluster.OnlyDeletions())).
 		Complete(r)
 }
 
@@ -52,9 +52,9 @@ func requestForDefinition(_ context.Context, o client.Object) []reconcile.Reques
 // requestForReleasedKind returns a request for the definition of the kind that a Rollout or
 // BatchRelease names.
 func requestForReleasedKind(ctx context.Context, o client.Object) []reconcile.Request {
-	kind, _ := cluster.Released(o)
+	kind, _ := cluster.WorkloadOf(o)
 	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
-	definition := cluster.Definitions()
+	definition := cluster.NewDefinition()
 	definition.SetName(plural.GroupResource().String())
 	return requestForDefinition(ctx, definition)
 }
@@ -74,10 +74,10 @@ func rowForDefinition(name string) (workload.Row, bool) {
 // readable is reconciled again when its definition changes.
 func (r *OptionalKinds) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row, ok := rowForDefinition(req.Name)
-	if !ok || r.Server.Native(row) {
+	if !ok || r.Server.IsNative(row) {
 		return ctrl.Result{}, nil
 	}
-	_, _, err := r.kinds.Kind(ctx, r.Server.Reader, row.GVK.GroupKind(), func(o client.Object) error {
+	_, _, err := r.kinds.FindAndWatch(ctx, r.Server.Reader, row.GVK.GroupKind(), func(o client.Object) error {
 		row.GVK = o.GetObjectKind().GroupVersionKind()
 		return (&Reconciler{Server: r.Server, Recorder: r.Recorder, Row: row}).SetupWithManager(r.mgr)
 	}, row.GVK.Version)

@@ -59,11 +59,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	released := cluster.EnqueueReleased(r.Row.GVK.GroupKind())
+	released := cluster.EnqueueWorkload(r.Row.GVK.GroupKind())
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.GroupKind().String())).
-		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
-		Watches(cluster.NewRollout(), released, builder.WithPredicates(cluster.Deleted())).
-		Watches(cluster.NewBatchRelease(), released, builder.WithPredicates(cluster.Deleted())).
+		For(r.Server.NewStored(r.Row.GVK), builder.WithPredicates(held)).
+		Watches(cluster.NewRollout(), released, builder.WithPredicates(cluster.OnlyDeletions())).
+		Watches(cluster.NewBatchRelease(), released, builder.WithPredicates(cluster.OnlyDeletions())).
 		WithOptions(queue.Options(workers)).
 		Complete(r)
 }
@@ -72,9 +72,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	after, err := r.reconcileWorkload(ctx, req.NamespacedName)
 	switch {
-	case cluster.Behind(err):
-		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
-	case cluster.Moved(err):
+	case cluster.IsStaleCache(err):
+		return ctrl.Result{RequeueAfter: cluster.StaleCacheDelay}, nil
+	case cluster.IsConflict(err):
 		err = nil
 	case err != nil:
 		return ctrl.Result{}, err
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcileWorkload restores a held workload that no Rollout or BatchRelease names. It returns the
 // time until the next reconcile; 0 if only a change of an object causes one.
 func (r *Reconciler) reconcileWorkload(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	w, err := r.Server.Unnamed(ctx, r.Row, key.Namespace, key.Name)
+	w, err := r.Server.UnreferencedWorkload(ctx, r.Row, key.Namespace, key.Name)
 	switch {
 	case err != nil, w == nil:
 		return 0, err
@@ -94,7 +94,7 @@ func (r *Reconciler) reconcileWorkload(ctx context.Context, key types.Namespaced
 	case !w.Hold.Held:
 		return 0, nil
 	}
-	if named, err := r.Server.Named(ctx, w, cluster.Live); named || err != nil {
+	if named, err := r.Server.IsReferenced(ctx, w, cluster.ManagesWorkload); named || err != nil {
 		return 0, err
 	}
 	if rollout, err := r.Server.LostRollout(ctx, w); err != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) restoreWorkload(ctx context.Context, w *cluster.Workload) (
 	if !ok {
 		row = w.Row
 	}
-	w, err := r.Server.Unnamed(ctx, row, w.Object.GetNamespace(), w.Object.GetName())
+	w, err := r.Server.UnreferencedWorkload(ctx, row, w.Object.GetNamespace(), w.Object.GetName())
 	if err != nil || w == nil {
 		return 0, err
 	}
@@ -155,7 +155,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, w *cluster.Workload) (
 		return 0, nil // the usual case
 	}
 	anyRollout := func(client.Object) bool { return true }
-	if named, err := r.Server.Named(ctx, w, anyRollout); named || err != nil {
+	if named, err := r.Server.IsReferenced(ctx, w, anyRollout); named || err != nil {
 		return 0, err
 	}
 	changes := w.Row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{})

@@ -18,38 +18,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// BatchCluster is what is read and written for a BatchRelease, whether a Rollout has it or
-// not. An object that does not exist is nil.
+// BatchCluster reads and writes the objects of a BatchRelease, with or without a Rollout. The methods
+// return nil for an object that does not exist.
 type BatchCluster interface {
 	Writer
-	// Absent is the reason why the workloads of a row cannot be read.
-	Absent(context.Context, workload.Row) (cluster.Absence, error)
+	// CheckAvailability returns the reason why the workloads of a row cannot be read.
+	CheckAvailability(context.Context, workload.Row) (cluster.Unavailability, error)
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.HoldState) (*cluster.Workload, error)
-	// Pods are those of a revision of the workload.
+	// Pods returns the pods of a revision of the workload.
 	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error)
-	// Autoscalers are those of the workload of a name, disabled or not. It need not exist.
+	// Autoscalers returns the autoscalers of the workload with the name, including disabled ones. The
+	// workload need not exist.
 	Autoscalers(ctx context.Context, namespace, name string) ([]object.Object, error)
-	// CommitBatchRelease stores a status at the version of the BatchRelease, and returns what is stored.
+	// CommitBatchRelease stores a status at the resourceVersion of the BatchRelease, and returns the stored
+	// BatchRelease.
 	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
-	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	// Mark labels pods.
-	Mark(ctx context.Context, namespace string, marks []planner.PodLabel) error
+	RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error
+	// LabelPods writes the batch labels of pods.
+	LabelPods(ctx context.Context, namespace string, marks []planner.PodLabel) error
 }
 
-// Batch is one pass' view of a BatchRelease, with what its changes are based on.
+// Batch is a BatchRelease as one pass observed it, with the objects that the pass changes.
 type Batch struct {
 	Facts planner.BatchInput
-	// Release is as it is stored now, and Facts.Release as it was observed.
+	// Release is the BatchRelease as it is stored now. Facts.Release is the BatchRelease as it was
+	// observed.
 	Release  *rollouts.BatchRelease
 	workload *cluster.Workload
-	// enable are the changes that enable the autoscalers of the workload.
-	enable []object.Change
-	// Again is when pods that may still get ready are looked at again.
-	Again time.Duration
+	// enableScalers has the changes that enable the autoscalers of the workload.
+	enableScalers []object.Change
+	// RequeueAfter is the time until the next look at pods that may still become ready; zero if there are
+	// none.
+	RequeueAfter time.Duration
 }
 
-// ObserveBatch reads what a BatchRelease is about, and reports whether it can be read. A
-// workload that was read already is not read again.
+// ObserveBatch reads the workload of a BatchRelease with its pods and autoscalers, and reports whether
+// workloads of this kind can be read. The parameter was is the workload if the pass has already read it,
+// or nil.
 func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Workload) (readable bool, err error) {
 	ref := b.Release.Spec.WorkloadRef
 	if ref == nil {
@@ -60,13 +65,13 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 	if !ok {
 		return false, nil
 	}
-	if b.enable, err = disabledScalers(ctx, c, row, b.Release.Namespace, ref.Name); err != nil {
+	if b.enableScalers, err = enableScalerChanges(ctx, c, row, b.Release.Namespace, ref.Name); err != nil {
 		return false, err
 	}
-	b.Facts.DisabledScalers = len(b.enable) > 0
+	b.Facts.DisabledScalers = len(b.enableScalers) > 0
 	known := planner.HoldStateOf(nil, b.Release)
 	var w *cluster.Workload
-	if was.Is(row, ref.Name) {
+	if was.IsFor(row, ref.Name) {
 		w = was.WithHold(known)
 	} else if w, readable, err = readWorkload(ctx, c, row, b.Release.Namespace, ref.Name, known); w == nil || err != nil {
 		return readable, err
@@ -76,28 +81,31 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 	return true, b.observePods(ctx, c, style)
 }
 
-// disabledScalers returns the changes that enable the autoscalers of a workload, if a release in the
+// enableScalerChanges returns the changes that enable the autoscalers of a workload, if a release in the
 // style of the row may have disabled them.
-func disabledScalers(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string) ([]object.Change, error) {
+func enableScalerChanges(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string) ([]object.Change, error) {
 	if !row.Scalers {
 		return nil, nil
 	}
-	beside, err := c.Autoscalers(ctx, namespace, name)
-	return row.EnableScalers(name, beside), err
+	scalers, err := c.Autoscalers(ctx, namespace, name)
+	return row.EnableScalers(name, scalers), err
 }
 
-// readWorkload reads a workload, and reports whether workloads of its kind can be read.
+// readWorkload reads a workload, and reports whether workloads of its kind can be read. It returns nil if
+// the workload does not exist. It returns nil if
+// the workload does not exist. It returns nil if
+// the workload does not exist.
 func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.HoldState) (w *cluster.Workload, readable bool, err error) {
-	absence, err := c.Absent(ctx, row)
-	if err != nil || absence.Why != "" {
+	absence, err := c.CheckAvailability(ctx, row)
+	if err != nil || absence.Reason != "" {
 		return nil, !absence.Forbidden, err
 	}
 	w, err = c.Workload(ctx, row, namespace, name, known)
 	return w, true, err
 }
 
-// observePods looks at the pods that are waited for, to find out why they do not
-// get ready, and at those of the update revision where they are to be labelled.
+// observePods reads the pods that the batch waits for, to find the reason why they are not ready, and the
+// pods of the update revision if they need batch labels.
 func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.Style) error {
 	facts := b.Facts.Workload
 	if revision, whose := planner.AwaitedPods(b.Release, facts); revision != "" {
@@ -105,7 +113,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		if err != nil {
 			return err
 		}
-		b.Facts.PodProblem, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
+		b.Facts.PodProblem, b.RequeueAfter = workload.Trouble(pods, whose, b.Facts.Now)
 		if refusal := facts.PodCreationErrors[revision]; refusal != "" {
 			b.Facts.PodProblem = whose + " " + refusal
 		}
@@ -118,39 +126,40 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 	return err
 }
 
-// OnBatch carries out an effect that a BatchRelease wants.
-func OnBatch(ctx context.Context, c BatchCluster, b *Batch, effect planner.Effect) error {
+// ApplyBatchEffect carries out an effect that the planner decided for a BatchRelease.
+func ApplyBatchEffect(ctx context.Context, c BatchCluster, b *Batch, effect planner.Effect) error {
 	switch a := effect.(type) {
 	case planner.RemoveFinalizer:
-		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
+		return c.RemoveFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
 	case planner.LabelPods:
-		return c.Mark(ctx, b.Release.Namespace, a.Labels)
+		return c.LabelPods(ctx, b.Release.Namespace, a.Labels)
 	case planner.EnableScalers:
-		return c.Write(ctx, b.enable)
+		return c.Write(ctx, b.enableScalers)
 	}
-	changes, err := b.onWorkload(effect)
+	changes, err := b.workloadChanges(effect)
 	if err != nil {
 		return err
 	}
 	return c.Write(ctx, changes)
 }
 
-// onWorkload returns what an effect changes on the workload and on what it owns.
-func (b *Batch) onWorkload(effect planner.Effect) ([]object.Change, error) {
+// workloadChanges returns the changes that an effect makes to the workload and to the objects that it
+// owns.
+func (b *Batch) workloadChanges(effect planner.Effect) ([]object.Change, error) {
 	w := b.workload
 	switch a := effect.(type) {
 	case planner.SetTarget:
-		return w.Repaired(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnedBy(b.Release))), nil
+		return w.WithRepair(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnerReferenceTo(b.Release))), nil
 	case planner.DeleteExtraWorkload:
-		return w.Repaired(w.Row.Discard(w.Object, w.Owned)), nil
+		return w.WithRepair(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.UpdateExtraStatus:
-		return w.Repaired(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
+		return w.WithRepair(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
 	case planner.RestoreStrategy:
-		return w.Repaired(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
+		return w.WithRepair(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
 	case planner.HoldWorkload:
-		return w.Repaired(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
+		return w.WithRepair(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
-		return w.Repaired(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil
+		return w.WithRepair(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil
 	default:
 		return nil, fmt.Errorf("the effect %q is not one of a batch", effect)
 	}

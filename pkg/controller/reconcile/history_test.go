@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Rollout that is being deleted waits for its history, unless the history cannot be stored.
-// If it waited for room, nothing could make room.
-func TestNeverSucceeds(t *testing.T) {
+// A Rollout that is being deleted waits for its history, unless the history can never be stored. It does
+// not wait for room in the store either: its own deletion may be what makes room.
+func TestIsPermanentHistoryError(t *testing.T) {
 	t.Parallel()
 	histories := schema.GroupResource{Group: "rollouts.kruise.io", Resource: "rollouthistories"}
 	full := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage"}}
@@ -27,7 +27,7 @@ func TestNeverSucceeds(t *testing.T) {
 		apierrors.NewServerTimeout(histories, "create", 1): false,
 		errors.New("no connection"):                        false,
 	} {
-		if got := neverSucceeds(err); got != want {
+		if got := isPermanentHistoryError(err); got != want {
 			t.Errorf("%v: neverSucceeds is %t, want %t", err, got, want)
 		}
 	}

@@ -15,21 +15,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Writer writes objects of others.
+// Writer writes objects that do not belong to Weir's API group.
 type Writer interface {
 	// Write performs changes in order and stops at the first that fails.
 	Write(context.Context, []object.Change) error
 }
 
-// OnNetwork carries out an effect on Services and routers.
-func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
+// ApplyNetworkEffect carries out an effect on Services and routers.
+func ApplyNetworkEffect(ctx context.Context, w Writer, o traffic.Objects, effect planner.Effect) error {
 	if _, ok := effect.(planner.RemoveRoute); ok {
-		return unroute(ctx, w, o)
+		return restoreRouters(ctx, w, o)
 	}
 	changes, err := networkChanges(o, effect)
 	return errors.Join(w.Write(ctx, changes), err)
 }
 
+// networkChanges returns the changes that an effect makes to Services and routers.
+// networkChanges returns the changes that an effect makes to Services and routers.
+// networkChanges returns the changes that an effect makes to Services and routers.
 func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, error) {
 	switch a := effect.(type) {
 	case planner.PinService:
@@ -47,15 +50,16 @@ func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, 
 	}
 }
 
-// unroute takes routes back. Where the server refuses what is kept on a router, since
-// somebody has written that, what is there is led to stable: an ending ends.
-func unroute(ctx context.Context, w Writer, o traffic.Objects) error {
+// restoreRouters restores the original specs of the routers. Somebody may have changed the recorded
+// original so that the server refuses it. Then restoreRouters keeps the current spec and routes all
+// requests to the stable Service, so that the release can end.
+func restoreRouters(ctx context.Context, w Writer, o traffic.Objects) error {
 	changes, err := traffic.RestoreRouters(o)
-	wrote := w.Write(ctx, changes)
-	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {
-		o.OriginalDigests = []string{}
+	writeErr := w.Write(ctx, changes)
+	if apierrors.IsInvalid(writeErr) || apierrors.IsBadRequest(writeErr) || apierrors.IsForbidden(writeErr) {
+		o.OriginalDigests = []string{} // no recorded original counts
 		changes, err = traffic.RestoreRouters(o)
-		wrote = w.Write(ctx, changes)
+		writeErr = w.Write(ctx, changes)
 	}
-	return errors.Join(wrote, err)
+	return errors.Join(writeErr, err)
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// object is an object whose status is a text. It records what is done.
+// object implements reconcile.Object with a string as status. It records the calls.
 type object struct {
 	status  string
 	answers map[planner.Effect]error
-	// history is the answer to a history that is stored.
+	// history is the error that StoreHistory returns.
 	history error
 	did     []string
 }
@@ -39,9 +39,9 @@ func (o *object) Commit(_ context.Context, next string) error {
 	return nil
 }
 
-func (o *object) Stored(context.Context) {}
+func (o *object) AfterCommit(context.Context) {}
 
-func (o *object) Announce(events []planner.Event) {
+func (o *object) RecordEvents(events []planner.Event) {
 	for _, e := range events {
 		o.did = append(o.did, "announce "+e.Reason)
 	}
@@ -59,10 +59,10 @@ func (o *object) WithWriteError(e planner.WriteError) (next string, announce, ok
 	return next, next != o.status, true
 }
 
-// Of several denied writes the first is stored in the status, once. Events about a BeforeStatus action
-// that is denied are not announced, because the next pass finds the same again. The status is stored
-// all the same, and its actions are carried out: an abort moves traffic back. Independent and FromStored
-// actions are not carried out, because they need what was not stored.
+// If several writes are denied, only the first is stored in the status. If a BeforeStatus action is denied,
+// its events are not recorded, because the next pass finds the same again. The status is stored all the
+// same and the AfterStatus actions are carried out, so that an abort moves traffic back. Independent and
+// FromStored actions are not carried out, because they need the result of the denied action.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
@@ -105,11 +105,11 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// Histories that are stored are returned, so that the next pass begins at once: no watch tells of them.
-// In a namespace that is being deleted none can be stored.
+// Execute returns the stored histories, so that the next pass begins at once: the controller does not watch
+// histories. In a namespace that is being deleted no history can be stored.
 func TestStoredHistoriesAreReturned(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[error]int{nil: 1, cluster.ErrEnding: 0} {
+	for answer, want := range map[error]int{nil: 1, cluster.ErrNamespaceTerminating: 0} {
 		histories, err := reconcile.Execute(t.Context(), &object{history: answer}, reconcile.Plan[string]{Histories: []planner.HistoryEntry{{}}})
 		if err != nil || len(histories) != want {
 			t.Errorf("answer %v: %d histories are stored (%v), want %d", answer, len(histories), err, want)
@@ -117,7 +117,7 @@ func TestStoredHistoriesAreReturned(t *testing.T) {
 	}
 }
 
-// A Rollout that is about to go waits for its history, but not where none can be stored.
+// A Rollout that is being deleted waits for its history, unless the history can never be stored.
 func TestLeavesWithoutHistory(t *testing.T) {
 	t.Parallel()
 	histories := rollouts.Resource("rollouthistories")
@@ -127,7 +127,7 @@ func TestLeavesWithoutHistory(t *testing.T) {
 		leaves bool
 	}{
 		"stored":             {nil, true},
-		"namespace ends":     {cluster.ErrEnding, true},
+		"namespace ends":     {cluster.ErrNamespaceTerminating, true},
 		"namespace has gone": {apierrors.NewNotFound(histories, "web-1"), true},
 		"not allowed":        {apierrors.NewForbidden(histories, "web-1", nil), true},
 		"not served":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
@@ -141,8 +141,8 @@ func TestLeavesWithoutHistory(t *testing.T) {
 	}
 }
 
-// A pass that fails returns its error, so that controller-runtime counts it and backs off. The next pass
-// begins no later than the wake-up of the plan.
+// A failed pass returns its error, so that controller-runtime counts it and backs off. The next pass begins
+// at the plan's RequeueAfter at the latest.
 func TestFailureKeepsWake(t *testing.T) {
 	t.Parallel()
 	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
@@ -154,7 +154,7 @@ func TestFailureKeepsWake(t *testing.T) {
 			}
 			due = after
 		}
-		result, err := reconcile.Next(req, reconcile.Plan[string]{Wake: wake}, time.Second, noLater, errors.New("the server is away"))
+		result, err := reconcile.PassResult(req, reconcile.Plan[string]{RequeueAfter: wake}, time.Second, noLater, errors.New("the server is away"))
 		if err == nil || result != (ctrl.Result{}) {
 			t.Errorf("wake in %s: the pass returns %+v and the error %v", wake, result, err)
 		}

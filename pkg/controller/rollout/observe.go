@@ -30,32 +30,32 @@ type Pass struct {
 	// Batch is the BatchRelease; nil if there is none.
 	Batch    *reconcile.Batch
 	options  Options
-	entry    *cluster.Entry
+	entry    *cluster.IndexEntry
 	workload *cluster.Workload
 	objects  traffic.Objects
-	// unread reports whether the workload may not be read.
-	unread bool
+	// isWorkloadForbidden reports whether weir-controller has no permission to read the workload.
+	isWorkloadForbidden bool
 }
 
-// unread is how soon to look again for a workload that may not be read: nothing
-// tells when it may.
-const unread = 10 * time.Second
+// forbiddenRequeueDelay is the time until the next attempt to read a workload without permission. No watch
+// event announces a new permission.
+const forbiddenRequeueDelay = 10 * time.Second
 
-// again is how soon to look again at what is to be read and cannot be, and at pods that
-// may still get ready.
-func (p *Pass) again() time.Duration {
+// requeueDelay returns the time until the next look at objects that cannot be read now, and at pods that
+// may still become ready; zero if there are none.
+func (p *Pass) requeueDelay() time.Duration {
 	switch {
-	case p.unread:
-		return unread
+	case p.isWorkloadForbidden:
+		return forbiddenRequeueDelay
 	case p.Batch != nil:
-		return reconcile.Sooner(cluster.Again(p.objects), p.Batch.Again)
+		return reconcile.Sooner(cluster.RouterRequeueDelay(p.objects), p.Batch.RequeueAfter)
 	default:
-		return cluster.Again(p.objects)
+		return cluster.RouterRequeueDelay(p.objects)
 	}
 }
 
-// release is the BatchRelease, or nil.
-func (p *Pass) release() *rollouts.BatchRelease {
+// batchRelease returns the BatchRelease, or nil if there is none.
+func (p *Pass) batchRelease() *rollouts.BatchRelease {
 	if p.Batch == nil {
 		return nil
 	}
@@ -77,24 +77,24 @@ func Observe(ctx context.Context, c Cluster, now time.Time, options Options, key
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.observeTraffic(ctx, row), p.observePods(ctx)); err != nil {
+	if err := errors.Join(p.observeTraffic(ctx, row), p.observeBatchInput(ctx)); err != nil {
 		return nil, err
 	}
-	if p.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
+	if p.Facts.Routing, err = p.observeTrafficRouting(ctx, ro); err != nil {
 		return nil, err
 	}
 	if err := p.observeChecks(ctx); err != nil {
 		return nil, err
 	}
-	// A release does not wait for its history. What is not known to be filed is
-	// filed again, which changes nothing.
+	// A release does not wait for its history. If a stored history is not known here, it is stored again,
+	// which changes nothing.
 	if p.Facts.Histories, err = p.Histories(ctx, ro); err != nil {
 		logf.FromContext(ctx).Error(err, "Going on without histories")
 	}
 	return p, nil
 }
 
-// observeBatch reads the BatchRelease of the Rollout's name, which may be another's.
+// observeBatch reads the BatchRelease that has the Rollout's name. Another object may own it.
 func (p *Pass) observeBatch(ctx context.Context) error {
 	b, err := p.BatchReleaseOf(ctx, p.Rollout)
 	switch {
@@ -108,9 +108,9 @@ func (p *Pass) observeBatch(ctx context.Context) error {
 	return nil
 }
 
-// observePods reads how far the batch is. Without a BatchRelease it is what a first one
-// would find.
-func (p *Pass) observePods(ctx context.Context) error {
+// observeBatchInput reads the input of batch decisions. Without a BatchRelease it prepares the input for
+// the first one.
+func (p *Pass) observeBatchInput(ctx context.Context) error {
 	facts := planner.BatchInput{Now: p.Facts.Now, OwnedByRollout: true, RolloutExists: true, Labels: p.options.Labels}
 	if p.Batch == nil {
 		facts.Workload = p.Facts.Workload
@@ -126,18 +126,19 @@ func (p *Pass) observePods(ctx context.Context) error {
 	return err
 }
 
-// observeAdmission reads what makes updates of the workload be held.
+// observeAdmission reads the entry in the index of the policies, and whether admission holds updates of the
+// workload.
 func (p *Pass) observeAdmission(ctx context.Context) error {
 	var err error
-	if p.entry, err = p.Entry(ctx, types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, p.Rollout.Spec.WorkloadRef); err != nil {
+	if p.entry, err = p.IndexEntry(ctx, types.NamespacedName{Namespace: p.Rollout.Namespace, Name: p.Rollout.Name}, p.Rollout.Spec.WorkloadRef); err != nil {
 		return err
 	}
-	p.Facts.Indexed, p.Facts.Listed = p.entry.Right, p.entry.Listed
-	p.Facts.Unprotected, err = p.Unprotected(ctx, p.Rollout, p.entry.Unlisted)
+	p.Facts.Indexed, p.Facts.Listed = p.entry.IsCorrect, p.entry.IsListed
+	p.Facts.Unprotected, err = p.MissingAdmission(ctx, p.Rollout, p.entry.UnlistedReason)
 	return err
 }
 
-// observeWorkload finds the row of the workload and reads it.
+// observeWorkload finds the workload's row in the table of supported workloads, and reads the workload.
 func (p *Pass) observeWorkload(ctx context.Context) (workload.Row, error) {
 	ref := p.Rollout.Spec.WorkloadRef
 	if ref == nil {
@@ -147,81 +148,87 @@ func (p *Pass) observeWorkload(ctx context.Context) (workload.Row, error) {
 	style := rollouts.StyleFor(&p.Rollout.Spec.Strategy, ref)
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
-		p.Facts.Unsupported = unsupported(ref, style)
-		// The object is read all the same where its kind is known, so that a
-		// workload that is there is not taken for gone.
+		p.Facts.Unsupported = unsupportedReason(ref, style)
+		// If the kind is supported in the partition style, the workload is read all the same. Otherwise an
+		// existing workload would count as deleted.
 		if row, ok = workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition); !ok {
-			if !leaves(p.Rollout) { // else there is nothing to give back
+			if !restoresWorkload(p.Rollout) { // otherwise there is no workload to restore
 				p.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
 			}
 			return workload.Row{}, nil
 		}
 	}
-	if absent, err := p.absent(ctx, row); absent || err != nil {
+	if absent, err := p.isKindUnavailable(ctx, row); absent || err != nil {
 		return workload.Row{}, err
 	}
 	w, err := p.readWorkload(ctx, row)
 	if decodeError, ok := errors.AsType[*cluster.DecodeError](err); ok {
-		return workload.Row{}, p.continueWithout(decodeError.Why, true)
+		return workload.Row{}, p.continueWithoutWorkload(decodeError.Reason, true)
 	}
 	if err != nil || w == nil {
 		return row, err
 	}
 	facts := w.Facts()
 	p.workload, p.Facts.Workload = w, &facts
-	return row, p.observeSizing(ctx)
+	return row, p.observeReplicaSets(ctx)
 }
 
-// observeSizing has the sizes of ReplicaSets decided here, where it is this Rollout that
-// releases the workload.
-func (p *Pass) observeSizing(ctx context.Context) error {
+// observeReplicaSets lets the planner scale the workload's ReplicaSets, if this Rollout releases the
+// workload. Another Rollout may reference the same workload.
+func (p *Pass) observeReplicaSets(ctx context.Context) error {
 	w, ro := p.workload, p.Rollout
-	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Object.GetName()})
+	name, err := p.RolloutOfWorkload(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Object.GetName()})
 	if err == nil && name == ro.Name {
 		p.Facts.ReplicaSets = w
 	}
 	return err
 }
 
+// readWorkload reads the workload, or returns nil if it does not exist. After an abort without a recorded
+// revision, the pass must not use a stale template from the cache.
 func (p *Pass) readWorkload(ctx context.Context, row workload.Row) (*cluster.Workload, error) {
 	namespace, name := p.Rollout.Namespace, p.Rollout.Spec.WorkloadRef.Name
 	if planner.LacksAbortedRevision(p.Rollout) {
-		if err := p.CatchUp(ctx, row, namespace, name); err != nil {
+		if err := p.RequireFreshWorkload(ctx, row, namespace, name); err != nil {
 			return nil, err
 		}
 	}
-	return p.Workload(ctx, row, namespace, name, planner.HoldStateOf(p.Rollout, p.release()))
+	return p.Workload(ctx, row, namespace, name, planner.HoldStateOf(p.Rollout, p.batchRelease()))
 }
 
-// absent reports whether no workload of the kind can be read. What a release was under
-// way of is gone then, but not if it is only that it may not be read.
-func (p *Pass) absent(ctx context.Context, row workload.Row) (bool, error) {
-	absence, err := p.Absent(ctx, row)
-	if err != nil || absence.Why == "" {
+// isKindUnavailable reports whether no workload of the kind can be read. If the cluster does not serve the
+// kind, the workload is gone. If only the permission is missing, the workload may still exist.
+func (p *Pass) isKindUnavailable(ctx context.Context, row workload.Row) (bool, error) {
+	absence, err := p.CheckAvailability(ctx, row)
+	if err != nil || absence.Reason == "" {
 		return false, err
 	}
-	p.unread = absence.Forbidden
-	return true, p.continueWithout(absence.Why, absence.Forbidden)
+	p.isWorkloadForbidden = absence.Forbidden
+	return true, p.continueWithoutWorkload(absence.Reason, absence.Forbidden)
 }
 
-// continueWithout goes on where the workload cannot be read, though it may be there.
-func (p *Pass) continueWithout(why string, there bool) error {
+// continueWithoutWorkload prepares a pass without a workload. A Rollout at rest reports the reason as
+// unsupported. During a release it returns an error if the workload may exist; otherwise the workload
+// counts as deleted.
+func (p *Pass) continueWithoutWorkload(why string, mayExist bool) error {
 	phase := p.Rollout.Status.Phase
 	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
 	switch {
-	case atRest && !leaves(p.Rollout):
+	case atRest && !restoresWorkload(p.Rollout):
 		p.Facts.Unsupported = why
 		p.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
-	case there && !atRest:
+	case mayExist && !atRest:
 		return fmt.Errorf("reading the %s: %s", p.Rollout.Spec.WorkloadRef.Kind, why)
 	}
 	return nil
 }
 
-// leaves reports whether a Rollout gives its workload back for good.
-func leaves(r *rollouts.Rollout) bool { return r.DeletionTimestamp != nil || r.Spec.Disabled }
+// restoresWorkload reports whether a Rollout stops managing its workload, because the Rollout is disabled
+// or being deleted.
+func restoresWorkload(r *rollouts.Rollout) bool { return r.DeletionTimestamp != nil || r.Spec.Disabled }
 
-func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
+// unsupportedReason returns the message that Weir cannot release the workload in the style, or not at all.
+func unsupportedReason(ref *rollouts.ObjectRef, style rollouts.Style) string {
 	for _, row := range workload.Table {
 		if found, ok := workload.Find(ref.APIVersion, ref.Kind, row.Style); ok {
 			return fmt.Sprintf("the style %s is not served for a %s; use the style %s (spec.strategy.canary without enableExtraWorkloadForCanary, in v1alpha1 the annotation %s: partition)",
@@ -231,9 +238,9 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; %s", ref.Kind, ref.APIVersion, workload.Served())
 }
 
-// observeTraffic reads the Services and routers of the plan, if it has any.
+// observeTraffic reads the Services and routers of the plan, if the plan has any.
 func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
-	objects, ref := traffic.ObjectsOfRollout(p.Rollout, cluster.OwnedBy(p.Rollout))
+	objects, ref := traffic.ObjectsOfRollout(p.Rollout, cluster.OwnerReferenceTo(p.Rollout))
 	if ref == nil {
 		return nil
 	}
@@ -243,7 +250,7 @@ func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
 	}
 	p.objects = objects
 	var err error
-	if p.objects.OtherReleases, err = p.Others(ctx, p.Rollout); err != nil {
+	if p.objects.OtherReleases, err = p.OtherReleases(ctx, p.Rollout); err != nil {
 		return err
 	}
 	if err := p.ReadNetwork(ctx, p.Rollout.Namespace, ref.Service, &p.objects); err != nil {
@@ -256,16 +263,16 @@ func (p *Pass) observeTraffic(ctx context.Context, row workload.Row) error {
 	return nil
 }
 
-// observeRouting reads the TrafficRouting that a Rollout names, and finds others that
-// still route for it. A Rollout that took its own finalizer on one for absent would
-// end its release with the routes in place, so while a release is under way that
-// is asked of the server.
-func (p *Pass) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+// observeTrafficRouting reads the TrafficRouting that a Rollout references, and finds other
+// TrafficRoutings that still have the finalizer of the Rollout. During a release it asks the server if the
+// cache does not show the finalizer. A pass that wrongly missed its finalizer would end the release and
+// leave the routes in place.
+func (p *Pass) observeTrafficRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
 	name := ""
 	if _, plan := r.Spec.Strategy.Active(); plan != nil {
 		name = plan.TrafficRouting()
 	}
-	strays, err := p.LinkedTo(ctx, r)
+	strays, err := p.LinkedTrafficRoutings(ctx, r)
 	strays = slices.DeleteFunc(strays, func(stray string) bool { return stray == name })
 	if err != nil || name == "" {
 		return planner.NewRouting(name, r.Name, nil, strays), err

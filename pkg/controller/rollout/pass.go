@@ -18,74 +18,74 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reader is what a pass reads. An object that does not exist is nil.
+// Reader reads the objects of a pass. The methods return nil for an object that does not exist.
 type Reader interface {
 	Rollout(context.Context, types.NamespacedName) (*rollouts.Rollout, error)
-	// BatchReleaseOf has the name of the Rollout, and may be another's.
+	// BatchReleaseOf returns the BatchRelease that has the name of the Rollout. Another object may own it.
 	BatchReleaseOf(context.Context, *rollouts.Rollout) (*rollouts.BatchRelease, error)
-	// Entry is what the index of the policies says of the Rollout.
-	Entry(context.Context, types.NamespacedName, *rollouts.ObjectRef) (*cluster.Entry, error)
-	// Unprotected returns which part of admission is missing for the workload of a Rollout;
-	// unlisted is why the policies do not know the workload.
-	Unprotected(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error)
-	// RolloutNaming is the Rollout that releases a workload; empty if none does.
-	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
-	// CatchUp has a pass wait for what the cache does not show yet of a workload.
-	CatchUp(ctx context.Context, row workload.Row, namespace, name string) error
-	// Others route by what the Rollout names.
-	Others(context.Context, *rollouts.Rollout) ([]traffic.OtherRelease, error)
-	// ReadNetwork fills in the Services and the routers that are named.
+	// IndexEntry returns the entry of the Rollout in the index of the policies.
+	IndexEntry(context.Context, types.NamespacedName, *rollouts.ObjectRef) (*cluster.IndexEntry, error)
+	// MissingAdmission returns which part of admission is missing for the workload of a Rollout; empty if
+	// none is. The parameter unlisted is the reason why the policies do not know the workload.
+	MissingAdmission(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error)
+	// RolloutOfWorkload returns the name of the Rollout that releases a workload; empty if none does.
+	RolloutOfWorkload(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
+	// RequireFreshWorkload makes passes wait until the cache shows the workload as it is on the server.
+	RequireFreshWorkload(ctx context.Context, row workload.Row, namespace, name string) error
+	// OtherReleases returns the releases that use the same Services or routers as the Rollout.
+	OtherReleases(context.Context, *rollouts.Rollout) ([]traffic.OtherRelease, error)
+	// ReadNetwork reads the referenced Services and routers into o.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
-	// LiveTrafficRouting is asked of the server, TrafficRouting of a cache.
+	// TrafficRouting reads from the cache, and LiveTrafficRouting from the API server.
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
 	LiveTrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// LinkedTo names the TrafficRoutings that have the finalizer of the Rollout.
-	LinkedTo(context.Context, *rollouts.Rollout) ([]string, error)
+	// LinkedTrafficRoutings returns the names of the TrafficRoutings that have the finalizer of the Rollout.
+	LinkedTrafficRoutings(context.Context, *rollouts.Rollout) ([]string, error)
 	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
-	// Measured are the checks of the plan, with what was measured for each.
-	Measured(context.Context, *rollouts.Rollout) ([]planner.MeasuredCheck, error)
+	// Measurements returns the checks of the plan with the measurements of each.
+	Measurements(context.Context, *rollouts.Rollout) ([]planner.MeasuredCheck, error)
 }
 
-// Writer is what a pass writes.
+// Writer writes the objects of a pass.
 type Writer interface {
 	reconcile.BatchCluster
-	reconcile.SizeCluster
-	// CommitRollout stores a status at the version of the Rollout, and returns what is stored.
+	reconcile.ReplicaSetCluster
+	// CommitRollout stores a status at the resourceVersion of the Rollout, and returns the stored Rollout.
 	CommitRollout(context.Context, *rollouts.Rollout, rollouts.RolloutStatus) (*rollouts.Rollout, error)
-	// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
-	// and returns what is stored.
-	PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error)
+	// CreateOrUpdateBatchRelease creates a BatchRelease, or replaces spec and status of the BatchRelease
+	// was, and returns the stored BatchRelease.
+	CreateOrUpdateBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error)
 	DeleteBatchRelease(context.Context, *rollouts.BatchRelease) error
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	// Enter makes the entry of the index right, and Remove removes it.
-	Enter(context.Context, *cluster.Entry) error
-	Remove(context.Context, *cluster.Entry) error
-	// File stores a history.
-	File(context.Context, cluster.Part, planner.HistoryEntry) error
+	// AddToIndex corrects the Rollout's entry in the index of the policies. RemoveFromIndex removes it.
+	AddToIndex(context.Context, *cluster.IndexEntry) error
+	RemoveFromIndex(context.Context, *cluster.IndexEntry) error
+	// WriteHistory stores a history.
+	WriteHistory(context.Context, cluster.ReleaseObjects, planner.HistoryEntry) error
 }
 
-// Cluster is where a pass reads and writes.
+// Cluster reads and writes the objects of a pass.
 type Cluster interface {
 	Reader
 	Writer
 }
 
-// Options are what an administrator decides about passes.
+// Options are the settings of an administrator.
 type Options struct {
-	// Labels says which releases' pods are labelled with their batch.
+	// Labels selects the releases whose pods get labels with the number of their batch.
 	Labels planner.PodLabels
-	// PodsCheck is what is done about new pods that crash where a plan has no analysis: Wait
-	// or Report; empty for nothing.
+	// PodsCheck is the reaction to crashing new pods if a plan has no analysis: Wait or Report; empty for
+	// none.
 	PodsCheck rollouts.OnFail
 }
 
-// Decide decides what the pass does.
+// Decide returns the decision of the planner.
 func (p *Pass) Decide() planner.Decision { return planner.Decide(p.Facts) }
 
-// PlanOf returns a decision as reconcile.Execute carries it out.
+// PlanOf converts a decision to a plan for reconcile.Execute.
 func PlanOf(d planner.Decision) reconcile.Plan[rollouts.RolloutStatus] {
 	return reconcile.Plan[rollouts.RolloutStatus]{
-		Rule: string(d.Case), Status: d.Status, Histories: d.Histories, Actions: d.Actions, Events: d.Events, Wake: d.Wake,
+		Rule: string(d.Case), Status: d.Status, Histories: d.Histories, Actions: d.Actions, Events: d.Events, RequeueAfter: d.Wake,
 	}
 }
 
@@ -101,11 +101,11 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
 	return err
 }
 
-// Stored implements reconcile.Object.
-func (p *Pass) Stored(context.Context) {}
+// AfterCommit implements reconcile.Object.
+func (p *Pass) AfterCommit(context.Context) {}
 
-// Announce implements reconcile.Object.
-func (p *Pass) Announce([]planner.Event) {}
+// RecordEvents implements reconcile.Object.
+func (p *Pass) RecordEvents([]planner.Event) {}
 
 // WithWriteError implements reconcile.Object.
 func (p *Pass) WithWriteError(e planner.WriteError) (next rollouts.RolloutStatus, announce, ok bool) {
@@ -114,9 +114,9 @@ func (p *Pass) WithWriteError(e planner.WriteError) (next rollouts.RolloutStatus
 	return next, announce, true
 }
 
-// StoreHistory implements reconcile.Object: it stores a history of everything that takes part in the
-// release, as it is now.
-func (p *Pass) StoreHistory(ctx context.Context, f planner.HistoryEntry) error {
-	stable := planner.Revision{Name: f.Release.StableRevision, Template: f.Release.StableTemplate}
-	return p.File(ctx, cluster.Part{Rollout: p.Rollout, Workload: p.workload, Stable: stable, Traffic: p.objects}, f)
+// StoreHistory implements reconcile.Object. The history has copies of all objects of the release, as they
+// are now.
+func (p *Pass) StoreHistory(ctx context.Context, h planner.HistoryEntry) error {
+	stable := planner.Revision{Name: h.Release.StableRevision, Template: h.Release.StableTemplate}
+	return p.WriteHistory(ctx, cluster.ReleaseObjects{Rollout: p.Rollout, Workload: p.workload, Stable: stable, Traffic: p.objects}, h)
 }

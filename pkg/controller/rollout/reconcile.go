@@ -26,80 +26,81 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler runs one pass at a time over each Rollout.
+// Reconciler reconciles Rollouts.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// AtRest says which Rollouts may wait for a pass; nil if none may.
-	AtRest queue.IsResting
-	// Beside is the cache that Server.Indexes and AdmissionStatus read.
-	Beside cache.Cache
+	// IsResting reports whether the pass over a Rollout may wait behind others; nil if none may.
+	IsResting queue.IsResting
+	// AdmissionCache is the cache that Server.Indexes and AdmissionStatus read from.
+	AdmissionCache cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
 	AdmissionStatus cluster.AdmissionStatus
 	network         *cluster.Network
-	turns           cluster.Turns
-	kinds           cluster.Kinds
-	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
-	noLater func(ctrl.Request, time.Duration)
-	// Configuration are the namespaces where scripts of users are looked for.
-	Configuration []string
+	networkLocks    cluster.NetworkLocks
+	workloadKinds   cluster.WorkloadKinds
+	// limitBackoff limits the backoff of a failed pass to its planned delay (queue.BackoffLimiter).
+	limitBackoff func(ctrl.Request, time.Duration)
+	// ScriptNamespaces are the namespaces that may have a ConfigMap with traffic scripts of users.
+	ScriptNamespaces []string
 	Options
-	// Measures measure what checks are about; nil measures nothing.
-	Measures Measures
-	// Measured tells of Rollouts about which there is news; nil tells nothing.
-	Measured <-chan event.GenericEvent
-	// Metrics are told what is stored.
+	// Measurer measures for the checks of releases; nil if nothing is measured.
+	Measurer Measurer
+	// MeasurementEvents receives the Rollouts that have new measurements; nil if nothing is measured.
+	MeasurementEvents <-chan event.GenericEvent
+	// Metrics counts the stored results.
 	Metrics *metrics.Metrics
-	// Keep bounds the histories of each Rollout.
-	Keep planner.HistoryRetention
+	// Retention limits the histories of each Rollout.
+	Retention planner.HistoryRetention
 }
 
 // Reconcile runs one pass over a Rollout.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	p, err := Observe(ctx, server{r.Server, r.network, r}, r.Clock.Now(), r.Options, req.NamespacedName)
+	p, err := Observe(ctx, liveCluster{r.Server, r.network, r}, r.Clock.Now(), r.Options, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result(err)
 	}
 	if p == nil {
-		return reconcile.Result(r.forget(ctx, req.NamespacedName))
+		return reconcile.Result(r.forgetRollout(ctx, req.NamespacedName))
 	}
 	decision := p.Decide()
 	if p.Rollout.Status.Network == nil && decision.Status.Network == nil {
-		r.turns.Leave(req.NamespacedName)
+		r.networkLocks.Release(req.NamespacedName)
 	}
 	plan := PlanOf(decision)
 	ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(logValues(plan.Status)...))
-	histories, err := reconcile.Execute(ctx, live{p, r, decision}, plan)
-	again := p.again()
-	if slices.ContainsFunc(histories, func(f planner.HistoryEntry) bool { return f.Release.EndTime != nil }) {
-		again = reconcile.Moved // no watch tells that a history is stored
+	histories, err := reconcile.Execute(ctx, reportingPass{p, r, decision}, plan)
+	requeueAfter := p.requeueDelay()
+	if slices.ContainsFunc(histories, func(h planner.HistoryEntry) bool { return h.Release.EndTime != nil }) {
+		requeueAfter = reconcile.ConflictRequeueDelay // the controller does not watch histories
 	}
-	return reconcile.Next(req, plan, again, r.noLater, err)
+	return reconcile.PassResult(req, plan, requeueAfter, r.limitBackoff, err)
 }
 
-// live is a pass whose result is announced to the parts of the controller, too.
-type live struct {
+// reportingPass is a pass that also records events, metrics and log lines, and requests measurements.
+type reportingPass struct {
 	*Pass
 	r        *Reconciler
 	decision planner.Decision
 }
 
-// Commit implements reconcile.Object. A status that takes the network is not stored while another
-// Rollout has just taken it and the caches may not show that yet.
-func (l live) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
+// Commit implements reconcile.Object. If the status acquires Services and routers, Commit first acquires
+// the in-process lock. Without the lock, the passes over two Rollouts could both acquire the same Service
+// before the caches show the first status.
+func (l reportingPass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
 	ro := l.Rollout
-	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
-	if ro.Status.Network == nil && next.Network != nil && !l.r.turns.Take(l.r.Clock.Now(), by, cluster.NetworkOf(ro)) {
-		return cluster.ErrBehind
+	holder := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
+	if ro.Status.Network == nil && next.Network != nil && !l.r.networkLocks.TryAcquire(l.r.Clock.Now(), holder, cluster.NetworkKeysOf(ro)) {
+		return cluster.ErrStaleCache
 	}
 	return l.Pass.Commit(ctx, next)
 }
 
-// Stored implements reconcile.Object: it requests measurements and logs what became of decisions.
-func (l live) Stored(ctx context.Context) {
-	l.r.askMetrics(ctx, l.Pass, l.decision)
+// AfterCommit implements reconcile.Object. It requests measurements, and logs the outcomes of decisions.
+func (l reportingPass) AfterCommit(ctx context.Context) {
+	l.r.requestMeasurements(ctx, l.Pass, l.decision)
 	unsettled := map[int64]bool{}
 	for _, before := range l.Facts.Rollout.Status.Decisions {
 		unsettled[before.ID] = before.Outcome == ""
@@ -112,34 +113,34 @@ func (l live) Stored(ctx context.Context) {
 	l.r.Metrics.CountEvents(l.decision.Events)
 }
 
-// Announce implements reconcile.Object.
-func (l live) Announce(events []planner.Event) {
-	cluster.Announce(l.r.Recorder, cluster.About(l.Rollout), "Release", events)
+// RecordEvents implements reconcile.Object.
+func (l reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Rollout), "Release", events)
 }
 
-// forget removes a Rollout that does not exist from the index of the policies and from everything that
-// the controller keeps in memory. The index may still have it if it lost its finalizer, or if somebody
-// else wrote the entry.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	r.turns.Leave(key)
-	if r.Measures != nil {
-		r.Measures.SetQuestions(key, analysis.Subject{}, nil)
+// forgetRollout removes a deleted Rollout from the index of the policies and from the memory of the
+// controller. The index may still have an entry if somebody removed the Rollout's finalizer or wrote the
+// entry.
+func (r *Reconciler) forgetRollout(ctx context.Context, key types.NamespacedName) error {
+	r.networkLocks.Release(key)
+	if r.Measurer != nil {
+		r.Measurer.SetRequests(key, analysis.Subject{}, nil)
 	}
 	r.Metrics.SetCheckResults(key.Namespace, key.Name, nil)
-	entry, err := r.Server.Entry(ctx, key, nil)
-	if err != nil || !entry.Listed {
+	entry, err := r.Server.IndexEntry(ctx, key, nil)
+	if err != nil || !entry.IsListed {
 		return err
 	}
-	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
+	if gone, err := r.Server.IsRolloutGone(ctx, entry); err != nil || !gone {
 		return err
 	}
-	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
+	if err := r.Server.RemoveFromIndex(ctx, entry); !cluster.IsConflict(err) {
 		return err
 	}
-	return nil // the write of somebody else starts the next pass
+	return nil // a conflict: the watch event of the other write starts the next pass
 }
 
-// logValues returns the keys and values that say in each line of the log which release a pass is about.
+// logValues returns the keys and values that identify the release in each log line of a pass.
 func logValues(status rollouts.RolloutStatus) []any {
 	values := []any{"phase", status.Phase}
 	if p := status.Active(); p != nil && p.UpdateRevision != "" {
@@ -148,32 +149,32 @@ func logValues(status rollouts.RolloutStatus) []any {
 	return values
 }
 
-// server is where the passes of a Reconciler read and write.
-type server struct {
+// liveCluster implements Cluster with informer caches and the API server.
+type liveCluster struct {
 	cluster.Server
 	*cluster.Network
 	r *Reconciler
 }
 
-// Unprotected implements Reader.
-func (s server) Unprotected(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error) {
-	resource, err := s.Resource(ro.Spec.WorkloadRef)
+// MissingAdmission implements Reader.
+func (s liveCluster) MissingAdmission(ctx context.Context, ro *rollouts.Rollout, unlisted string) (string, error) {
+	resource, err := s.WorkloadResource(ro.Spec.WorkloadRef)
 	if err != nil {
 		return "", err
 	}
-	return s.r.AdmissionStatus.Missing(ctx, ro.Namespace, resource, unlisted)
+	return s.r.AdmissionStatus.MissingPart(ctx, ro.Namespace, resource, unlisted)
 }
 
-// Absent implements Reader.
-func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Server.Reader, row)
+// CheckAvailability implements Reader.
+func (s liveCluster) CheckAvailability(ctx context.Context, row workload.Row) (cluster.Unavailability, error) {
+	return s.r.workloadKinds.CheckAvailability(ctx, s.Server.Reader, row)
 }
 
-// File implements Writer. It makes room when a history was made.
-func (s server) File(ctx context.Context, p cluster.Part, f planner.HistoryEntry) error {
-	made, err := s.Server.File(ctx, p, f)
-	if err != nil || !made {
+// WriteHistory implements Writer. After it has created a history, it deletes the outdated ones.
+func (s liveCluster) WriteHistory(ctx context.Context, o cluster.ReleaseObjects, h planner.HistoryEntry) error {
+	created, err := s.Server.WriteHistory(ctx, o, h)
+	if err != nil || !created {
 		return err
 	}
-	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
+	return s.PruneHistories(ctx, o.Rollout, s.r.Retention, s.r.Clock.Now())
 }

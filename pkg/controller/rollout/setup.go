@@ -15,33 +15,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/queue"
 )
 
-// SetupWithManager registers the watches: everything that a pass observes wakes
-// the next one, so nothing is polled.
+// SetupWithManager registers the watches. The controller watches everything that a pass observes, so that
+// it does not poll.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	options := queue.OptionsWithRestingLast(r.Concurrency, r.AtRest)
-	r.noLater = queue.BackoffLimiter(options)
+	options := queue.OptionsWithRestingLast(r.Concurrency, r.IsResting)
+	r.limitBackoff = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
-		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.ObserveSteps)).
-		// It has the name of its Rollout, and so has one that is in the way of it.
+		Watches(cluster.NewRollout(), cluster.ObserveReleases(r.Metrics.ObserveSteps)).
+		// A BatchRelease has the name of its Rollout. One of another owner with this name blocks the Rollout.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
-		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).
-		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.Rollouts), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
-			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
-		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
+		Watches(cluster.NewTrafficRouting(), cluster.EnqueueRolloutsOfRouting(r.Server)).
+		Watches(&corev1.Pod{}, cluster.EnqueueOwnersOfPods(r.Server, cluster.NewRolloutList), builder.WithPredicates(cluster.PodHealthChanged(), cluster.SkipInitialList())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.EnqueueByIndex(r.Server, cluster.NewRolloutList, cluster.ByWorkload, cluster.ScaleTargetKeys),
+			builder.WithPredicates(cluster.ScaleTargetChanged(), cluster.SkipInitialList())).
+		WatchesRawSource(cluster.WatchIndexes(r.Server, r.AdmissionCache)).
 		WithOptions(options)
-	if r.Measured != nil {
-		b = b.WatchesRawSource(source.Channel(r.Measured, &handler.EnqueueRequestForObject{}))
+	if r.MeasurementEvents != nil {
+		b = b.WatchesRawSource(source.Channel(r.MeasurementEvents, &handler.EnqueueRequestForObject{}))
 	}
-	for _, object := range r.AdmissionStatus.Objects() {
-		b = b.WatchesRawSource(cluster.WatchAdmission(r.Server, r.Beside, object))
+	for _, object := range r.AdmissionStatus.WatchedObjects() {
+		b = b.WatchesRawSource(cluster.WatchAdmission(r.Server, r.AdmissionCache, object))
 	}
-	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.Rollouts).Build(r)
+	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.NewRolloutList).Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.Rollouts, r.Configuration)
-	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.Rollouts}
-	return r.kinds.WatchNative(r.Server.Reader)
+	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.NewRolloutList, r.ScriptNamespaces)
+	r.workloadKinds = cluster.WorkloadKinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.NewRolloutList}
+	return r.workloadKinds.WatchNative(r.Server.Reader)
 }

@@ -18,21 +18,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Cluster is what a pass reads and writes. An object that does not exist is nil.
+// Cluster reads and writes the objects of a pass. The methods return nil for an object that does not exist.
 type Cluster interface {
 	reconcile.Writer
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
-	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
-	// OthersOfRouting route by what the TrafficRouting names.
-	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
-	// ReadNetwork fills in the Services and the routers that are named.
+	// MissingRollouts returns the names of Rollouts that have a finalizer on a TrafficRouting but do not
+	// exist.
+	MissingRollouts(context.Context, *rollouts.TrafficRouting) ([]string, error)
+	// OtherReleasesOfRouting returns the releases that use the same Services or routers as the
+	// TrafficRouting.
+	OtherReleasesOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.OtherRelease, error)
+	// ReadNetwork reads the referenced Services and routers into o.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
 
-	// CommitTrafficRouting stores a status at the version of the TrafficRouting, and returns what is stored.
+	// CommitTrafficRouting stores a status at the resourceVersion of the TrafficRouting, and returns the
+	// stored TrafficRouting.
 	CommitTrafficRouting(context.Context, *rollouts.TrafficRouting, rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error)
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
+	RemoveFinalizer(ctx context.Context, o object.Object, finalizer string) error
 }
 
 // Pass is one pass over a TrafficRouting: what was observed, and the objects that its changes are based
@@ -54,7 +57,7 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 		return nil, err
 	}
 	p := &Pass{Cluster: c, Routing: r, Facts: routing.Observed{Now: now, Routing: r}}
-	if p.Facts.MissingRollouts, err = p.GoneUsers(ctx, r); err != nil {
+	if p.Facts.MissingRollouts, err = p.MissingRollouts(ctx, r); err != nil {
 		return nil, err
 	}
 	if len(r.Spec.ObjectRef) == 0 {
@@ -62,12 +65,12 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 	}
 	ref := r.Spec.ObjectRef[0]
 	p.objects = traffic.Objects{
-		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnerReferenceTo(r), Shared: true, Routers: traffic.RoutersFor(ref, "spec.objectRef[0]"),
 	}
 	if !routing.MayHaveRoutes(r) {
-		p.objects.OriginalDigests = []string{} // nothing has been kept on routers yet
+		p.objects.OriginalDigests = []string{} // no original spec is recorded on the routers yet
 	}
-	if p.objects.OtherReleases, err = p.OthersOfRouting(ctx, r); err != nil {
+	if p.objects.OtherReleases, err = p.OtherReleasesOfRouting(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &p.objects); err != nil {
@@ -78,11 +81,11 @@ func Observe(ctx context.Context, c Cluster, now time.Time, key types.Namespaced
 	return p, nil
 }
 
-// Decide decides what the pass does.
+// Decide returns the plan of the pass.
 func (p *Pass) Decide() reconcile.Plan[rollouts.TrafficRoutingStatus] {
 	d := routing.Decide(p.Facts)
 	return reconcile.Plan[rollouts.TrafficRoutingStatus]{
-		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, Wake: d.RequeueAfter,
+		Rule: d.Rule, Status: d.Status, Actions: planner.NewActions(planner.AfterStatus, d.Rule, d.Actions...), Events: d.Events, RequeueAfter: d.RequeueAfter,
 	}
 }
 
@@ -98,11 +101,11 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.TrafficRoutingStatus) e
 	return err
 }
 
-// Stored implements reconcile.Object.
-func (p *Pass) Stored(context.Context) {}
+// AfterCommit implements reconcile.Object.
+func (p *Pass) AfterCommit(context.Context) {}
 
-// Announce implements reconcile.Object.
-func (p *Pass) Announce([]planner.Event) {}
+// RecordEvents implements reconcile.Object.
+func (p *Pass) RecordEvents([]planner.Event) {}
 
 // StoreHistory implements reconcile.Object. A TrafficRouting has no history.
 func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
@@ -119,10 +122,10 @@ func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	case planner.AddRoutingFinalizer:
 		return p.AddFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	case planner.RemoveStaleReference:
-		return p.DropFinalizer(ctx, p.Routing, planner.ProgressingFinalizer(a.Rollout))
+		return p.RemoveFinalizer(ctx, p.Routing, planner.ProgressingFinalizer(a.Rollout))
 	case planner.RemoveFinalizer:
-		return p.DropFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
+		return p.RemoveFinalizer(ctx, p.Routing, rollouts.FinalizerTrafficRouting)
 	default:
-		return reconcile.OnNetwork(ctx, p.Cluster, p.objects, a)
+		return reconcile.ApplyNetworkEffect(ctx, p.Cluster, p.objects, a)
 	}
 }

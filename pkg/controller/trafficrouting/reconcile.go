@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trafficrouting runs the passes over TrafficRoutings. It answers what is
-// observed of the Services and routers that one names, and carries out what
-// planner.TrafficRouting decided about them; it must not decide anything itself,
-// and knows of Rollouts only that some are under way.
+// Package trafficrouting reconciles TrafficRoutings. A pass observes the Services and routers that a
+// TrafficRouting references, and carries out the decision of routing.Decide. The package does not decide
+// anything itself. It knows Rollouts only as names in finalizers.
 package trafficrouting
 
 import (
@@ -22,62 +21,61 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Reconciler runs one pass at a time over each TrafficRouting.
+// Reconciler reconciles TrafficRoutings.
 type Reconciler struct {
 	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
-	// noLater limits the backoff of a failed pass to its planned wake-up (queue.BackoffLimiter).
-	noLater func(ctrl.Request, time.Duration)
-	// Configuration are the namespaces where scripts of users are looked for.
-	Configuration []string
+	// limitBackoff limits the backoff of a failed pass to its planned delay (queue.BackoffLimiter).
+	limitBackoff func(ctrl.Request, time.Duration)
+	// ScriptNamespaces are the namespaces that may have a ConfigMap with traffic scripts of users.
+	ScriptNamespaces []string
 }
 
 // Reconcile runs one pass over a TrafficRouting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	p, err := Observe(ctx, server{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
+	p, err := Observe(ctx, liveCluster{r.Server, r.network}, r.Clock.Now(), req.NamespacedName)
 	if p == nil || err != nil {
 		return reconcile.Result(err)
 	}
 	plan := p.Decide()
-	_, err = reconcile.Execute(ctx, live{p, r}, plan)
-	return reconcile.Next(req, plan, cluster.Again(p.objects), r.noLater, err)
+	_, err = reconcile.Execute(ctx, reportingPass{p, r}, plan)
+	return reconcile.PassResult(req, plan, cluster.RouterRequeueDelay(p.objects), r.limitBackoff, err)
 }
 
-// live is a pass that sends events.
-type live struct {
+// reportingPass is a pass that records events.
+type reportingPass struct {
 	*Pass
 	r *Reconciler
 }
 
-// Announce implements reconcile.Object.
-func (l live) Announce(events []planner.Event) {
-	cluster.Announce(l.r.Recorder, cluster.About(l.Routing), "Route", events)
+// RecordEvents implements reconcile.Object.
+func (l reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Routing), "Route", events)
 }
 
-// server is where the passes of a Reconciler read and write.
-type server struct {
+// liveCluster implements Cluster with informer caches and the API server.
+type liveCluster struct {
 	cluster.Server
 	*cluster.Network
 }
 
-// SetupWithManager registers the watches: everything that a pass observes wakes
-// the next one, and kinds of routers that a cluster may lack are watched from
-// the first time that one is named.
+// SetupWithManager registers the watches. The controller watches everything that a pass observes. If a
+// cluster may lack a kind of router, the watch starts when the first TrafficRouting references the kind.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
+	byRollout := cluster.EnqueueByIndex(r.Server, cluster.NewTrafficRoutingList, cluster.ByLinkedRollout, cluster.KeysOfRollout)
 	options := queue.Options(r.Concurrency)
-	r.noLater = queue.BackoffLimiter(options)
+	r.limitBackoff = queue.BackoffLimiter(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
-		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewRollout(), byRollout, builder.WithPredicates(cluster.OnlyDeletions())).
 		WithOptions(options)
-	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.TrafficRoutings).Build(r)
+	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.NewTrafficRoutingList).Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.TrafficRoutings, r.Configuration)
+	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.NewTrafficRoutingList, r.ScriptNamespaces)
 	return nil
 }

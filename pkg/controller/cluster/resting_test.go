@@ -20,7 +20,7 @@ import (
 
 // Workloads of other groups are not looked at: their cache may never fill, and the question is
 // asked while the queue stands.
-func TestAtRestOfAnotherGroup(t *testing.T) {
+func TestIsRestingOfAnotherGroup(t *testing.T) {
 	t.Parallel()
 	r := &v1beta1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 3},
@@ -36,13 +36,13 @@ func TestAtRestOfAnotherGroup(t *testing.T) {
 		},
 	}).Build()
 	key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}}
-	if cluster.AtRest(t.Context(), cluster.Reader{Client: c})(key) {
+	if cluster.IsResting(t.Context(), cluster.Reader{Client: c})(key) {
 		t.Error("it is at rest")
 	}
 }
 
 // A pass may wait only if all that is seen says that nothing is under way.
-func TestAtRest(t *testing.T) {
+func TestIsResting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1beta1.Rollout, *appsv1.Deployment)
 		want   bool
@@ -76,7 +76,7 @@ func TestAtRest(t *testing.T) {
 			tc.change(r, d)
 			c := fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(r, d).Build()
 			key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}}
-			if got := cluster.AtRest(t.Context(), cluster.Reader{Client: c})(key); got != tc.want {
+			if got := cluster.IsResting(t.Context(), cluster.Reader{Client: c})(key); got != tc.want {
 				t.Errorf("%t, want %t", got, tc.want)
 			}
 		})

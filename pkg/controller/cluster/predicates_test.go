@@ -173,10 +173,10 @@ type woken struct {
 
 func (w *woken) AddAfter(_ reconcile.Request, after time.Duration) { w.after = append(w.after, after) }
 
-// TestSinceStart leaves out only what a start finds.
-func TestSinceStart(t *testing.T) {
+// TestSkipInitialList leaves out only what a start finds.
+func TestSkipInitialList(t *testing.T) {
 	t.Parallel()
-	passes, pod := cluster.SinceStart(), &corev1.Pod{}
+	passes, pod := cluster.SkipInitialList(), &corev1.Pod{}
 	for what, got := range map[string]bool{
 		"made":    passes.Create(event.CreateEvent{Object: pod}),
 		"changed": passes.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}),
@@ -191,10 +191,10 @@ func TestSinceStart(t *testing.T) {
 }
 
 // Whom an event is to wake later, it wakes later, whatever it is.
-func TestLater(t *testing.T) {
+func TestDelay(t *testing.T) {
 	t.Parallel()
 	var q woken
-	h := cluster.Later(time.Second, cluster.EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
+	h := cluster.Delay(time.Second, cluster.EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
 	}))
 	h.Create(t.Context(), event.CreateEvent{Object: heldDeployment()}, &q)

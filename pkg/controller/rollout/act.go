@@ -18,48 +18,44 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Act carries out one action: on our own objects here, on others by what the
-// adapters and providers want changed.
+// Act carries out one action. It writes Weir's own objects itself; the packages workload and traffic
+// compute the changes of all others.
 func (p *Pass) Act(ctx context.Context, action planner.Action) error {
 	switch a := action.Effect.(type) {
-	case planner.StoreBatchStatus, planner.RunBatch, planner.OnBatch, planner.DeleteBatchRelease:
-		return p.onBatch(ctx, a)
-	case planner.ScaleReplicaSets:
-		return reconcile.OnSizes(ctx, p, p.workload, a)
-	case planner.RemoveFinalizer:
-		return p.DropFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
-	case planner.LinkTrafficRouting:
-		return p.link(ctx, p.Rollout, a.Name)
-	case planner.UnlinkTrafficRouting:
-		return p.unlink(ctx, p.Rollout, a.Name)
-	case planner.AddToIndex:
-		return p.Enter(ctx, p.entry)
-	case planner.RemoveFromIndex:
-		return p.Remove(ctx, p.entry)
-	}
-	if changes, ok := p.onWorkload(action.Effect); ok {
-		return p.Write(ctx, changes)
-	}
-	return reconcile.OnNetwork(ctx, p, p.objects, action.Effect)
-}
-
-// onBatch carries out an effect on the BatchRelease, or one of its own.
-func (p *Pass) onBatch(ctx context.Context, effect planner.Effect) error {
-	switch a := effect.(type) {
 	case planner.StoreBatchStatus:
-		return p.judgeBatch(ctx, p.Batch, a.Status)
+		stored, err := p.CommitBatchRelease(ctx, p.Batch.Release, a.Status)
+		if err == nil {
+			p.Batch.Release = stored
+		}
+		return err
 	case planner.RunBatch:
 		return p.runBatch(ctx, a)
 	case planner.OnBatch:
-		return reconcile.OnBatch(ctx, p, p.Batch, a.Effect)
-	default:
+		return reconcile.ApplyBatchEffect(ctx, p, p.Batch, a.Effect)
+	case planner.DeleteBatchRelease:
 		return p.DeleteBatchRelease(ctx, p.Batch.Release)
+	case planner.ScaleReplicaSets:
+		return reconcile.ScaleReplicaSets(ctx, p, p.workload.ForScaling(a.Hold), a.Scale)
+	case planner.RemoveFinalizer:
+		return p.RemoveFinalizer(ctx, p.Rollout, rollouts.FinalizerRollout)
+	case planner.LinkTrafficRouting:
+		return p.linkTrafficRouting(ctx, p.Rollout, a.Name)
+	case planner.UnlinkTrafficRouting:
+		return p.unlinkTrafficRouting(ctx, p.Rollout, a.Name)
+	case planner.AddToIndex:
+		return p.AddToIndex(ctx, p.entry)
+	case planner.RemoveFromIndex:
+		return p.RemoveFromIndex(ctx, p.entry)
 	}
+	if changes, ok := p.workloadChanges(action.Effect); ok {
+		return p.Write(ctx, changes)
+	}
+	return reconcile.ApplyNetworkEffect(ctx, p, p.objects, action.Effect)
 }
 
-// onWorkload returns what an effect changes on the workload; false if it does not concern
-// the workload.
-func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
+// workloadChanges returns the changes that an effect makes to the workload. It reports false if the effect
+// does not concern the workload.
+func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 	w := p.workload
 	var changes []object.Change
 	switch a := effect.(type) {
@@ -73,7 +69,7 @@ func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
 		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
 	case planner.RequeueWorkload:
 		changes = workload.AskAgain(w.Object, w.Hold, a)
-	case planner.RepairRecords: // Repaired adds the repair
+	case planner.RepairRecords: // WithRepair adds the repair
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)
 	case planner.SetStableTemplate:
@@ -81,28 +77,19 @@ func (p *Pass) onWorkload(effect planner.Effect) ([]object.Change, bool) {
 	default:
 		return nil, false
 	}
-	return w.Repaired(changes), true
+	return w.WithRepair(changes), true
 }
 
-// judgeBatch stores what was found out of the batch.
-func (p *Pass) judgeBatch(ctx context.Context, b *reconcile.Batch, status rollouts.BatchReleaseStatus) error {
-	stored, err := p.CommitBatchRelease(ctx, b.Release, status)
-	if err == nil {
-		b.Release = stored
-	}
-	return err
-}
-
-// runBatch creates the BatchRelease or gives it another plan, and the status with which
-// that is taken up.
+// runBatch creates the BatchRelease, or stores the new plan in it together with the status from which the
+// new plan starts.
 func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	ro := p.Rollout
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
-		OwnerReferences: []metav1.OwnerReference{cluster.OwnedBy(ro)},
+		OwnerReferences: []metav1.OwnerReference{cluster.OwnerReferenceTo(ro)},
 	}}
-	was := p.release()
+	was := p.batchRelease()
 	if was != nil {
 		b = was.DeepCopy()
 	}
@@ -110,16 +97,16 @@ func (p *Pass) runBatch(ctx context.Context, a planner.RunBatch) error {
 	if a.Status != nil {
 		b.Status = *a.Status
 	}
-	stored, err := p.PutBatchRelease(ctx, was, b)
+	stored, err := p.CreateOrUpdateBatchRelease(ctx, was, b)
 	if err == nil && was != nil {
 		p.Batch.Release = stored
 	}
 	return err
 }
 
-// link marks a TrafficRouting as needed by a Rollout. One that is being deleted
-// takes no more marks.
-func (p *Pass) link(ctx context.Context, r *rollouts.Rollout, name string) error {
+// linkTrafficRouting adds the finalizer of a Rollout to a TrafficRouting, unless the TrafficRouting is
+// being deleted. Such an object must not get new finalizers.
+func (p *Pass) linkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
 		return err
@@ -127,12 +114,12 @@ func (p *Pass) link(ctx context.Context, r *rollouts.Rollout, name string) error
 	return p.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
-// unlink takes the finalizer of a Rollout off a TrafficRouting.
-func (p *Pass) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+// unlinkTrafficRouting removes the finalizer of a Rollout from a TrafficRouting.
+func (p *Pass) unlinkTrafficRouting(ctx context.Context, r *rollouts.Rollout, name string) error {
 	finalizer := planner.ProgressingFinalizer(r.Name)
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || !slices.Contains(found.Finalizers, finalizer) {
 		return err
 	}
-	return p.DropFinalizer(ctx, found, finalizer)
+	return p.RemoveFinalizer(ctx, found, finalizer)
 }

@@ -20,7 +20,7 @@ func TestTurns(t *testing.T) {
 	now := time.Unix(0, 0)
 	web, both := []string{"Service/web"}, []string{"Ingress/web", "Service/web"}
 	a, b, c := types.NamespacedName{Namespace: "shop", Name: "a"}, types.NamespacedName{Namespace: "shop", Name: "b"}, types.NamespacedName{Namespace: "shop", Name: "c"}
-	var turns cluster.Turns
+	var turns cluster.NetworkLocks
 	for i, step := range []struct {
 		after time.Duration
 		keys  []string
@@ -31,16 +31,16 @@ func TestTurns(t *testing.T) {
 		{59 * time.Second, web, b, false}, {time.Second, web, b, true},
 	} {
 		now = now.Add(step.after)
-		if got := turns.Take(now, step.by, step.keys); got != step.want {
+		if got := turns.TryAcquire(now, step.by, step.keys); got != step.want {
 			t.Errorf("%d: %s takes %v: %t, want %t", i, step.by, step.keys, got, step.want)
 		}
 	}
-	turns.Leave(c)
-	if turns.Take(now, c, web) || !turns.Take(now, types.NamespacedName{Namespace: "other", Name: "c"}, web) {
+	turns.Release(c)
+	if turns.TryAcquire(now, c, web) || !turns.TryAcquire(now, types.NamespacedName{Namespace: "other", Name: "c"}, web) {
 		t.Error("c leaves what is not its own, or waits for another namespace")
 	}
-	turns.Leave(b)
-	if !turns.Take(now, c, web) {
+	turns.Release(b)
+	if !turns.TryAcquire(now, c, web) {
 		t.Error("c does not take what b has left")
 	}
 }
