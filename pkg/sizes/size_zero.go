@@ -11,16 +11,16 @@ package sizes
 func sizeZero(s Scaling) Scale {
 	x := sizing{Scaling: s}
 	var active []*Set
-	for _, set := range x.all() {
+	for _, set := range x.sets() {
 		switch {
-		case s.rivalsStable(set):
+		case s.wouldReplaceStable(set):
 			x.steps = append(x.steps, Step{Name: set.Name, Delete: true})
 		case set.Replicas > 0:
 			active = append(active, set)
 		}
 	}
 	// One that is left is the native controller's to size.
-	if len(active) > 1 && !s.Native {
+	if len(active) > 1 && !s.OwnerStrategyActive {
 		for _, set := range active {
 			x.write(set, 0)
 		}
@@ -32,10 +32,10 @@ func sizeZero(s Scaling) Scale {
 	return Scale{Steps: x.steps, Rule: rule}
 }
 
-// rivalsStable reports whether at size 0 the native controller would prefer the
+// wouldReplaceStable reports whether at size 0 the native controller would prefer the
 // set to the stable one, though it must not. A stable set that was edited gets no pods.
-func (s *Scaling) rivalsStable(set *Set) bool {
-	if s.Stable == nil || s.StableEdited || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
+func (s *Scaling) wouldReplaceStable(set *Set) bool {
+	if s.Stable == nil || s.StableEdited || (s.AllPods && !s.Abort) || set.Name == s.Stable.Name {
 		return false
 	}
 	return set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)

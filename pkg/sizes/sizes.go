@@ -28,13 +28,13 @@ func Decide(s Scaling) Scale {
 	switch {
 	case s.Replicas == 0:
 		return sizeZero(s)
-	case s.Alone && !s.Native:
-		return sizeAlone(s)
-	case s.fits():
+	case s.AnnotationDriven && !s.OwnerStrategyActive:
+		return sizeByAnnotation(s)
+	case s.isFrozenAndFits():
 		return Scale{Rule: "frozen"}
-	case s.Native:
+	case s.OwnerStrategyActive:
 		return Scale{Rule: "native"}
-	case s.stableGone():
+	case s.isStableGone():
 		return Scale{Rule: "stable set is gone"}
 	}
 	x := sizing{Scaling: s, target: s.Target}
@@ -50,18 +50,18 @@ func Decide(s Scaling) Scale {
 	return x.plan()
 }
 
-// stableGone reports whether no set of the stable revision is there to go back to, or to
+// isStableGone reports whether no set of the stable revision is there to go back to, or to
 // begin with: the native controller would give all pods to the first set that has one.
-func (s *Scaling) stableGone() bool {
+func (s *Scaling) isStableGone() bool {
 	x := sizing{Scaling: *s}
-	return s.Stable == nil && (s.Abort || !s.Full && x.total() == 0)
+	return s.Stable == nil && (s.Abort || !s.AllPods && x.total() == 0)
 }
 
-// fits reports whether frozen sizes are those of the workload, whose size may change all
+// isFrozenAndFits reports whether frozen sizes are those of the workload, whose size may change all
 // the same.
-func (s *Scaling) fits() bool {
+func (s *Scaling) isFrozenAndFits() bool {
 	x := sizing{Scaling: *s}
-	return s.Frozen && !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
+	return s.Frozen && !s.ResumesNatively && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
 }
 
 // sizing is the working state of one pass.
@@ -96,13 +96,13 @@ func (s *Set) ready() int32 {
 }
 
 func (x *sizing) plan() Scale {
-	if sole := x.sole(); sole != nil && sole.Replicas != x.Replicas {
+	if sole := x.onlyActive(); sole != nil && sole.Replicas != x.Replicas {
 		return Scale{Rule: "native controller sizes the only set"}
 	}
-	x.unsaturate()
+	x.removeNotesOfFullUpdate()
 	x.raise()
 	x.lower()
-	x.yield()
+	x.makeRoom()
 	rule := "sized"
 	switch {
 	case len(x.steps) > 0 && x.Abort:
@@ -111,16 +111,16 @@ func (x *sizing) plan() Scale {
 		rule = "bring update up"
 	}
 	scale := Scale{Steps: x.steps, Rule: rule}
-	if x.Resumes {
-		scale.Note, scale.NoteMax = x.Replicas, x.Replicas+x.Target
+	if x.ResumesNatively {
+		scale.DesiredAnnotation, scale.MaxAnnotation = x.Replicas, x.Replicas+x.Target
 	}
 	return scale
 }
 
-// sole returns the only set that has pods, or nil.
-func (x *sizing) sole() *Set {
+// onlyActive returns the only set that has pods, or nil.
+func (x *sizing) onlyActive() *Set {
 	var active []*Set
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		if s.Replicas > 0 {
 			active = append(active, s)
 		}
@@ -131,7 +131,7 @@ func (x *sizing) sole() *Set {
 	return active[0]
 }
 
-func (x *sizing) all() []*Set {
+func (x *sizing) sets() []*Set {
 	var sets []*Set
 	for _, s := range []*Set{x.Update, x.Stable} {
 		if s != nil {
@@ -146,7 +146,7 @@ func (x *sizing) all() []*Set {
 
 func (x *sizing) total() int32 {
 	var n int32
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		n += s.Replicas
 	}
 	return n
@@ -160,20 +160,20 @@ func (x *sizing) stableTarget() int32 {
 	switch {
 	case x.Abort:
 		return x.Replicas
-	case x.Stable.size() > 0 && x.Stable.Name == x.Pinned:
+	case x.Stable.size() > 0 && x.Stable.Name == x.PinnedSet:
 		return max(x.Replicas-x.target, 1)
 	default:
 		return x.Replicas - x.target
 	}
 }
 
-// unsaturate takes the native controller's size annotations off an update set
+// removeNotesOfFullUpdate takes the native controller's size annotations off an update set
 // that is full, or would be if the size changed back, before another set gets
 // pods: a full and available set whose annotation says the full size makes the
 // native controller zero all others at once.
-func (x *sizing) unsaturate() {
+func (x *sizing) removeNotesOfFullUpdate() {
 	u := x.Update
-	if u != nil && u.Annotated && !x.Resumes && (u.Replicas >= x.Replicas || u.Replicas == u.Noted) && x.stableTarget() > 0 {
+	if u != nil && u.HasSizeAnnotations && !x.ResumesNatively && (u.Replicas >= x.Replicas || u.Replicas == u.NotedReplicas) && x.stableTarget() > 0 {
 		x.write(u, u.Replicas)
 	}
 }
@@ -182,14 +182,14 @@ func (x *sizing) unsaturate() {
 // way back the stable one.
 func (x *sizing) raise() {
 	surge := x.Surge
-	if x.first() {
+	if x.needsFirstPod() {
 		surge = max(surge, 1)
 	}
 	x.raiseBy(x.Replicas + surge - x.total())
 }
 
-// first reports whether one of the two revisions is to get its first pod.
-func (x *sizing) first() bool {
+// needsFirstPod reports whether one of the two revisions is to get its first pod.
+func (x *sizing) needsFirstPod() bool {
 	return (x.Update.size() == 0 && x.target > 0) || (x.Stable != nil && x.Stable.size() == 0 && x.stableTarget() > 0)
 }
 
@@ -201,7 +201,7 @@ func (x *sizing) raiseBy(room int32) {
 			return
 		case x.Update == nil:
 			x.steps = append(x.steps, Step{Replicas: grow})
-		case !x.Update.Shrinks:
+		case !x.Update.IsShrinking:
 			x.write(x.Update, x.Update.Replicas+grow)
 		}
 		room -= grow
@@ -211,7 +211,7 @@ func (x *sizing) raiseBy(room int32) {
 		switch {
 		case x.Stable == nil || grow <= 0 || x.StableEdited:
 			return
-		case !x.Stable.Shrinks:
+		case !x.Stable.IsShrinking:
 			x.write(x.Stable, x.Stable.Replicas+grow)
 		}
 		room -= grow
@@ -225,13 +225,13 @@ func (x *sizing) raiseBy(room int32) {
 	stable()
 }
 
-// spare is how many pods that are available, and how many that are ready, may go.
-type spare struct{ available, ready int32 }
+// removalBudget is how many pods that are available, and how many that are ready, may go.
+type removalBudget struct{ available, ready int32 }
 
-// of is how many of a set's pods may go: those that serve nobody for free, those
+// take is how many of a set's pods may go: those that serve nobody for free, those
 // that do not serve for long enough yet as far as others serve, and the rest as
 // far as availability allows. The native controller takes them in this order.
-func (b *spare) of(s *Set, over int32) int32 {
+func (b *removalBudget) take(s *Set, over int32) int32 {
 	serves := max(s.ready(), s.available())
 	idle := min(over, s.Replicas-serves)
 	young := min(over-idle, serves-s.available(), max(b.ready, 0))
@@ -246,17 +246,17 @@ func (b *spare) of(s *Set, over int32) int32 {
 // lower takes pods from sets above their target. Sets of neither revision go
 // first, the newest of them before older ones.
 func (x *sizing) lower() {
-	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
+	if x.onlyActive() != nil || slices.ContainsFunc(x.sets(), func(s *Set) bool { return s.HasStaleCounters }) {
 		return
 	}
-	budget := spare{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
-	for _, s := range x.all() {
+	budget := removalBudget{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
+	for _, s := range x.sets() {
 		budget.available += s.available()
 		budget.ready += s.ready()
 	}
 	take := func(s *Set, target int32) {
 		if over := s.size() - target; s != nil && over > 0 {
-			if n := budget.of(s, over); n > 0 {
+			if n := budget.take(s, over); n > 0 {
 				x.write(s, s.Replicas-n)
 			}
 		}
@@ -264,7 +264,7 @@ func (x *sizing) lower() {
 	others := slices.Clone(x.Others)
 	slices.SortFunc(others, func(a, b Set) int { return cmp.Compare(b.Revision, a.Revision) })
 	for i := range others {
-		take(&others[i], x.kept(others[i:]))
+		take(&others[i], x.keptPods(others[i:]))
 	}
 	if x.Update.size() > 0 {
 		take(x.Stable, x.stableTarget())
@@ -274,10 +274,10 @@ func (x *sizing) lower() {
 	}
 }
 
-// kept is what the first of these sets keeps for now: the last pod of them stays
+// keptPods is what the first of these sets keeps for now: the last pod of them stays
 // while the only other set is not full, which the native controller would fill. Where
 // the stable set is gone, they serve in its place.
-func (x *sizing) kept(others []Set) int32 {
+func (x *sizing) keptPods(others []Set) int32 {
 	if x.Stable == nil {
 		left := x.stableTarget()
 		for _, s := range others[1:] {
@@ -290,15 +290,15 @@ func (x *sizing) kept(others []Set) int32 {
 			return 0
 		}
 	}
-	if x.first() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
+	if x.needsFirstPod() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
 		return 1
 	}
 	return 0
 }
 
-// yield lets stable pods that do not serve make room for the update set, where
+// makeRoom lets stable pods that do not serve make room for the update set, where
 // nothing else can move since pods of neither revision serve in their place.
-func (x *sizing) yield() {
+func (x *sizing) makeRoom() {
 	need := x.target - x.Update.size()
 	idle := x.Stable.size() - x.Stable.available()
 	others := x.total() - x.Update.size() - x.Stable.size()
@@ -307,7 +307,7 @@ func (x *sizing) yield() {
 	}
 	// Three revisions may be in each other's way, where pods of none of them get
 	// ready: one pod too many is better than a standstill.
-	if len(x.steps) == 0 && x.first() && others > 0 {
+	if len(x.steps) == 0 && x.needsFirstPod() && others > 0 {
 		x.raiseBy(1)
 	}
 }

@@ -28,7 +28,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}, Rule: "bring update up"},
 		},
 		"the last pod stays that a Service selects, though the size leaves stable none": {
-			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, Pinned: "s", Update: set("u", 1, 1), Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, PinnedSet: "s", Update: set("u", 1, 1), Stable: set("s", 4, 4)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 1}}, Rule: "bring update up"},
 		},
 		"until it selects all": {
@@ -64,7 +64,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 4}, {Name: "s", Replicas: 1}}, Rule: "bring stable back"},
 		},
 		"the first pods of the update set are not lowered into": {
-			sizes.Scaling{Replicas: 4, Surge: 4, Unavailable: 4, Target: 4, Full: true, Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 4, Surge: 4, Unavailable: 4, Target: 4, AllPods: true, Stable: set("s", 4, 4)},
 			sizes.Scale{Steps: []sizes.Step{{Replicas: 4}}, Rule: "bring update up"},
 		},
 		"stable pods that do not serve make room where nothing else moves": {
@@ -82,7 +82,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: two that stay are brought down": {
-			sizes.Scaling{Full: true, Update: set("u", 3, 3), Stable: set("s", 1, 1)},
+			sizes.Scaling{AllPods: true, Update: set("u", 3, 3), Stable: set("s", 1, 1)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u"}, {Name: "s"}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: the update set goes when it is empty": {
@@ -94,15 +94,15 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "young", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: a full release keeps its set": {
-			sizes.Scaling{Full: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
+			sizes.Scaling{AllPods: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
 			sizes.Scale{Rule: "at rest at size 0"},
 		},
 		"size 0: an aborted full release does not": {
-			sizes.Scaling{Full: true, Abort: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
+			sizes.Scaling{AllPods: true, Abort: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: the native controller sizes, we only guard": {
-			sizes.Scaling{Native: true, Update: set("u", 0, 0), Stable: set("s", 3, 3)},
+			sizes.Scaling{OwnerStrategyActive: true, Update: set("u", 0, 0), Stable: set("s", 3, 3)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"an edited stable set gets no pods that come": {

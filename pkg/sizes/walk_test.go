@@ -27,7 +27,7 @@ func walked(s sizes.Scaling) string {
 			return strings.Join(path, " ") + ", " + scale.Rule
 		}
 		for _, step := range scale.Steps {
-			s = carriedOut(s, step, scale.Note)
+			s = carriedOut(s, step, scale.DesiredAnnotation)
 		}
 		path = append(path, sizesOf(s))
 		for _, set := range setsOf(&s) {
@@ -66,12 +66,12 @@ func setsOf(s *sizes.Scaling) []*sizes.Set {
 
 func carriedOut(s sizes.Scaling, step sizes.Step, note int32) sizes.Scaling {
 	if step.Name == "" {
-		s.Update = &sizes.Set{Name: "made", Replicas: step.Replicas, Revision: 9, Noted: note}
+		s.Update = &sizes.Set{Name: "made", Replicas: step.Replicas, Revision: 9, NotedReplicas: note}
 		return s
 	}
 	for _, set := range setsOf(&s) {
 		if set.Name == step.Name {
-			set.Replicas, set.Annotated, set.Noted = step.Replicas, false, note
+			set.Replicas, set.HasSizeAnnotations, set.NotedReplicas = step.Replicas, false, note
 			set.Ready, set.Available = min(set.Ready, step.Replicas), min(set.Available, step.Replicas)
 		}
 	}
@@ -103,7 +103,7 @@ func set(name string, replicas, available int32) *sizes.Set {
 // shrinking is a set that was larger a moment ago.
 func shrinking(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
-	s.Shrinks = true
+	s.IsShrinking = true
 	return s
 }
 
@@ -122,7 +122,7 @@ func TestSizesWalk(t *testing.T) {
 			"3/7 5/6 6/4, sized",
 		},
 		"to all": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 4, Full: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 4, AllPods: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
 			"2/2 3/2 3/1 4/1 4/0, sized",
 		},
 		"no surge: one extra pod at the edge, and none after it": {
@@ -172,11 +172,11 @@ func TestSizesWalk(t *testing.T) {
 			"2/2+2+1 2/2+2+0 2/3+2+0 2/3+1+0 2/4+1+0 2/4+0+0, sized",
 		},
 		"one pod": {
-			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, AllPods: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"one pod, no surge": {
-			sizes.Scaling{Replicas: 1, Unavailable: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Unavailable: 1, Target: 1, AllPods: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"frozen": {
@@ -184,7 +184,7 @@ func TestSizesWalk(t *testing.T) {
 			"3/7, frozen",
 		},
 		"native": {
-			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: set("s", 10, 10)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: set("s", 10, 10)},
 			"-/10, native",
 		},
 		"aborted without stable": {
@@ -208,7 +208,7 @@ func TestSizesWalk(t *testing.T) {
 
 func annotatedSet(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
-	s.Annotated = true
+	s.HasSizeAnnotations = true
 	return s
 }
 

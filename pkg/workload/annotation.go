@@ -53,32 +53,32 @@ type extraStatus struct {
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 }
 
-// ownersStrategy is the value of the annotation that keeps what the owner wrote of
+// originalStrategy is the value of the annotation that keeps what the owner wrote of
 // a StatefulSet or a DaemonSet. It is absent where that is the default.
-type ownersStrategy struct {
+type originalStrategy struct {
 	Type      string `json:"type,omitempty"`
 	Partition int32  `json:"partition,omitempty"`
 	Paused    bool   `json:"paused,omitempty"`
 }
 
-// keepOwners takes no partition of ours for the owner's.
-func keepOwners(obj metav1.Object, o ownersStrategy) {
+// saveOriginalStrategy takes no partition of ours for the owner's.
+func saveOriginalStrategy(obj metav1.Object, o originalStrategy) {
 	if o.Partition >= frozen {
 		return
 	}
-	obj.SetAnnotations(without(obj.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
-	if o != (ownersStrategy{}) {
-		annotate(obj, rollouts.AnnotationOriginalStrategy, encode(o))
+	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+	if o != (originalStrategy{}) {
+		setAnnotation(obj, rollouts.AnnotationOriginalStrategy, encode(o))
 	}
 }
 
-// owners is the default where the annotation is unreadable, or says what the API
+// readOriginalStrategy is the default where the annotation is unreadable, or says what the API
 // server would refuse: nothing could be given back by that.
-func owners(obj metav1.Object) ownersStrategy {
-	var o ownersStrategy
+func readOriginalStrategy(obj metav1.Object) originalStrategy {
+	var o originalStrategy
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
 	if err != nil || o.Partition < 0 || !slices.Contains([]string{"", rollingUpdateType, onDeleteType}, o.Type) {
-		return ownersStrategy{}
+		return originalStrategy{}
 	}
 	return o
 }
@@ -89,9 +89,9 @@ const (
 	onDeleteType      = string(appsv1.OnDeleteStatefulSetStrategyType)
 )
 
-// hasMark reports whether the annotation that marks a held workload exists. Its value may be no
+// hasHoldMark reports whether the annotation that marks a held workload exists. Its value may be no
 // JSON: other clients write it, too.
-func hasMark(obj metav1.Object) bool {
+func hasHoldMark(obj metav1.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationInProgress] != ""
 }
 
@@ -105,8 +105,8 @@ func HolderOf(obj metav1.Object) string {
 	return by.RolloutName
 }
 
-func writeMark(obj metav1.Object, by string) {
-	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
+func writeHoldMark(obj metav1.Object, by string) {
+	setAnnotation(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
 }
 
 func rolloutID(obj metav1.Object) string {
@@ -116,8 +116,8 @@ func rolloutID(obj metav1.Object) string {
 	return obj.GetAnnotations()[rollouts.LabelRolloutID]
 }
 
-// renamed reports whether an update names another release.
-func renamed(old, update metav1.Object) bool {
+// changesRolloutID reports whether an update names another release.
+func changesRolloutID(old, update metav1.Object) bool {
 	return old.GetLabels()[rollouts.LabelRolloutID] != update.GetLabels()[rollouts.LabelRolloutID] ||
 		old.GetAnnotations()[rollouts.LabelRolloutID] != update.GetAnnotations()[rollouts.LabelRolloutID]
 }
@@ -131,7 +131,7 @@ func encode(v any) string {
 	return string(data)
 }
 
-func annotate(obj metav1.Object, key, value string) {
+func setAnnotation(obj metav1.Object, key, value string) {
 	m := maps.Clone(obj.GetAnnotations())
 	if m == nil {
 		m = map[string]string{}
@@ -140,7 +140,7 @@ func annotate(obj metav1.Object, key, value string) {
 	obj.SetAnnotations(m)
 }
 
-func label(obj metav1.Object, key, value string) {
+func setLabel(obj metav1.Object, key, value string) {
 	m := maps.Clone(obj.GetLabels())
 	if m == nil {
 		m = map[string]string{}
@@ -149,8 +149,8 @@ func label(obj metav1.Object, key, value string) {
 	obj.SetLabels(m)
 }
 
-// hasAny reports whether m has one of keys.
-func hasAny(m map[string]string, keys []string) bool {
+// hasAnyKey reports whether m has one of keys.
+func hasAnyKey(m map[string]string, keys []string) bool {
 	for _, k := range keys {
 		if _, ok := m[k]; ok {
 			return true
@@ -159,9 +159,9 @@ func hasAny(m map[string]string, keys []string) bool {
 	return false
 }
 
-// without returns m less keys.
-func without(m map[string]string, keys ...string) map[string]string {
-	if !hasAny(m, keys) {
+// withoutKeys returns m less keys.
+func withoutKeys(m map[string]string, keys ...string) map[string]string {
+	if !hasAnyKey(m, keys) {
 		return m
 	}
 	m = maps.Clone(m)
@@ -174,14 +174,14 @@ func without(m map[string]string, keys ...string) map[string]string {
 	return m
 }
 
-// unmark removes all keys of ours that a release writes.
-func unmark(obj metav1.Object) {
-	obj.SetAnnotations(without(obj.GetAnnotations(), ourAnnotations...))
-	obj.SetLabels(without(obj.GetLabels(), ourLabels...))
+// removeRecords removes all keys of ours that a release writes.
+func removeRecords(obj metav1.Object) {
+	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), ourAnnotations...))
+	obj.SetLabels(withoutKeys(obj.GetLabels(), ourLabels...))
 }
 
-// Marked reports whether something is held or driven, or a copy of what is.
-func Marked(o metav1.Object) bool {
+// HasReleaseMark reports whether something is held or driven, or a copy of what is.
+func HasReleaseMark(o metav1.Object) bool {
 	a := o.GetAnnotations()
 	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
 }

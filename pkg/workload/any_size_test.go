@@ -104,7 +104,7 @@ func TestPartitionOfAll(t *testing.T) {
 			s := stateful(t, "b", pods, toldSo(3, 1, false, ""))
 			v := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set))
 			for share := range v.size + 1 {
-				if got, want := releasing(v, share), lowest(pods, int(share)); got != want {
+				if got, want := partitionReleasing(v, share), lowest(pods, int(share)); got != want {
 					t.Errorf("%d of %q: partition %d, want %d", share, pods, got, want)
 				}
 			}
@@ -144,7 +144,7 @@ func TestReservedRanges(t *testing.T) {
 	} {
 		s := &AdvancedStatefulSet{Spec: AdvancedStatefulSetSpec{ReserveOrdinals: reserved, Ordinals: &appsv1.StatefulSetOrdinals{Start: first}}}
 		for number, place := range want {
-			if got := s.places()(number); got != place {
+			if got := s.placeOf()(number); got != place {
 				t.Errorf("from %d on, %d is in place %d, want %d", first, number, got, place)
 			}
 		}

@@ -25,7 +25,7 @@ func BenchmarkObserve(b *testing.B) {
 func BenchmarkScaling(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
-		deployment{}.Scaling(d, owned, HoldFromRecords(d))
+		deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 	}
 }
 

@@ -30,7 +30,7 @@ func clonesOwned(c *CloneSet) {
 }
 
 // clonesWhole takes the owner's partition away that keepClones has kept.
-func clonesWhole(c *CloneSet) { keepClones(c, ownersClones{}) }
+func clonesWhole(c *CloneSet) { saveOriginalCloneSet(c, originalCloneSet{}) }
 
 // clonesAlone is what Kruise counts when the other pods are gone.
 func clonesAlone(c *CloneSet) {
@@ -85,7 +85,7 @@ func (s *cloned) with(edits ...func(*CloneSet)) *cloned {
 func (s *cloned) lose(letter string, n int) *cloned {
 	s.owned = slices.DeleteFunc(s.owned, func(o object.Object) bool {
 		p, ok := o.(*corev1.Pod)
-		gone := ok && n > 0 && cloneOf(p) == letter
+		gone := ok && n > 0 && cloneSetRevisionOf(p) == letter
 		if gone {
 			n--
 		}
@@ -98,7 +98,7 @@ func (s *cloned) lose(letter string, n int) *cloned {
 func (s *cloned) live(letter string) *cloned {
 	was := s.set.DeepCopyObject().(*CloneSet)
 	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
-	cloneSetBlueGreen{cloneSet}.Keep(was, s.set)
+	cloneSetBlueGreen{cloneSet}.PreserveHold(was, s.set)
 	return s
 }
 
@@ -200,9 +200,9 @@ func TestObserveSurgingClones(t *testing.T) {
 func TestSurgingClonesLostRecord(t *testing.T) {
 	for _, record := range []string{"", `{"maxUnavailable":0,"maxSurge":"40%","minReadySeconds":2147483646}`} {
 		s := surging("b", "aaaaa", "40%").with(func(c *CloneSet) {
-			c.Annotations = without(c.Annotations, rollouts.AnnotationOriginalStrategy)
+			c.Annotations = withoutKeys(c.Annotations, rollouts.AnnotationOriginalStrategy)
 			if record != "" {
-				annotate(c, rollouts.AnnotationOriginalStrategy, record)
+				setAnnotation(c, rollouts.AnnotationOriginalStrategy, record)
 			}
 		})
 		for range 2 {
@@ -228,7 +228,7 @@ func TestEnableScalers(t *testing.T) {
 			h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps.kruise.io/v1alpha1", Kind: kind, Name: target}
 			return h
 		}
-		changes := row.EnableScalers("web", []object.Object{
+		changes := row.EnableAutoscalers("web", []object.Object{
 			aimed("CloneSet", "web-DisableByRollout"), aimed("CloneSet", "web"), aimed("CloneSet", "db-DisableByRollout"), aimed("StatefulSet", "web-DisableByRollout"),
 		})
 		want := map[rollouts.Style]int{rollouts.StyleBlueGreen: 1}[style]

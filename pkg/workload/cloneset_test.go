@@ -61,7 +61,7 @@ func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
-func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db", hasMark(c)) }
+func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db", hasHoldMark(c)) }
 
 // clonesTold is what a release wrote.
 func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
@@ -69,9 +69,9 @@ func clonesTold(partition string, share int32, abort bool, more string) func(*Cl
 		clonesHeld(c)
 		c.Spec.UpdateStrategy.Partition = new(intstr.Parse(partition))
 		c.Labels[rollouts.LabelStableRevision] = "a"
-		c.Spec.RevisionHistoryLimit = new(minHistory)
+		c.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(c, owner())
-		annotate(c, rollouts.AnnotationDeploymentStrategy,
+		setAnnotation(c, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
 }
@@ -203,10 +203,10 @@ func TestObserveCloneSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.AbortSetsTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -220,13 +220,13 @@ func TestObserveCloneSet(t *testing.T) {
 func TestKeeps(t *testing.T) {
 	for replicas := int32(1); replicas <= 250; replicas++ {
 		for n := int32(0); n <= replicas; n++ {
-			p := keeps(n, replicas)
-			if got := leaves(&p, replicas); got != n {
+			p := partitionToKeep(n, replicas)
+			if got := podsKept(&p, replicas); got != n {
 				t.Errorf("%s leaves %d of %d, want %d", p.String(), got, replicas, n)
 			}
 		}
 	}
-	if p := keeps(4, 5); p.String() != "80%" {
+	if p := partitionToKeep(4, 5); p.String() != "80%" {
 		t.Errorf("4 of 5 is %s, which would not be a share when the size changes", p.String())
 	}
 }

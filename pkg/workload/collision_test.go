@@ -77,7 +77,7 @@ func TestSpellingOfQuantities(t *testing.T) {
 		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
 	}
 	for _, rs := range replicaSets(owned) {
-		if rs.Labels[hashKey] == was.PodTemplateHash {
+		if rs.Labels[hashLabel] == was.PodTemplateHash {
 			setMemory(&rs.Spec.Template, "1Gi")
 		}
 	}
@@ -89,7 +89,7 @@ func TestSpellingOfQuantities(t *testing.T) {
 	}
 	a, b := d.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
 	setMemory(a, "1Gi")
-	if samePods(a, b) {
+	if sameWholeTemplate(a, b) {
 		t.Error("another spelling is the same revision of a kind with ControllerRevisions")
 	}
 }

@@ -50,7 +50,7 @@ func (h history) unknown(name string) UnknownFields {
 // unreadable.
 func (h history) digest(name string) string {
 	t, unknown := h.read(name)
-	return withUnknown(digestOfPods(t), unknown)
+	return withUnknown(digestWithLabels(t), unknown)
 }
 
 // read returns the template of a revision and its unknown fields. It decodes the revision as the
@@ -99,43 +99,43 @@ func readTree(data []byte) (*corev1.PodTemplateSpec, UnknownFields) {
 	return t, unknownOf(tree)
 }
 
-// of names the newest revision with the template of a workload; empty until the native
+// revisionWithTemplate names the newest revision with the template of a workload; empty until the native
 // controller has seen it.
-func (h history) of(f fields) string {
+func (h history) revisionWithTemplate(f fields) string {
 	var newest string
 	for name, cr := range h {
 		if newest != "" && cr.Revision < h[newest].Revision {
 			continue
 		}
 		kept, unknown := h.read(name)
-		if kept != nil && samePods(kept, f.template) && (f.unknown == nil || *f.unknown == unknown) {
+		if kept != nil && sameWholeTemplate(kept, f.template) && (f.unknown == nil || *f.unknown == unknown) {
 			newest = name
 		}
 	}
 	return newest
 }
 
-// live names the revision of the live template. A controller that is not Kubernetes'
+// liveRevision names the revision of the live template. A controller that is not Kubernetes'
 // own may not keep all of a template; what it names is believed then, if it is the newest.
-func (h history) live(f fields, named string) string {
-	if r := h.of(f); r != "" || h[named] == nil {
+func (h history) liveRevision(f fields, named string) string {
+	if r := h.revisionWithTemplate(f); r != "" || h[named] == nil {
 		return r
 	}
 	for name := range h {
-		if h.age(name) > h.age(named) {
+		if h.number(name) > h.number(named) {
 			return ""
 		}
 	}
 	return named
 }
 
-// served is the revision that served before the live one, by the pods of each. What the
+// servedRevision is the revision that served before the live one, by the pods of each. What the
 // status names is believed where a pod of it shows that, or no pod shows another: who
 // may write a status names whatever revision there is.
-func (h history) served(named, live string, pods map[string]int32) string {
+func (h history) servedRevision(named, live string, pods map[string]int32) string {
 	most := ""
 	for revision, n := range pods {
-		if revision != live && (most == "" || n > pods[most] || n == pods[most] && h.age(revision) > h.age(most)) {
+		if revision != live && (most == "" || n > pods[most] || n == pods[most] && h.number(revision) > h.number(most)) {
 			most = revision
 		}
 	}
@@ -145,8 +145,8 @@ func (h history) served(named, live string, pods map[string]int32) string {
 	return most
 }
 
-// age counts up with each template.
-func (h history) age(revision string) int64 {
+// number counts up with each template.
+func (h history) number(revision string) int64 {
 	if cr := h[revision]; cr != nil {
 		return cr.Revision
 	}
@@ -165,7 +165,7 @@ func (h history) names() []string {
 // revision.
 func (v view) writeTarget(want object.Object, style rollouts.Style, to planner.Target, aside planner.Revision, owner metav1.OwnerReference) {
 	next := v.hold.withAside(aside).withTarget(style, to, v.stable, owner.UID)
-	raiseLimit(&next.strategy, v.of(want).fields().historyLimit)
+	raiseLimit(&next.strategy, v.subjectOf(want).fields().historyLimit)
 	writeController(want, owner)
 	next.writeRecords(want)
 }

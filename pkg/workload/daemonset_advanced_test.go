@@ -60,21 +60,21 @@ func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 	return n
 }
 
-func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasMark(d)) }
+func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasHoldMark(d)) }
 
 // advancedTold is what a release wrote.
 func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
 	return func(d *AdvancedDaemonSet) {
 		advancedHeld(d)
-		d.setStrategy(ownersStrategy{Partition: partition})
+		d.setStrategy(originalStrategy{Partition: partition})
 		d.Labels[rollouts.LabelStableRevision] = "a"
-		d.Spec.RevisionHistoryLimit = new(minHistory)
+		d.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(d, owner())
 		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
-		annotate(d, rollouts.AnnotationDeploymentStrategy, encode(v))
+		setAnnotation(d, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
 }
 
@@ -210,10 +210,10 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			}
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -229,7 +229,7 @@ func TestChoosyDaemonSet(t *testing.T) {
 	if why := advancedDaemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
-	if rowOf(t, advancedDaemonSetKind).Changed(n.set, next.set) {
+	if rowOf(t, advancedDaemonSetKind).StartsRelease(n.set, next.set) {
 		t.Error("it is held")
 	}
 }
@@ -242,9 +242,9 @@ func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
 	if diff := cmp.Diff(was, golden.Text(t, n.set)); diff != "" {
 		t.Errorf("(-once +twice):\n%s", diff)
 	}
-	n.set.setStrategy(ownersStrategy{Partition: 2}) // a step
+	n.set.setStrategy(originalStrategy{Partition: 2}) // a step
 	advancedHeld(n.set)
-	if own := owners(n.set); own != (ownersStrategy{Partition: 1}) {
+	if own := readOriginalStrategy(n.set); own != (originalStrategy{Partition: 1}) {
 		t.Errorf("its owner's is %+v after a step", own)
 	}
 }

@@ -77,20 +77,20 @@ func (n *nodes) pod(i int) *corev1.Pod {
 	return n.owned[at].(*corev1.Pod)
 }
 
-func onHold(n *nodes) { daemonSet.Hold(n.set, "log", hasMark(n.set)) }
+func onHold(n *nodes) { daemonSet.Hold(n.set, "log", hasHoldMark(n.set)) }
 
 // daemonTold is what a release wrote.
 func daemonTold(share int32, abort bool, aside string) setEdit {
 	return func(n *nodes) {
 		onHold(n)
 		n.set.Labels[rollouts.LabelStableRevision] = "a"
-		n.set.Spec.RevisionHistoryLimit = new(minHistory)
+		n.set.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(n.set, owner())
 		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
-		annotate(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
+		setAnnotation(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
 }
 
@@ -153,8 +153,8 @@ func TestDaemonSetChanges(t *testing.T) {
 		"restore-paused-mixed":  {daemon("a", "AAAAB", daemonTold(0, true, "b")), restore(paused)},
 		"restore-owners":        {daemon("b", "BBBBB", ownersOnDelete, daemonTold(5, false, "")), restore(wait)},
 		"restore-taken-over": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) {
-			annotate(n.set, theirType, "OnDelete")
-			annotate(n.set, "rollouts.kruise.io/daemonset-advanced-control", `{"partition":"0","batch-revision":"b"}`)
+			setAnnotation(n.set, kruiseTypeAnnotation, "OnDelete")
+			setAnnotation(n.set, "rollouts.kruise.io/daemonset-advanced-control", `{"partition":"0","batch-revision":"b"}`)
 		}), restore(wait)},
 		"restore-nothing":  {daemon("b", "BBBBB"), restore(wait)},
 		"restore-not-ours": {daemon("b", "BBBBB", ownersOnDelete), restore(wait)},
@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set)).deletes(planner.Target{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set)).podsToDelete(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -301,10 +301,10 @@ func TestObserveDaemonSet(t *testing.T) {
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

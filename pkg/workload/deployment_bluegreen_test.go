@@ -55,12 +55,12 @@ func TestBlueGreen(t *testing.T) {
 	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
 	want := was.Spec.DeepCopy()
 	want.Paused, want.MinReadySeconds, want.ProgressDeadlineSeconds = false, foreverReady, &deadline
-	want.RevisionHistoryLimit = new(minHistory)
+	want.RevisionHistoryLimit = new(minHistoryLimit)
 	want.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &share, MaxUnavailable: &none}
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven (-want +got):\n%s", diff)
 	}
-	if o, ok := readOriginal(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
+	if o, ok := readOriginalDeployment(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
 		t.Errorf("kept %s", d.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
 	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
@@ -78,7 +78,7 @@ func TestBlueGreen(t *testing.T) {
 	if diff := cmp.Diff(*back, d.Spec); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
+	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasOurKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
 	if b.Observe(d, owned, HoldFromRecords(d)).HasManagedFields {
@@ -98,12 +98,12 @@ func TestBlueGreenLostRecord(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, told again %t", name, told), func(t *testing.T) {
 				d, owned := scaledHeld(t)
 				d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
-				d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
+				d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy)
 				if record != "" {
-					annotate(d, rollouts.AnnotationOriginalStrategy, record)
+					setAnnotation(d, rollouts.AnnotationOriginalStrategy, record)
 				}
 				if told {
-					b.Hold(d, "web", hasMark(d))
+					b.Hold(d, "web", hasHoldMark(d))
 					d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
 				}
 				d.Status.ObservedGeneration = d.Generation
@@ -134,7 +134,7 @@ func TestBlueGreenAbort(t *testing.T) {
 	was := d.DeepCopy()
 	b := blueGreen{}
 	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
-	owned = append(owned, created(d, owned, sizes.Scale{}, 5))
+	owned = append(owned, newReplicaSet(d, owned, sizes.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
 	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
 	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
@@ -144,7 +144,7 @@ func TestBlueGreenAbort(t *testing.T) {
 	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
 
 	want := was.Spec.DeepCopy()
-	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistory), new(int32(600))
+	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistoryLimit), new(int32(600))
 	want.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven back (-want +got):\n%s", diff)
@@ -152,8 +152,8 @@ func TestBlueGreenAbort(t *testing.T) {
 	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
 		t.Errorf("pods of stable have to be ready for %d s", got)
 	}
-	s, sized := deployment{}.Scaling(d, owned, HoldFromRecords(d))
-	if !sized || !s.Abort || s.Native || s.Surge != 2 || s.Unavailable != 1 {
+	s, sized := deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
+	if !sized || !s.Abort || s.OwnerStrategyActive || s.Surge != 2 || s.Unavailable != 1 {
 		t.Errorf("sizes are decided by %+v, %t", s, sized)
 	}
 	if again := b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()); len(again) > 0 {
@@ -186,15 +186,15 @@ func TestBlueGreenKeep(t *testing.T) {
 	next.Annotations = nil
 	next.Spec.Paused, next.Spec.MinReadySeconds = true, 30
 	next.Spec.Strategy.RollingUpdate.MaxSurge = &surge
-	b.Keep(was, next)
+	b.PreserveHold(was, next)
 	if diff := cmp.Diff(was.Spec, next.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if o, _ := readOriginal(next, HoldFromRecords(next)); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
+	if o, _ := readOriginalDeployment(next, HoldFromRecords(next)); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
 		t.Errorf("kept %s", next.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
 	next.Spec.Template.Spec.Containers[0].Image = "web:v9"
-	b.Keep(was, next)
+	b.PreserveHold(was, next)
 	if !next.Spec.Paused {
 		t.Error("a new template goes on")
 	}
@@ -207,11 +207,11 @@ func TestScalersOfAnotherGroup(t *testing.T) {
 		d, owned := scaledHeld(t)
 		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
 		h.Spec.ScaleTargetRef.APIVersion = version
-		if found := scalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
+		if found := findAutoscalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is disabled", version)
 		}
 		h.Spec.ScaleTargetRef.Name += disabledSuffix
-		if found := scalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
+		if found := findAutoscalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is enabled", version)
 		}
 	}

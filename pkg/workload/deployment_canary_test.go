@@ -44,15 +44,15 @@ func TestCanarySetTarget(t *testing.T) {
 	was, _ := read(t, "held")
 	d, _, extra := drivenCanary(t, "25%")
 
-	was.Spec.RevisionHistoryLimit = new(minHistory)
+	was.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
 	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != to("25%").Target {
 		t.Errorf("told %+v, want %+v", drive, to("25%").Target)
 	}
-	if extra.Name != "web-canary-"+hashV2 || Principal(extra.Name) != "web" {
-		t.Errorf("the extra one is %s, of %s", extra.Name, Principal(extra.Name))
+	if extra.Name != "web-canary-"+hashV2 || GuessWorkloadName(extra.Name) != "web" {
+		t.Errorf("the extra one is %s, of %s", extra.Name, GuessWorkloadName(extra.Name))
 	}
 	want := was.Spec.DeepCopy()
 	want.RevisionHistoryLimit = new(int32(0))         // as its owner wrote it
@@ -60,7 +60,7 @@ func TestCanarySetTarget(t *testing.T) {
 	want.Template.Labels["track"] = "canary"
 	want.Template.Annotations = map[string]string{"a": "b"}
 	want.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{ // or it would take the stable set that nobody owns any more
-		Key: hashKey, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"one"},
+		Key: hashLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"one"},
 	}}
 	if diff := cmp.Diff(*want, extra.Spec); diff != "" {
 		t.Errorf("the extra one's spec (-want +got):\n%s", diff)
@@ -122,14 +122,14 @@ func TestCanaryKeep(t *testing.T) {
 	d := was.DeepCopy()
 	d.Spec.Paused, d.Annotations = false, nil
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	canary{}.Keep(was, d)
+	canary{}.PreserveHold(was, d)
 	if diff := cmp.Diff(was, d); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	surge := intstr.FromInt32(7)
 	d.Spec.Strategy.RollingUpdate.MaxSurge = &surge
 	want := d.DeepCopy()
-	canary{}.Keep(was, d)
+	canary{}.PreserveHold(was, d)
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("the owner's surge (-want +got):\n%s", diff)
 	}
@@ -141,7 +141,7 @@ func TestCanaryKept(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.UID, extra.Finalizers, extra.DeletionTimestamp = "extra", []string{"example.com/keep"}, new(metav1.Now())
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-		Name: extra.Name + "-x", Labels: map[string]string{hashKey: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
+		Name: extra.Name + "-x", Labels: map[string]string{hashLabel: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
 	}}
 	set.Spec.Replicas, set.Status.Replicas = new(int32(3)), 3
 	owned = append(owned, set)
@@ -150,7 +150,7 @@ func TestCanaryKept(t *testing.T) {
 	for name, changes := range map[string][]object.Change{
 		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()),
 		"aborted":  canary{}.SetTarget(d, owned, HoldFromRecords(d), back, owner()),
-		"discard":  discardExtras(owned),
+		"discard":  removeAllExtras(owned),
 		"restored": canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}),
 	} {
 		taken := slices.ContainsFunc(changes, func(c object.Change) bool {
@@ -195,14 +195,14 @@ func TestCanaryRestore(t *testing.T) {
 		t.Fatalf("waiting: %s, want web", got)
 	}
 	d = changes[0].Want.(*appsv1.Deployment)
-	if d.Spec.Paused || hasKeys(d) {
+	if d.Spec.Paused || hasOurKeys(d) {
 		t.Errorf("given back paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
 	}
 	d.Status.ObservedGeneration = d.Generation
 	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{Wait: true})); got != "" {
 		t.Errorf("while it rolls: %s, want nothing", got)
 	}
-	if got := names(discardExtras(owned)); got != "without "+extra.Name {
+	if got := names(removeAllExtras(owned)); got != "without "+extra.Name {
 		t.Errorf("discarded: %s", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestCanaryAdopted(t *testing.T) {
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}
-	left := discardExtras(owned)
+	left := removeAllExtras(owned)
 	if len(left) != 1 || left[0].Want == nil || len(left[0].Want.GetFinalizers()) != 1 {
 		t.Errorf("discarded: %v", left)
 	}
@@ -229,13 +229,13 @@ func TestCanaryAdopted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was, wasExtra := d.DeepCopy(), extra.DeepCopy()
 			change()
-			if got := extraOf(d, owned, HoldFromRecords(d).revision()); got != nil {
+			if got := findExtra(d, owned, HoldFromRecords(d).revision()); got != nil {
 				t.Errorf("%s is taken over", got.Name)
 			}
 			*d, *extra = *was, *wasExtra
 		})
 	}
-	if extraOf(d, owned, HoldFromRecords(d).revision()) != extra {
+	if findExtra(d, owned, HoldFromRecords(d).revision()) != extra {
 		t.Error("it is not taken over")
 	}
 }

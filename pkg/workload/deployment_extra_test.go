@@ -22,14 +22,14 @@ func TestExtraIsPutRight(t *testing.T) {
 	const unnamed = "without its owner's name"
 	for name, edit := range map[string]func(d, e *appsv1.Deployment){
 		"driven by annotations": func(_, e *appsv1.Deployment) {
-			annotate(e, rollouts.AnnotationControlInfo, "x")
-			annotate(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
+			setAnnotation(e, rollouts.AnnotationControlInfo, "x")
+			setAnnotation(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
 			e.Spec.Paused, e.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		},
-		"held": func(_, e *appsv1.Deployment) { writeMark(e, "web") },
+		"held": func(_, e *appsv1.Deployment) { writeHoldMark(e, "web") },
 		"labels of ours": func(_, e *appsv1.Deployment) {
-			label(e, rollouts.LabelStableRevision, hashV2)
-			label(e, rollouts.LabelControlled, "x")
+			setLabel(e, rollouts.LabelStableRevision, hashV2)
+			setLabel(e, rollouts.LabelControlled, "x")
 		},
 		unnamed: func(_, e *appsv1.Deployment) { e.Annotations = map[string]string{"note": "x"} },
 		"available after a while": func(_, e *appsv1.Deployment) {
@@ -47,7 +47,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			edit(d, extra)
 			told := extra.DeepCopy()
 			hold := HoldFromRecords(d)
-			hold.Known = planner.HoldState{Batch: owner().UID, Metadata: to("25%").Metadata}
+			hold.Stored = planner.HoldState{Batch: owner().UID, Metadata: to("25%").Metadata}
 			w := canary{}.Observe(d, owned, HoldFromRecords(d))
 			observeExtra(&w, d, owned, hold)
 			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner())
@@ -96,7 +96,7 @@ func TestWantedExtra(t *testing.T) {
 		"back, and no pods there": {replicas: 10, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}},
 	} {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(c.replicas)}}
-		if got := wanted(d, c.now, &c.target); got != c.want {
+		if got := extraSize(d, c.now, &c.target); got != c.want {
 			t.Errorf("%s: %d pods, want %d", name, got, c.want)
 		}
 	}

@@ -48,14 +48,14 @@ func unseen(name string, changes int64) edit {
 
 // backAtOne sets the template of web-one again.
 func backAtOne(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
-	d.Spec.Template = *plain(&set(t, owned, "web-one").Spec.Template).DeepCopy()
+	d.Spec.Template = *withoutHash(&set(t, owned, "web-one").Spec.Template).DeepCopy()
 }
 
 func TestScaling(t *testing.T) {
 	zero := sizes.Set{Name: "web-zero", Revision: 1, Created: day(1)}
-	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
-	two := sizes.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true, Noted: 10}
-	full := sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true, Noted: 10}
+	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), HasSizeAnnotations: true, NotedReplicas: 9}
+	two := sizes.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), HasSizeAnnotations: true, NotedReplicas: 10}
+	full := sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), HasSizeAnnotations: true, NotedReplicas: 10}
 	driven := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
 	drivenBut := func(but func(*sizes.Scaling)) *sizes.Scaling {
 		s := driven
@@ -63,7 +63,7 @@ func TestScaling(t *testing.T) {
 		but(&s)
 		return &s
 	}
-	held := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &full}
+	held := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: &full}
 	for name, tc := range map[string]struct {
 		in   string
 		edit edit
@@ -77,9 +77,9 @@ func TestScaling(t *testing.T) {
 		"told nothing, as by others": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(*sizes.Scaling) {})},
 		"alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *sizes.Scaling) { s.Alone = true })},
+			drivenBut(func(s *sizes.Scaling) { s.AnnotationDriven = true })},
 		"alone, and paused": {"driven", edits(released, says(`{"paused":true,"partition":3,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *sizes.Scaling) { s.Alone, s.Frozen = true, true })},
+			drivenBut(func(s *sizes.Scaling) { s.AnnotationDriven, s.Frozen = true, true })},
 		"a release without a hold is not alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`)),
 			drivenBut(func(*sizes.Scaling) {})},
 		"an abort without a hold is not alone": {"driven", edits(released, says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
@@ -107,11 +107,11 @@ func TestScaling(t *testing.T) {
 		"the owner's recreate": {"driven", says(`{"partition":3}`),
 			drivenBut(func(s *sizes.Scaling) { s.Surge = 0 })},
 		"full by share": {"driven", says(`{"partition":"100%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.AllPods = 10, true })},
 		"99% is not full": {"driven", says(`{"partition":"99%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Target = 9 })},
 		"full by number": {"driven", says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.AllPods = 10, true })},
 		"no number is full of nothing": {"driven", edits(size10(0), says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Replicas, s.Target, s.Unavailable = 0, 0, 0 })},
 		"on the way back a share may be kept": {"driven", says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
@@ -119,13 +119,13 @@ func TestScaling(t *testing.T) {
 		"counters of a larger size": {"driven", edits(resize("web-one", 4), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) {
 				less := one
-				less.Replicas, less.Ready, less.Available, less.Shrinks = 4, 4, 4, true
+				less.Replicas, less.Ready, less.Available, less.IsShrinking = 4, 4, 4, true
 				s.Stable = &less
 			})},
 		"counters from before two changes of the size": {"driven", edits(unseen("web-one", 2), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) {
 				moved := one
-				moved.Unjudged = true
+				moved.HasStaleCounters = true
 				s.Stable = &moved
 			})},
 		"counters from before one": {"driven", edits(unseen("web-one", 1), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
@@ -147,14 +147,14 @@ func TestScaling(t *testing.T) {
 			}), drivenBut(func(*sizes.Scaling) {})},
 		"nothing before it": {"driven", edits(orphan("web-one"), orphan("web-two"), says(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }),
-			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Target, s.AllPods = nil, nil, 10, true })},
 		"stable is gone, which is not nothing": {"driven", edits(orphan("web-one"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Stable = nil })},
 		"held, not driven yet": {"held", nil, &held},
 		"resting": {"aborted", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 		}, &sizes.Scaling{
-			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, Native: true,
+			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, OwnerStrategyActive: true,
 			Update: &sizes.Set{Name: "web-two", Revision: 3, Created: day(3)},
 			Stable: &sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2)},
 		}},
@@ -162,7 +162,7 @@ func TestScaling(t *testing.T) {
 			rs := owned[0].(*appsv1.ReplicaSet)
 			*rs.Spec.Replicas, rs.Status, rs.Name = 0, appsv1.ReplicaSetStatus{}, "web-zero"
 			rs.CreationTimestamp, rs.Annotations = metav1.NewTime(day(1)), map[string]string{annotationRevision: "1"}
-		}, &sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
+		}, &sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: &zero}},
 		"not seen yet":        {"held", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.ObservedGeneration-- }, nil},
 		"native":              {"native", nil, nil},
 		"resumed":             {"driven", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = false }, nil},
@@ -178,7 +178,7 @@ func TestScaling(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			got, ok := deployment{}.Scaling(d, owned, HoldFromRecords(d))
+			got, ok := deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 			want := sizes.Scaling{}
 			if tc.want != nil {
 				want = *tc.want
@@ -194,7 +194,7 @@ func TestScaling(t *testing.T) {
 func TestLargestSurge(t *testing.T) {
 	for _, replicas := range []int32{1, 10, math.MaxInt32} {
 		for _, v := range []intstr.IntOrString{intstr.FromInt32(math.MaxInt32), intstr.FromString("300%"), intstr.FromString("2147483647%")} {
-			surge, _ := limits(&appsv1.RollingUpdateDeployment{MaxSurge: &v}, replicas)
+			surge, _ := resolveLimits(&appsv1.RollingUpdateDeployment{MaxSurge: &v}, replicas)
 			if surge < 0 || surge > math.MaxInt32-replicas || surge == 0 && replicas < math.MaxInt32 {
 				t.Errorf("maxSurge %s of %d: %d", v.String(), replicas, surge)
 			}
@@ -227,7 +227,7 @@ func TestSets(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
+			changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: tc.scale, DesiredAnnotation: tc.note, MaxAnnotation: tc.note + 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,7 +287,7 @@ func TestSetsOfOthers(t *testing.T) {
 	d, owned := read(t, "driven")
 	orphan("web-two")(t, d, owned)
 	for _, name := range []string{"web-two", "web-none"} {
-		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
+		changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
 		if err == nil || len(changes) != 0 {
 			t.Errorf("%s: %d changes, error %v; want an error and nothing else", name, len(changes), err)
 		}
@@ -299,7 +299,7 @@ func TestCreatedIsRecognised(t *testing.T) {
 	d, owned := read(t, "held")
 	d.Name = strings.Repeat("x", 253)
 	for range 2 {
-		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
+		changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}

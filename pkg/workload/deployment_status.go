@@ -19,7 +19,7 @@ func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []ob
 	}
 	want := hold.copyOf(d).(*appsv1.Deployment)
 	writeExtraStatus(want, r, hold)
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
 // tell writes how many pods of the update revision are ready, and how many
@@ -28,9 +28,9 @@ func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
 	switch status, news := newExtraStatus(d, r, hold); {
 	case !news:
 	case status == "":
-		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
+		d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
 	default:
-		annotate(d, rollouts.AnnotationDeploymentExtraStatus, status)
+		setAnnotation(d, rollouts.AnnotationDeploymentExtraStatus, status)
 	}
 }
 
@@ -39,14 +39,14 @@ func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
 func newExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) (status string, news bool) {
 	v := hold.strategy
 	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
-	if hold.Target() == nil || sizedElsewhere(v.RollingStyle) {
+	if hold.Target() == nil || isSizedNatively(v.RollingStyle) {
 		return "", false
 	}
 	if v.Abort {
 		return "", said
 	}
 	now := extraStatus{ExpectedUpdatedReplicas: v.target().Limit(replicas(d))}
-	if update := facts(r.update); update != nil {
+	if update := setFacts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}
 	status = encode(now)

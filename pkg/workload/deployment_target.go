@@ -26,13 +26,13 @@ func (deployment) SetTarget(obj object.Object, owned []object.Object, hold Hold,
 	r := findRevisions(d, owned, hold)
 	next := hold.withTarget(rollouts.StylePartition, to.Target, r.stableRevision, owner.UID)
 	next.strategy.Paused = false
-	take(want, &next.strategy)
-	label(want, rollouts.LabelControlled, "true")
+	takeStrategy(want, &next.strategy)
+	setLabel(want, rollouts.LabelControlled, "true")
 	writeController(want, owner)
 	next.writeRecords(want)
 	writeExtraStatus(want, r, next)
 	want.Spec.Paused = true
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
 // writeTarget writes a target of a style that keeps the owner's strategy in the spec.
@@ -46,21 +46,21 @@ func writeTarget(want *appsv1.Deployment, hold Hold, style rollouts.Style, to pl
 	next.writeRecords(want)
 }
 
-// take replaces what only the owner can have written by what a release needs,
+// takeStrategy replaces what only the owner can have written by what a release needs,
 // and saves it. We write Recreate and minHistory and save neither, so that an
 // original is never overwritten by a value of ours.
-func take(d *appsv1.Deployment, v *strategyRecord) {
+func takeStrategy(d *appsv1.Deployment, v *strategyRecord) {
 	s := &d.Spec.Strategy
 	if s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
-		v.RollingUpdate = mixed(v.RollingUpdate, s)
+		v.RollingUpdate = mergeOwnerStrategy(v.RollingUpdate, s)
 		*s = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	raiseLimit(v, &d.Spec.RevisionHistoryLimit)
 }
 
-// mixed is what the owner writes of the limits. Recreate in force is ours, and of a
+// mergeOwnerStrategy is what the owner writes of the limits. Recreate in force is ours, and of a
 // patch upon that the limits that it leaves out stay as recorded.
-func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrategy) *appsv1.RollingUpdateDeployment {
+func mergeOwnerStrategy(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrategy) *appsv1.RollingUpdateDeployment {
 	u := &appsv1.RollingUpdateDeployment{}
 	if s.RollingUpdate != nil {
 		u = s.RollingUpdate.DeepCopy()
@@ -96,7 +96,7 @@ func (deployment) RestoreStrategy(obj object.Object, owned []object.Object, hold
 	}
 	want := hold.copyOf(d).(*appsv1.Deployment)
 	restoreStrategy(want, hold)
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
 // restoreStrategy puts the owner's strategy back where ours is.
@@ -127,48 +127,48 @@ func (deployment) Restore(obj object.Object, owned []object.Object, hold Hold, h
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
 	var changes []object.Change
-	if !hasKeys(d) {
-		if !settled(d) {
+	if !hasOurKeys(d) {
+		if !isObserved(d) {
 			return nil
 		}
-		return stripped(r)
+		return stripAnnotations(r)
 	}
 	for _, rs := range r.all {
-		if stale(rs, replicas(d)) {
-			changes = append(changes, change(rs, resized(rs, sizes.Scale{}, size(rs)))...)
+		if hasStaleSizeAnnotation(rs, replicas(d)) {
+			changes = append(changes, changesBetween(rs, resizeSet(rs, sizes.Scale{}, size(rs)))...)
 		}
 	}
-	return append(changes, change(obj, restored(d.DeepCopy(), hold, how.KeepPaused))...)
+	return append(changes, changesBetween(obj, restoreDeployment(d.DeepCopy(), hold, how.KeepPaused))...)
 }
 
-// stripped takes our annotations off the sets that have copies of them.
-func stripped(r revisions) []object.Change {
+// stripAnnotations takes our annotations off the sets that have copies of them.
+func stripAnnotations(r revisions) []object.Change {
 	var changes []object.Change
 	for _, rs := range r.all {
 		want := rs.DeepCopy()
-		want.Annotations = without(want.Annotations, ourAnnotations...)
-		changes = append(changes, change(rs, want)...)
+		want.Annotations = withoutKeys(want.Annotations, ourAnnotations...)
+		changes = append(changes, changesBetween(rs, want)...)
 	}
 	return changes
 }
 
-// stale reports whether the native controller would take an active set for one that
+// hasStaleSizeAnnotation reports whether the native controller would take an active set for one that
 // is being scaled.
-func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
+func hasStaleSizeAnnotation(rs *appsv1.ReplicaSet, replicas int32) bool {
 	desired, ok := rs.Annotations[annotationDesired]
 	return ok && size(rs) > 0 && desired != strconv.Itoa(int(replicas))
 }
 
-// restored completes what is wanted of a Deployment that is given back.
-func restored(want *appsv1.Deployment, hold Hold, keepPaused bool) *appsv1.Deployment {
+// restoreDeployment completes what is wanted of a Deployment that is given back.
+func restoreDeployment(want *appsv1.Deployment, hold Hold, keepPaused bool) *appsv1.Deployment {
 	restoreStrategy(want, hold)
 	restoreLimit(hold.strategy, &want.Spec.RevisionHistoryLimit)
-	if hold.Active() && keepsHistory(want) {
+	if hold.Active() && hasNoHistoryEdit(want) {
 		want.Spec.RevisionHistoryLimit = new(int32)
 	}
 	if (hold.Active() || hold.hasStrategy) && !keepPaused {
 		want.Spec.Paused = false
 	}
-	unmark(want)
+	removeRecords(want)
 	return want
 }

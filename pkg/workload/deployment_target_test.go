@@ -77,10 +77,10 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Label(d, HoldFromRecords(d))
+		return rowOf(t, deploymentKind).AddTypeLabel(d, HoldFromRecords(d))
 	}
 	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Unlabel(d, HoldFromRecords(d))
+		return rowOf(t, deploymentKind).RemoveTypeLabel(d, HoldFromRecords(d))
 	}
 	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}
 	for name, tc := range map[string]struct {
@@ -228,7 +228,7 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			original, owned := read(t, "native")
 			edit(&original.Spec)
 			d := original.DeepCopy()
-			a.Hold(d, "web", hasMark(d))
+			a.Hold(d, "web", hasHoldMark(d))
 			if back, _ := apply(d.DeepCopy(), owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); !cmp.Equal(original, back) {
 				t.Errorf("held and restored (-original +restored):\n%s", cmp.Diff(original, back))
 			}

@@ -25,8 +25,8 @@ func TestTemplateHash(t *testing.T) {
 	for _, in := range []string{"native", "held"} {
 		d, _ := read(t, in)
 		plain := TemplateHash(&d.Spec.Template)
-		d.Spec.Template.Labels[hashKey] = "any"
-		got = append(got, plain, TemplateHash(&d.Spec.Template), collidedHash(&d.Spec.Template, 1))
+		d.Spec.Template.Labels[hashLabel] = "any"
+		got = append(got, plain, TemplateHash(&d.Spec.Template), hashWithCollisions(&d.Spec.Template, 1))
 	}
 	want := []string{hashV1, hashV1, "fdb8b46d4", hashV2, hashV2, "5bf8567bd9"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -104,7 +104,7 @@ func TestObserve(t *testing.T) {
 		}, func(w *planner.Workload) { w.Labelled = false }},
 		"names and hashes decide nothing": {native, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			rs := set(t, owned, "web-one")
-			rs.Name, rs.Labels[hashKey], rs.Spec.Template.Labels[hashKey] = "x", "y", "z"
+			rs.Name, rs.Labels[hashLabel], rs.Spec.Template.Labels[hashLabel] = "x", "y", "z"
 		}, func(*planner.Workload) {}},
 		"a stranger's set does not count": {driven, orphan("web-two"), func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
@@ -229,10 +229,10 @@ func TestHold(t *testing.T) {
 	want := d.DeepCopy()
 	want.Spec.Paused = true
 	want.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"shop"}`}
-	before := hasMark(d)
-	a.Hold(d, "shop", hasMark(d))
-	if diff := cmp.Diff(want, d); diff != "" || before || !hasMark(d) {
-		t.Errorf("held %t, then %t (-want +got):\n%s", before, hasMark(d), diff)
+	before := hasHoldMark(d)
+	a.Hold(d, "shop", hasHoldMark(d))
+	if diff := cmp.Diff(want, d); diff != "" || before || !hasHoldMark(d) {
+		t.Errorf("held %t, then %t (-want +got):\n%s", before, hasHoldMark(d), diff)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestKeep(t *testing.T) {
 				tc.stays(want)
 			}
 			before := old.DeepCopy()
-			deployment{}.Keep(old, got)
+			deployment{}.PreserveHold(old, got)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

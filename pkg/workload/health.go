@@ -11,31 +11,31 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Health is how the pods of a revision get on. Of pods that were there before since, only
+// ObserveHealth is how the pods of a revision get on. Of pods that were there before since, only
 // containers that started after it count as failed. What a node or the scheduler does to a
 // pod is no fault of the revision.
-func Health(pods []*corev1.Pod, since time.Time) planner.PodHealth {
+func ObserveHealth(pods []*corev1.Pod, since time.Time) planner.PodHealth {
 	h := planner.PodHealth{}
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		h.Pods++
-		if Well(pod) {
+		if IsReadyOrTerminating(pod) {
 			h.Ready++
 		} else if at := unreadySince(pod); !at.IsZero() && (h.UnreadySince.IsZero() || at.Before(h.UnreadySince)) {
 			h.UnreadySince = at
 		}
-		countEnds(&h, pod, since)
+		countTerminations(&h, pod, since)
 	}
 	return h
 }
 
-// countEnds counts what has become of the containers of a pod.
-func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
+// countTerminations counts what has become of the containers of a pod.
+func countTerminations(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
 	loops := false
 	for _, c := range pod.Status.ContainerStatuses {
-		ended, killed := ends(c, pod.CreationTimestamp.Time, since)
+		ended, killed := terminations(c, pod.CreationTimestamp.Time, since)
 		h.Ends, h.OutOfMemory = h.Ends+ended, h.OutOfMemory+killed
 		loops = loops || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 	}
@@ -44,9 +44,9 @@ func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
 	}
 }
 
-// ends are how often a container has ended with an error since then, and how often of
+// terminations are how often a container has ended with an error since then, and how often of
 // these it was out of memory, as far as its last end tells.
-func ends(c corev1.ContainerStatus, created, since time.Time) (all, outOfMemory int32) {
+func terminations(c corev1.ContainerStatus, created, since time.Time) (all, outOfMemory int32) {
 	last := c.LastTerminationState.Terminated
 	if c.State.Terminated != nil {
 		last = c.State.Terminated

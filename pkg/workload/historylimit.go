@@ -10,21 +10,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// minHistory keeps the native controller from deleting the stable revision the moment it
+// minHistoryLimit keeps the native controller from deleting the stable revision the moment it
 // has no pods.
-const minHistory int32 = 10
+const minHistoryLimit int32 = 10
 
 // raiseLimit saves a limit that is too low, and raises it.
 func raiseLimit(v *strategyRecord, limit **int32) {
-	if *limit != nil && **limit < minHistory {
-		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
+	if *limit != nil && **limit < minHistoryLimit {
+		v.RevisionHistoryLimit, *limit = *limit, new(minHistoryLimit)
 	}
 }
 
 // keepLimit saves what the owner writes meanwhile, and keeps what it was.
 func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
 	v, recorded := readStrategy(was)
-	if recorded && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
+	if recorded && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistoryLimit {
 		v.RevisionHistoryLimit, *limit = *limit, had
 		writeStrategy(is, v)
 	}
@@ -32,37 +32,37 @@ func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
 
 // restoreLimit gives the owner's back.
 func restoreLimit(v strategyRecord, limit **int32) {
-	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
+	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistoryLimit {
 		*limit = v.RevisionHistoryLimit
 	}
 }
 
-// forgets reports whether the native controller deletes each set of a Deployment that has no pods,
+// keepsNoHistory reports whether the native controller deletes each set of a Deployment that has no pods,
 // the stable one too where it is scaled to 0 before its first batch.
-func forgets(d *appsv1.Deployment) bool {
+func keepsNoHistory(d *appsv1.Deployment) bool {
 	return d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit == 0
 }
 
-// noHistory is the note of that owner's wish. Each door writes it with the hold, in
+// noHistoryEdit is the note of that owner's wish. Each door writes it with the hold, in
 // these bytes.
-const noHistory = `{"revisionHistoryLimit":0}`
+const noHistoryEdit = `{"revisionHistoryLimit":0}`
 
-// keepsHistory reports whether a door has raised the limit and left that note.
-func keepsHistory(obj metav1.Object) bool {
-	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] == noHistory
+// hasNoHistoryEdit reports whether a door has raised the limit and left that note.
+func hasNoHistoryEdit(obj metav1.Object) bool {
+	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] == noHistoryEdit
 }
 
-// keepHistory raises a limit of 0 with the hold.
-func keepHistory(d *appsv1.Deployment) {
-	if forgets(d) {
-		d.Spec.RevisionHistoryLimit = new(minHistory)
-		annotate(d, rollouts.AnnotationWantedSpec, noHistory)
+// raiseZeroLimit raises a limit of 0 with the hold.
+func raiseZeroLimit(d *appsv1.Deployment) {
+	if keepsNoHistory(d) {
+		d.Spec.RevisionHistoryLimit = new(minHistoryLimit)
+		setAnnotation(d, rollouts.AnnotationWantedSpec, noHistoryEdit)
 	}
 }
 
-// saveHistory raises a limit of 0 that is written while a Deployment is held.
-func saveHistory(was, d *appsv1.Deployment) {
-	if forgets(d) && !forgets(was) {
+// saveZeroLimit raises a limit of 0 that is written while a Deployment is held.
+func saveZeroLimit(was, d *appsv1.Deployment) {
+	if keepsNoHistory(d) && !keepsNoHistory(was) {
 		v, _ := readStrategy(d)
 		raiseLimit(&v, &d.Spec.RevisionHistoryLimit)
 		writeStrategy(d, v)

@@ -71,7 +71,7 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 			t.Parallel()
 			d, owned := read(t, "native")
 			d.Annotations = maps.Clone(forged)
-			label(d, rollouts.LabelStableRevision, "mallory")
+			setLabel(d, rollouts.LabelStableRevision, "mallory")
 			hold := row.HoldOf(d, owned, tt.known)
 			if hold.Held != tt.held || hold.Stable != tt.stable {
 				t.Errorf("held %t, stable %q; want %t and %q", hold.Held, hold.Stable, tt.held, tt.stable)
@@ -79,7 +79,7 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 			if diff := cmp.Diff(tt.target, hold.Target()); diff != "" {
 				t.Errorf("target (-want +got):\n%s", diff)
 			}
-			changes := row.Repair(d, hold, nil)
+			changes := row.RepairRecords(d, hold, nil)
 			if len(changes) != 1 {
 				t.Fatalf("%d changes, want one that repairs the records", len(changes))
 			}

@@ -24,8 +24,8 @@ var (
 // that it updates in place.
 const inPlaceReady corev1.PodConditionType = "InPlaceUpdateReady"
 
-// updating reports whether a pod whose containers are well is about to be updated in place.
-func updating(p *corev1.Pod) bool {
+// isUpdatingInPlace reports whether a pod whose containers are well is about to be updated in place.
+func isUpdatingInPlace(p *corev1.Pod) bool {
 	gate, containers := condition(p, inPlaceReady), condition(p, corev1.ContainersReady)
 	return gate != nil && gate.Status == corev1.ConditionFalse && containers != nil && containers.Status == corev1.ConditionTrue
 }
@@ -87,10 +87,10 @@ func (c *CloneSet) DeepCopyObject() runtime.Object {
 	out := *c
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	c.Spec.Template.DeepCopyInto(&out.Spec.Template)
-	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(c.Spec.Replicas), copied(c.Spec.RevisionHistoryLimit)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copyPointer(c.Spec.Replicas), copyPointer(c.Spec.RevisionHistoryLimit)
 	out.Spec.ScaleStrategy.PodsToDelete = slices.Clone(c.Spec.ScaleStrategy.PodsToDelete)
 	u := &out.Spec.UpdateStrategy
-	u.Partition, u.MaxUnavailable, u.MaxSurge = copied(u.Partition), copied(u.MaxUnavailable), copied(u.MaxSurge)
+	u.Partition, u.MaxUnavailable, u.MaxSurge = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.MaxSurge)
 	return &out
 }
 
@@ -142,11 +142,11 @@ func (s *AdvancedStatefulSet) DeepCopyObject() runtime.Object {
 	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	s.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	s.Status.DeepCopyInto(&out.Status)
-	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(s.Spec.Replicas), copied(s.Spec.RevisionHistoryLimit)
-	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copied(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
-	if u := copied(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
-		u.Partition, u.MaxUnavailable, u.Paused = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused)
-		u.MinReadySeconds = copied(u.MinReadySeconds)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copyPointer(s.Spec.Replicas), copyPointer(s.Spec.RevisionHistoryLimit)
+	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copyPointer(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
+	if u := copyPointer(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.Paused)
+		u.MinReadySeconds = copyPointer(u.MinReadySeconds)
 		out.Spec.UpdateStrategy.RollingUpdate = u
 	}
 	return &out
@@ -204,15 +204,15 @@ func (d *AdvancedDaemonSet) DeepCopyObject() runtime.Object {
 	d.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	d.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	d.Status.DaemonSetStatus.DeepCopyInto(&out.Status.DaemonSetStatus)
-	out.Spec.RevisionHistoryLimit = copied(d.Spec.RevisionHistoryLimit)
-	if u := copied(d.Spec.UpdateStrategy.RollingUpdate); u != nil {
-		u.Partition, u.MaxUnavailable, u.Paused, u.Selector = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused), u.Selector.DeepCopy()
+	out.Spec.RevisionHistoryLimit = copyPointer(d.Spec.RevisionHistoryLimit)
+	if u := copyPointer(d.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused, u.Selector = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.Paused), u.Selector.DeepCopy()
 		out.Spec.UpdateStrategy.RollingUpdate = u
 	}
 	return &out
 }
 
-func copied[T any](p *T) *T {
+func copyPointer[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}

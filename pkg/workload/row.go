@@ -15,46 +15,46 @@ import (
 )
 
 // Held reports whether the workload is taken from its native controller.
-func (r Row) Held(obj object.Object) bool { return hasMark(obj) }
+func (r Row) Held(obj object.Object) bool { return hasHoldMark(obj) }
 
-// Changed reports whether an update asks for another release. It is the only home of that
+// StartsRelease reports whether an update asks for another release. It is the only home of that
 // rule in Go; the policies have it in CEL, and TestChanged of pkg/admission/workload runs
 // both.
-func (r Row) Changed(old, update object.Object) bool {
-	return (r.Rolls(old, update) || renamed(old, update)) && (r.canHold == nil || r.canHold(update))
+func (r Row) StartsRelease(old, update object.Object) bool {
+	return (r.ReplacesPods(old, update) || changesRolloutID(old, update)) && (r.canHold == nil || r.canHold(update))
 }
 
-// Rolls reports whether the native controller replaces pods for an update.
-func (r Row) Rolls(old, update object.Object) bool {
-	same := samePods
-	if r.same != nil {
-		same = r.same
+// ReplacesPods reports whether the native controller replaces pods for an update.
+func (r Row) ReplacesPods(old, update object.Object) bool {
+	same := sameWholeTemplate
+	if r.sameTemplates != nil {
+		same = r.sameTemplates
 	}
 	return !same(r.Template(old), r.Template(update)) || !sameUnknown(old, update)
 }
 
-// Refused says why an update must not be: it changes the template of a workload that
+// RefusalReason says why an update must not be: it changes the template of a workload that
 // cannot be held as it is then. It is empty if the update may be, and is asked only
 // where a Rollout in service names the workload, or holds it: then fitness counts no
 // more. Marks in the update do not count.
-func (r Row) Refused(old, update object.Object, isHeld bool) string {
-	if !r.Rolls(old, update) {
+func (r Row) RefusalReason(old, update object.Object, isHeld bool) string {
+	if !r.ReplacesPods(old, update) {
 		return ""
 	}
 	clean := copyOf(update)
 	KeepRecords(old, clean)
-	why := r.Unholdable(old, clean, isHeld)
+	why := r.UnholdableReason(old, clean, isHeld)
 	if why == "" {
 		return ""
 	}
 	return "spec.template must not change in this update: " + why + ". Do one after the other"
 }
 
-// empties says why another template cannot be held in an update after which no pods are
+// scaledToZeroReason says why another template cannot be held in an update after which no pods are
 // wanted, while there are some: the native controller takes the newest template for the
 // stable one as soon as there are none. While the workload is held, the way back stays
 // open.
-func empties(was, is *int32, pods int32, isHeld bool) string {
+func scaledToZeroReason(was, is *int32, pods int32, isHeld bool) string {
 	if !isHeld && isZero(is) && (!isZero(was) || pods > 0) {
 		return "with spec.replicas 0 nothing can be held; set spec.replicas first, and change the template when no pod is left"
 	}
@@ -76,53 +76,53 @@ func (r Row) TypeLabel() string { return typeLabel(r.GVK.Kind) }
 
 func typeLabel(kind string) string { return strings.ToLower(kind) }
 
-// Label makes the workload visible to admission.
-func (r Row) Label(obj object.Object, hold Hold) []object.Change {
+// AddTypeLabel makes the workload visible to admission.
+func (r Row) AddTypeLabel(obj object.Object, hold Hold) []object.Change {
 	want := hold.copyOf(obj)
-	label(want, rollouts.LabelWorkloadType, r.TypeLabel())
-	return change(obj, want)
+	setLabel(want, rollouts.LabelWorkloadType, r.TypeLabel())
+	return changesBetween(obj, want)
 }
 
-// Unlabel takes that back.
-func (r Row) Unlabel(obj object.Object, hold Hold) []object.Change {
+// RemoveTypeLabel takes that back.
+func (r Row) RemoveTypeLabel(obj object.Object, hold Hold) []object.Change {
 	want := hold.copyOf(obj)
-	want.SetLabels(without(want.GetLabels(), rollouts.LabelWorkloadType))
-	return change(obj, want)
+	want.SetLabels(withoutKeys(want.GetLabels(), rollouts.LabelWorkloadType))
+	return changesBetween(obj, want)
 }
 
-// Discard removes what was made beside the workload.
-func (r Row) Discard(_ object.Object, owned []object.Object) []object.Change {
-	if r.discard == nil {
+// RemoveExtraDeployments removes what was made beside the workload.
+func (r Row) RemoveExtraDeployments(_ object.Object, owned []object.Object) []object.Change {
+	if r.removeExtras == nil {
 		return nil
 	}
-	return r.discard(owned)
+	return r.removeExtras(owned)
 }
 
-// Scaling returns the facts that sizes are decided by, and reports whether sizes are to
+// ScalingFacts returns the facts that sizes are decided by, and reports whether sizes are to
 // be decided here at all.
-func (r Row) Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
-	if r.sets == nil {
+func (r Row) ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
+	if r.sizer == nil {
 		return sizes.Scaling{}, false
 	}
-	return r.sets.Scaling(obj, owned, hold)
+	return r.sizer.ScalingFacts(obj, owned, hold)
 }
 
-// Sets turns decided sizes into changes.
-func (r Row) Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
-	if r.sets == nil {
+// ResizeReplicaSets turns decided sizes into changes.
+func (r Row) ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
+	if r.sizer == nil {
 		return nil, nil
 	}
-	return r.sets.Sets(obj, owned, hold, scale)
+	return r.sizer.ResizeReplicaSets(obj, owned, hold, scale)
 }
 
-// Limits are how many pods the owner allows to come beside those that there are to be, and
+// OwnerLimits are how many pods the owner allows to come beside those that there are to be, and
 // to be missing.
-func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
+func (r Row) OwnerLimits(obj object.Object) (surge, unavailable int32) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return ownersLimits(o, HoldFromRecords(o))
+		return ownerLimits(o, HoldFromRecords(o))
 	case *CloneSet:
-		surge = scaled(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
+		surge = resolveShare(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
 	}
 	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).MaxUnavailable
 }

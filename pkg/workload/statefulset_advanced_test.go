@@ -42,14 +42,14 @@ func TestAdvancedPaused(t *testing.T) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
 			s := stateful(t, "b", "AAAAA")
 			set := advancedOf(s, paused)
-			a.Hold(set, "db", hasMark(set))
+			a.Hold(set, "db", hasHoldMark(set))
 			return set, s.owned
 		}
 	}
 	driven := func(paused bool, own string) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
 			s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
-			annotate(s.set, rollouts.AnnotationOriginalStrategy, own)
+			setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, own)
 			return advancedOf(s, paused), s.owned
 		}
 	}
@@ -64,7 +64,7 @@ func TestAdvancedPaused(t *testing.T) {
 	wait := planner.RestoreWorkload{Wait: true}
 	complete := func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
 		s := stateful(t, "b", "BBBBB", toldSo(0, 5, false, ""), completed)
-		annotate(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
+		setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
 		return advancedOf(s, false), s.owned
 	}
 	for name, tc := range map[string]struct {
@@ -105,30 +105,30 @@ func TestAdvancedKeep(t *testing.T) {
 	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
 	paused := was.DeepCopyObject().(*AdvancedStatefulSet)
 	paused.pause(true)
-	a.Keep(was, paused)
-	if paused.paused() || !owners(paused).Paused {
-		t.Errorf("is paused %t, will be %t", paused.paused(), owners(paused).Paused)
+	a.PreserveHold(was, paused)
+	if paused.paused() || !readOriginalStrategy(paused).Paused {
+		t.Errorf("is paused %t, will be %t", paused.paused(), readOriginalStrategy(paused).Paused)
 	}
 	third := paused.DeepCopyObject().(*AdvancedStatefulSet)
 	third.Spec.Template, third.Spec.UpdateStrategy.RollingUpdate.Partition = *templateOf("c"), new(int32(1))
-	a.Keep(paused, third)
-	if own := owners(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
+	a.PreserveHold(paused, third)
+	if own := readOriginalStrategy(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
 		t.Errorf("the owner's are %+v, it has %+v", own, third.Spec.UpdateStrategy.RollingUpdate)
 	}
 	moved := was.DeepCopyObject().(*AdvancedStatefulSet)
 	moved.Spec.Ordinals, moved.Spec.ReserveOrdinals = &appsv1.StatefulSetOrdinals{Start: 1}, []intstr.IntOrString{intstr.FromInt32(1)}
-	if a.Keep(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
+	if a.PreserveHold(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
 		t.Errorf("its pods are others: %v, %v", moved.Spec.Ordinals, moved.Spec.ReserveOrdinals)
 	}
 	slow := was.DeepCopyObject().(*AdvancedStatefulSet)
 	slow.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(100000))
-	if a.Keep(was, slow); slow.minReady() != nil {
+	if a.PreserveHold(was, slow); slow.minReady() != nil {
 		t.Errorf("its pods count after %d s", *slow.minReady())
 	}
 	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
 	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
 	goes.pause(false)
-	if a.Keep(held, goes); goes.paused() || owners(goes).Paused {
+	if a.PreserveHold(held, goes); goes.paused() || readOriginalStrategy(goes).Paused {
 		t.Error("before the first step the pause is its owner's")
 	}
 }
@@ -140,7 +140,7 @@ func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Objec
 	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-5"), intstr.FromString("4")}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[numberOf(p)])
+			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[ordinalOf(p)])
 		}
 	}
 	return set, s.owned

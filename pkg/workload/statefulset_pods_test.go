@@ -24,7 +24,7 @@ func TestOrdinals(t *testing.T) {
 	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", numberOf(p)+7)
+			p.Name = fmt.Sprintf("db-%d", ordinalOf(p)+7)
 		}
 	}
 	if w := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
@@ -85,7 +85,7 @@ func TestHangs(t *testing.T) {
 		"updated, to what does not get ready": {pod(corev1.PodReady, corev1.ContainersReady, inPlaceReady), true},
 		"never seen":                          {&corev1.Pod{}, true},
 	} {
-		if got := hangs(tc.pod); got != tc.want {
+		if got := isStuck(tc.pod); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -84,7 +84,7 @@ func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
 	return p
 }
 
-func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasMark(s)) }
+func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasHoldMark(s)) }
 
 // toldSo is what a release wrote.
 func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
@@ -92,9 +92,9 @@ func toldSo(partition, share int32, abort bool, more string) func(*appsv1.Statef
 		isHeld(s)
 		nativeStatefulSet{s}.setPartition(partition)
 		s.Labels[rollouts.LabelStableRevision] = "db-a"
-		s.Spec.RevisionHistoryLimit = new(minHistory)
+		s.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(s, owner())
-		annotate(s, rollouts.AnnotationDeploymentStrategy,
+		setAnnotation(s, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"db-b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
 }
@@ -153,7 +153,7 @@ func TestStatefulSetChanges(t *testing.T) {
 		"restore-zero":     {of("a", "", toldSo(0, 5, false, asideB)), restore(false)},
 		"restore-nothing":  {of("b", "BBBBB"), restore(false)},
 		"restore-owners": {of("b", "BBBBB", toldSo(0, 5, false, ""), func(s *appsv1.StatefulSet) {
-			annotate(s, rollouts.AnnotationOriginalStrategy, `{"type":"OnDelete"}`)
+			setAnnotation(s, rollouts.AnnotationOriginalStrategy, `{"type":"OnDelete"}`)
 		}), restore(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,10 +236,10 @@ func TestObserveStatefulSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&s.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&s.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -295,10 +295,10 @@ func TestHoldAgain(t *testing.T) {
 	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
 		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
 	}
-	row.Hold(s, "web", hasMark(s))
+	row.Hold(s, "web", hasHoldMark(s))
 	noted := s.Annotations[rollouts.AnnotationOriginalStrategy]
 	s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
-	row.Hold(s, "web", hasMark(s))
+	row.Hold(s, "web", hasHoldMark(s))
 	if again := s.Annotations[rollouts.AnnotationOriginalStrategy]; again != noted || noted == "" {
 		t.Errorf("the owner's strategy is %q, and %q when held again", noted, again)
 	}

@@ -53,7 +53,7 @@ func TestValidationAgrees(t *testing.T) {
 func TestServed(t *testing.T) {
 	t.Parallel()
 	const want = "a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group"
-	if got := Served(); got != want {
+	if got := DescribeKinds(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -66,7 +66,7 @@ func TestTypeLabel(t *testing.T) {
 		if r.Observe(obj, nil, HoldFromRecords(obj)).Labelled {
 			t.Errorf("%s in the style %s is labelled, and has no label", r.GVK, r.Style)
 		}
-		for _, c := range r.Label(obj, HoldFromRecords(obj)) {
+		for _, c := range r.AddTypeLabel(obj, HoldFromRecords(obj)) {
 			if !r.Observe(c.Want, nil, HoldFromRecords(c.Want)).Labelled {
 				t.Errorf("%s in the style %s is not labelled, and has %v", r.GVK, r.Style, c.Want.GetLabels())
 			}

@@ -23,16 +23,16 @@ import (
 // sameTemplate compares all but the hash label, as the native controller of
 // Deployments does.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	return sameImages(a, b) && alike(plain(a), plain(b))
+	return sameImages(a, b) && equalContent(withoutHash(a), withoutHash(b))
 }
 
-// samePods compares all of two templates, as native controllers do that keep them
+// sameWholeTemplate compares all of two templates, as native controllers do that keep them
 // in ControllerRevisions: for those each label makes another revision.
 //
 // Quantities of the same value in another spelling make another revision, too: native
 // controllers compare the encoded revisions and replace the pods.
-func samePods(a, b *corev1.PodTemplateSpec) bool {
-	return sameImages(a, b) && digestOfPods(a) == digestOfPods(b)
+func sameWholeTemplate(a, b *corev1.PodTemplateSpec) bool {
+	return sameImages(a, b) && digestWithLabels(a) == digestWithLabels(b)
 }
 
 // sameImages is asked first: templates are compared with every event of a workload, and
@@ -50,30 +50,30 @@ func sameImages(a, b *corev1.PodTemplateSpec) bool {
 	return true
 }
 
-// alike compares all: those that are encoded alike are the same, and only others are walked
+// equalContent compares all: those that are encoded alike are the same, and only others are walked
 // through, which takes many times longer.
-func alike(a, b *corev1.PodTemplateSpec) bool {
+func equalContent(a, b *corev1.PodTemplateSpec) bool {
 	x, xErr := a.Marshal()
 	y, yErr := b.Marshal()
 	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)
 }
 
-// plain returns a template without the hash label. It shares all else with t.
-func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	if _, ok := t.Labels[hashKey]; !ok {
+// withoutHash returns a template without the hash label. It shares all else with t.
+func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	if _, ok := t.Labels[hashLabel]; !ok {
 		return t
 	}
 	bare := *t
 	bare.Labels = maps.Clone(t.Labels)
-	delete(bare.Labels, hashKey)
+	delete(bare.Labels, hashLabel)
 	return &bare
 }
 
-// hashes caches the short hash of the last templates by digest, since each event of a workload
+// hashCache caches the short hash of the last templates by digest, since each event of a workload
 // needs the hash again. Keys and values have a fixed length, so the cache is bounded.
-var hashes = lru.New(cachedHashes)
+var hashCache = lru.New(hashCacheSize)
 
-const cachedHashes = 1024
+const hashCacheSize = 1024
 
 // Digest returns the SHA-256 digest of a Deployment's template without the hash label, in
 // hexadecimal digits; empty for nil. The digest identifies the template. The short hash of
@@ -82,12 +82,12 @@ func Digest(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
-	return digestOfPods(plain(t))
+	return digestWithLabels(withoutHash(t))
 }
 
-// digestOfPods returns the digest of a whole template, labels included. Kinds with
+// digestWithLabels returns the digest of a whole template, labels included. Kinds with
 // ControllerRevisions need it: for them any changed label is a new revision.
-func digestOfPods(t *corev1.PodTemplateSpec) string {
+func digestWithLabels(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
@@ -104,20 +104,20 @@ func digestOfPods(t *corev1.PodTemplateSpec) string {
 // with: tell revisions apart with it, never find ReplicaSets by it.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	key := Digest(t)
-	if hash, ok := hashes.Get(key); ok && key != "" {
+	if hash, ok := hashCache.Get(key); ok && key != "" {
 		return hash.(string)
 	}
-	hash := collidedHash(t, 0)
+	hash := hashWithCollisions(t, 0)
 	if key != "" {
-		hashes.Add(key, hash)
+		hashCache.Add(key, hash)
 	}
 	return hash
 }
 
-// collidedHash is the hash after that many collisions of names.
-func collidedHash(t *corev1.PodTemplateSpec, collisions uint32) string {
+// hashWithCollisions is the hash after that many collisions of names.
+func hashWithCollisions(t *corev1.PodTemplateSpec, collisions uint32) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(*plain(t)))
+	fmt.Fprintf(h, "%v", dump.ForHash(*withoutHash(t)))
 	if collisions > 0 {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(collisions)))
 	}

@@ -109,7 +109,7 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 		}
 		like := likeOf(s)
 		like.Unknown = unknownX
-		statefulSetLike.Hold(like, "db", hasMark(like))
+		statefulSetLike.Hold(like, "db", hasHoldMark(like))
 		return statefulSetLike.Observe(like, s.owned, HoldFromRecords(like))
 	}
 	unseen := func(s *appsv1.StatefulSet) { s.Generation = 4 }
@@ -167,7 +167,7 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	if len(given) != 1 || template(given[0].Want) != template(like) {
 		t.Errorf("the owner's template is %s, want %s", template(given[0].Want), template(like))
 	}
-	if f := fileControllerRevision(like, s.owned, planner.Revision{Name: "db-a"}); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
+	if f := snapshotControllerRevision(like, s.owned, planner.Revision{Name: "db-a"}); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
 		t.Errorf("on file is %v", f)
 	}
 }
@@ -182,7 +182,7 @@ func TestDigestOfRevisions(t *testing.T) {
 	}
 	const good, evil = `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:a"}]}}`, `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:evil"}]}}`
 	plain := digestWith(`{"spec":{"template":` + good + `}}`)
-	if plain != digestOfPods(templateOf("a")) {
+	if plain != digestWithLabels(templateOf("a")) {
 		t.Errorf("the digest of a template without unknown fields is %s, want that of the typed template", plain)
 	}
 	for name, data := range map[string]string{
@@ -210,7 +210,7 @@ func TestAnnotationsAreCaseSensitive(t *testing.T) {
 	note(rollouts.AnnotationOriginalStrategy, `{"partition":1,"Partition":4}`)
 	note(rollouts.AnnotationDeploymentStrategy, `{"revision":"a","REVISION":"b","partition":"10%","PARTITION":"100%"}`)
 	note(rollouts.AnnotationControlInfo, `{"uid":"mine","UID":"theirs"}`)
-	if own := owners(s.set); own.Partition != 1 {
+	if own := readOriginalStrategy(s.set); own.Partition != 1 {
 		t.Errorf("the owner's strategy is %+v", own)
 	}
 	if v, ok := readStrategy(s.set); !ok || v.Revision != "a" || v.Partition.String() != "10%" {
@@ -221,7 +221,7 @@ func TestAnnotationsAreCaseSensitive(t *testing.T) {
 	}
 	clone := &CloneSet{}
 	clone.Annotations = map[string]string{rollouts.AnnotationOriginalStrategy: `{"paused":true,"Paused":false}`}
-	if !clonesOwner(clone).Paused {
+	if !readOriginalCloneSet(clone).Paused {
 		t.Error("the owner's pause is lost")
 	}
 }

@@ -23,15 +23,15 @@ import (
 type Adapter interface {
 	// Observe returns the facts of a workload and of the objects it owns.
 	Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload
-	// Unholdable says why another template cannot be held, or cannot stay held, in an
+	// UnholdableReason says why another template cannot be held, or cannot stay held, in an
 	// update; empty if it can.
-	Unholdable(old, update object.Object, isHeld bool) string
+	UnholdableReason(old, update object.Object, isHeld bool) string
 	// Hold takes a workload from its native controller, in place, in the name of a Rollout. isHeld
 	// reports whether it is held already: then the settings in its spec are Weir's, and those
 	// of its owner are on record.
 	Hold(obj object.Object, by string, isHeld bool)
-	// Keep puts back on update what others must not change on a held workload.
-	Keep(old, update object.Object)
+	// PreserveHold puts back on update what others must not change on a held workload.
+	PreserveHold(old, update object.Object)
 	// SetTarget lets the release go as far as a target. owner is the BatchRelease.
 	SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change
 	// RestoreStrategy gives the owner's strategy back once an abort is complete. The
@@ -43,8 +43,8 @@ type Adapter interface {
 	SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change
 }
 
-// File is what is on file of an object: its name, and its spec in JSON.
-type File struct {
+// RevisionSnapshot is what is on file of an object: its name, and its spec in JSON.
+type RevisionSnapshot struct {
 	Name string
 	Spec []byte
 }
@@ -69,51 +69,51 @@ type Row struct {
 	// stopped continues, as in "set spec.paused to false". A message ends with it when a
 	// workload stays stopped after a release.
 	ResumeHint string
-	// Opens reports whether the native controller itself replaces pods of a held workload,
+	// NativeReplacesPods reports whether the native controller itself replaces pods of a held workload,
 	// down to a limit that each step sets. It is false where Weir sizes ReplicaSets or
 	// deletes pods for a step, so that the controller of a held workload replaces none.
-	Opens bool
+	NativeReplacesPods bool
 	// Template is the live template, in place.
 	Template func(object.Object) *corev1.PodTemplateSpec
-	// File is what is to be put on file of a revision; nil if nothing has its template. The
+	// Snapshot is what is to be put on file of a revision; nil if nothing has its template. The
 	// digest identifies it. Where none is known, the label value of its pods does.
-	File func(obj object.Object, owned []object.Object, revision planner.Revision) *File
-	// Named returns the revision (the value of RevisionKey on its pods) whose template has a
+	Snapshot func(obj object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot
+	// FindRevisionByDigest returns the revision (the value of RevisionKey on its pods) whose template has a
 	// digest; empty if the workload has no such revision.
-	Named func(obj object.Object, owned []object.Object, digest string) string
+	FindRevisionByDigest func(obj object.Object, owned []object.Object, digest string) string
 	Adapter
 
 	// What follows is what only some rows have.
 
-	// Scalers reports whether autoscalers of the workload are among what it owns.
-	Scalers bool
-	// Extra reports whether objects of the workload's own kind are made beside it,
+	// OwnsAutoscalers reports whether autoscalers of the workload are among what it owns.
+	OwnsAutoscalers bool
+	// UsesExtraDeployment reports whether objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
-	Extra bool
-	// same reports whether two templates make one revision; samePods if it is nil.
-	same func(a, b *corev1.PodTemplateSpec) bool
+	UsesExtraDeployment bool
+	// sameTemplates reports whether two templates make one revision; samePods if it is nil.
+	sameTemplates func(a, b *corev1.PodTemplateSpec) bool
 	// canHold reports whether a workload has anything to hold; nil if each has.
 	canHold func(object.Object) bool
-	// wrong says what kube-apiserver would refuse, when a held workload is given back, of
+	// validate says what kube-apiserver would refuse, when a held workload is given back, of
 	// what an update changes; nil where a saved value that cannot be given back is read
 	// as the default.
-	wrong func(old, update object.Object) string
-	// rewrite writes a pending edit into the spec; nil if no policy holds the kind.
-	rewrite func(object.Object, pendingEdit)
-	// sets sizes the ReplicaSets; nil where the native controller sizes them.
-	sets setSizer
+	validate func(old, update object.Object) string
+	// applyEdit writes a pending edit into the spec; nil if no policy holds the kind.
+	applyEdit func(object.Object, pendingEdit)
+	// sizer sizes the ReplicaSets; nil where the native controller sizes them.
+	sizer replicaSetSizer
 	// updateExtraStatus writes counters to the workload for which its status has no field; clients
 	// that drive a Deployment by annotations read them.
 	updateExtraStatus func(obj object.Object, owned []object.Object, hold Hold) []object.Change
-	// discard removes what was made beside the workload.
-	discard func(owned []object.Object) []object.Change
+	// removeExtras removes what was made beside the workload.
+	removeExtras func(owned []object.Object) []object.Change
 }
 
-// setSizer decides and writes the sizes of ReplicaSets.
-type setSizer interface {
-	// Scaling returns the facts that sizes are decided by, and reports whether sizes
+// replicaSetSizer decides and writes the sizes of ReplicaSets.
+type replicaSetSizer interface {
+	// ScalingFacts returns the facts that sizes are decided by, and reports whether sizes
 	// are to be decided here at all.
-	Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool)
-	// Sets turns decided sizes into changes.
-	Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error)
+	ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool)
+	// ResizeReplicaSets turns decided sizes into changes.
+	ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error)
 }

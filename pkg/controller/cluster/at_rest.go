@@ -39,7 +39,7 @@ func workloadRests(ctx context.Context, s Reader, r *v1beta1.Rollout) bool {
 		return false
 	}
 	w, err := stored(ctx, s, row.GVK, r.Namespace, ref.Name)
-	if err != nil || w == nil || workload.Marked(w) {
+	if err != nil || w == nil || workload.HasReleaseMark(w) {
 		return false
 	}
 	seen := w.GetGeneration() // without a release nothing was stored of it

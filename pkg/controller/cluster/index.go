@@ -58,7 +58,7 @@ func EntryIn(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.Obje
 	if ref != nil {
 		e.Key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
 	}
-	entries := workload.Entries(index, r.Name)
+	entries := workload.IndexKeys(index, r.Name)
 	e.Listed, e.Right = len(entries) > 0, slices.Equal(entries, []string{e.Key})
 	return e
 }
@@ -70,11 +70,11 @@ func whyUnlisted(ctx context.Context, s Reader, e *Entry) (string, error) {
 		return "", nil
 	case !workload.Indexable(e.Key):
 		return "its kind, group and name together exceed the length of a key in the ConfigMap " + rollouts.IndexName + ", so that no policy holds it; give the workload a shorter name", nil
-	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
+	case workload.FitsIndex(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}
 	strangers, err := strangers(ctx, s, e.Rollout.Namespace, e.Index)
-	if err != nil || workload.Fits(e.Index, e.Key, e.Rollout.Name, strangers) {
+	if err != nil || workload.FitsIndex(e.Index, e.Key, e.Rollout.Name, strangers) {
 		return "", err
 	}
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
@@ -112,7 +112,7 @@ func (e *Entry) stands(index *corev1.ConfigMap) bool {
 	if index == e.Index {
 		return true
 	}
-	was, now := workload.Entries(e.Index, e.Rollout.Name), workload.Entries(index, e.Rollout.Name)
+	was, now := workload.IndexKeys(e.Index, e.Rollout.Name), workload.IndexKeys(index, e.Rollout.Name)
 	slices.Sort(was)
 	slices.Sort(now)
 	return slices.Equal(was, now) && by(e.Index, e.Key) == by(index, e.Key)

@@ -149,7 +149,7 @@ func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) erro
 			keys[name] = ""
 		}
 	}
-	for _, c := range workload.Enter(index, edits[0].entry.Rollout.Namespace, keys) {
+	for _, c := range workload.UpdateIndex(index, edits[0].entry.Rollout.Namespace, keys) {
 		stored, err := putIndex(ctx, s, c)
 		switch {
 		case err == nil:

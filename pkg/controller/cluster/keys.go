@@ -86,7 +86,7 @@ func ScaledKeys(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return []string{workload.Scaled(h)}
+	return []string{workload.AutoscalerTarget(h)}
 }
 
 // ScaledBy names what an autoscaler scales, or would if it were not disabled.
@@ -96,7 +96,7 @@ func ScaledBy(o client.Object) []string {
 		return nil
 	}
 	ref := h.Spec.ScaleTargetRef
-	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
+	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.AutoscalerTarget(h))}
 }
 
 // OwnerKeys indexes anything by its controller.

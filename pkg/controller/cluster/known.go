@@ -94,7 +94,7 @@ func extrasOf(ctx context.Context, s Reader, row workload.Row, obj object.Object
 			return nil, err
 		}
 	}
-	return row.Extras(obj, found, known), nil
+	return row.ExtraDeployments(obj, found, known), nil
 }
 
 // madeBeside reports whether a BatchRelease has made the object.

@@ -102,7 +102,7 @@ func OwnedByDriven(gk schema.GroupKind) client.IndexerFunc {
 // eitherKey is for a workload, and for the one that it may have been made beside.
 func eitherKey(gk schema.GroupKind, name string) []string {
 	keys := []string{WorkloadKey(gk, name)}
-	if of := workload.Principal(name); of != name {
+	if of := workload.GuessWorkloadName(name); of != name {
 		keys = append(keys, WorkloadKey(gk, of))
 	}
 	return keys

@@ -52,7 +52,7 @@ func (w *Workload) Facts() planner.Workload {
 // Repaired adds the repair of Weir's records on the workload to changes, unless one of them repairs
 // the records already.
 func (w *Workload) Repaired(changes []object.Change) []object.Change {
-	return w.Row.Repair(w.Object, w.Hold, changes)
+	return w.Row.RepairRecords(w.Object, w.Hold, changes)
 }
 
 // Is reports whether it is the workload of a name, read for a row.
@@ -80,10 +80,10 @@ func (w *Workload) Sized(known planner.HoldState) *Workload {
 // Sizing implements release.Sets.
 func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
 	sized := w.Sized(known)
-	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
+	if !sized.Hold.Active() || sized.Hold.IsForAnotherObject(sized.Object) {
 		return sizes.Scaling{}, false
 	}
-	return sized.Row.Sizing(sized.Object, sized.Owned, sized.Hold)
+	return sized.Row.ObserveScaling(sized.Object, sized.Owned, sized.Hold)
 }
 
 // Workload reads the workload of a row, or returns nil when there is none.
@@ -116,7 +116,7 @@ func (s Reader) CatchUp(ctx context.Context, row workload.Row, namespace, name s
 // is held. Unnamed returns nil for the extra Deployment of a release.
 func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
 	w, err := s.read(ctx, row, namespace, name, planner.HoldState{})
-	if w == nil || err != nil || !workload.Marked(w.Object) {
+	if w == nil || err != nil || !workload.HasReleaseMark(w.Object) {
 		return w, err
 	}
 	if made, err := madeBeside(ctx, s, w.Object); made || err != nil {
@@ -154,7 +154,7 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 // owns, and what was made for its release, each by its uid.
 func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	var owned []object.Object
-	if row.Extra && known.Batch != "" {
+	if row.UsesExtraDeployment && known.Batch != "" {
 		extras, err := extrasOf(ctx, s, row, obj, known)
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 			owned = append(owned, found...)
 		}
 	}
-	if row.Scalers {
+	if row.OwnsAutoscalers {
 		scalers, err := s.Autoscalers(ctx, obj.GetNamespace(), obj.GetName())
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]obje
 // not compared; the uid is, and a pod that is gone needs no label.
 func (s Server) Mark(ctx context.Context, namespace string, marks []planner.PodLabel) error {
 	for _, m := range marks {
-		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
+		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.BatchLabels(m)}}
 		patch, err := json.Marshal(meta)
 		if err != nil {
 			return fmt.Errorf("labelling pod %s: %w", m.Pod, err)

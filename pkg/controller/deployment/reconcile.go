@@ -39,7 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // isHeldOrDriven reports whether a Deployment has an annotation of Weir.
-func isHeldOrDriven(o client.Object) bool { return workload.Marked(o) }
+func isHeldOrDriven(o client.Object) bool { return workload.HasReleaseMark(o) }
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 

@@ -64,7 +64,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if w == nil || err != nil {
 		return nil, err
 	}
-	facts, ok := w.Row.Sizing(w.Object, w.Owned, w.Hold)
+	facts, ok := w.Row.ObserveScaling(w.Object, w.Owned, w.Hold)
 	if !ok {
 		return nil, nil
 	}
@@ -97,7 +97,7 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 // named reads a Deployment that a BatchRelease drives, or nil.
 func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.HoldState) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
-	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
+	if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsForAnotherObject(w.Object) {
 		return nil, err
 	}
 	return w, nil
@@ -120,7 +120,7 @@ func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) er
 	switch {
 	case len(scale.Steps) > 0:
 		return reconcile.Size(ctx, p, w, scale)
-	case o.Facts.Alone:
+	case o.Facts.AnnotationDriven:
 		return p.Write(ctx, w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold))
 	default:
 		return nil

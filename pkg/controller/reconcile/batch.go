@@ -79,11 +79,11 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 // disabledScalers returns the changes that enable the autoscalers of a workload, if a release in the
 // style of the row may have disabled them.
 func disabledScalers(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string) ([]object.Change, error) {
-	if !row.Scalers {
+	if !row.OwnsAutoscalers {
 		return nil, nil
 	}
 	beside, err := c.Autoscalers(ctx, namespace, name)
-	return row.EnableScalers(name, beside), err
+	return row.EnableAutoscalers(name, beside), err
 }
 
 // readWorkload reads a workload, and reports whether workloads of its kind can be read.
@@ -105,7 +105,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		if err != nil {
 			return err
 		}
-		b.Facts.PodProblem, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
+		b.Facts.PodProblem, b.Again = workload.UnreadyReasons(pods, whose, b.Facts.Now)
 		if refusal := facts.PodCreationErrors[revision]; refusal != "" {
 			b.Facts.PodProblem = whose + " " + refusal
 		}
@@ -114,7 +114,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		return nil
 	}
 	pods, err := c.Pods(ctx, b.workload, facts.PodTemplateHash)
-	b.Facts.Pods = workload.Pods(pods)
+	b.Facts.Pods = workload.UpdatedPods(pods)
 	return err
 }
 
@@ -142,13 +142,13 @@ func (b *Batch) onWorkload(effect planner.Effect) ([]object.Change, error) {
 	case planner.SetTarget:
 		return w.Repaired(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnedBy(b.Release))), nil
 	case planner.DeleteExtraWorkload:
-		return w.Repaired(w.Row.Discard(w.Object, w.Owned)), nil
+		return w.Repaired(w.Row.RemoveExtraDeployments(w.Object, w.Owned)), nil
 	case planner.UpdateExtraStatus:
 		return w.Repaired(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
 	case planner.RestoreStrategy:
 		return w.Repaired(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
 	case planner.HoldWorkload:
-		return w.Repaired(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
+		return w.Repaired(w.Row.HoldMissed(w.Object, w.Hold, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.Repaired(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil
 	default:

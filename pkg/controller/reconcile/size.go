@@ -38,7 +38,7 @@ func OnSizes(ctx context.Context, c SizeCluster, w *cluster.Workload, a planner.
 func sets(ctx context.Context, c SizeCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
 	owned := w.Owned
 	for {
-		changes, err := w.Row.Sets(w.Object, owned, w.Hold, scale)
+		changes, err := w.Row.ResizeReplicaSets(w.Object, owned, w.Hold, scale)
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,7 @@ func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
+	p.Facts.Pods = &planner.PodsOf{New: workload.ObserveHealth(fresh, since), Stable: workload.ObserveHealth(stable, since)}
 	return nil
 }
 

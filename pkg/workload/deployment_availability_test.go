@@ -82,7 +82,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 
 // givenBack returns what giving the Deployment back at once changes, after its keys have gone.
 func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
-	back := restored(d.DeepCopy(), HoldFromRecords(d), false)
+	back := restoreDeployment(d.DeepCopy(), HoldFromRecords(d), false)
 	back.Generation, back.Status.ObservedGeneration = 1, 1
 	return canary{}.Restore(back, owned, HoldFromRecords(back), planner.RestoreWorkload{})
 }

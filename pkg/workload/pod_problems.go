@@ -40,21 +40,21 @@ var podProblems = []podProblem{
 	{"no image", inContainers(noImage), nil},
 	{"not started", inContainers(notStarted), nil},
 	{"node gone", nodeGone, nil},
-	{"gate closed", gateClosed, started},
-	{"being created", inContainers(beingCreated), started},
-	{"not ready", inContainers(notReady), started},
-	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, started},
+	{"gate closed", gateClosed, lastChange},
+	{"being created", inContainers(beingCreated), lastChange},
+	{"not ready", inContainers(notReady), lastChange},
+	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, lastChange},
 }
 
-// Trouble says why pods are not ready: whose they are, and how many. Where
+// UnreadyReasons says why pods are not ready: whose they are, and how many. Where
 // nothing is known yet, it says when to look again, and else zero.
-func Trouble(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
+func UnreadyReasons(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
 	count := map[string]int{}
 	for _, pod := range pods {
-		if Well(pod) {
+		if IsReadyOrTerminating(pod) {
 			continue
 		}
-		cause, left := Cause(pod, now)
+		cause, left := UnreadyReason(pod, now)
 		if cause != "" {
 			count[cause]++
 		} else if again == 0 || left < again {
@@ -69,15 +69,15 @@ func Trouble(pods []*corev1.Pod, whose string, now time.Time) (message string, a
 	return strings.Join(lines, "; "), again
 }
 
-// Well reports whether a pod is ready, or on its way out.
-func Well(pod *corev1.Pod) bool {
+// IsReadyOrTerminating reports whether a pod is ready, or on its way out.
+func IsReadyOrTerminating(pod *corev1.Pod) bool {
 	c := condition(pod, corev1.PodReady)
 	return pod.DeletionTimestamp != nil || c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Cause says why a pod is not ready that is not well, or else how long it may go on like
+// UnreadyReason says why a pod is not ready that is not well, or else how long it may go on like
 // this.
-func Cause(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
+func UnreadyReason(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
 	for _, a := range podProblems {
 		cause := a.of(pod)
 		if cause == "" {
@@ -102,8 +102,8 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 	return nil
 }
 
-// started is when anything happened to the pod last, as far as it tells.
-func started(pod *corev1.Pod) time.Time {
+// lastChange is when anything happened to the pod last, as far as it tells.
+func lastChange(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
 		if c.LastTransitionTime.After(at) {
@@ -150,7 +150,7 @@ func nodeGone(pod *corev1.Pod) string {
 
 func gateClosed(pod *corev1.Pod) string {
 	if c := condition(pod, corev1.PodReady); c != nil && c.Reason == "ReadinessGatesNotReady" {
-		return "a readiness gate is closed" + before(" ", inBrackets(c.Message))
+		return "a readiness gate is closed" + prefixed(" ", inBrackets(c.Message))
 	}
 	return ""
 }
@@ -170,7 +170,7 @@ func inContainers(of func(corev1.ContainerStatus) string) func(*corev1.Pod) stri
 // crashing leaves out what the kubelet says about it, which names the pod, and
 // how long it waits this time.
 func crashing(c corev1.ContainerStatus) string {
-	last := termination(c)
+	last := lastTermination(c)
 	switch {
 	case c.Ready || !crashed(c, last):
 		return ""
@@ -183,8 +183,8 @@ func crashing(c corev1.ContainerStatus) string {
 	}
 }
 
-// termination is how the container ended last, or nil.
-func termination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+// lastTermination is how the container ended last, or nil.
+func lastTermination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if c.State.Terminated != nil {
 		return c.State.Terminated
 	}
@@ -198,8 +198,8 @@ func crashed(c corev1.ContainerStatus, last *corev1.ContainerStateTerminated) bo
 	return last != nil && last.ExitCode != 0
 }
 
-// NoImage says which image of a pod cannot be pulled; empty if all can.
-func NoImage(pod *corev1.Pod) string { return inContainers(noImage)(pod) }
+// ImagePullReason says which image of a pod cannot be pulled; empty if all can.
+func ImagePullReason(pod *corev1.Pod) string { return inContainers(noImage)(pod) }
 
 // noImage says the same of the failure and of the wait after it.
 func noImage(c corev1.ContainerStatus) string {
@@ -212,22 +212,22 @@ func noImage(c corev1.ContainerStatus) string {
 	if _, why, ok := strings.Cut(message, failure+": "); ok {
 		message = why
 	}
-	return ": " + wait + before(" ", inBrackets(message))
+	return ": " + wait + prefixed(" ", inBrackets(message))
 }
 
-// creating are reasons of containers that are on their way.
-var creating = []string{"ContainerCreating", "PodInitializing"}
+// creatingReasons are reasons of containers that are on their way.
+var creatingReasons = []string{"ContainerCreating", "PodInitializing"}
 
 func notStarted(c corev1.ContainerStatus) string {
 	w := c.State.Waiting
-	if w == nil || w.Reason == "" || slices.Contains(creating, w.Reason) {
+	if w == nil || w.Reason == "" || slices.Contains(creatingReasons, w.Reason) {
 		return ""
 	}
-	return ": " + w.Reason + before(" ", inBrackets(w.Message))
+	return ": " + w.Reason + prefixed(" ", inBrackets(w.Message))
 }
 
 func beingCreated(c corev1.ContainerStatus) string {
-	if w := c.State.Waiting; w != nil && w.Reason == creating[0] {
+	if w := c.State.Waiting; w != nil && w.Reason == creatingReasons[0] {
 		return " is not created yet: see the events of the pod"
 	}
 	return ""
@@ -247,18 +247,18 @@ func inBrackets(text string) string {
 	return "(" + text + ")"
 }
 
-func before(gap, text string) string {
+func prefixed(gap, text string) string {
 	if text == "" {
 		return ""
 	}
 	return gap + text
 }
 
-// podName is how the API server names a pod that it refuses.
-var podName = regexp.MustCompile(`^pods "[^"]*"`)
+// quotedPodName is how the API server names a pod that it refuses.
+var quotedPodName = regexp.MustCompile(`^pods "[^"]*"`)
 
-// refusals say why pods of sets are not even made, by the revision of the set.
-func refusals(owned []object.Object) map[string]string {
+// podCreationErrors say why pods of sets are not even made, by the revision of the set.
+func podCreationErrors(owned []object.Object) map[string]string {
 	var out map[string]string
 	for _, rs := range replicaSets(owned) {
 		for _, c := range rs.Status.Conditions {
@@ -268,7 +268,7 @@ func refusals(owned []object.Object) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[hashOf(rs)] = "pods are refused: " + podName.ReplaceAllString(c.Message, "a pod")
+			out[hashOf(rs)] = "pods are refused: " + quotedPodName.ReplaceAllString(c.Message, "a pod")
 		}
 	}
 	return out

@@ -11,50 +11,50 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// bound is how many KiB others may write into a part of the metadata of a workload.
-type bound struct {
+// metadataLimit is how many KiB others may write into a part of the metadata of a workload.
+type metadataLimit struct {
 	field string
 	of    func(metav1.Object) map[string]string
 	most  int
 	why   string
 }
 
-// bounds are those. All annotations may have 256 KiB, and without what is left nothing
+// metadataLimits are those. All annotations may have 256 KiB, and without what is left nothing
 // could be held, driven or brought back. Labels have no limit but that of the object.
-var bounds = []bound{
+var metadataLimits = []metadataLimit{
 	{"annotations", metav1.Object.GetAnnotations, 192, "since the rest of what Kubernetes allows is for what keeps the workload held and brings it back"},
 	{"labels", metav1.Object.GetLabels, 64, "since each write of the workload would take long, and an abort with them"},
 }
 
-// mostKeys is the maximum number of annotations, and of labels, that are not Weir's. The cost of
+// maxKeys is the maximum number of annotations, and of labels, that are not Weir's. The cost of
 // a write in kube-apiserver grows with the number of keys: a write of an object with 12,000
 // one-byte keys takes 35 times as long.
-const mostKeys = 512
+const maxKeys = 512
 
-// Crowded says why an update must not be: its annotations leave no room for ours, or
+// MetadataLimitReason says why an update must not be: its annotations leave no room for ours, or
 // it has too many labels. One that makes them no larger may be.
-func Crowded(old, update metav1.Object) string {
-	for _, b := range bounds {
-		size, keys := crowd(b.of(update))
-		wasSize, wasKeys := crowd(b.of(old))
+func MetadataLimitReason(old, update metav1.Object) string {
+	for _, b := range metadataLimits {
+		size, keys := measureMetadata(b.of(update))
+		wasSize, wasKeys := measureMetadata(b.of(old))
 		switch {
 		case size > b.most<<10 && size > wasSize:
 			return fmt.Sprintf("metadata.%s must not grow beyond %d KiB in total, %s; shorten them", b.field, b.most, b.why)
-		case keys > mostKeys && keys > wasKeys:
-			return fmt.Sprintf("metadata.%s must not have more than %d keys, since each write of the workload would take long, and an abort with them; remove some", b.field, mostKeys)
+		case keys > maxKeys && keys > wasKeys:
+			return fmt.Sprintf("metadata.%s must not have more than %d keys, since each write of the workload would take long, and an abort with them; remove some", b.field, maxKeys)
 		}
 	}
 	return ""
 }
 
-// longestNumber is how many digits a revision may have.
-const longestNumber = 20
+// maxRevisionDigits is how many digits a revision may have.
+const maxRevisionDigits = 20
 
-// crowd returns the total size and the number of the keys that are not Weir's. It ignores the
+// measureMetadata returns the total size and the number of the keys that are not Weir's. It ignores the
 // revision number that the native controller writes together with the status.
-func crowd(metadata map[string]string) (size, keys int) {
+func measureMetadata(metadata map[string]string) (size, keys int) {
 	for key, value := range metadata {
-		noted := key == annotationRevision && len(value) <= longestNumber
+		noted := key == annotationRevision && len(value) <= maxRevisionDigits
 		if !noted && !rollouts.IsRecord(key) {
 			size += len(key) + len(value)
 			keys++

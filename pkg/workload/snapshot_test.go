@@ -19,20 +19,20 @@ func TestFileComparesDigests(t *testing.T) {
 	one := set(t, sets, "web-one")
 	ordered := stateful(t, "a", "AAAAA")
 	for name, tt := range map[string]struct {
-		row           func(digest string) *File
+		row           func(digest string) *RevisionSnapshot
 		digest, filed string
 	}{
 		"a ReplicaSet": {
-			row: func(digest string) *File {
-				return fileReplicaSet(d, sets, planner.Revision{Name: "one", Template: digest})
+			row: func(digest string) *RevisionSnapshot {
+				return snapshotReplicaSet(d, sets, planner.Revision{Name: "one", Template: digest})
 			},
 			digest: Digest(&one.Spec.Template), filed: "web-one",
 		},
 		"a ControllerRevision": {
-			row: func(digest string) *File {
-				return fileControllerRevision(ordered.set, ordered.owned, planner.Revision{Name: "db-a", Template: digest})
+			row: func(digest string) *RevisionSnapshot {
+				return snapshotControllerRevision(ordered.set, ordered.owned, planner.Revision{Name: "db-a", Template: digest})
 			},
-			digest: digestOfPods(templateOf("a")), filed: "db-a",
+			digest: digestWithLabels(templateOf("a")), filed: "db-a",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestStableByRecord(t *testing.T) {
 	d, sets := read(t, "held")
 	zero := set(t, sets, "web-one").DeepCopy()
 	zero.Name, *zero.Spec.Replicas = "web-zero", 0
-	zero.Spec.Selector.MatchLabels[hashKey] = "zero"
+	zero.Spec.Selector.MatchLabels[hashLabel] = "zero"
 	zero.Spec.Template.Spec.Containers[0].Image = "web:v0"
 	sets = append(sets, zero)
 	for name, tt := range map[string]struct {

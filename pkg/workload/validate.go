@@ -19,21 +19,21 @@ import (
 // never ends. So the same rules are here: the webhook refuses by them, and nothing that
 // breaks them is recorded, read from a record, or given back.
 
-// Wrong says what kube-apiserver would refuse at the give-back of what an update of a
+// ValidateOwnerSettings says what kube-apiserver would refuse at the give-back of what an update of a
 // held workload changes; empty if nothing.
-func (r Row) Wrong(old, update object.Object) string {
-	if r.wrong == nil {
+func (r Row) ValidateOwnerSettings(old, update object.Object) string {
+	if r.validate == nil {
 		return ""
 	}
 	clean := copyOf(update)
-	applyNote(r, clean)
+	mergePendingEdit(r, clean)
 	KeepRecords(old, clean)
-	return r.wrong(old, clean)
+	return r.validate(old, clean)
 }
 
-// limit is one of the limits of a rolling update, in pods or in percent, and why
+// validateLimit is one of the limits of a rolling update, in pods or in percent, and why
 // kube-apiserver refuses it.
-func limit(field string, v *intstr.IntOrString, bounded bool) (n int, why string) {
+func validateLimit(field string, v *intstr.IntOrString, bounded bool) (n int, why string) {
 	percent := v.Type == intstr.String
 	n, err := intstr.GetScaledValueFromIntOrPercent(v, 100, true)
 	switch {
@@ -47,28 +47,28 @@ func limit(field string, v *intstr.IntOrString, bounded bool) (n int, why string
 	return n, ""
 }
 
-// wrongUpdate says why kube-apiserver refuses the limits of a Deployment.
-func wrongUpdate(u *appsv1.RollingUpdateDeployment) string {
+// validateRollingUpdate says why kube-apiserver refuses the limits of a Deployment.
+func validateRollingUpdate(u *appsv1.RollingUpdateDeployment) string {
 	const at = "spec.strategy.rollingUpdate."
 	u = u.DeepCopy()
 	setDefaults(u)
-	unavailable, why := limit(at+"maxUnavailable", u.MaxUnavailable, true)
-	surge, too := limit(at+"maxSurge", u.MaxSurge, false)
+	unavailable, why := validateLimit(at+"maxUnavailable", u.MaxUnavailable, true)
+	surge, too := validateLimit(at+"maxSurge", u.MaxSurge, false)
 	if why = cmp.Or(why, too); why == "" && unavailable == 0 && surge == 0 {
 		why = at + "maxUnavailable must not be 0 while maxSurge is 0"
 	}
 	return why
 }
 
-// wrongNodes says why kube-apiserver refuses the limits of a DaemonSet.
-func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
+// validateDaemonSetUpdate says why kube-apiserver refuses the limits of a DaemonSet.
+func validateDaemonSetUpdate(u *appsv1.RollingUpdateDaemonSet) string {
 	const at = "spec.updateStrategy.rollingUpdate."
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 	if u == nil {
 		return ""
 	}
-	unavailable, why := limit(at+"maxUnavailable", cmp.Or(u.MaxUnavailable, &one), true)
-	surge, too := limit(at+"maxSurge", cmp.Or(u.MaxSurge, &none), true)
+	unavailable, why := validateLimit(at+"maxUnavailable", cmp.Or(u.MaxUnavailable, &one), true)
+	surge, too := validateLimit(at+"maxSurge", cmp.Or(u.MaxSurge, &none), true)
 	switch why = cmp.Or(why, too); {
 	case why != "":
 	case unavailable == 0 && surge == 0:
@@ -79,64 +79,64 @@ func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
 	return why
 }
 
-// deploymentWrong is about the strategy that is saved.
-func deploymentWrong(oldObj, newObj object.Object) string {
+// validateDeployment is about the strategy that is saved.
+func validateDeployment(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
 	v, recorded := readStrategy(was)
 	if !recorded || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return "" // kube-apiserver judges it
 	}
 	before := v.RollingUpdate.DeepCopy()
-	take(d, &v)
+	takeStrategy(d, &v)
 	if v.RollingUpdate == nil || equality.Semantic.DeepEqual(before, v.RollingUpdate) {
 		return ""
 	}
-	return wrongUpdate(v.RollingUpdate)
+	return validateRollingUpdate(v.RollingUpdate)
 }
 
-// blueGreenWrong is about all that is saved.
-func blueGreenWrong(oldObj, newObj object.Object) string {
+// validateBlueGreen is about all that is saved.
+func validateBlueGreen(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	o, ours := readOriginal(was, HoldFromRecords(was))
+	o, ours := readOriginalDeployment(was, HoldFromRecords(was))
 	if !ours {
-		return deploymentWrong(oldObj, newObj)
+		return validateDeployment(oldObj, newObj)
 	}
-	return o.rewritten(was, d).wrong()
+	return o.withUpdate(was, d).validate()
 }
 
-// canaryWrong checks the strategy only while Weir sizes the Deployment's own ReplicaSets. Otherwise
+// validateCanary checks the strategy only while Weir sizes the Deployment's own ReplicaSets. Otherwise
 // the owner's strategy is in the spec, and kube-apiserver checks it.
-func canaryWrong(oldObj, newObj object.Object) string {
-	if v, _ := readStrategy(oldObj); sizedElsewhere(v.RollingStyle) {
+func validateCanary(oldObj, newObj object.Object) string {
+	if v, _ := readStrategy(oldObj); isSizedNatively(v.RollingStyle) {
 		return ""
 	}
-	return deploymentWrong(oldObj, newObj)
+	return validateDeployment(oldObj, newObj)
 }
 
-// cloneSetWrong is about the partition and the limits that are saved. The CRD of a CloneSet accepts
+// validateCloneSet is about the partition and the limits that are saved. The CRD of a CloneSet accepts
 // every string.
-func cloneSetWrong(oldObj, newObj object.Object) string {
+func validateCloneSet(oldObj, newObj object.Object) string {
 	was, is := oldObj.(*CloneSet).Spec.UpdateStrategy, newObj.(*CloneSet).Spec.UpdateStrategy
 	return cmp.Or(
-		wrongShare("partition", was.Partition, is.Partition),
-		wrongShare("maxUnavailable", was.MaxUnavailable, is.MaxUnavailable),
-		wrongShare("maxSurge", was.MaxSurge, is.MaxSurge),
+		validateShare("partition", was.Partition, is.Partition),
+		validateShare("maxUnavailable", was.MaxUnavailable, is.MaxUnavailable),
+		validateShare("maxSurge", was.MaxSurge, is.MaxSurge),
 	)
 }
 
-// wrongShare says why a field of spec.updateStrategy that an update changes is no number of pods.
-func wrongShare(field string, was, is *intstr.IntOrString) string {
+// validateShare says why a field of spec.updateStrategy that an update changes is no number of pods.
+func validateShare(field string, was, is *intstr.IntOrString) string {
 	if is == nil || equality.Semantic.DeepEqual(was, is) {
 		return ""
 	}
-	_, why := limit("spec.updateStrategy."+field, is, false)
+	_, why := validateLimit("spec.updateStrategy."+field, is, false)
 	return why
 }
 
-// validShare returns a number of pods, or a percentage; nil if the value is neither.
-func validShare(v *intstr.IntOrString) *intstr.IntOrString {
+// validShareOrNil returns a number of pods, or a percentage; nil if the value is neither.
+func validShareOrNil(v *intstr.IntOrString) *intstr.IntOrString {
 	if v != nil {
-		if _, why := limit("", v, false); why != "" {
+		if _, why := validateLimit("", v, false); why != "" {
 			return nil
 		}
 	}

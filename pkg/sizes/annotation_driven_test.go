@@ -14,7 +14,7 @@ import (
 )
 
 func sizedFor(n int32, s *sizes.Set) *sizes.Set {
-	s.Noted = n
+	s.NotedReplicas = n
 	return s
 }
 
@@ -128,7 +128,7 @@ func TestSizesAlone(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.in.Alone = true
+			test.in.AnnotationDriven = true
 			if diff := cmp.Diff(test.want, walked(test.in)); diff != "" {
 				t.Errorf("sizes (-want +got):\n%s", diff)
 			}
@@ -139,10 +139,10 @@ func TestSizesAlone(t *testing.T) {
 // TestNotes is about the size that a set was sized for, which scaling needs.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	s := sizes.Scaling{Replicas: 5, Surge: 2, Target: 2, Alone: true, Stable: set("s", 5, 5)}
+	s := sizes.Scaling{Replicas: 5, Surge: 2, Target: 2, AnnotationDriven: true, Stable: set("s", 5, 5)}
 	want := sizes.Scale{
 		Steps: []sizes.Step{{Replicas: 2}, {Name: "s", Replicas: 5}},
-		Rule:  "bring update up", Note: 5, NoteMax: 7,
+		Rule:  "bring update up", DesiredAnnotation: 5, MaxAnnotation: 7,
 	}
 	if diff := cmp.Diff(want, sizes.Decide(s)); diff != "" {
 		t.Errorf("scale (-want +got):\n%s", diff)
@@ -163,7 +163,7 @@ func TestSizesAloneBounds(t *testing.T) {
 		scale := sizes.Decide(s)
 		next := clonedScaling(s)
 		for _, step := range scale.Steps {
-			next = carriedOut(next, step, scale.Note)
+			next = carriedOut(next, step, scale.DesiredAnnotation)
 		}
 		all, available := totals(&s)
 		allNext, availableNext := totals(&next)
@@ -190,7 +190,7 @@ func totals(s *sizes.Scaling) (all, available int32) {
 // anyAlone is any state of a Deployment that only its annotation drives.
 func anyAlone(r *rand.Rand) sizes.Scaling {
 	n := 1 + r.Int32N(12)
-	s := sizes.Scaling{Replicas: n, Alone: true, Frozen: r.IntN(4) == 0, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1)}
+	s := sizes.Scaling{Replicas: n, AnnotationDriven: true, Frozen: r.IntN(4) == 0, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1)}
 	s.Unavailable = min(s.Unavailable, n)
 	if s.Surge == 0 {
 		s.Unavailable = max(s.Unavailable, 1)

@@ -38,10 +38,10 @@ func TestWrongLimits(t *testing.T) {
 		"no end of it":      {pods(0), percent("99999999999999999999%"), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if why := wrongUpdate(&appsv1.RollingUpdateDeployment{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.deployment {
+			if why := validateRollingUpdate(&appsv1.RollingUpdateDeployment{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.deployment {
 				t.Errorf("a Deployment: %q", why)
 			}
-			if why := wrongNodes(&appsv1.RollingUpdateDaemonSet{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.nodes {
+			if why := validateDaemonSetUpdate(&appsv1.RollingUpdateDaemonSet{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.nodes {
 				t.Errorf("a DaemonSet: %q", why)
 			}
 		})
@@ -90,7 +90,7 @@ func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
 			if got := *d.Spec.ProgressDeadlineSeconds; d.Spec.MinReadySeconds != tt.ready || got != tt.deadline {
 				t.Errorf("%d s to be ready, %d s in all", d.Spec.MinReadySeconds, got)
 			}
-			if u := d.Spec.Strategy.RollingUpdate; wrongUpdate(u) != "" {
+			if u := d.Spec.Strategy.RollingUpdate; validateRollingUpdate(u) != "" {
 				t.Errorf("the limits are %+v", u)
 			}
 		})

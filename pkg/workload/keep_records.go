@@ -44,10 +44,10 @@ func recordsOf(m, old map[string]string, offers []string) map[string]string {
 	return kept
 }
 
-// Made is a workload that is made, as its owner wrote it: one that was exported in
+// RestoreCreated is a workload that is made, as its owner wrote it: one that was exported in
 // the middle of a release has our settings in its spec, and theirs in our keys.
-func (r Row) Made(obj object.Object) object.Object {
-	if !Marked(obj) {
+func (r Row) RestoreCreated(obj object.Object) object.Object {
+	if !HasReleaseMark(obj) {
 		return obj
 	}
 	row, ok := Find(r.GVK.GroupVersion().String(), r.GVK.Kind, StyleOf(obj))
@@ -67,15 +67,15 @@ func (r Row) Made(obj object.Object) object.Object {
 // mark and what it noted of the owner's strategy are left to Hold, which believes
 // them only if the workload is stopped as well. So is the note that it raised a limit.
 func (r Row) HoldUpdate(old, update object.Object, by string) {
-	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && keepsHistory(update)
+	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && hasNoHistoryEdit(update)
 	KeepRecords(old, update)
 	if raised {
-		annotate(update, rollouts.AnnotationWantedSpec, noHistory)
+		setAnnotation(update, rollouts.AnnotationWantedSpec, noHistoryEdit)
 	}
 	for _, key := range []string{rollouts.AnnotationInProgress, rollouts.AnnotationOriginalStrategy} {
 		if value := wrote[key]; value != "" && wrote[rollouts.AnnotationInProgress] != "" {
-			annotate(update, key, value)
+			setAnnotation(update, key, value)
 		}
 	}
-	r.Hold(update, by, hasMark(update))
+	r.Hold(update, by, hasHoldMark(update))
 }

@@ -14,34 +14,34 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// original is the value of the annotation that keeps what the owner wrote.
-type original struct {
+// originalDeployment is the value of the annotation that keeps what the owner wrote.
+type originalDeployment struct {
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MinReadySeconds         int32               `json:"minReadySeconds"`
 	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// readOriginal reports whether the strategy in the spec is that of a release, and returns what
+// readOriginalDeployment reports whether the strategy in the spec is that of a release, and returns what
 // the owner wrote. If nothing holds the workload, or the record is lost, as it may be after a restore of the store, foreverReady
 // shows that the values in the spec are Weir's: then the owner's are the defaults.
-func readOriginal(d *appsv1.Deployment, hold Hold) (original, bool) {
-	var o original
+func readOriginalDeployment(d *appsv1.Deployment, hold Hold) (originalDeployment, bool) {
+	var o originalDeployment
 	if err := json.Unmarshal([]byte(d.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil || !hold.Active() {
-		return writtenBy(&appsv1.Deployment{}), d.Spec.MinReadySeconds == foreverReady
+		return originalOf(&appsv1.Deployment{}), d.Spec.MinReadySeconds == foreverReady
 	}
-	o.fit()
+	o.replaceInvalid()
 	return o, true
 }
 
-// writtenBy is what the owner wrote into a spec that is not ours.
-func writtenBy(d *appsv1.Deployment) original {
+// originalOf is what the owner wrote into a spec that is not ours.
+func originalOf(d *appsv1.Deployment) originalDeployment {
 	u := &appsv1.RollingUpdateDeployment{}
 	if d.Spec.Strategy.RollingUpdate != nil {
 		u = d.Spec.Strategy.RollingUpdate.DeepCopy()
 	}
 	setDefaults(u)
-	o := original{MaxUnavailable: u.MaxUnavailable, MaxSurge: u.MaxSurge, MinReadySeconds: d.Spec.MinReadySeconds}
+	o := originalDeployment{MaxUnavailable: u.MaxUnavailable, MaxSurge: u.MaxSurge, MinReadySeconds: d.Spec.MinReadySeconds}
 	deadline := nativeDeadline
 	if d.Spec.ProgressDeadlineSeconds != nil {
 		deadline = *d.Spec.ProgressDeadlineSeconds
@@ -50,27 +50,27 @@ func writtenBy(d *appsv1.Deployment) original {
 	return o
 }
 
-func (o original) update() *appsv1.RollingUpdateDeployment {
+func (o originalDeployment) rollingUpdate() *appsv1.RollingUpdateDeployment {
 	return &appsv1.RollingUpdateDeployment{MaxUnavailable: o.MaxUnavailable, MaxSurge: o.MaxSurge}
 }
 
-// giveTo writes what the owner wrote back.
-func (o original) giveTo(d *appsv1.Deployment) {
-	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: o.update()}
+// restoreTo writes what the owner wrote back.
+func (o originalDeployment) restoreTo(d *appsv1.Deployment) {
+	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: o.rollingUpdate()}
 	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = o.MinReadySeconds, o.ProgressDeadlineSeconds
-	d.SetAnnotations(without(d.Annotations, rollouts.AnnotationOriginalStrategy))
+	d.SetAnnotations(withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy))
 }
 
-// rewritten is what the owner wants back after an update. What stays as it is stored is
+// withUpdate is what the owner wants back after an update. What stays as it is stored is
 // ours, limit by limit.
-func (o original) rewritten(was, d *appsv1.Deployment) original {
+func (o originalDeployment) withUpdate(was, d *appsv1.Deployment) originalDeployment {
 	had := &appsv1.RollingUpdateDeployment{}
 	if u := was.Spec.Strategy.RollingUpdate; u != nil {
 		had = u
 	}
 	if u := d.Spec.Strategy.RollingUpdate; u != nil {
-		o.MaxUnavailable = wrote(had.MaxUnavailable, u.MaxUnavailable, o.MaxUnavailable)
-		o.MaxSurge = wrote(had.MaxSurge, u.MaxSurge, o.MaxSurge)
+		o.MaxUnavailable = changedLimit(had.MaxUnavailable, u.MaxUnavailable, o.MaxUnavailable)
+		o.MaxSurge = changedLimit(had.MaxSurge, u.MaxSurge, o.MaxSurge)
 	}
 	if d.Spec.MinReadySeconds != foreverReady {
 		o.MinReadySeconds = d.Spec.MinReadySeconds
@@ -81,21 +81,21 @@ func (o original) rewritten(was, d *appsv1.Deployment) original {
 	return o
 }
 
-// wrote is a limit that an update changes, or else the recorded one.
-func wrote(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
+// changedLimit is a limit that an update changes, or else the recorded one.
+func changedLimit(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
 	if is == nil || equality.Semantic.DeepEqual(had, is) {
 		return recorded
 	}
 	return is
 }
 
-// wrong says why kube-apiserver refuses what the owner wrote.
-func (o original) wrong() string {
-	return cmp.Or(o.late(), wrongUpdate(o.update()))
+// validate says why kube-apiserver refuses what the owner wrote.
+func (o originalDeployment) validate() string {
+	return cmp.Or(o.validateSeconds(), validateRollingUpdate(o.rollingUpdate()))
 }
 
-// late is about the seconds.
-func (o original) late() string {
+// validateSeconds is about the seconds.
+func (o originalDeployment) validateSeconds() string {
 	switch deadline := cmp.Or(o.ProgressDeadlineSeconds, new(nativeDeadline)); {
 	case o.MinReadySeconds < 0:
 		return "spec.minReadySeconds must not be negative"
@@ -105,19 +105,19 @@ func (o original) late() string {
 	return ""
 }
 
-// fit replaces what kube-apiserver would refuse by what it sets where nothing is written. A record
+// replaceInvalid replaces what kube-apiserver would refuse by what it sets where nothing is written. A record
 // of Weir's own values, as earlier versions wrote it after a restore, says nothing of the owner.
-func (o *original) fit() {
+func (o *originalDeployment) replaceInvalid() {
 	if o.MinReadySeconds == foreverReady {
-		*o = writtenBy(&appsv1.Deployment{})
+		*o = originalOf(&appsv1.Deployment{})
 	}
-	if wrongUpdate(o.update()) != "" {
+	if validateRollingUpdate(o.rollingUpdate()) != "" {
 		o.MaxUnavailable, o.MaxSurge = nil, nil
 	}
-	if o.late() != "" {
+	if o.validateSeconds() != "" {
 		o.ProgressDeadlineSeconds = new(nativeDeadline)
 	}
-	if o.late() != "" {
+	if o.validateSeconds() != "" {
 		o.MinReadySeconds = 0
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// alone sizes the sets of a Deployment that nothing but its annotation drives.
+// annotationSizing sizes the sets of a Deployment that nothing but its annotation drives.
 // There is no release behind it that knows where it is, so the rules are those
 // of a native rolling update with a limit:
 //
@@ -19,55 +19,57 @@ import (
 //     proportion belongs to is the native controller's note on each set, which
 //     is therefore kept here, while releases remove it.
 //   - Nothing else tells old revisions apart: the newest of them goes first.
-type alone struct{ sizing }
+type annotationSizing struct{ sizing }
 
-func sizeAlone(s Scaling) Scale {
-	x := alone{sizing{Scaling: s, target: s.Target}}
+func sizeByAnnotation(s Scaling) Scale {
+	x := annotationSizing{sizing{Scaling: s, target: s.Target}}
 	active := x.active()
 	rule := ""
 	switch {
-	case len(x.all()) > 0 && len(active) == 0, len(active) == 1 && active[0].Replicas != s.Replicas:
+	case len(x.sets()) > 0 && len(active) == 0, len(active) == 1 && active[0].Replicas != s.Replicas:
 		return Scale{Rule: "native controller sizes the only set"}
-	case s.Frozen || (len(active) > 1 && x.rescaled(active)):
+	case s.Frozen || (len(active) > 1 && x.isRescaled(active)):
 		rule = "share out"
 		x.shareOut(active)
 	default:
 		rule = "bring update up"
-		x.roll()
+		x.rollForward()
 	}
-	x.note(active)
+	x.correctNotes(active)
 	if len(x.steps) == 0 {
 		rule = "sized"
 	}
-	return Scale{Steps: x.steps, Rule: rule, Note: s.Replicas, NoteMax: s.Replicas + s.Surge}
+	return Scale{Steps: x.steps, Rule: rule, DesiredAnnotation: s.Replicas, MaxAnnotation: s.Replicas + s.Surge}
 }
 
-func (x *alone) active() []*Set {
-	return slices.DeleteFunc(x.all(), func(s *Set) bool { return s.Replicas == 0 })
+func (x *annotationSizing) active() []*Set {
+	return slices.DeleteFunc(x.sets(), func(s *Set) bool { return s.Replicas == 0 })
 }
 
-// note corrects what the size notes of sets say that keep their size.
-func (x *alone) note(active []*Set) {
+// correctNotes corrects what the size notes of sets say that keep their size.
+func (x *annotationSizing) correctNotes(active []*Set) {
 	for _, set := range active {
-		if set.Noted != x.Replicas && !x.written(set) {
+		if set.NotedReplicas != x.Replicas && !x.isWritten(set) {
 			x.write(set, set.Replicas)
 		}
 	}
 }
 
-func (x *alone) written(set *Set) bool {
+func (x *annotationSizing) isWritten(set *Set) bool {
 	return slices.ContainsFunc(x.steps, func(s Step) bool { return s.Name == set.Name })
 }
 
-// rescaled reports whether a set was sized for another size of the Deployment.
-func (x *alone) rescaled(active []*Set) bool {
-	return slices.ContainsFunc(active, x.stale)
+// isRescaled reports whether a set was sized for another size of the Deployment.
+func (x *annotationSizing) isRescaled(active []*Set) bool {
+	return slices.ContainsFunc(active, x.hasStaleNote)
 }
 
-func (x *alone) stale(s *Set) bool { return s.Noted != 0 && s.Noted != x.Replicas }
+func (x *annotationSizing) hasStaleNote(s *Set) bool {
+	return s.NotedReplicas != 0 && s.NotedReplicas != x.Replicas
+}
 
-// old are the active sets of other revisions, the newest first.
-func (x *alone) old() []*Set {
+// oldSets are the active sets of other revisions, the newest first.
+func (x *annotationSizing) oldSets() []*Set {
 	sets := slices.DeleteFunc(x.active(), func(s *Set) bool { return s == x.Update })
 	slices.SortStableFunc(sets, func(a, b *Set) int { return cmp.Compare(b.Revision, a.Revision) })
 	return sets
@@ -81,19 +83,19 @@ func total(sets []*Set) int32 {
 	return n
 }
 
-// spare is how many available pods may go.
-func (x *alone) spare() int32 {
+// spareAvailable is how many available pods may go.
+func (x *annotationSizing) spareAvailable() int32 {
 	spare := x.Unavailable - x.Replicas
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		spare += s.available()
 	}
 	return max(spare, 0)
 }
 
-// roll raises the update set to the target within the surge, and otherwise
+// rollForward raises the update set to the target within the surge, and otherwise
 // lowers the old ones to what remains.
-func (x *alone) roll() {
-	updated, old := x.Update.size(), x.old()
+func (x *annotationSizing) rollForward() {
+	updated, old := x.Update.size(), x.oldSets()
 	room := x.Replicas + x.Surge - x.total()
 	if updated == 0 && len(old) == 1 {
 		// The native controller undoes what is taken from the only set.
@@ -107,7 +109,7 @@ func (x *alone) roll() {
 		x.write(x.Update, updated+grow)
 		return
 	}
-	if len(old) == 0 || x.sole() != nil {
+	if len(old) == 0 || x.onlyActive() != nil {
 		return
 	}
 	over := total(old) - (x.Replicas - max(x.target, updated))
@@ -127,14 +129,14 @@ func (x *alone) roll() {
 
 // lowerOld takes pods that serve nobody first, then others as far as
 // availability allows.
-func (x *alone) lowerOld(old []*Set, over int32) {
+func (x *annotationSizing) lowerOld(old []*Set, over int32) {
 	left := map[string]int32{}
 	for _, s := range slices.Backward(old) {
 		idle := min(over, s.Replicas-s.available())
 		left[s.Name] = s.Replicas - idle
 		over -= idle
 	}
-	spare := x.spare()
+	spare := x.spareAvailable()
 	for _, s := range old {
 		serving := min(over, spare, s.available())
 		left[s.Name] -= serving
@@ -155,7 +157,7 @@ type share struct {
 func (s *share) serving() int32 { return min(s.available(), s.want) }
 
 // shareOut gives each active set its part of the Deployment's size.
-func (x *alone) shareOut(active []*Set) {
+func (x *annotationSizing) shareOut(active []*Set) {
 	shares := make([]*share, 0, len(active))
 	for _, s := range active {
 		shares = append(shares, &share{s, s.Replicas})
@@ -164,7 +166,7 @@ func (x *alone) shareOut(active []*Set) {
 	older := func(a, b *share) int { return cmp.Compare(a.Revision, b.Revision) }
 	if more < 0 {
 		slices.SortStableFunc(shares, older)
-		more += x.dropIdle(shares, -more)
+		more += x.takeIdle(shares, -more)
 	}
 	slices.SortStableFunc(shares, func(a, b *share) int {
 		newer := -older(a, b)
@@ -174,9 +176,9 @@ func (x *alone) shareOut(active []*Set) {
 		return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), newer)
 	})
 	more = x.proportionally(shares, more)
-	x.rest(shares, more)
+	x.distributeRest(shares, more)
 	x.keepServing(shares)
-	x.keepOld(shares)
+	x.keepOldPod(shares)
 	for _, s := range shares {
 		if s.want != s.Replicas {
 			x.write(s.Set, s.want)
@@ -184,8 +186,8 @@ func (x *alone) shareOut(active []*Set) {
 	}
 }
 
-// dropIdle takes up to so many pods of old sets that serve nobody.
-func (x *alone) dropIdle(shares []*share, most int32) (taken int32) {
+// takeIdle takes up to so many pods of old sets that serve nobody.
+func (x *annotationSizing) takeIdle(shares []*share, most int32) (taken int32) {
 	for _, s := range shares {
 		if s.Set != x.Update {
 			idle := min(most-taken, s.want-s.serving())
@@ -198,12 +200,12 @@ func (x *alone) dropIdle(shares []*share, most int32) (taken int32) {
 
 // proportionally moves sets that were sized for another size, and returns what
 // rounding left over.
-func (x *alone) proportionally(shares []*share, more int32) int32 {
+func (x *annotationSizing) proportionally(shares []*share, more int32) int32 {
 	for _, s := range shares {
-		if !x.stale(s.Set) {
+		if !x.hasStaleNote(s.Set) {
 			continue
 		}
-		noted := int64(s.Noted) // products of sizes go beyond 32 bits
+		noted := int64(s.NotedReplicas) // products of sizes go beyond 32 bits
 		part := int32((2*int64(s.want)*int64(x.Replicas)+noted)/(2*noted)) - s.want
 		if more > 0 {
 			part = min(max(part, 0), more)
@@ -216,12 +218,12 @@ func (x *alone) proportionally(shares []*share, more int32) int32 {
 	return more
 }
 
-// rest gives what is left over to the first set, or takes it there and from
+// distributeRest gives what is left over to the first set, or takes it there and from
 // those that follow; sets that are not yet sized for the new size come first.
-func (x *alone) rest(shares []*share, more int32) {
+func (x *annotationSizing) distributeRest(shares []*share, more int32) {
 	for _, stale := range []bool{true, false} {
 		for _, s := range shares {
-			if x.stale(s.Set) == stale {
+			if x.hasStaleNote(s.Set) == stale {
 				part := max(more, -s.want)
 				s.want += part
 				more -= part
@@ -232,7 +234,7 @@ func (x *alone) rest(shares []*share, more int32) {
 
 // keepServing gives available pods back where too few would be left, the old
 // sets' first, and takes pods that serve nobody instead.
-func (x *alone) keepServing(shares []*share) {
+func (x *annotationSizing) keepServing(shares []*share) {
 	short := x.Replicas - x.Unavailable - serving(shares)
 	var given int32
 	for _, update := range []bool{false, true} {
@@ -251,9 +253,9 @@ func (x *alone) keepServing(shares []*share) {
 	}
 }
 
-// keepOld keeps rounding from giving all pods to a revision that is not wanted
+// keepOldPod keeps rounding from giving all pods to a revision that is not wanted
 // everywhere yet, unless it has the only ones that serve.
-func (x *alone) keepOld(shares []*share) {
+func (x *annotationSizing) keepOldPod(shares []*share) {
 	if x.target >= x.Replicas || len(shares) < 2 {
 		return
 	}

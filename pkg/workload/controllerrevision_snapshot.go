@@ -19,25 +19,25 @@ import (
 // makes them: that of the live template when it looks at the workload, and so that of
 // the stable template when that is set again.
 
-// AskAgain has the native controller look at a workload: any write of it does that.
-func AskAgain(obj object.Object, hold Hold, how planner.RequeueWorkload) []object.Change {
+// Requeue has the native controller look at a workload: any write of it does that.
+func Requeue(obj object.Object, hold Hold, how planner.RequeueWorkload) []object.Change {
 	want := hold.copyOf(obj)
-	annotate(want, rollouts.AnnotationAskedAgain, how.At)
-	return change(obj, want)
+	setAnnotation(want, rollouts.AnnotationAskedAgain, how.At)
+	return changesBetween(obj, want)
 }
 
-// keptTemplate is the part of a ControllerRevision that a RolloutHistory keeps: the template
+// snapshotTemplate is the part of a ControllerRevision that a RolloutHistory keeps: the template
 // with its unknown fields.
-type keptTemplate struct {
+type snapshotTemplate struct {
 	Template any `json:"template"`
 }
 
-// fileControllerRevision is what is to be put on file of one. A revision is named by the whole
+// snapshotControllerRevision is what is to be put on file of one. A revision is named by the whole
 // name of its object, or by the end of it.
-func fileControllerRevision(obj object.Object, owned []object.Object, revision planner.Revision) *File {
+func snapshotControllerRevision(obj object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot {
 	for _, o := range owned {
 		cr, ok := o.(*appsv1.ControllerRevision)
-		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision.Name && short(cr.Name) != revision.Name {
+		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision.Name && hashSuffix(cr.Name) != revision.Name {
 			continue
 		}
 		h := history{"": cr}
@@ -46,15 +46,15 @@ func fileControllerRevision(obj object.Object, owned []object.Object, revision p
 			continue
 		}
 		if whole, err := jsonOf(t, unknown); err == nil {
-			return &File{Name: cr.Name, Spec: []byte(encode(keptTemplate{whole}))}
+			return &RevisionSnapshot{Name: cr.Name, Spec: []byte(encode(snapshotTemplate{whole}))}
 		}
 	}
 	return nil
 }
 
-// namedRevision is the newest revision of the workload whose template has a digest. Without
+// findRevisionByDigest is the newest revision of the workload whose template has a digest. Without
 // pods nothing is held, and the live template is the stable one.
-func (a partitioned) namedRevision(obj object.Object, owned []object.Object, digest string) string {
+func (a partitioned) findRevisionByDigest(obj object.Object, owned []object.Object, digest string) string {
 	isPod := func(o object.Object) bool {
 		p, ok := o.(*corev1.Pod)
 		return ok && metav1.IsControlledBy(p, obj)
@@ -62,9 +62,9 @@ func (a partitioned) namedRevision(obj object.Object, owned []object.Object, dig
 	if !slices.ContainsFunc(owned, isPod) {
 		return ""
 	}
-	h, newest := historyOf(obj, owned, a.name), ""
+	h, newest := historyOf(obj, owned, a.revisionName), ""
 	for name := range h {
-		if h.digest(name) == digest && (newest == "" || h.age(name) > h.age(newest)) {
+		if h.digest(name) == digest && (newest == "" || h.number(name) > h.number(newest)) {
 			newest = name
 		}
 	}

@@ -14,55 +14,55 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// fileReplicaSet is what is to be put on file of a ReplicaSet. One that somebody has edited has
+// snapshotReplicaSet is what is to be put on file of a ReplicaSet. One that somebody has edited has
 // not the template of the revision any more.
-func fileReplicaSet(d object.Object, owned []object.Object, revision planner.Revision) *File {
+func snapshotReplicaSet(d object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot {
 	for _, rs := range replicaSets(owned) {
 		if metav1.IsControlledBy(rs, d) && hasTemplateOf(&rs.Spec.Template, hashOf(rs), revision) {
-			return &File{Name: rs.Name, Spec: []byte(encode(rs.Spec))}
+			return &RevisionSnapshot{Name: rs.Name, Spec: []byte(encode(rs.Spec))}
 		}
 	}
 	return nil
 }
 
-// namedReplicaSet is the revision of the oldest ReplicaSet whose template has a digest.
-func namedReplicaSet(d object.Object, owned []object.Object, digest string) string {
+// findReplicaSetByDigest is the revision of the oldest ReplicaSet whose template has a digest.
+func findReplicaSetByDigest(d object.Object, owned []object.Object, digest string) string {
 	alike := slices.DeleteFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
 		return !metav1.IsControlledBy(rs, d) || rs.DeletionTimestamp != nil || Digest(&rs.Spec.Template) != digest
 	})
-	if oldest := first(alike, older); oldest != nil {
+	if oldest := smallest(alike, compareAge); oldest != nil {
 		return hashOf(oldest)
 	}
 	return ""
 }
 
-// takenFor says which set of a held Deployment its native controller would take for
+// adoptableSet says which set of a held Deployment its native controller would take for
 // that of the live template, though it was deleted and makes no pods; empty if none.
-func (r revisions) takenFor(d *appsv1.Deployment, hold Hold) string {
+func (r revisions) adoptableSet(d *appsv1.Deployment, hold Hold) string {
 	if !hold.Active() {
 		return ""
 	}
-	alike := slices.DeleteFunc(slices.Concat(r.all, r.ending), func(rs *appsv1.ReplicaSet) bool {
+	alike := slices.DeleteFunc(slices.Concat(r.all, r.terminating), func(rs *appsv1.ReplicaSet) bool {
 		return !sameTemplate(&rs.Spec.Template, &d.Spec.Template)
 	})
-	if oldest := first(alike, older); oldest != nil && oldest.DeletionTimestamp != nil {
-		return lingering(oldest)
+	if oldest := smallest(alike, compareAge); oldest != nil && oldest.DeletionTimestamp != nil {
+		return explainDeletedSet(oldest)
 	}
 	return ""
 }
 
-// deletedSet says what keeps a set that was deleted, of the Deployment or of what is
+// blockedSetDeletion says what keeps a set that was deleted, of the Deployment or of what is
 // beside it; withPods looks only at those whose pods run on.
-func deletedSet(owned []object.Object, withPods bool) string {
+func blockedSetDeletion(owned []object.Object, withPods bool) string {
 	for _, rs := range replicaSets(owned) {
 		if rs.DeletionTimestamp != nil && len(rs.Finalizers) > 0 && (rs.Status.Replicas > 0 || !withPods) {
-			return lingering(rs)
+			return explainDeletedSet(rs)
 		}
 	}
 	return ""
 }
 
-func lingering(rs *appsv1.ReplicaSet) string {
+func explainDeletedSet(rs *appsv1.ReplicaSet) string {
 	if rs.Status.Replicas == 0 {
 		return rollouts.Lingers("replicaset", rs)
 	}

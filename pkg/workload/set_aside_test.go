@@ -16,8 +16,8 @@ import (
 func TestTemplateAsideIsIdentified(t *testing.T) {
 	t.Parallel()
 	for name, digest := range map[string]string{
-		"the same":         digestOfPods(templateOf("b")),
-		"another":          digestOfPods(templateOf("c")),
+		"the same":         digestWithLabels(templateOf("b")),
+		"another":          digestWithLabels(templateOf("c")),
 		"before Weir knew": "",
 	} {
 		t.Run(name, func(t *testing.T) {
