@@ -8,17 +8,15 @@ import (
 	"slices"
 )
 
-// annotationSizing sizes the sets of a Deployment that nothing but its annotation drives.
-// There is no release behind it that knows where it is, so the rules are those
-// of a native rolling update with a limit:
+// annotationSizing sizes the ReplicaSets of a Deployment that only an annotation drives. No release
+// stores its progress, so the rules are those of a native rolling update with a limit:
 //
-//   - The target is only ever approached from below. A smaller one later takes
-//     no pods back.
-//   - When the size changes, or the annotation says paused, pods are shared out
-//     among the revisions in the proportion that they have. The size that this
-//     proportion belongs to is the native controller's note on each set, which
-//     is therefore kept here, while releases remove it.
-//   - Nothing else tells old revisions apart: the newest of them goes first.
+//   - The target is only approached from below. A smaller target later removes no pods.
+//   - When the size changes, or the annotation says paused, pods are distributed among the
+//     revisions in their present proportion. The size for which this proportion is valid is in the
+//     native controller's size annotations of each ReplicaSet. So these annotations are kept here,
+//     while releases remove them.
+//   - Nothing else distinguishes old revisions, so the newest of them shrinks first.
 type annotationSizing struct{ sizing }
 
 func sizeByAnnotation(s Scaling) Scale {
@@ -46,7 +44,7 @@ func (x *annotationSizing) active() []*Set {
 	return slices.DeleteFunc(x.sets(), func(s *Set) bool { return s.Replicas == 0 })
 }
 
-// correctNotes corrects what the size notes of sets say that keep their size.
+// correctNotes corrects the size annotations of ReplicaSets that keep their size.
 func (x *annotationSizing) correctNotes(active []*Set) {
 	for _, set := range active {
 		if set.NotedReplicas != x.Replicas && !x.isWritten(set) {
@@ -59,7 +57,7 @@ func (x *annotationSizing) isWritten(set *Set) bool {
 	return slices.ContainsFunc(x.steps, func(s Step) bool { return s.Name == set.Name })
 }
 
-// isRescaled reports whether a set was sized for another size of the Deployment.
+// isRescaled reports whether a ReplicaSet was sized for another size of the Deployment.
 func (x *annotationSizing) isRescaled(active []*Set) bool {
 	return slices.ContainsFunc(active, x.hasStaleNote)
 }
@@ -68,7 +66,7 @@ func (x *annotationSizing) hasStaleNote(s *Set) bool {
 	return s.NotedReplicas != 0 && s.NotedReplicas != x.Replicas
 }
 
-// oldSets are the active sets of other revisions, the newest first.
+// oldSets returns the ReplicaSets of other revisions that have pods, the newest first.
 func (x *annotationSizing) oldSets() []*Set {
 	sets := slices.DeleteFunc(x.active(), func(s *Set) bool { return s == x.Update })
 	slices.SortStableFunc(sets, func(a, b *Set) int { return cmp.Compare(b.Revision, a.Revision) })
@@ -83,7 +81,7 @@ func total(sets []*Set) int32 {
 	return n
 }
 
-// spareAvailable is how many available pods may go.
+// spareAvailable returns how many available pods may be removed.
 func (x *annotationSizing) spareAvailable() int32 {
 	spare := x.Unavailable - x.Replicas
 	for _, s := range x.sets() {
@@ -92,13 +90,13 @@ func (x *annotationSizing) spareAvailable() int32 {
 	return max(spare, 0)
 }
 
-// rollForward raises the update set to the target within the surge, and otherwise
-// lowers the old ones to what remains.
+// rollForward raises the update ReplicaSet to the target within the surge. If it cannot grow, the
+// old ReplicaSets shrink to the rest.
 func (x *annotationSizing) rollForward() {
 	updated, old := x.Update.size(), x.oldSets()
 	room := x.Replicas + x.Surge - x.total()
 	if updated == 0 && len(old) == 1 {
-		// The native controller undoes what is taken from the only set.
+		// The native controller reverts any removal from the only ReplicaSet.
 		room = max(room, 1)
 	}
 	if grow := min(room, x.target-updated); grow > 0 {
@@ -114,7 +112,8 @@ func (x *annotationSizing) rollForward() {
 	}
 	over := total(old) - (x.Replicas - max(x.target, updated))
 	if updated == 0 {
-		// No more than to make room, or one set is left, and filled again.
+		// Remove only enough pods for the first new one. Otherwise a single ReplicaSet might remain,
+		// and the native controller would fill it again.
 		over = min(over, max(1-room, x.total()-x.Replicas, 0))
 	}
 	if over < 0 {
@@ -127,8 +126,7 @@ func (x *annotationSizing) rollForward() {
 	x.lowerOld(old, over)
 }
 
-// lowerOld takes pods that serve nobody first, then others as far as
-// availability allows.
+// lowerOld removes unavailable pods first, then others as far as availability allows.
 func (x *annotationSizing) lowerOld(old []*Set, over int32) {
 	left := map[string]int32{}
 	for _, s := range slices.Backward(old) {
@@ -147,16 +145,16 @@ func (x *annotationSizing) lowerOld(old []*Set, over int32) {
 	}
 }
 
-// share is what one set is to have.
+// share is the desired size of one ReplicaSet.
 type share struct {
 	*Set
 	want int32
 }
 
-// serving is how many available pods are left at what is wanted.
+// serving returns how many available pods remain at the desired size.
 func (s *share) serving() int32 { return min(s.available(), s.want) }
 
-// shareOut gives each active set its part of the Deployment's size.
+// shareOut distributes the Deployment's size among the ReplicaSets with pods.
 func (x *annotationSizing) shareOut(active []*Set) {
 	shares := make([]*share, 0, len(active))
 	for _, s := range active {
@@ -186,7 +184,7 @@ func (x *annotationSizing) shareOut(active []*Set) {
 	}
 }
 
-// takeIdle takes up to so many pods of old sets that serve nobody.
+// takeIdle removes at most the given number of unavailable pods of old ReplicaSets.
 func (x *annotationSizing) takeIdle(shares []*share, most int32) (taken int32) {
 	for _, s := range shares {
 		if s.Set != x.Update {
@@ -198,8 +196,8 @@ func (x *annotationSizing) takeIdle(shares []*share, most int32) (taken int32) {
 	return taken
 }
 
-// proportionally moves sets that were sized for another size, and returns what
-// rounding left over.
+// proportionally scales ReplicaSets that were sized for another size. It returns the pods that
+// remain to be added or removed because of rounding.
 func (x *annotationSizing) proportionally(shares []*share, more int32) int32 {
 	for _, s := range shares {
 		if !x.hasStaleNote(s.Set) {
@@ -218,8 +216,8 @@ func (x *annotationSizing) proportionally(shares []*share, more int32) int32 {
 	return more
 }
 
-// distributeRest gives what is left over to the first set, or takes it there and from
-// those that follow; sets that are not yet sized for the new size come first.
+// distributeRest adds the remaining pods to the first ReplicaSet, or removes them from the first and
+// the following ones. ReplicaSets that are not sized for the new size yet come first.
 func (x *annotationSizing) distributeRest(shares []*share, more int32) {
 	for _, stale := range []bool{true, false} {
 		for _, s := range shares {
@@ -232,8 +230,8 @@ func (x *annotationSizing) distributeRest(shares []*share, more int32) {
 	}
 }
 
-// keepServing gives available pods back where too few would be left, the old
-// sets' first, and takes pods that serve nobody instead.
+// keepServing gives available pods back if too few would remain, those of old ReplicaSets first. It
+// removes unavailable pods instead.
 func (x *annotationSizing) keepServing(shares []*share) {
 	short := x.Replicas - x.Unavailable - serving(shares)
 	var given int32
@@ -253,8 +251,8 @@ func (x *annotationSizing) keepServing(shares []*share) {
 	}
 }
 
-// keepOldPod keeps rounding from giving all pods to a revision that is not wanted
-// everywhere yet, unless it has the only ones that serve.
+// keepOldPod prevents that rounding gives all pods to a revision whose target is lower, unless only
+// its pods are available.
 func (x *annotationSizing) keepOldPod(shares []*share) {
 	if x.target >= x.Replicas || len(shares) < 2 {
 		return

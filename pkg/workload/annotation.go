@@ -22,8 +22,8 @@ const (
 )
 
 var (
-	// ourAnnotations are on a workload only while it is held or driven; words of a
-	// refusal are never stored by Weir.
+	// ourAnnotations exist on a workload only while it is held or has a target. Weir never stores
+	// the annotation of a refusal.
 	ourAnnotations = []string{
 		rollouts.AnnotationInProgress,
 		rollouts.AnnotationControlInfo,
@@ -34,12 +34,12 @@ var (
 		rollouts.AnnotationRefused,
 		rollouts.AnnotationAskedAgain,
 	}
-	// ourLabels likewise.
+	// ourLabels exist on a workload only while it is held or has a target.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
 )
 
-// maxMark is more than the longest mark has: a name in JSON. The webhook configuration has the same
-// number.
+// maxMark limits the length of the annotation that marks a held workload: a name in JSON. The
+// webhook configuration has the same number.
 const maxMark = 512
 
 // inProgress is the value of the annotation that marks a held workload.
@@ -53,15 +53,15 @@ type extraStatus struct {
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 }
 
-// originalStrategy is the value of the annotation that keeps what the owner wrote of
-// a StatefulSet or a DaemonSet. It is absent where that is the default.
+// originalStrategy is the value of the annotation that saves the owner's update strategy of a
+// StatefulSet or a DaemonSet. The annotation is absent if the strategy is the default.
 type originalStrategy struct {
 	Type      string `json:"type,omitempty"`
 	Partition int32  `json:"partition,omitempty"`
 	Paused    bool   `json:"paused,omitempty"`
 }
 
-// saveOriginalStrategy takes no partition of ours for the owner's.
+// saveOriginalStrategy writes the annotation. It ignores a partition that Weir wrote.
 func saveOriginalStrategy(obj metav1.Object, o originalStrategy) {
 	if o.Partition >= frozen {
 		return
@@ -72,8 +72,8 @@ func saveOriginalStrategy(obj metav1.Object, o originalStrategy) {
 	}
 }
 
-// readOriginalStrategy is the default where the annotation is unreadable, or says what the API
-// server would refuse: nothing could be given back by that.
+// readOriginalStrategy reads the annotation. It returns the default if the value is unreadable or
+// kube-apiserver would refuse it, because Weir could not restore such a value.
 func readOriginalStrategy(obj metav1.Object) originalStrategy {
 	var o originalStrategy
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
@@ -85,6 +85,7 @@ func readOriginalStrategy(obj metav1.Object) originalStrategy {
 
 // Both are strategies of StatefulSets and of DaemonSets.
 const (
+	// StatefulSets and DaemonSets share these update strategies.
 	rollingUpdateType = string(appsv1.RollingUpdateStatefulSetStrategyType)
 	onDeleteType      = string(appsv1.OnDeleteStatefulSetStrategyType)
 )
@@ -149,7 +150,7 @@ func setLabel(obj metav1.Object, key, value string) {
 	obj.SetLabels(m)
 }
 
-// hasAnyKey reports whether m has one of keys.
+// hasAnyKey reports whether m has at least one of the keys.
 func hasAnyKey(m map[string]string, keys []string) bool {
 	for _, k := range keys {
 		if _, ok := m[k]; ok {
@@ -159,7 +160,7 @@ func hasAnyKey(m map[string]string, keys []string) bool {
 	return false
 }
 
-// withoutKeys returns m less keys.
+// withoutKeys returns m without the keys. It does not change m.
 func withoutKeys(m map[string]string, keys ...string) map[string]string {
 	if !hasAnyKey(m, keys) {
 		return m
@@ -174,13 +175,13 @@ func withoutKeys(m map[string]string, keys ...string) map[string]string {
 	return m
 }
 
-// removeRecords removes all keys of ours that a release writes.
+// removeRecords removes all keys that a release writes.
 func removeRecords(obj metav1.Object) {
 	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), ourAnnotations...))
 	obj.SetLabels(withoutKeys(obj.GetLabels(), ourLabels...))
 }
 
-// HasReleaseMark reports whether something is held or driven, or a copy of what is.
+// HasReleaseMark reports whether an object is held or has a target, or is a copy of such an object.
 func HasReleaseMark(o metav1.Object) bool {
 	a := o.GetAnnotations()
 	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""

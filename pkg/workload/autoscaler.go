@@ -12,11 +12,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// disabledSuffix ends the target of an autoscaler that must not act; wire format.
+// disabledSuffix is appended to the target name of an autoscaler to disable it. OpenKruise uses the
+// same suffix.
 const disabledSuffix = "-DisableByRollout"
 
-// EnableAutoscalers returns the changes that point autoscalers back at a workload, also one that does
-// not exist any more, if a release has disabled them. Others are left out.
+// EnableAutoscalers returns the changes that point the disabled autoscalers of a workload back at
+// it. The workload itself may be gone.
 func (r Row) EnableAutoscalers(name string, beside []object.Object) []object.Change {
 	if !r.OwnsAutoscalers {
 		return nil
@@ -24,7 +25,7 @@ func (r Row) EnableAutoscalers(name string, beside []object.Object) []object.Cha
 	return retargetAutoscalers(findAutoscalers(name, r.GVK, beside, true), name)
 }
 
-// findAutoscalers are the autoscalers of a workload that are disabled, or that are not.
+// findAutoscalers returns the autoscalers of a workload that are disabled, or those that are not.
 func findAutoscalers(name string, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
 	for _, o := range owned {
@@ -39,7 +40,8 @@ func findAutoscalers(name string, kind schema.GroupVersionKind, owned []object.O
 	return found
 }
 
-// AutoscalerTarget is the name of what an autoscaler scales, or would if it were not disabled.
+// AutoscalerTarget returns the name of the workload that an autoscaler scales, or would scale if it
+// were not disabled.
 func AutoscalerTarget(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return strings.TrimSuffix(h.Spec.ScaleTargetRef.Name, disabledSuffix)
 }

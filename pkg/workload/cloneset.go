@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cloneSet releases a CloneSet by its partition: Kruise brings as many pods to the
-// live template as that leaves, in place where the owner asks for it.
+// cloneSet releases a CloneSet by its partition: Kruise updates all other pods to the live template,
+// in place if the owner asks for it.
 var cloneSet = partitioned{&partitionKind{
 	kind:             cloneSetKind.Kind,
 	subjectOf:        func(o object.Object) subject { return o.(*CloneSet) },
@@ -30,10 +30,10 @@ var cloneSet = partitioned{&partitionKind{
 	inPlace:          true,
 }}
 
-// all is the share that leaves every pod as it is.
+// all is the partition that keeps every pod as it is.
 var all = intstr.FromString("100%")
 
-// arrangeActive leaves out pods that do not count.
+// arrangeActive sets the active pods of a view.
 func arrangeActive(v *view, pods []*corev1.Pod) {
 	for _, p := range pods {
 		if isActive(p) {
@@ -42,10 +42,10 @@ func arrangeActive(v *view, pods []*corev1.Pod) {
 	}
 }
 
-// hashSuffix is the part of the name of a revision that pods are labelled with.
+// hashSuffix returns the last part of the name of a revision. Pods have it as a label value.
 func hashSuffix(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
-// cloneSetRevisionOf is the revision of a pod.
+// cloneSetRevisionOf returns the revision of a pod.
 func cloneSetRevisionOf(p *corev1.Pod) string {
 	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
 		return hash
@@ -53,8 +53,8 @@ func cloneSetRevisionOf(p *corev1.Pod) string {
 	return hashSuffix(p.Labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-// fields has Kruise replace a fifth of the pods at once by default. Where none may be
-// missing it makes one more first, so that there is one at least.
+// fields implements subject. By default, Kruise replaces 20% of the pods at once. If no pod may be
+// missing, Kruise first creates a surge pod, so that the limit counts as 1.
 func (c *CloneSet) fields() fields {
 	n, u, st := orElse(c.Spec.Replicas, 1), c.Spec.UpdateStrategy, c.Status
 	return fields{
@@ -77,7 +77,7 @@ func (c *CloneSet) stopController(isHeld bool) {
 
 func (c *CloneSet) resume() { c.Spec.UpdateStrategy.Paused = false }
 
-// preserveStrategy has what the owner writes of the strategy given back in the end.
+// preserveStrategy implements subject.
 func (c *CloneSet) preserveStrategy(old object.Object, isAnother bool) {
 	wrote, before, own := &c.Spec.UpdateStrategy, old.(*CloneSet).Spec.UpdateStrategy, readOriginalCloneSet(c)
 	if !equality.Semantic.DeepEqual(wrote.Partition, before.Partition) {
@@ -94,7 +94,8 @@ func (c *CloneSet) preserveStrategy(old object.Object, isAnother bool) {
 	}
 }
 
-// setPartition leaves the partition that is there if it keeps as many pods.
+// setPartition implements subject. It does not change a partition that keeps the same number of
+// pods.
 func (c *CloneSet) setPartition(n int32) {
 	p, replicas := &c.Spec.UpdateStrategy.Partition, orElse(c.Spec.Replicas, 1)
 	if *p == nil || podsKept(*p, replicas) != n || (**p == all) != (n >= replicas) {
@@ -102,7 +103,8 @@ func (c *CloneSet) setPartition(n int32) {
 	}
 }
 
-// restore keeps a partition that lets nothing be replaced where the workload stays paused.
+// restore implements subject. A workload that stays paused keeps a partition that allows no
+// replacement.
 func (c *CloneSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
 	if own := readOriginalCloneSet(c); isOurs {
 		c.Spec.UpdateStrategy.Paused = own.Paused
@@ -116,8 +118,8 @@ func (c *CloneSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
 	}
 }
 
-// podsKept is how many pods a partition leaves at the earlier revision. Of more than
-// one pod only the exact share "100%" means all.
+// podsKept returns how many pods a partition keeps at the earlier revision. If there is more than
+// one pod, only the exact value "100%" keeps all; other percentages keep at most all but one.
 func podsKept(partition *intstr.IntOrString, replicas int32) int32 {
 	if partition == nil {
 		return 0
@@ -133,8 +135,8 @@ func podsKept(partition *intstr.IntOrString, replicas int32) int32 {
 	return left
 }
 
-// partitionToKeep is the partition that leaves n pods: a share where that is exact, which
-// stays right for as long as it takes us to see that the size has changed.
+// partitionToKeep returns the partition that keeps n pods. It prefers a percentage if that is exact:
+// after a change of the size, a percentage stays correct until Weir has observed the change.
 func partitionToKeep(n, replicas int32) intstr.IntOrString {
 	switch {
 	case n >= replicas:
@@ -149,19 +151,20 @@ func partitionToKeep(n, replicas int32) intstr.IntOrString {
 	return intstr.FromInt32(n)
 }
 
-// originalCloneSet is the value of the annotation that keeps what the owner wrote. It
-// is absent where that is the default.
+// originalCloneSet is the value of the annotation that saves the owner's settings of a CloneSet. The
+// annotation is absent if all are defaults.
 type originalCloneSet struct {
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	Paused    bool                `json:"paused,omitempty"`
-	// What follows is kept while pods surge; the seconds are there then.
+	// The following fields are saved only during a blue-green release. MinReadySeconds is not nil
+	// then.
 	MaxUnavailable  *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge        *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MinReadySeconds *int32              `json:"minReadySeconds,omitempty"`
 }
 
-// saveOriginalCloneSet takes no partition of ours for the owner's, and leaves out the default, and what could
-// not be given back.
+// saveOriginalCloneSet writes the annotation. It ignores a partition that Weir wrote, defaults, and
+// values that could not be restored.
 func saveOriginalCloneSet(c *CloneSet, o originalCloneSet) {
 	o.dropInvalid()
 	if o.Partition != nil && (*o.Partition == all || *o.Partition == intstr.FromInt32(0)) {
@@ -173,13 +176,13 @@ func saveOriginalCloneSet(c *CloneSet, o originalCloneSet) {
 	}
 }
 
-// dropInvalid drops what is neither a number of pods nor a percentage.
+// dropInvalid drops values that are neither a number of pods nor a percentage.
 func (o *originalCloneSet) dropInvalid() {
 	o.Partition, o.MaxUnavailable, o.MaxSurge = validShareOrNil(o.Partition), validShareOrNil(o.MaxUnavailable), validShareOrNil(o.MaxSurge)
 }
 
-// readOriginalCloneSet is the default where the annotation is unreadable, and where it lacks the owner's
-// values although those in the spec are Weir's.
+// readOriginalCloneSet reads the annotation. It returns defaults if the value is unreadable, or if
+// it lacks the owner's values although the spec has Weir's.
 func readOriginalCloneSet(c *CloneSet) originalCloneSet {
 	var o originalCloneSet
 	if err := json.Unmarshal([]byte(c.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {

@@ -20,8 +20,8 @@ import (
 
 const controllerRevision = "ControllerRevision"
 
-// history is the templates that a workload has had, as its native controller
-// keeps them in ControllerRevisions, by the label value of its pods.
+// history has the ControllerRevisions of a workload, by the label value of its pods. The native
+// controller keeps earlier templates in them.
 type history map[string]*appsv1.ControllerRevision
 
 func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.ControllerRevision) string) history {
@@ -34,7 +34,7 @@ func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.Contr
 	return h
 }
 
-// template is that of a revision; nil if it is gone or unreadable.
+// template returns the template of a revision; nil if it is gone or unreadable.
 func (h history) template(name string) *corev1.PodTemplateSpec {
 	t, _ := h.read(name)
 	return t
@@ -99,8 +99,8 @@ func readTree(data []byte) (*corev1.PodTemplateSpec, UnknownFields) {
 	return t, unknownOf(tree)
 }
 
-// revisionWithTemplate names the newest revision with the template of a workload; empty until the native
-// controller has seen it.
+// revisionWithTemplate returns the newest revision with the template of a workload. It is empty
+// until the native controller has observed the template.
 func (h history) revisionWithTemplate(f fields) string {
 	var newest string
 	for name, cr := range h {
@@ -115,8 +115,9 @@ func (h history) revisionWithTemplate(f fields) string {
 	return newest
 }
 
-// liveRevision names the revision of the live template. A controller that is not Kubernetes'
-// own may not keep all of a template; what it names is believed then, if it is the newest.
+// liveRevision returns the revision of the live template. A controller that does not belong to
+// Kubernetes may not store the whole template. Then the revision named in the status is used if it
+// is the newest.
 func (h history) liveRevision(f fields, named string) string {
 	if r := h.revisionWithTemplate(f); r != "" || h[named] == nil {
 		return r
@@ -129,9 +130,9 @@ func (h history) liveRevision(f fields, named string) string {
 	return named
 }
 
-// servedRevision is the revision that served before the live one, by the pods of each. What the
-// status names is believed where a pod of it shows that, or no pod shows another: who
-// may write a status names whatever revision there is.
+// servedRevision returns the revision that served before the live one, judged by the pods of each
+// revision. The revision named in the status is used if pods of it exist, or if no pod shows
+// another. Otherwise a user who may write the status could choose any revision.
 func (h history) servedRevision(named, live string, pods map[string]int32) string {
 	most := ""
 	for revision, n := range pods {
@@ -145,7 +146,7 @@ func (h history) servedRevision(named, live string, pods map[string]int32) strin
 	return most
 }
 
-// number counts up with each template.
+// number returns the number of a revision, which increases with each template.
 func (h history) number(revision string) int64 {
 	if cr := h[revision]; cr != nil {
 		return cr.Revision

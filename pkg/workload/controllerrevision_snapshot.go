@@ -15,11 +15,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// ControllerRevisions may be deleted in the middle of a release. Only their controller
-// makes them: that of the live template when it looks at the workload, and so that of
-// the stable template when that is set again.
+// Users may delete ControllerRevisions during a release. Only the native controller creates them: it
+// creates that of the live template whenever it reconciles the workload. So Weir requeues the
+// workload, or sets the stable template again.
 
-// Requeue has the native controller look at a workload: any write of it does that.
+// Requeue writes an annotation so that the native controller reconciles the workload.
 func Requeue(obj object.Object, hold Hold, how planner.RequeueWorkload) []object.Change {
 	want := hold.copyOf(obj)
 	setAnnotation(want, rollouts.AnnotationAskedAgain, how.At)
@@ -32,8 +32,8 @@ type snapshotTemplate struct {
 	Template any `json:"template"`
 }
 
-// snapshotControllerRevision is what is to be put on file of one. A revision is named by the whole
-// name of its object, or by the end of it.
+// snapshotControllerRevision returns the copy of a ControllerRevision that a RolloutHistory keeps.
+// The name of the revision is the whole name of the object or its hash suffix.
 func snapshotControllerRevision(obj object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot {
 	for _, o := range owned {
 		cr, ok := o.(*appsv1.ControllerRevision)
@@ -52,8 +52,9 @@ func snapshotControllerRevision(obj object.Object, owned []object.Object, revisi
 	return nil
 }
 
-// findRevisionByDigest is the newest revision of the workload whose template has a digest. Without
-// pods nothing is held, and the live template is the stable one.
+// findRevisionByDigest returns the newest revision of the workload whose template has the digest. It
+// returns none for a workload without pods: such a workload is not held, and its live template is
+// the stable one.
 func (a partitioned) findRevisionByDigest(obj object.Object, owned []object.Object, digest string) string {
 	isPod := func(o object.Object) bool {
 		p, ok := o.(*corev1.Pod)

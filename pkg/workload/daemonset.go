@@ -16,10 +16,10 @@ import (
 
 var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// daemonSet releases a DaemonSet by its update strategy OnDelete: its native
-// controller replaces no pod, but makes one of the live template on each node that
-// has none. So old pods are deleted here, as many as a step asks for. An abort leaves
-// the stable template: an aborted version comes up on no node that joins.
+// daemonSet releases a DaemonSet with the update strategy OnDelete: the native controller replaces
+// no pod, but creates one of the live template on each node without a pod. So Weir deletes old pods,
+// as many as a step asks for. An abort keeps the stable template, so that a node that joins never
+// gets the aborted version.
 var daemonSet = partitioned{&partitionKind{
 	kind:               daemonSetKind.Kind,
 	subjectOf:          func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
@@ -31,8 +31,8 @@ var daemonSet = partitioned{&partitionKind{
 	newPodsUseTemplate: true,
 }}
 
-// What others of the API keep on a DaemonSet, which may be taken over from them in
-// the middle of a release.
+// OpenKruise Rollouts stores these annotations on a DaemonSet during its releases. Weir may take
+// over such a release half-way.
 const kruiseTypeAnnotation = "rollouts.kruise.io/daemonset-original-update-strategy"
 
 var kruiseAnnotations = []string{kruiseTypeAnnotation, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
@@ -41,8 +41,8 @@ var kruiseAnnotations = []string{kruiseTypeAnnotation, "rollouts.kruise.io/daemo
 // ends in that value. Its label has the same value, but users can change labels.
 func hashInName(cr *appsv1.ControllerRevision) string { return hashSuffix(cr.Name) }
 
-// surgeUnsupported refuses a surge, with which the new pod of a node starts before the
-// old one stops. Weir deletes the old pod first, which would break that promise.
+// surgeUnsupported refuses a surge, with which the new pod of a node starts before the old one
+// stops. Weir deletes the old pod first, which would break that guarantee.
 func surgeUnsupported(obj object.Object) string {
 	d := obj.(*appsv1.DaemonSet)
 	u := d.Spec.UpdateStrategy.RollingUpdate
@@ -53,8 +53,8 @@ func surgeUnsupported(obj object.Object) string {
 		"and to release in steps pods are deleted before new ones start; set maxSurge to 0 and maxUnavailable to how many nodes may be without one"
 }
 
-// validateDaemonSet says what kube-apiserver would refuse at the give-back. Of an owner's
-// OnDelete the limits do not count.
+// validateDaemonSet returns why kube-apiserver would refuse the settings when Weir restores them. It
+// ignores the limits if the owner's strategy is OnDelete.
 func validateDaemonSet(old, update object.Object) string {
 	was, d := old.(*appsv1.DaemonSet), update.(*appsv1.DaemonSet).DeepCopy()
 	same := equality.Semantic.DeepEqual(was.Spec.UpdateStrategy, d.Spec.UpdateStrategy)
@@ -81,8 +81,8 @@ func (f *fields) countNodes(st *appsv1.DaemonSetStatus) {
 	f.observedGeneration, f.total, f.updated = st.ObservedGeneration, st.DesiredNumberScheduled, st.UpdatedNumberScheduled
 }
 
-// stopController keeps what the owner wrote of the type for the end. How many pods may be missing
-// is left where it is, and goes on to count.
+// stopController implements subject. It saves the strategy type. The owner's limit of missing pods
+// stays in the spec and in force.
 func (d nativeDaemonSet) stopController(isHeld bool) {
 	own := originalStrategy{}
 	if onDelete(d.DaemonSet) && (!isHeld || readOriginalStrategy(d).Type == onDeleteType) {
@@ -96,29 +96,30 @@ func onDelete(d *appsv1.DaemonSet) bool {
 	return d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
 
-// preserveStrategy lets another template go nowhere, but to nodes that have no pod. An abort waits
-// for available pods, so that when they count as that is settled before.
+// preserveStrategy implements subject. A new template reaches only nodes without a pod. It also
+// keeps minReadySeconds: an abort waits for available pods, so the definition of available must not
+// change.
 func (d nativeDaemonSet) preserveStrategy(old object.Object, _ bool) {
 	d.Spec.MinReadySeconds = old.(*appsv1.DaemonSet).Spec.MinReadySeconds
 	d.setPartition(frozen)
 }
 
-// setPartition is OnDelete, whatever stays: Weir deletes the pods.
+// setPartition implements subject. It sets OnDelete for every number, because Weir deletes the pods.
 func (d nativeDaemonSet) setPartition(int32) {
 	if !onDelete(d.DaemonSet) {
 		d.stopController(true)
 	}
 }
 
-// restore keeps OnDelete for a workload that stays paused as long as a pod runs another
-// template. What is given back half-way because its Rollout leaves keeps OnDelete, too:
-// as other clients of the API expect it, no pod is replaced.
+// restore implements subject. It keeps OnDelete while a workload that stays paused has pods of
+// another template. It also keeps OnDelete if the Rollout is deleted half-way: no pod is replaced
+// then, as OpenKruise clients expect.
 func (d nativeDaemonSet) restore(v view, how planner.RestoreWorkload, isOurs bool) {
 	if isOurs && v.mayRestoreType(how) {
 		own := cmp.Or(readOriginalStrategy(d).Type, d.Annotations[kruiseTypeAnnotation], rollingUpdateType)
 		d.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
 		if !onDelete(d.DaemonSet) && validateDaemonSetUpdate(d.Spec.UpdateStrategy.RollingUpdate) != "" {
-			d.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets its own
+			d.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets the defaults
 		}
 	}
 	d.Annotations = withoutKeys(d.Annotations, kruiseAnnotations...)

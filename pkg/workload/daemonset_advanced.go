@@ -12,9 +12,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedDaemonSet releases a DaemonSet of Kruise by its partition: Kruise replaces
-// the pods of as many nodes as that leaves. A node that joins gets a pod of the live
-// template all the same, so that revisions and ways back are those of the native kind.
+// advancedDaemonSet releases a DaemonSet of Kruise by its partition: Kruise replaces the pods of all
+// other nodes. A node that joins gets a pod of the live template, as with the native kind. So
+// revisions and aborts work as for the native kind.
 var advancedDaemonSet = partitioned{&partitionKind{
 	kind:               advancedDaemonSetKind.Kind,
 	subjectOf:          func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
@@ -47,7 +47,7 @@ func (d *AdvancedDaemonSet) fields() fields {
 	return f
 }
 
-// strategy is what its strategy says that is ours during a release.
+// strategy returns those parts of the update strategy that Weir changes during a release.
 func (d *AdvancedDaemonSet) strategy() originalStrategy {
 	s := originalStrategy{Type: string(d.Spec.UpdateStrategy.Type)}
 	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {
@@ -59,7 +59,7 @@ func (d *AdvancedDaemonSet) strategy() originalStrategy {
 	return s
 }
 
-// setStrategy writes all of it, also what would be the default: clients look for it.
+// setStrategy writes all these parts, even defaults, because clients expect them.
 func (d *AdvancedDaemonSet) setStrategy(s originalStrategy) {
 	strategy := &d.Spec.UpdateStrategy
 	strategy.Type = appsv1.DaemonSetUpdateStrategyType(cmp.Or(s.Type, rollingUpdateType))
@@ -78,7 +78,7 @@ func (d *AdvancedDaemonSet) stopController(isHeld bool) {
 	d.setPartition(frozen)
 }
 
-// saveOriginal takes no partition of ours for the owner's.
+// saveOriginal saves the owner's strategy. It replaces a partition that Weir wrote by 0.
 func (d *AdvancedDaemonSet) saveOriginal(own originalStrategy) {
 	if own.Partition >= frozen {
 		own.Partition = 0
@@ -86,9 +86,9 @@ func (d *AdvancedDaemonSet) saveOriginal(own originalStrategy) {
 	saveOriginalStrategy(d, own)
 }
 
-// preserveStrategy has what the owner writes of the strategy given back in the end. Clients write it
-// as they once read it together with another template; a partition is then taken for one
-// of ours.
+// preserveStrategy implements subject. Clients may write a whole object that they read earlier,
+// together with a new template. So a partition other than 0 that changes with the template is
+// considered Weir's.
 func (d *AdvancedDaemonSet) preserveStrategy(old object.Object, isAnother bool) {
 	was := old.(*AdvancedDaemonSet)
 	d.Spec.MinReadySeconds = was.Spec.MinReadySeconds
@@ -113,8 +113,8 @@ func (d *AdvancedDaemonSet) preserveStrategy(old object.Object, isAnother bool) 
 
 func (d *AdvancedDaemonSet) setPartition(n int32) { d.setStrategy(originalStrategy{Partition: n}) }
 
-// restore keeps a partition that lets nothing be replaced as long as a pod of a workload
-// that stays paused runs another template.
+// restore implements subject. It keeps a partition that allows no replacement while a workload that
+// stays paused has pods of another template.
 func (d *AdvancedDaemonSet) restore(v view, how planner.RestoreWorkload, isOurs bool) {
 	own := readOriginalStrategy(d)
 	if how.KeepPaused && !v.isStable() {

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// arrangeByNode has the size be the number of nodes that are to have a pod. A status that counts
-// fewer than have one is not believed.
+// arrangeByNode sets the size to the number of nodes that should have a pod. If the status counts
+// fewer nodes than have a pod, the status is outdated, and the number of nodes with pods is used.
 func arrangeByNode(v *view, pods []*corev1.Pod) {
 	var n int32
 	nodes := map[string]bool{}
@@ -29,8 +29,8 @@ func arrangeByNode(v *view, pods []*corev1.Pod) {
 	v.total = v.size
 }
 
-// mayRestoreType reports whether the owner's strategy releases nothing that is to stay. After
-// an abort every pod runs the live template.
+// mayRestoreType reports whether the owner's strategy would replace no pod that must stay. After an
+// abort every pod runs the live template.
 func (v view) mayRestoreType(how planner.RestoreWorkload) bool {
 	if how.KeepPaused {
 		return v.isStable()
@@ -39,11 +39,11 @@ func (v view) mayRestoreType(how planner.RestoreWorkload) bool {
 	return how.Wait || !underway
 }
 
-// podsToReplace are the pods to be deleted now, so that as many as is told get the live
-// template. Never are more pods not ready than the owner allows to be missing; the
-// next ones are due when those that came are ready. One that is not ready costs
-// nothing. While the status is not believed, nobody knows on how many nodes a pod is still
-// to come for one that was deleted, and none is due.
+// podsToReplace returns the pods to delete now, so that as many pods as the target says get the live
+// template. The number of unready pods never exceeds the owner's limit: further pods are deleted
+// when the new ones are ready. Deleting an unready pod does not count against the limit. While the
+// status is outdated, the number of nodes that wait for a replacement is unknown, so no pod is
+// deleted.
 func podsToReplace(v view, to planner.Target) []*corev1.Pod {
 	if v.isStatusBehind || !mayDelete(v, to) {
 		return nil
@@ -70,14 +70,14 @@ func podsToReplace(v view, to planner.Target) []*corev1.Pod {
 	return due
 }
 
-// mayDelete reports whether the native controller has seen the workload, and pods that come
-// are of the revision that is told.
+// mayDelete reports whether the native controller has observed the workload, and will create pods of
+// the revision that the target needs.
 func mayDelete(v view, to planner.Target) bool {
 	return v.isObserved() && v.live != "" && (!to.Abort || v.live == v.stable)
 }
 
-// countComing is how many nodes have a pod of the live template, or none and will get
-// one. Where the node of the old pod is lost nothing comes.
+// countComing counts the nodes that have a pod of the live template, or have none and will get one.
+// A node that is lost gets no new pod while the old pod is still there.
 func countComing(v view) int32 {
 	var live, others, stuck int32
 	for _, p := range v.pods {
@@ -93,8 +93,8 @@ func countComing(v view) int32 {
 	return live + max(v.size-live-others-stuck, 0)
 }
 
-// countServing is how many pods serve. For how long they have is known to the native
-// controller.
+// countServing counts the ready pods. If minReadySeconds is set, only the native controller knows
+// how many pods are available.
 func countServing(v view) int32 {
 	var n int32
 	for _, p := range v.pods {
@@ -108,8 +108,8 @@ func countServing(v view) int32 {
 	return n
 }
 
-// compareDeletion says which pod goes first: one that is not ready, then one of a release
-// that was superseded, then the one that its user, or else its age, makes cheaper.
+// compareDeletion orders pods for deletion: unready pods first, then pods of a superseded release,
+// then pods with a lower deletion cost, then younger pods.
 func (v view) compareDeletion(a, b *corev1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(deletionRank(a), deletionRank(b)),
@@ -120,8 +120,8 @@ func (v view) compareDeletion(a, b *corev1.Pod) int {
 	)
 }
 
-// deletionRank has those last that would only be on their way out for as long as their
-// node is lost.
+// deletionRank puts pods on a lost node last: such a pod would stay in deletion as long as its node
+// is lost.
 func deletionRank(p *corev1.Pod) int {
 	switch {
 	case isReady(p):
@@ -148,8 +148,8 @@ func deletionCost(p *corev1.Pod) int {
 	return n
 }
 
-// isUnreachable reports whether a pod was declared not ready though its containers are, as far
-// as its kubelet has said: that does not answer.
+// isUnreachable reports whether a pod is not ready although its kubelet last reported ready
+// containers. The kubelet does not respond then.
 func isUnreachable(p *corev1.Pod) bool {
 	ready, containers := condition(p, corev1.PodReady), condition(p, corev1.ContainersReady)
 	return ready != nil && ready.Status != corev1.ConditionTrue && containers != nil && containers.Status == corev1.ConditionTrue

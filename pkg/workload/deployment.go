@@ -15,8 +15,8 @@ import (
 
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// deployment releases a Deployment by share: it is paused, its strategy is
-// Recreate, and its ReplicaSets are sized from here.
+// deployment releases a Deployment in the partition style: the Deployment is paused, its strategy is
+// Recreate, and Weir sizes its ReplicaSets.
 type deployment struct{}
 
 var _ Adapter = deployment{}
@@ -59,7 +59,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) p
 	return *w
 }
 
-// countPods is the facts about pods.
+// countPods sets the facts about pods.
 func (r revisions) countPods(w *planner.Workload) {
 	if r.update != nil {
 		w.AvailableLater = minReadyReason(r.update)
@@ -79,12 +79,12 @@ func (r revisions) countPods(w *planner.Workload) {
 	w.TargetApplied = w.Paused && (!w.OwnerStrategyActive || r.isAbortComplete(w.Target))
 }
 
-// isAbortComplete reports whether an abort asks for no more: what is left of the update set goes.
+// isAbortComplete reports whether the target is an abort and the update ReplicaSet is scaled to 0.
 func (r revisions) isAbortComplete(target *planner.Target) bool {
 	return target != nil && target.Abort && (r.update == nil || size(r.update) == 0)
 }
 
-// liveFacts is the facts that identify the live template.
+// liveFacts returns the facts that identify the live template.
 func (r revisions) liveFacts(d *appsv1.Deployment) *planner.Workload {
 	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: r.liveDigest(d)}
 	if r.update != nil {
@@ -94,9 +94,9 @@ func (r revisions) liveFacts(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
-// liveDigest identifies the live template. The native controller takes quantities of the same
-// value in another spelling for the same template and replaces no pod, so the digest is that
-// of the template's ReplicaSet, if it exists.
+// liveDigest returns the digest of the live template. The native controller treats quantities of the
+// same value in another spelling as the same template and replaces no pod. So the digest is that of
+// the template's ReplicaSet, if the ReplicaSet exists.
 func (r revisions) liveDigest(d *appsv1.Deployment) string {
 	if r.update != nil {
 		return Digest(&r.update.Spec.Template)
@@ -114,7 +114,7 @@ func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) 
 	return r.Name != "" && (label == r.Name || TemplateHash(t) == r.Name)
 }
 
-// hasLiveRevision reports whether the current template of the Deployment is that of a revision.
+// hasLiveRevision reports whether the live template of the Deployment is that of a revision.
 func (r revisions) hasLiveRevision(d *appsv1.Deployment, revision planner.Revision) bool {
 	if r.update != nil {
 		return hasTemplateOf(&r.update.Spec.Template, hashOf(r.update), revision)
@@ -122,8 +122,8 @@ func (r revisions) hasLiveRevision(d *appsv1.Deployment, revision planner.Revisi
 	return hasTemplateOf(&d.Spec.Template, "", revision)
 }
 
-// withTargetSet returns the revisions with the ReplicaSet of the last target as the update set, and reports
-// whether the live template is another one by now.
+// withTargetSet returns the revisions with the ReplicaSet of the last target as the update
+// ReplicaSet. It also reports whether the live template is now another one.
 func (r revisions) withTargetSet(d *appsv1.Deployment, hold Hold) (driven revisions, other bool) {
 	target := hold.revision()
 	if target == (planner.Revision{}) || r.hasLiveRevision(d, target) {
@@ -137,9 +137,10 @@ func (r revisions) withTargetSet(d *appsv1.Deployment, hold Hold) (driven revisi
 	return r, true
 }
 
-// withAbortedSet are the revisions of an abort that names none, as that of a blue-green release:
-// it takes back the pods that there are, whatever the live template is by now; and whether
-// that is another one, as it may be known to be.
+// withAbortedSet returns the revisions for an abort that names no revision, such as that of a
+// blue-green release. The update ReplicaSet is then the one that has pods, even if the live template
+// has changed. It also reports whether the live template is another one, which the parameter other
+// may already say.
 func (r revisions) withAbortedSet(hold Hold, other bool) (back revisions, another bool) {
 	live := r.update != nil && r.update != r.stable && size(r.update) > 0
 	if target := hold.Target(); live || target == nil || !target.Abort || target.Revision != (planner.Revision{}) {
@@ -153,7 +154,7 @@ func (r revisions) withAbortedSet(hold Hold, other bool) (back revisions, anothe
 	return r, other
 }
 
-// progressDeadline is the owner's progress deadline in seconds; 0 if there is none.
+// progressDeadline returns the owner's progress deadline in seconds; 0 if there is none.
 func progressDeadline(d *appsv1.Deployment, hold Hold) int32 {
 	p := d.Spec.ProgressDeadlineSeconds
 	if o, ours := readOriginalDeployment(d, hold); ours {
@@ -165,8 +166,8 @@ func progressDeadline(d *appsv1.Deployment, hold Hold) int32 {
 	return *p
 }
 
-// ownerLimits are the surge and unavailability that the owner allows, whether
-// the owner's strategy is in spec or kept while ours is.
+// ownerLimits returns the surge and unavailability that the owner allows. They are in the spec, or
+// saved while the spec has Weir's strategy.
 func ownerLimits(d *appsv1.Deployment, hold Hold) (surge, unavailable int32) {
 	if o, ok := readOriginalDeployment(d, hold); ok {
 		return resolveLimits(&appsv1.RollingUpdateDeployment{MaxSurge: o.MaxSurge, MaxUnavailable: o.MaxUnavailable}, replicas(d))
@@ -181,8 +182,9 @@ func isObserved(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation
 }
 
-// HasObservedZero reports whether the controller of a set that is to have no pods knows it.
-// Until then it may bring pods that it does not count yet.
+// HasObservedZero reports whether the controller of a ReplicaSet with size 0 has observed the size.
+// Before that, the controller may create pods that the status does not count yet. It is true for
+// other sizes.
 func HasObservedZero(rs *appsv1.ReplicaSet) bool {
 	return rs == nil || size(rs) > 0 || rs.Status.ObservedGeneration >= rs.Generation
 }
@@ -194,8 +196,8 @@ func replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// isRolling reports whether pods of another template are still to be replaced.
-// Pods that are merely not ready yet, or fewer than wanted, are no release.
+// isRolling reports whether pods of another template still have to be replaced. Unready or missing
+// pods alone are not a rolling update.
 func isRolling(d *appsv1.Deployment, r revisions) bool {
 	switch {
 	case !isObserved(d), r.countActive() > 1, d.Status.UpdatedReplicas < d.Status.Replicas:
@@ -207,9 +209,8 @@ func isRolling(d *appsv1.Deployment, r revisions) bool {
 	}
 }
 
-// hasOwnerStrategy reports whether the owner's strategy is what is in spec. An owner's own
-// Recreate is that as well, before anything is told and as soon as nothing is to be
-// released any more.
+// hasOwnerStrategy reports whether the strategy in the spec is the owner's. An owner may use
+// Recreate, too: it counts as the owner's before the first target and after the release.
 func hasOwnerStrategy(d *appsv1.Deployment, hold Hold) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return true
@@ -222,7 +223,7 @@ func hasOurKeys(obj object.Object) bool {
 	return hasAnyKey(obj.GetAnnotations(), ourAnnotations) || hasAnyKey(obj.GetLabels(), ourLabels)
 }
 
-// haveOurKeys reports whether the native controller copied our annotations to a set.
+// haveOurKeys reports whether the native controller copied Weir's annotations to a ReplicaSet.
 func (r revisions) haveOurKeys() bool {
 	for _, rs := range r.all {
 		if hasAnyKey(rs.Annotations, ourAnnotations) {
@@ -232,8 +233,8 @@ func (r revisions) haveOurKeys() bool {
 	return false
 }
 
-// Hold implements Adapter. The strategy stays: with one active ReplicaSet the
-// owner's is the safer one should somebody resume the Deployment.
+// Hold implements Adapter. It does not change the strategy: if somebody resumes the Deployment while
+// one ReplicaSet has pods, the owner's strategy is the safer one.
 func (deployment) Hold(obj object.Object, by string, _ bool) {
 	d := obj.(*appsv1.Deployment)
 	d.Spec.Paused = true
@@ -242,8 +243,8 @@ func (deployment) Hold(obj object.Object, by string, _ bool) {
 	writeHoldMark(d, by)
 }
 
-// PreserveHold implements Adapter. While our Recreate is in force, an owner who writes
-// a strategy or a history limit changes what is given back in the end.
+// PreserveHold implements Adapter. While the spec has Weir's Recreate, a strategy or history limit
+// that the owner writes is saved and restored at the end.
 func (deployment) PreserveHold(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	keepHeld(was, d)
@@ -255,7 +256,7 @@ func (deployment) PreserveHold(oldObj, newObj object.Object) {
 		before := v.RollingUpdate
 		takeStrategy(d, &v)
 		if v.RollingUpdate != nil && validateRollingUpdate(v.RollingUpdate) != "" {
-			v.RollingUpdate = before // it could not be given back
+			v.RollingUpdate = before // an invalid strategy could not be restored
 		}
 		writeStrategy(d, v)
 	case controlled:
@@ -264,15 +265,15 @@ func (deployment) PreserveHold(oldObj, newObj object.Object) {
 	saveZeroLimit(was, d)
 }
 
-// keepHeld keeps a Deployment held, and what says how.
+// keepHeld keeps a Deployment paused, and keeps its records.
 func keepHeld(was, d *appsv1.Deployment) {
 	d.Spec.Paused = true
 	KeepRecords(was, d)
 }
 
-// UnholdableReason implements Adapter. A pause holds every Deployment, also without pods. But
-// its native controller gives pods that come to the set of the live template, or else to
-// the youngest.
+// UnholdableReason implements Adapter. A pause holds every Deployment, even without pods. But if the
+// same write scales the Deployment up from 0, the native controller gives all pods to the ReplicaSet
+// of the live template, or else to the youngest.
 func (deployment) UnholdableReason(old, update object.Object, _ bool) string {
 	if replicas(old.(*appsv1.Deployment)) == 0 && replicas(update.(*appsv1.Deployment)) > 0 {
 		return "spec.replicas is 0, and pods that come with another template may be of that one; change the template first, and set spec.replicas when the release has begun"
@@ -280,9 +281,9 @@ func (deployment) UnholdableReason(old, update object.Object, _ bool) string {
 	return ""
 }
 
-// SetStable implements Adapter. The hash label is the set's, not the owner's.
-// The set is named as stable in the same write: at size 0 nothing else would
-// tell it from the older ones, once its template is the live one.
+// SetStable implements Adapter. It removes the hash label, which belongs to the ReplicaSet and not
+// to the owner's template. The same write records the stable revision: at size 0, nothing else
+// distinguishes the stable ReplicaSet from older ones once its template is the live one.
 func (deployment) SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	stable := findRevisions(d, owned, hold).stable
@@ -295,7 +296,7 @@ func (deployment) SetStable(obj object.Object, owned []object.Object, hold Hold)
 	return changesBetween(obj, want)
 }
 
-// changesBetween is the write that turns base into want, if they differ at all.
+// changesBetween returns the write that turns base into want; nothing if they are equal.
 func changesBetween(base, want object.Object) []object.Change {
 	if equality.Semantic.DeepEqual(base, want) {
 		return nil

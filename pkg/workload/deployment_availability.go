@@ -91,7 +91,7 @@ func (s availability) unneededExtras() []*appsv1.Deployment {
 	})
 }
 
-// supersededExtras returns the surplus extra Deployments of other templates than the live one.
+// supersededExtras returns the unneeded extra Deployments of other templates than the live one.
 func (s availability) supersededExtras() []*appsv1.Deployment {
 	return slices.DeleteFunc(s.unneededExtras(), s.isLive)
 }
@@ -113,9 +113,9 @@ func (s availability) explainNeeded() string {
 }
 
 // minReadyReason returns the message that ready pods of a ReplicaSet are not yet available because
-// of minReadySeconds; empty if they are. In the canary style the step waits for available pods,
-// as in OpenKruise; in the partition style old pods stay until then. In the blue-green style
-// Weir itself sets minReadySeconds to foreverReady, so the field explains nothing.
+// of minReadySeconds; empty if they are available. In the canary style the step waits for available
+// pods, as in OpenKruise. In the partition style old pods stay until then. In the blue-green style
+// Weir itself sets minReadySeconds to foreverReady, so the message would explain nothing.
 func minReadyReason(rs *appsv1.ReplicaSet) string {
 	if s := rs.Spec.MinReadySeconds; s == 0 || s == foreverReady || rs.Status.ReadyReplicas <= rs.Status.AvailableReplicas {
 		return ""

@@ -15,19 +15,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// blueGreen releases a Deployment by surge: new pods come beside the old ones,
-// and no old one goes until the end. The native controller does it, since no
-// pod counts as available for years: then a rolling update that allows nothing
-// to be unavailable never takes an old pod, and its surge is what may be new.
+// blueGreen releases a Deployment by surge: the native controller adds new pods, and all old pods
+// stay until the end. Weir sets minReadySeconds to decades, so that no new pod counts as available.
+// A rolling update with maxUnavailable 0 then never removes an old pod, and its surge limits the new
+// pods.
 type blueGreen struct{ deployment }
 
 var _ Adapter = blueGreen{}
 
 // Values that no owner sets; their spelling is wire format.
 const (
+	// No owner sets these values. They are stored in objects and must not change.
 	foreverReady    int32 = math.MaxInt32 - 1
 	foreverDeadline int32 = math.MaxInt32
-	// nativeDeadline is the one that kube-apiserver sets where there is none.
+	// nativeDeadline is the default of kube-apiserver.
 	nativeDeadline int32 = 600
 )
 
@@ -53,20 +54,20 @@ func hasUnfinishedAbort(d *appsv1.Deployment, r revisions, hold Hold) bool {
 	return (hold.aborting() || isStopped(d) && becomesAvailable(r.update)) && hasPods(r.update)
 }
 
-// becomesAvailable reports whether pods of a set become available, so that the native
-// controller would take old ones for them.
+// becomesAvailable reports whether pods of a ReplicaSet can become available. The native controller
+// would then remove old pods in exchange.
 func becomesAvailable(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && rs.Spec.MinReadySeconds != foreverReady
 }
 
-// hasPods reports whether pods of a set are still there, or are still counted.
+// hasPods reports whether a ReplicaSet has pods, or its status still counts some.
 func hasPods(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
 }
 
-// wouldTakeStablePods reports whether the native controller would give stable's pods to the
-// new version: at size 0, where it has none, where there are more of all or of the
-// new version than a share allows, and from then on until stable is whole.
+// wouldTakeStablePods reports whether the native controller, if it ran, would replace stable pods by
+// new ones. This is so at size 0, if stable has no pods, and if there are more pods in total or of
+// the new version than the share allows. It then stays so until stable has all its pods again.
 func wouldTakeStablePods(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
 	if r.isStableGone() && !(planner.Target{Partition: share}).IsAllPods(n) {
@@ -83,24 +84,24 @@ func wouldTakeStablePods(d *appsv1.Deployment, r revisions, share intstr.IntOrSt
 	}
 }
 
-// podsOfShare is how many pods the native controller brings of a share, beside those of stable:
-// rounded up. A batch may be ready with one less (planner.Limit).
+// podsOfShare returns how many pods the native controller adds for a share, rounded up. A batch may
+// be ready with one pod less (planner.Limit).
 func podsOfShare(share intstr.IntOrString, n int32) int32 {
 	return planner.Limit(rollouts.StyleCanary, share, n)
 }
 
-// hasSurplus reports whether there are more pods of the new version than a share allows, which
-// were made for this size: the native controller takes none of them.
+// hasSurplus reports whether the new version has more pods than the share allows at the current
+// size. The native controller does not remove such pods.
 func (r revisions) hasSurplus(n, most int32) bool {
 	return r.update != nil && size(r.update) > most && (notedReplicas(r.update) == 0 || notedReplicas(r.update) == n)
 }
 
-// isStableGone reports whether the stable set is gone, so that all pods would be new ones.
+// isStableGone reports whether the stable ReplicaSet is gone, so that all pods would be new ones.
 func (r revisions) isStableGone() bool {
 	return r.stable == nil && r.stableRevision != "" && r.countActive() == 0
 }
 
-// exceedsShare reports whether there are more pods of all, or of the new version, than a share
+// exceedsShare reports whether there are more pods in total, or of the new version, than a share
 // allows.
 func exceedsShare(r revisions, replicas, most int32) bool {
 	var all int32
@@ -110,15 +111,15 @@ func exceedsShare(r revisions, replicas, most int32) bool {
 	return all > replicas+most || r.update != nil && size(r.update) > most
 }
 
-// isStopped reports whether a blue-green release has taken the sets from the native controller.
+// isStopped reports whether a blue-green release has stopped the native controller.
 func isStopped(d *appsv1.Deployment) bool {
 	return d.Spec.Paused && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
-// surgeFor is how many pods may be there beside stable's: those of a share, and no
-// fewer than there are. Of too many the native controller takes old and new ones
-// alike, as soon as a new template stops it. Those that are there for another size
-// it takes in proportion.
+// surgeFor returns the surge for a share: the share, but not less than the pods that exist. If the
+// surge were smaller, the native controller would remove old and new pods alike as soon as a new
+// template stops it. New pods that were created for another size do not count: the native controller
+// resizes them in proportion.
 func surgeFor(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
 	if r.update == nil {
 		return share
@@ -130,7 +131,7 @@ func surgeFor(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString
 	return share
 }
 
-// isSurgeApplied reports whether all that SetTarget writes is written.
+// isSurgeApplied reports whether everything that SetTarget writes is written.
 func isSurgeApplied(d *appsv1.Deployment, r revisions, owned []object.Object, hold Hold) bool {
 	target := hold.Target()
 	if target == nil || target.Abort {
@@ -148,13 +149,14 @@ func hasSurge(d *appsv1.Deployment, surge intstr.IntOrString) bool {
 	return u != nil && u.MaxSurge != nil && *u.MaxSurge == surge
 }
 
-// PreserveHold implements Adapter. What the owner writes meanwhile is given back in the
-// end. A new template stops the native controller, which would release it.
+// PreserveHold implements Adapter. It saves settings that the owner writes, for the end of the
+// release. It pauses the Deployment if the template changes: otherwise the native controller would
+// release it.
 func (b blueGreen) PreserveHold(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	o, ours := readOriginalDeployment(was, HoldFromRecords(was))
 	if !ours {
-		b.deployment.PreserveHold(oldObj, newObj) // before its first batch, and since an abort
+		b.deployment.PreserveHold(oldObj, newObj) // before the first batch and after an abort
 		return
 	}
 	changed := changesRolloutID(was, d) || !sameTemplate(&was.Spec.Template, &d.Spec.Template)
@@ -179,9 +181,9 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold
 	}
 	r, other := r.withTargetSet(d, hold)
 	if hasUnfinishedAbort(d, r, hold) {
-		// A release that is tried again before its abort is over. New pods that
-		// are still there are available, so the native controller would take old
-		// ones for them. They go as soon as stable's count again.
+		// Scenario: a release is retried before its abort is complete. The remaining new pods are
+		// available, so the native controller would remove old pods in exchange. The new pods are
+		// removed as soon as stable pods count as available again.
 		if !isObserved(d) {
 			return nil
 		}
@@ -201,12 +203,12 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold
 	}
 	deadline := foreverDeadline
 	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
-	want.Spec.Paused = other // or the native controller would bring another template out
+	want.Spec.Paused = other // otherwise the native controller would release another template
 	if wouldTakeStablePods(d, r, to.Partition) {
 		want.Spec.Strategy, want.Spec.Paused = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true
 	}
-	// Before the native controller goes on, nobody else scales, and stable's pods
-	// do not count as available either: or the new ones would go on a rollback.
+	// Before the native controller continues, disable autoscalers and make stable pods unavailable,
+	// too. Otherwise a rollback would remove the new pods at once.
 	changes := retargetAutoscalers(findAutoscalers(d.Name, deploymentKind, owned, false), d.Name+disabledSuffix)
 	if r.stable != nil {
 		stable := r.stable.DeepCopy()
@@ -216,11 +218,11 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold
 	return append(changes, changesBetween(obj, want)...)
 }
 
-// abortToStable takes the new pods as an abort of the partition style does: paused, the
-// native controller would spread what goes over both versions, so their sizes
-// are decided here. What made pods wait for years ends when the native
-// controller has seen the pause: before, it would take old pods for new ones. It
-// would so also while it is paused, where it finds the new set full.
+// abortToStable removes the new pods as an abort of the partition style does. The Deployment is
+// paused, and Weir decides the sizes: the native controller would scale down both versions in
+// proportion. minReadySeconds is restored only after the native controller has observed the pause.
+// Before that, it would remove old pods in exchange for the new ones. It would do the same while
+// paused if the new ReplicaSet has all pods that its size annotation says.
 func (b blueGreen) abortToStable(d *appsv1.Deployment, r revisions, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	native := d.DeepCopy()
 	o, ours := readOriginalDeployment(d, hold)
@@ -242,14 +244,14 @@ func (b blueGreen) abortToStable(d *appsv1.Deployment, r revisions, owned []obje
 	return restoreMinReady(r, native.Spec.MinReadySeconds)
 }
 
-// RestoreStrategy implements Adapter. The abort is over: everything is the owner's again
-// but the pause, so that it can be left over a weekend.
+// RestoreStrategy implements Adapter. After an abort, everything but the pause is restored, so that
+// the workload may stay in this state for days.
 func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	return append(b.deployment.RestoreStrategy(obj, owned, hold), retargetAutoscalers(findAutoscalers(d.Name, deploymentKind, owned, true), d.Name)...)
 }
 
-// restoreMinReady lets pods become available again when their owner says.
+// restoreMinReady restores the owner's minReadySeconds on ReplicaSets.
 func restoreMinReady(r revisions, seconds int32) []object.Change {
 	var changes []object.Change
 	for _, rs := range r.all {
@@ -262,8 +264,8 @@ func restoreMinReady(r revisions, seconds int32) []object.Change {
 	return changes
 }
 
-// Restore implements Adapter. Autoscalers come back last: until the native
-// controller is done, there are more pods than they should judge by.
+// Restore implements Adapter. It enables autoscalers last: until the native controller has finished,
+// the surge distorts what they measure.
 func (b blueGreen) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)

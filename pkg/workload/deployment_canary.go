@@ -19,10 +19,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// canary releases a Deployment through a second one: the Deployment itself is
-// paused with the new template in its spec, so that only its stable set has
-// pods, and an extra Deployment of that template is sized from here. In the end
-// the native controller rolls the Deployment, and the extra one goes.
+// canary releases a Deployment through an extra Deployment. The Deployment itself is paused with the
+// new template in its spec, so that only its stable ReplicaSet has pods. Weir sizes the extra
+// Deployment, which has the new template. In the end the native controller rolls the Deployment, and
+// the extra Deployment is deleted.
 type canary struct{ deployment }
 
 var _ Adapter = canary{}
@@ -46,15 +46,16 @@ func (c canary) Observe(obj object.Object, owned []object.Object, hold Hold) pla
 	set := findRevisions(extra, owned, Hold{}).update
 	w.Settled = w.Settled && isObserved(extra) && HasObservedZero(set)
 	if set != nil && samePodSpec(&extra.Spec.Template, &d.Spec.Template) {
-		// Its own status may be written by who may not write this one.
+		// Read the status of the ReplicaSet: users without access to the workload may be able to
+		// write the status of the extra Deployment.
 		w.AvailableLater = minReadyReason(set)
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = hashOf(set), set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
 }
 
-// countExtra has the pods of the extra Deployment alone count as updated. While the
-// Deployment is stopped, its own ones of the live template are among those to go.
+// countExtra counts only pods of the extra Deployment as updated. While the Deployment is paused,
+// its own pods of the live template count as superseded.
 func countExtra(w *planner.Workload) {
 	if w.Paused {
 		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
@@ -62,23 +63,23 @@ func countExtra(w *planner.Workload) {
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.AvailableLater = "", 0, 0, ""
 }
 
-// needsOwnSizing reports whether the Deployment's own sets are to be sized: an abort finds
-// them as the native controller left them when it was stopped on its way.
+// needsOwnSizing reports whether Weir must size the Deployment's own ReplicaSets. Scenario: a
+// rolling update was stopped half-way and is aborted, so that several ReplicaSets have pods.
 func needsOwnSizing(target *planner.Target, r revisions) bool {
 	return target != nil && target.Abort && r.stable != nil && slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool {
 		return rs != r.stable && size(rs) > 0
 	})
 }
 
-// removeUnneeded returns the changes that delete extra Deployments of earlier templates, and scale down
-// those that are already being deleted, once no request needs their pods.
+// removeUnneeded returns the changes that delete extra Deployments of earlier templates, and scale
+// down those that are already being deleted, once no request needs their pods.
 func removeUnneeded(s availability) []object.Change {
 	surplus := s.unneededExtras()
 	superseded := removeDeployments(s.supersededExtras(), s.owned)
 	return append(superseded, drainDeleted(slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool { return !s.isLive(e) }), s.owned)...)
 }
 
-// hasTargetSize reports whether the extra Deployment is as large as was told.
+// hasTargetSize reports whether the extra Deployment has the size of the target.
 func hasTargetSize(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold) bool {
 	target := hold.Target()
 	switch {
@@ -91,9 +92,8 @@ func hasTargetSize(d *appsv1.Deployment, owned []object.Object, extra *appsv1.De
 	}
 }
 
-// extraSize is the size of an extra Deployment that has one now: what was told, whatever
-// somebody has made of it; on the way back it only shrinks. None serve where the owner
-// wants no pods at all.
+// extraSize returns the size of an extra Deployment that now has a number of pods. During an abort
+// the size only shrinks. It is 0 if the owner scales the workload to 0.
 func extraSize(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	size := max(planner.Limit(rollouts.StyleCanary, target.Partition, replicas(d)), target.Least)
 	switch {
@@ -106,8 +106,8 @@ func extraSize(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	}
 }
 
-// sizeOfExtra returns the replicas that an existing extra Deployment should have. An abort does not
-// shrink it while requests need its pods.
+// sizeOfExtra returns the size of an existing extra Deployment. An abort does not shrink it while
+// requests need its pods.
 func sizeOfExtra(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold, target *planner.Target) int32 {
 	if target.Abort {
 		if needed, _ := availabilityOf(d, owned, hold).isNeeded(extra, true); needed {
@@ -117,8 +117,8 @@ func sizeOfExtra(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Depl
 	return extraSize(d, replicas(extra), target)
 }
 
-// extraDeployments are the extra Deployments, of whatever template: all that the BatchRelease
-// owns. A label makes no Deployment one of them.
+// extraDeployments returns all extra Deployments among the owned objects, of any template. The
+// BatchRelease owns them. A label alone does not make a Deployment an extra one.
 func extraDeployments(owned []object.Object) []*appsv1.Deployment {
 	var found []*appsv1.Deployment
 	for _, o := range owned {
@@ -129,8 +129,8 @@ func extraDeployments(owned []object.Object) []*appsv1.Deployment {
 	return found
 }
 
-// remainingExtras are those that are there, or have pods still. One that is deleted and that
-// finalizers of others keep, without pods, counts as gone.
+// remainingExtras returns the extra Deployments that exist or still have pods. A deleted one that
+// finalizers of others keep does not count once it has no pods.
 func remainingExtras(owned []object.Object) []*appsv1.Deployment {
 	return slices.DeleteFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool {
 		return e.DeletionTimestamp != nil && !isAdopted(e) && !slices.ContainsFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
@@ -139,8 +139,8 @@ func remainingExtras(owned []object.Object) []*appsv1.Deployment {
 	})
 }
 
-// drainDeleted takes the pods of extra Deployments that are being deleted. Their own
-// controller sizes nothing any more, and finalizers of others may keep them for ever.
+// drainDeleted scales the ReplicaSets of extra Deployments that are being deleted to 0. The native
+// controller no longer sizes them, and finalizers of others may keep them indefinitely.
 func drainDeleted(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
 	var changes []object.Change
 	for _, rs := range replicaSets(owned) {
@@ -155,7 +155,7 @@ func drainDeleted(surplus []*appsv1.Deployment, owned []object.Object) []object.
 	return changes
 }
 
-// blockedExtraDeletion says which finalizers keep an extra Deployment that was deleted.
+// blockedExtraDeletion returns a message about the finalizers that keep a deleted extra Deployment.
 func blockedExtraDeletion(owned []object.Object) string {
 	for _, e := range extraDeployments(owned) {
 		if e.DeletionTimestamp != nil && len(e.Finalizers) > 0 && !isAdopted(e) {
@@ -165,10 +165,9 @@ func blockedExtraDeletion(owned []object.Object) string {
 	return ""
 }
 
-// findExtra is the extra Deployment of the live template, or nil. Its name says
-// of which template it is: what the template became there depends on metadata
-// that only its maker knows. One that OpenKruise made, of which a release was
-// taken over, is known by its template.
+// findExtra returns the extra Deployment of the live template; nil if there is none. The name of an
+// extra Deployment identifies its template, because its own template has additional metadata. An
+// extra Deployment that Weir adopted from OpenKruise is recognized by its template.
 func findExtra(d *appsv1.Deployment, owned []object.Object, of planner.Revision) *appsv1.Deployment {
 	name := extraName(d, of)
 	for _, e := range extraDeployments(owned) {
@@ -179,9 +178,9 @@ func findExtra(d *appsv1.Deployment, owned []object.Object, of planner.Revision)
 	return nil
 }
 
-// isAdopted reports whether OpenKruise made the extra Deployment: it has OpenKruise's finalizer,
-// and not a name that Weir gives. Anybody may add the finalizer to an extra Deployment of
-// Weir's, and must not keep Weir from correcting its template by that.
+// isAdopted reports whether OpenKruise created the extra Deployment: it has OpenKruise's finalizer,
+// and a name that Weir does not generate. A user may add the finalizer to an extra Deployment of
+// Weir. Weir still corrects the template of such a Deployment.
 func isAdopted(e *appsv1.Deployment) bool {
 	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment) && !isExtraName(e.Name)
 }
@@ -190,7 +189,7 @@ func isAdopted(e *appsv1.Deployment) bool {
 // extra Deployments that way.
 const randomSuffix = 5
 
-// isExtraName reports whether the name is one that Weir gives to an extra Deployment.
+// isExtraName reports whether Weir generates the name for an extra Deployment.
 func isExtraName(name string) bool {
 	i := strings.LastIndex(name, canaryInfix)
 	if i <= 0 {
@@ -200,13 +199,14 @@ func isExtraName(name string) bool {
 	return len(hash) > randomSuffix && !strings.Contains(hash, "-")
 }
 
-// samePodSpec reports whether pods of both templates run the same, whatever their metadata:
-// the plan may give other labels to those of an extra Deployment.
+// samePodSpec reports whether two templates have equal pod specs. Metadata may differ: the plan can
+// add labels to the pods of an extra Deployment.
 func samePodSpec(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec)
 }
 
-// extendsTemplate reports whether a template is another one with more metadata.
+// extendsTemplate reports whether template t equals base except for additional labels and
+// annotations.
 func extendsTemplate(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includesAll(t.Labels, base.Labels) && includesAll(t.Annotations, base.Annotations)
 }
@@ -241,8 +241,9 @@ func canaryName(deployment, revision string) string {
 	return nameWithHash(deployment+rollouts.CanarySuffix, revision)
 }
 
-// GuessWorkloadName is the name of the Deployment that an extra one of this name would
-// belong to. It is a guess, good enough to wake somebody; other names are their own.
+// GuessWorkloadName returns the name of the Deployment to which an extra Deployment of this name
+// probably belongs. A wrong guess only causes an unnecessary reconcile. For other names it returns
+// the name itself.
 func GuessWorkloadName(name string) string {
 	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
 		return name[:i]
@@ -253,12 +254,12 @@ func GuessWorkloadName(name string) string {
 	return name
 }
 
-// PreserveHold implements Adapter. Recreate is put back: when the Deployment is resumed
-// it would take all pods down at once.
+// PreserveHold implements Adapter. It reverts Recreate: a Deployment that is resumed with Recreate
+// would remove all pods at once.
 func (c canary) PreserveHold(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	if v, _ := readStrategy(was); !isSizedNatively(v.RollingStyle) {
-		c.deployment.PreserveHold(oldObj, newObj) // before its first batch, and while its own sets are sized
+		c.deployment.PreserveHold(oldObj, newObj) // before the first batch, and while Weir sizes its own ReplicaSets
 		return
 	}
 	keepHeld(was, d)
@@ -269,8 +270,8 @@ func (c canary) PreserveHold(oldObj, newObj object.Object) {
 	}
 }
 
-// SetTarget implements Adapter. What is told stands on the Deployment, so that an
-// abort is known before there is an extra one.
+// SetTarget implements Adapter. It records the target on the Deployment itself, so that an abort is
+// recorded even if no extra Deployment exists yet.
 func (c canary) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	changes := append(c.setOwnTarget(d, owned, hold, to, owner), removeUnneeded(availabilityOf(d, owned, hold))...)
@@ -302,8 +303,8 @@ func (c canary) setOwnTarget(d *appsv1.Deployment, owned []object.Object, hold H
 	return changesBetween(d, want)
 }
 
-// newExtra is the extra Deployment of the live template. It belongs to the
-// BatchRelease, so that it never outlives the release.
+// newExtra returns the extra Deployment of the live template. The BatchRelease owns it, so that
+// garbage collection deletes it with the release.
 func newExtra(d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	own := d.DeepCopy()
 	restoreStrategy(own, hold)
@@ -345,9 +346,9 @@ func mergeMaps(m, over map[string]string) map[string]string {
 	return out
 }
 
-// Restore implements Adapter. The native controller rolls the Deployment while
-// the extra one still serves, which goes when that is done. If nobody waits for
-// that, it goes as soon as the Deployment's own pods are as many as its owner wants.
+// Restore implements Adapter. The extra Deployment serves while the native controller rolls the
+// Deployment, and is deleted afterwards. If how.Wait is false, it is deleted as soon as requests do
+// not need its pods.
 func (canary) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
@@ -371,13 +372,13 @@ func (canary) Restore(obj object.Object, owned []object.Object, hold Hold, how p
 	return append(changes, removeDeployments(surplus, owned)...)
 }
 
-// removeAllExtras removes all extra Deployments.
+// removeAllExtras deletes all extra Deployments.
 func removeAllExtras(owned []object.Object) []object.Change {
 	return removeDeployments(extraDeployments(owned), owned)
 }
 
-// removeDeployments removes surplus Deployments. The finalizer of those that OpenKruise made
-// goes first, since nobody else takes it off.
+// removeDeployments deletes extra Deployments. It first removes OpenKruise's finalizer from adopted
+// ones, because no other controller does.
 func removeDeployments(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
 	changes := drainDeleted(surplus, owned)
 	for _, e := range surplus {

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// snapshotReplicaSet is what is to be put on file of a ReplicaSet. One that somebody has edited has
-// not the template of the revision any more.
+// snapshotReplicaSet returns the copy of a ReplicaSet that a RolloutHistory keeps. It skips a
+// ReplicaSet that a user has edited, because its template is no longer that of the revision.
 func snapshotReplicaSet(d object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot {
 	for _, rs := range replicaSets(owned) {
 		if metav1.IsControlledBy(rs, d) && hasTemplateOf(&rs.Spec.Template, hashOf(rs), revision) {
@@ -25,7 +25,8 @@ func snapshotReplicaSet(d object.Object, owned []object.Object, revision planner
 	return nil
 }
 
-// findReplicaSetByDigest is the revision of the oldest ReplicaSet whose template has a digest.
+// findReplicaSetByDigest returns the revision of the oldest ReplicaSet whose template has the
+// digest.
 func findReplicaSetByDigest(d object.Object, owned []object.Object, digest string) string {
 	alike := slices.DeleteFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
 		return !metav1.IsControlledBy(rs, d) || rs.DeletionTimestamp != nil || Digest(&rs.Spec.Template) != digest
@@ -36,8 +37,9 @@ func findReplicaSetByDigest(d object.Object, owned []object.Object, digest strin
 	return ""
 }
 
-// adoptableSet says which set of a held Deployment its native controller would take for
-// that of the live template, though it was deleted and makes no pods; empty if none.
+// adoptableSet returns a message about a deleted ReplicaSet of the live template. Its native
+// controller would use this ReplicaSet for the live template although it creates no pods. It is
+// empty if there is none.
 func (r revisions) adoptableSet(d *appsv1.Deployment, hold Hold) string {
 	if !hold.Active() {
 		return ""
@@ -51,8 +53,8 @@ func (r revisions) adoptableSet(d *appsv1.Deployment, hold Hold) string {
 	return ""
 }
 
-// blockedSetDeletion says what keeps a set that was deleted, of the Deployment or of what is
-// beside it; withPods looks only at those whose pods run on.
+// blockedSetDeletion returns a message about a deleted ReplicaSet that finalizers keep, of the
+// Deployment or of an extra one. withPods restricts the check to ReplicaSets that still have pods.
 func blockedSetDeletion(owned []object.Object, withPods bool) string {
 	for _, rs := range replicaSets(owned) {
 		if rs.DeletionTimestamp != nil && len(rs.Finalizers) > 0 && (rs.Status.Replicas > 0 || !withPods) {

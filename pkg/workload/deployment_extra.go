@@ -15,13 +15,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The extra Deployment is Weir's alone. Whoever may patch Deployments may patch it, too:
-// so it is known by the uid in the store, and what it runs is put right.
+// Only Weir may change the extra Deployment, but every user who may patch Deployments can. So Weir
+// recognizes it by the UID in the store, and repairs its spec.
 
-// ExtraDeployments are those Deployments of a namespace that were made beside a workload: the one
-// whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
-// There can be several extra Deployments while pods of a superseded template stay because
-// requests need them.
+// ExtraDeployments returns the extra Deployments of a workload in its namespace: the one whose UID
+// is in the store, whatever its owner reference says, and those that the BatchRelease owns. There
+// can be several while pods of a superseded template stay because requests need them.
 func (r Row) ExtraDeployments(obj object.Object, beside []object.Object, k planner.HoldState) []object.Object {
 	if _, ok := obj.(*appsv1.Deployment); !r.UsesExtraDeployment || !ok {
 		return nil
@@ -47,7 +46,7 @@ func (r Row) NameConflict(obj object.Object, owned []object.Object, hold Hold, n
 	return named(name)
 }
 
-// explainConflict returns whose the object is that has the name, or what keeps it.
+// explainConflict returns which object uses the name, or why it is not deleted yet.
 func explainConflict(o object.Object) string {
 	switch {
 	case o == nil:
@@ -64,10 +63,10 @@ func ownedBy(o metav1.Object, uid types.UID) bool {
 	return c != nil && c.UID == uid
 }
 
-// excludeOtherSets has the extra Deployment select no set of the workload but one of its own
-// template. It would take the stable set where the workload is deleted and its sets are
-// left, and that would end with it. A label would do as well, if the extra Deployment's
-// pods could have one that those of the workload do not have.
+// excludeOtherSets makes the selector of an extra Deployment exclude ReplicaSets of other templates.
+// Scenario: the workload is deleted with orphaned ReplicaSets. Without the exclusion, the extra
+// Deployment would adopt the stable ReplicaSet, and both would be deleted together. A distinct label
+// would also do, if pods of the extra Deployment could have labels that pods of the workload lack.
 func (r revisions) excludeOtherSets(e *appsv1.Deployment) {
 	not := metav1.LabelSelectorRequirement{Key: hashLabel, Operator: metav1.LabelSelectorOpNotIn}
 	for _, rs := range r.all {
@@ -80,9 +79,9 @@ func (r revisions) excludeOtherSets(e *appsv1.Deployment) {
 	}
 }
 
-// repairedExtra is the extra Deployment as it is to be. One that OpenKruise made has a template
-// of its making. Keys of ours that somebody else wrote are taken off, and none is added:
-// who fills the annotations must not keep it as it is.
+// repairedExtra returns the extra Deployment as it must be. An adopted one keeps the template that
+// OpenKruise gave it. Records of Weir that somebody else wrote are removed. No annotation is added:
+// otherwise a user who fills the annotations could prevent the repair.
 func repairedExtra(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	want, template := e.DeepCopy(), e.Spec.Template
 	if want.Spec = newExtra(d, hold, to, owner, size).Spec; isAdopted(e) {
@@ -103,7 +102,7 @@ func repairedExtra(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, own
 	return want
 }
 
-// observeExtra adds the facts of an extra Deployment that only the store can judge.
+// observeExtra adds the facts of an extra Deployment that depend on the store.
 func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, hold Hold) {
 	k := hold.Stored
 	d, ok := obj.(*appsv1.Deployment)

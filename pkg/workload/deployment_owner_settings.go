@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// originalDeployment is the value of the annotation that keeps what the owner wrote.
+// originalDeployment is the value of the annotation that saves the owner's settings of a Deployment.
 type originalDeployment struct {
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
@@ -22,9 +22,9 @@ type originalDeployment struct {
 	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// readOriginalDeployment reports whether the strategy in the spec is that of a release, and returns what
-// the owner wrote. If nothing holds the workload, or the record is lost, as it may be after a restore of the store, foreverReady
-// shows that the values in the spec are Weir's: then the owner's are the defaults.
+// readOriginalDeployment returns the owner's settings, and reports whether the strategy in the spec
+// is Weir's. The record may be lost after a restore of the store, or nothing may hold the workload.
+// Then foreverReady in the spec shows that the values are Weir's, and the owner's are the defaults.
 func readOriginalDeployment(d *appsv1.Deployment, hold Hold) (originalDeployment, bool) {
 	var o originalDeployment
 	if err := json.Unmarshal([]byte(d.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil || !hold.Active() {
@@ -34,7 +34,7 @@ func readOriginalDeployment(d *appsv1.Deployment, hold Hold) (originalDeployment
 	return o, true
 }
 
-// originalOf is what the owner wrote into a spec that is not ours.
+// originalOf returns the owner's settings from a spec that has no settings of Weir.
 func originalOf(d *appsv1.Deployment) originalDeployment {
 	u := &appsv1.RollingUpdateDeployment{}
 	if d.Spec.Strategy.RollingUpdate != nil {
@@ -54,15 +54,15 @@ func (o originalDeployment) rollingUpdate() *appsv1.RollingUpdateDeployment {
 	return &appsv1.RollingUpdateDeployment{MaxUnavailable: o.MaxUnavailable, MaxSurge: o.MaxSurge}
 }
 
-// restoreTo writes what the owner wrote back.
+// restoreTo writes the owner's settings to a Deployment.
 func (o originalDeployment) restoreTo(d *appsv1.Deployment) {
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: o.rollingUpdate()}
 	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = o.MinReadySeconds, o.ProgressDeadlineSeconds
 	d.SetAnnotations(withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy))
 }
 
-// withUpdate is what the owner wants back after an update. What stays as it is stored is
-// ours, limit by limit.
+// withUpdate returns the owner's settings after an update. A field that the update does not change
+// has Weir's value, so the saved one stays.
 func (o originalDeployment) withUpdate(was, d *appsv1.Deployment) originalDeployment {
 	had := &appsv1.RollingUpdateDeployment{}
 	if u := was.Spec.Strategy.RollingUpdate; u != nil {
@@ -81,7 +81,7 @@ func (o originalDeployment) withUpdate(was, d *appsv1.Deployment) originalDeploy
 	return o
 }
 
-// changedLimit is a limit that an update changes, or else the recorded one.
+// changedLimit returns a limit that an update changes, or else the saved one.
 func changedLimit(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
 	if is == nil || equality.Semantic.DeepEqual(had, is) {
 		return recorded
@@ -89,12 +89,12 @@ func changedLimit(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
 	return is
 }
 
-// validate says why kube-apiserver refuses what the owner wrote.
+// validate returns why kube-apiserver refuses the owner's settings.
 func (o originalDeployment) validate() string {
 	return cmp.Or(o.validateSeconds(), validateRollingUpdate(o.rollingUpdate()))
 }
 
-// validateSeconds is about the seconds.
+// validateSeconds validates minReadySeconds and progressDeadlineSeconds.
 func (o originalDeployment) validateSeconds() string {
 	switch deadline := cmp.Or(o.ProgressDeadlineSeconds, new(nativeDeadline)); {
 	case o.MinReadySeconds < 0:
@@ -105,8 +105,8 @@ func (o originalDeployment) validateSeconds() string {
 	return ""
 }
 
-// replaceInvalid replaces what kube-apiserver would refuse by what it sets where nothing is written. A record
-// of Weir's own values, as earlier versions wrote it after a restore, says nothing of the owner.
+// replaceInvalid replaces values that kube-apiserver would refuse by the defaults. It also replaces
+// a record of Weir's own values, which earlier versions wrote after a restore.
 func (o *originalDeployment) replaceInvalid() {
 	if o.MinReadySeconds == foreverReady {
 		*o = originalOf(&appsv1.Deployment{})

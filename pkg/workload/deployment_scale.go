@@ -21,8 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// ScalingFacts implements setSizer. Sizes are decided here while the Deployment is
-// under control: paused, and driven or held.
+// ScalingFacts implements replicaSetSizer. Weir sizes the ReplicaSets while the Deployment is
+// paused, and is held or has a target.
 func (deployment) ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
 	v := hold.strategy
@@ -30,7 +30,7 @@ func (deployment) ScalingFacts(obj object.Object, owned []object.Object, hold Ho
 		return sizes.Scaling{}, false
 	}
 	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
-	// Between two releases nothing is told, and pods of both may be there.
+	// Between two releases there is no target, and pods of both revisions may exist.
 	between := hold.Target() == nil && recreates
 	n := replicas(d)
 	r := findRevisions(d, owned, hold)
@@ -39,9 +39,9 @@ func (deployment) ScalingFacts(obj object.Object, owned []object.Object, hold Ho
 	s := sizes.Scaling{
 		Replicas: n,
 		Target:   v.target().Limit(n),
-		// The extra Deployment of a canary release has the share, and never the sets.
+		// In a canary release the extra Deployment gets the share, never the ReplicaSets.
 		AllPods: v.target().IsAllPods(n) && v.RollingStyle != rollouts.StyleCanary,
-		// A blue-green release that is sized here keeps its share while stable comes back.
+		// A blue-green release that Weir sizes keeps its share while stable returns.
 		Abort:               v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		ResumesNatively:     v.RollingStyle == rollouts.StyleBlueGreen,
 		OwnerStrategyActive: !recreates,
@@ -57,8 +57,8 @@ func (deployment) ScalingFacts(obj object.Object, owned []object.Object, hold Ho
 	return s, true
 }
 
-// keepBetweenReleases keeps what there is of the update revision where it fits, and lets
-// stable follow the size.
+// keepBetweenReleases keeps the pods of the update revision as far as the size allows. Stable
+// follows the size.
 func keepBetweenReleases(s *sizes.Scaling) {
 	if s.AllPods {
 		return
@@ -69,8 +69,8 @@ func keepBetweenReleases(s *sizes.Scaling) {
 	}
 }
 
-// allowSurge lets pods be there beside those of stable. What an abort has left goes
-// before a release begins again.
+// allowSurge lets a blue-green release have pods in addition to those of stable. Pods that an abort
+// has left are removed before a release begins again.
 func allowSurge(s *sizes.Scaling, r revisions, v strategyRecord) {
 	if !s.ResumesNatively {
 		return
@@ -84,16 +84,16 @@ func allowSurge(s *sizes.Scaling, r revisions, v strategyRecord) {
 	s.Surge = max(s.Surge, s.Target)
 }
 
-// isObservedOrNew reports whether the native controller acts on the Deployment as it is. It cannot
-// know one as it was before it was made: what is made under control gets its pods
-// before it is changed.
+// isObservedOrNew reports whether the native controller acts on the Deployment as it is. A
+// Deployment that a client created with the annotation in it has no earlier state, so its pods are
+// created before the controller has observed it.
 func isObservedOrNew(d *appsv1.Deployment, hold Hold) bool {
 	return isObserved(d) || hold.annotationDriven() && d.Generation == 1
 }
 
-// isSizedByWeir reports whether sizes are decided here: those of a blue-green release only
-// while the native controller is stopped, and those of a canary one at size 0, lest
-// it give the pods that come to the wrong set.
+// isSizedByWeir reports whether Weir sizes the ReplicaSets. In the blue-green style it does so only
+// while the native controller is stopped. In the canary style it does so at size 0: otherwise the
+// native controller would later give the new pods to the wrong ReplicaSet.
 func isSizedByWeir(d *appsv1.Deployment, hold Hold) bool {
 	style := hold.strategy.RollingStyle
 	here := !isSizedNatively(style) || style == rollouts.StyleBlueGreen && isStopped(d) ||
@@ -101,20 +101,20 @@ func isSizedByWeir(d *appsv1.Deployment, hold Hold) bool {
 	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (hold.Target() != nil || hold.Held && !isStableUnknown(d, hold))
 }
 
-// isSizedNatively reports whether the native controller sizes the sets.
+// isSizedNatively reports whether the native controller sizes the ReplicaSets in this style.
 func isSizedNatively(style rollouts.Style) bool {
 	return style == rollouts.StyleCanary || style == rollouts.StyleBlueGreen
 }
 
-// isStableUnknown reports whether nothing says which set is stable: none has pods, and none
-// is named.
+// isStableUnknown reports whether nothing shows which ReplicaSet is stable: none has pods, and no
+// record names one.
 func isStableUnknown(d *appsv1.Deployment, hold Hold) bool {
 	return replicas(d) == 0 && hold.Stable == ""
 }
 
-// assignRoles gives sets their parts. Where the live template is the stable one, or
-// nothing but it is known, there is nothing to hold back for: it gets all pods. Not yet where
-// what was told is about another revision: it is about to be told so.
+// assignRoles assigns ReplicaSets to their roles. If the live template is the stable one, or is the
+// only one known, it gets all pods. This waits while the target is for another revision, because the
+// next target will name the live one.
 func assignRoles(s *sizes.Scaling, d *appsv1.Deployment, r revisions, hold Hold, other bool) {
 	s.Update = setFacts(r.update)
 	if r.stable != r.update {
@@ -124,7 +124,7 @@ func assignRoles(s *sizes.Scaling, d *appsv1.Deployment, r revisions, hold Hold,
 	none := len(r.all) == 0 && r.stableRevision == ""
 	switch {
 	case !other && r.hasStableTemplate(d) && returnsByShare(d, r, hold) && newestActive(s.Others) >= 0:
-		// Pods of the revision that is left give way as stable ones did before.
+		// Pods of the revision that is being left are replaced, as stable pods were before.
 		useAsStable(s, newestActive(s.Others))
 	case none || r.hasStableTemplate(d) && !other:
 		s.Target, s.AllPods, s.Abort = s.Replicas, true, false
@@ -141,21 +141,21 @@ func otherSets(r revisions) []sizes.Set {
 	return sets
 }
 
-// useAsStable makes one of the other sets the one that pods come from.
+// useAsStable moves a ReplicaSet from the others to the stable role.
 func useAsStable(s *sizes.Scaling, i int) {
 	set := s.Others[i]
 	s.Stable = &set
 	s.Others = slices.Delete(s.Others, i, i+1)
 }
 
-// returnsByShare reports whether the stable template is itself released by share.
+// returnsByShare reports whether the stable template is itself released in steps.
 func returnsByShare(d *appsv1.Deployment, r revisions, hold Hold) bool {
 	target := hold.Target()
 	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.hasLiveRevision(d, target.Revision) && replicas(d) > 0 &&
 		!target.IsAllPods(replicas(d))
 }
 
-// newestActive is the newest set that has pods, or -1.
+// newestActive returns the index of the newest ReplicaSet with pods; -1 if there is none.
 func newestActive(sets []sizes.Set) int {
 	at := -1
 	for i := range sets {
@@ -166,8 +166,8 @@ func newestActive(sets []sizes.Set) int {
 	return at
 }
 
-// resolveLimits are the owner's surge, rounded up, and unavailable, rounded down. One
-// of them must allow something to move. The size and its surge are a size together.
+// resolveLimits returns the owner's surge, rounded up, and unavailability, rounded down. At least
+// one of them is positive. Size plus surge fits an int32.
 func resolveLimits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailable int32) {
 	if u != nil {
 		surge = min(resolveShare(u.MaxSurge, replicas, true), math.MaxInt32-replicas)
@@ -211,20 +211,20 @@ func setFacts(rs *appsv1.ReplicaSet) *sizes.Set {
 
 func availableReplicas(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.MinReadySeconds == foreverReady {
-		return rs.Status.ReadyReplicas // none is counted, and all serve
+		return rs.Status.ReadyReplicas // no pod counts as available, but all ready pods serve
 	}
 	return rs.Status.AvailableReplicas
 }
 
-// HasStaleCounters reports whether the controller of the set has not seen what makes its
-// counters mean something else. After one change of the size they are still an
-// upper bound, but between two of them pods may have gone.
+// HasStaleCounters reports whether the counters of a ReplicaSet are not reliable because its
+// controller has not observed the latest changes. After one change of the size the counters are
+// still an upper bound. After two changes pods may have been removed in between.
 func HasStaleCounters(rs *appsv1.ReplicaSet) bool {
 	unseen := rs.Generation - rs.Status.ObservedGeneration
 	return unseen > 1 || unseen > 0 && availableReplicas(rs) < rs.Status.ReadyReplicas
 }
 
-// ResizeReplicaSets implements setSizer.
+// ResizeReplicaSets implements replicaSetSizer.
 func (deployment) ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
@@ -257,7 +257,7 @@ func (r revisions) byName(name string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// resizeSet is a set with another size.
+// resizeSet returns a ReplicaSet with another size.
 func resizeSet(rs *appsv1.ReplicaSet, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
 	want := rs.DeepCopy()
 	want.Spec.Replicas = &replicas
@@ -265,8 +265,8 @@ func resizeSet(rs *appsv1.ReplicaSet, scale sizes.Scale, replicas int32) *appsv1
 	return want
 }
 
-// annotateSizes writes the native controller's notes on sizes, or removes them where
-// they would make it scale other sets.
+// annotateSizes writes the native controller's size annotations, or removes them if they would make
+// it scale other ReplicaSets.
 func annotateSizes(rs *appsv1.ReplicaSet, scale sizes.Scale) {
 	if scale.DesiredAnnotation == 0 {
 		rs.Annotations = withoutKeys(rs.Annotations, annotationDesired, annotationMax)
@@ -276,8 +276,9 @@ func annotateSizes(rs *appsv1.ReplicaSet, scale sizes.Scale) {
 	setAnnotation(rs, annotationMax, strconv.Itoa(int(scale.MaxAnnotation)))
 }
 
-// newReplicaSet is the ReplicaSet that the native controller would make of the live
-// template. Anything more in the template and it would make a second one.
+// newReplicaSet returns the ReplicaSet that the native controller would create for the live
+// template. With any other difference in the template, the native controller would create a second
+// one.
 func newReplicaSet(d *appsv1.Deployment, owned []object.Object, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
 	name, hash := freeReplicaSetName(d, owned)
 	template := *d.Spec.Template.DeepCopy()
@@ -315,7 +316,7 @@ func withHash(m map[string]string, hash string) map[string]string {
 	return m
 }
 
-// freeReplicaSetName counts collisions up until a name is free.
+// freeReplicaSetName increments the collision count until the name is free.
 func freeReplicaSetName(d *appsv1.Deployment, owned []object.Object) (name, hash string) {
 	taken := map[string]bool{}
 	for _, rs := range replicaSets(owned) {

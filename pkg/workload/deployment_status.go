@@ -10,7 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// tellStatus tells how far a release is, for which the status of a Deployment has no field.
+// updateExtraStatus writes the progress of a release to an annotation, because the status of a
+// Deployment has no field for it.
 func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
@@ -22,8 +23,8 @@ func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []ob
 	return changesBetween(obj, want)
 }
 
-// tell writes how many pods of the update revision are ready, and how many
-// there should be.
+// writeExtraStatus writes how many pods of the update revision are ready, and how many there should
+// be.
 func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
 	switch status, news := newExtraStatus(d, r, hold); {
 	case !news:
@@ -34,8 +35,8 @@ func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
 	}
 }
 
-// untold is what is to be told, and whether that is news. An abort has nothing
-// to tell of.
+// newExtraStatus returns the new value of the annotation, and reports whether it differs from the
+// current one. An abort has no progress to report.
 func newExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) (status string, news bool) {
 	v := hold.strategy
 	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]

@@ -20,7 +20,7 @@ import (
 // stable, and how far the release may go. Adapters get the Hold as an argument. They do not read the
 // annotations that repeat this state, because everyone who may write the workload may write those.
 type Hold struct {
-	// Stored is what the store says. The other fields apply it to one object.
+	// Stored is the state in the store. The other fields apply it to one object.
 	Stored planner.HoldState
 	// Held reports whether the workload is taken from its native controller, and Holder is
 	// the name of the Rollout for which; it may be empty.
@@ -37,7 +37,7 @@ type Hold struct {
 	hasStrategy bool
 }
 
-// HoldOf applies to a workload what the store says about it.
+// HoldOf returns the state of a workload from the store's state k.
 func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldState) Hold {
 	if k.UID != "" && k.UID != obj.GetUID() {
 		// The released workload was deleted, and this one was created later.
@@ -273,15 +273,16 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	return w
 }
 
-// allowsLivePods reports whether the target lets the native controller create pods of the live template.
+// allowsLivePods reports whether the target lets the native controller create pods of the live
+// template.
 func (r Row) allowsLivePods(w *planner.Workload, update planner.Revision) bool {
 	d := w.Target
-	told := d != nil && (d.Revision == (planner.Revision{}) || w.HasTemplateOf(d.Revision))
-	return r.NativeReplacesPods && (told || w.UsesSurge && w.HasTemplateOf(update))
+	isTarget := d != nil && (d.Revision == (planner.Revision{}) || w.HasTemplateOf(d.Revision))
+	return r.NativeReplacesPods && (isTarget || w.UsesSurge && w.HasTemplateOf(update))
 }
 
-// ObserveScaling returns the facts by which the ReplicaSets of a Deployment are sized, and reports whether
-// Weir sizes them.
+// ObserveScaling returns the facts that decide the sizes of the ReplicaSets, and reports whether
+// Weir sizes them now. It adds what only the store knows to ScalingFacts.
 func (r Row) ObserveScaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
 	facts, ok := r.ScalingFacts(obj, owned, hold)
 	k := hold.Stored
@@ -296,7 +297,7 @@ func (r Row) ObserveScaling(obj object.Object, owned []object.Object, hold Hold)
 	return facts, ok
 }
 
-// IsForAnotherObject reports whether the store is about another object of the same name.
+// IsForAnotherObject reports whether the store's state is about another object of the same name.
 func (h Hold) IsForAnotherObject(obj object.Object) bool {
 	return h.Stored.UID != "" && h.Stored.UID != obj.GetUID()
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// The index of a namespace says which Rollout holds which workload. The policies
-// in kube-apiserver read it, since they cannot read Rollouts while we are down.
+// The index of a namespace is a ConfigMap that maps each held workload to its Rollout. The
+// admission policies in kube-apiserver read it, because they cannot read Rollouts while Weir is
+// unavailable.
 
-// longKeyPrefixes maps each kind that the policies hold to a short prefix. The prefix replaces group and
-// kind in the index key if the name is long. A hash is impossible, because CEL in admission
+// longKeyPrefixes maps each kind that the policies hold to a short prefix. The prefix replaces group
+// and kind in the index key if the name is long. A hash is impossible, because CEL in admission
 // policies has no hash function. Keys stay unique: a name begins with a lower-case letter or a
 // digit, never with an upper-case prefix.
 var longKeyPrefixes = map[schema.GroupKind]string{
@@ -45,11 +46,11 @@ func IndexKey(kind schema.GroupKind, name string) string {
 // Deployments and StatefulSets with names of 253 characters, which cannot create pods.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 
-// maxIndexBytes is how much an index may hold: somewhat less than etcd takes.
+// maxIndexBytes is the maximum size of an index. It is somewhat below etcd's limit for one object.
 const maxIndexBytes = 1 << 20
 
-// FitsIndex reports whether an index has room for an entry when what names some others,
-// or the Rollout, is gone from it.
+// FitsIndex reports whether the index has space for an entry after the entries of this Rollout, and
+// of the Rollouts in without, are removed.
 func FitsIndex(index *corev1.ConfigMap, key, rollout string, without sets.Set[string]) bool {
 	size := len(key) + len(rollout)
 	if index != nil {
@@ -62,7 +63,7 @@ func FitsIndex(index *corev1.ConfigMap, key, rollout string, without sets.Set[st
 	return size <= maxIndexBytes
 }
 
-// IndexKeys are the keys that name a Rollout; index is nil where there is none.
+// IndexKeys returns the keys of the entries for a Rollout; none if index is nil.
 func IndexKeys(index *corev1.ConfigMap, rollout string) []string {
 	var keys []string
 	if index == nil || index.Labels[rollouts.LabelIndex] != "true" {
@@ -76,8 +77,8 @@ func IndexKeys(index *corev1.ConfigMap, rollout string) []string {
 	return keys
 }
 
-// UpdateIndex makes a key the only entry of each Rollout that it is given, or takes all
-// of a Rollout out where the key is empty; with the last entry the index goes.
+// UpdateIndex makes each key the only entry of its Rollout. An empty key removes all entries of the
+// Rollout. The index is deleted with its last entry.
 func UpdateIndex(index *corev1.ConfigMap, namespace string, keys map[string]string) []object.Change {
 	want := buildIndex(index, namespace, keys)
 	switch {
@@ -90,13 +91,13 @@ func UpdateIndex(index *corev1.ConfigMap, namespace string, keys map[string]stri
 	case equality.Semantic.DeepEqual(index, want):
 		return nil
 	case index.Immutable != nil && *index.Immutable:
-		// Somebody made it so; nothing but to make it again helps.
+		// A user has set immutable. The only remedy is to delete and recreate the ConfigMap.
 		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rollouts.IndexName}, Data: want.Data}
 		setLabel(again, rollouts.LabelIndex, "true")
 		return []object.Change{{Base: index}, {Want: again}}
 	}
-	// Nobody applies it field by field, and to have on record who wrote which of
-	// thousands of entries would double it: from this the API server stops to.
+	// A single empty entry makes kube-apiserver stop tracking managed fields. Tracking the writer of
+	// each of thousands of entries would double the size of the index.
 	want.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	return []object.Change{{Base: index, Want: want}}
 }
@@ -110,7 +111,7 @@ func buildIndex(index *corev1.ConfigMap, namespace string, keys map[string]strin
 	if want.Data == nil {
 		want.Data = map[string]string{}
 	}
-	want.BinaryData = nil // all of it is ours, and has no more room than that
+	want.BinaryData = nil // Weir owns the whole ConfigMap and needs the space
 	maps.DeleteFunc(want.Data, func(key, by string) bool {
 		only, ours := keys[by]
 		return ours && key != only

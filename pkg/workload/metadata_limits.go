@@ -11,7 +11,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// metadataLimit is how many KiB others may write into a part of the metadata of a workload.
+// metadataLimit limits how many KiB the labels or annotations of others on a workload may have.
 type metadataLimit struct {
 	field string
 	of    func(metav1.Object) map[string]string
@@ -19,8 +19,9 @@ type metadataLimit struct {
 	why   string
 }
 
-// metadataLimits are those. All annotations may have 256 KiB, and without what is left nothing
-// could be held, driven or brought back. Labels have no limit but that of the object.
+// metadataLimits leave space for Weir's annotations. Kubernetes allows 256 KiB for all annotations
+// of an object. If users filled them, Weir could not hold, release or restore the workload. Labels
+// are limited only by the size of the object.
 var metadataLimits = []metadataLimit{
 	{"annotations", metav1.Object.GetAnnotations, 192, "since the rest of what Kubernetes allows is for what keeps the workload held and brings it back"},
 	{"labels", metav1.Object.GetLabels, 64, "since each write of the workload would take long, and an abort with them"},
@@ -31,8 +32,8 @@ var metadataLimits = []metadataLimit{
 // one-byte keys takes 35 times as long.
 const maxKeys = 512
 
-// MetadataLimitReason says why an update must not be: its annotations leave no room for ours, or
-// it has too many labels. One that makes them no larger may be.
+// MetadataLimitReason returns why an update must be refused: its annotations leave no space for
+// Weir's, or it has too many keys. An update that does not make them larger is allowed.
 func MetadataLimitReason(old, update metav1.Object) string {
 	for _, b := range metadataLimits {
 		size, keys := measureMetadata(b.of(update))
@@ -47,7 +48,7 @@ func MetadataLimitReason(old, update metav1.Object) string {
 	return ""
 }
 
-// maxRevisionDigits is how many digits a revision may have.
+// maxRevisionDigits is the maximum length of a revision number.
 const maxRevisionDigits = 20
 
 // measureMetadata returns the total size and the number of the keys that are not Weir's. It ignores the

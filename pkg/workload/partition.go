@@ -13,35 +13,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// partitioned releases a workload whose own controller replaces the pods, as many as
-// its update strategy allows. A kind of such workloads is one partitionKind.
+// partitioned releases a workload whose native controller replaces pods up to a limit in the update
+// strategy. Each such kind is one partitionKind.
 type partitioned struct{ *partitionKind }
 
 var _ Adapter = partitioned{}
 
-// partitionKind is what distinguishes one kind from the others.
+// partitionKind has what distinguishes one kind from the others.
 type partitionKind struct {
 	// kind is the kind in the API, such as StatefulSet. Messages name it.
 	kind string
-	// subjectOf returns the subject of an object, which is of the kind's Go type.
+	// subjectOf returns the subject of an object, which must have the kind's Go type.
 	subjectOf func(object.Object) subject
-	// revisionName returns the name of a revision. revision returns the name of the revision that a
-	// pod runs, in the same form.
+	// revisionName returns the name of a revision. podRevision returns the name of the revision that
+	// a pod runs, in the same form.
 	revisionName func(*appsv1.ControllerRevision) string
 	podRevision  func(*corev1.Pod) string
-	// arrangePods sets the pods of a view, and its size where the status has that.
+	// arrangePods sets the pods of a view. It also sets the size if the status determines the size.
 	arrangePods func(*view, []*corev1.Pod)
-	// unsupported returns what an object has that rules out a release in steps, as the end
-	// of a message that begins "the StatefulSet has". It is nil if nothing does.
+	// unsupported returns a feature of an object that rules out a release in steps, as the end of a
+	// message that begins "the StatefulSet has". It is nil if nothing does.
 	unsupported func(object.Object) string
-	// missingField ends the same message for a field that the release needs and the object does
-	// not have. It is nil if every object has all fields.
+	// missingField ends the same message for a field that the release needs and the object lacks. It
+	// is nil if every object has all fields.
 	missingField func(view) string
-	// selectDeletions returns the pods that Weir deletes for a target; nil if it deletes none.
+	// selectDeletions returns the pods that Weir deletes for a target; nil if Weir deletes none.
 	selectDeletions func(view, planner.Target) []*corev1.Pod
-	// revisionInStatus reports whether status.updateRevision, or the like, is to be used
-	// where no ControllerRevision has the live template: the controller may store a
-	// template in another form than the object has.
+	// revisionInStatus reports whether status.updateRevision, or a similar field, identifies the
+	// live revision if no ControllerRevision has the live template: the controller may store a
+	// template in another form.
 	revisionInStatus bool
 	// ordered reports whether pods have ordinals. The subject is an orderedSet then.
 	ordered bool
@@ -54,44 +54,43 @@ type partitionKind struct {
 	inPlace bool
 }
 
-// subject gives access to one object of a kind. Its methods change the object.
+// subject reads and changes one object of a kind in place.
 type subject interface {
 	fields() fields
-	// stopController saves what the owner wrote of the strategy, and stops the controller. isHeld reports
-	// whether the object is held already, so that the strategy is on record.
+	// stopController saves the owner's strategy, and stops the controller. isHeld reports whether
+	// the object is held already, so that the strategy is saved.
 	stopController(isHeld bool)
-	// preserveStrategy puts the strategy back as the API object was has it, and saves what the owner
-	// wrote of it.
-	// Another template stops the controller.
+	// preserveStrategy restores the strategy that was has, and saves the strategy that the owner
+	// wrote. isAnother reports whether the template changes as well; then it stops the controller.
 	preserveStrategy(was object.Object, isAnother bool)
-	// setPartition has the controller keep n pods at the earlier revision.
+	// setPartition makes the controller keep n pods at the earlier revision.
 	setPartition(n int32)
-	// restore puts the owner's strategy back. isOurs reports whether the strategy that
-	// is there is that of a release.
+	// restore writes the owner's strategy back. isOurs reports whether the current strategy is
+	// Weir's.
 	restore(v view, how planner.RestoreWorkload, isOurs bool)
 }
 
-// pausable is a subject that its owner can pause apart from the partition.
+// pausable is implemented by a subject whose owner can pause it independently of the partition.
 type pausable interface{ resume() }
 
-// fields are what the kinds have in common. Pointers lead into the object.
+// fields are the fields that the kinds have in common. Pointers lead into the object.
 type fields struct {
 	template *corev1.PodTemplateSpec
 	// unknown points to the unknown fields of the template; nil for built-in kinds, for which
 	// kube-apiserver stores no unknown fields.
 	unknown      *UnknownFields
 	historyLimit **int32
-	// replicas is the size that the owner asks for; nil for the default, and where the
-	// number of nodes is the size.
+	// replicas is the size that the owner asks for. It is nil for the default, and if the number of
+	// nodes is the size.
 	replicas *int32
-	// partition is how many pods stay at the earlier revision, and stopped reports
-	// whether the strategy stops the controller apart from that.
+	// partition is how many pods stay at the earlier revision. stopped reports whether another field
+	// of the strategy stops the controller.
 	partition int32
 	stopped   bool
 	// maxUnavailable is how many pods the controller replaces at once.
 	maxUnavailable int32
-	// What follows is the status: the generation, the revision that serves, that of the
-	// live template, and the numbers of pods.
+	// The following fields are from the status: the observed generation, the revision that serves,
+	// the revision of the live template, and the numbers of pods.
 	observedGeneration              int64
 	currentRevision, updateRevision string
 	total, updated, updatedReady    int32
@@ -135,8 +134,8 @@ func (a partitioned) UnholdableReason(old, update object.Object, isHeld bool) st
 	return scaledToZeroReason(was.replicas, a.subjectOf(update).fields().replicas, was.total, isHeld)
 }
 
-// unsupportedReason returns why an object cannot be released; empty if it can. Of a held object
-// only its owner's strategy would show that.
+// unsupportedReason returns why an object cannot be released; empty if it can. Call it only for
+// objects that are not held: the strategy in a held object is Weir's, not the owner's.
 func (a partitioned) unsupportedReason(obj object.Object) string {
 	if a.unsupported == nil {
 		return ""
@@ -144,7 +143,7 @@ func (a partitioned) unsupportedReason(obj object.Object) string {
 	return a.explainHas(a.unsupported(obj))
 }
 
-// explainHas returns the message for what an object has; empty for nothing.
+// explainHas returns the message about a feature of an object; empty for an empty feature.
 func (k *partitionKind) explainHas(what string) string {
 	if what == "" {
 		return ""
@@ -152,18 +151,18 @@ func (k *partitionKind) explainHas(what string) string {
 	return "the " + k.kind + " has " + what
 }
 
-// canHold reports whether there is something to hold. Without pods the controller takes
-// the newest template for the stable one at once. A DaemonSet without nodes is held all
-// the same until the controller sees that: admission would know from a status only.
+// canHold reports whether there is something to hold. Without pods the controller takes the newest
+// template for the stable one at once. A DaemonSet without nodes is held until the controller has
+// observed the template, because only its status shows that there are no nodes.
 func (a partitioned) canHold(obj object.Object) bool {
 	return (a.unsupported == nil || a.unsupported(obj) == "") && !isZero(a.subjectOf(obj).fields().replicas)
 }
 
-// isZero reports whether no pods are wanted; the default is 1.
+// isZero reports whether the size is 0. The default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
-// Hold implements Adapter. Another door of admission may have held the object a moment
-// ago: then what it saved of the owner's strategy stays.
+// Hold implements Adapter. Scenario: an admission policy or another webhook has held the object a
+// moment ago. Then the saved strategy of the owner stays.
 func (a partitioned) Hold(obj object.Object, by string, isHeld bool) {
 	a.subjectOf(obj).stopController(isHeld)
 	writeHoldMark(obj, by)
@@ -196,8 +195,8 @@ func (a partitioned) SetTarget(obj object.Object, owned []object.Object, hold Ho
 	return changes
 }
 
-// RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
-// once the controller takes the stable one for the current one.
+// RestoreStrategy implements Adapter. It sets the owner's template again, held, as soon as the
+// controller takes the stable revision for the current one.
 func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	v := a.view(obj, owned, hold)
 	if a.newPodsUseTemplate || !v.isObserved() || v.size == 0 || v.currentRevision != v.stable {
@@ -228,8 +227,8 @@ func (a partitioned) Restore(obj object.Object, owned []object.Object, hold Hold
 	return changesBetween(obj, a.view(obj, owned, hold).restoredObject(how))
 }
 
-// restoredObject is the object as its owner wants it. A kind whose new pods have the live
-// template keeps the stable one where the workload stays paused.
+// restoredObject returns the object with the owner's settings. A kind that creates new pods from the
+// live template keeps the stable template if the workload stays paused.
 func (v view) restoredObject(how planner.RestoreWorkload) object.Object {
 	want := v.hold.copyOf(v.obj)
 	if !v.newPodsUseTemplate || !how.KeepPaused {
@@ -242,5 +241,5 @@ func (v view) restoredObject(how planner.RestoreWorkload) object.Object {
 	return want
 }
 
-// copyOf is a deep copy.
+// copyOf returns a deep copy.
 func copyOf(obj object.Object) object.Object { return obj.DeepCopyObject().(object.Object) }

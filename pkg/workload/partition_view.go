@@ -15,9 +15,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A partition does not lead back: the controller replaces no pod by an earlier template.
-// So for the way back Weir sets the stable template, and notes which template the owner
-// asks for. Weir does the same at size 0, where the controller takes the live template
+// A partition cannot undo an update: the controller never replaces a pod by one of an earlier
+// template. So for an abort Weir makes the stable template the live one, and records the owner's
+// template as set aside. Weir does the same at size 0, where the controller takes the live template
 // for the stable one and would create every later pod from it.
 
 // view is a partitioned workload with its pods and revisions by role.
@@ -27,24 +27,24 @@ type view struct {
 	obj     object.Object
 	hold    Hold
 	history history
-	// pods are those of the workload that are there. Where they are ordered, places has the
-	// place of each, from 0 on, and none that is missing.
+	// pods are the existing pods of the workload. If they are ordered, places has the place of each
+	// pod, counted from 0. Missing pods have no entry.
 	pods   []*corev1.Pod
 	places []int32
-	// size is how many pods there are to be.
+	// size is the desired number of pods.
 	size int32
-	// isStatusBehind reports whether the status says fewer than there are.
+	// isStatusBehind reports whether the status counts fewer pods than exist.
 	isStatusBehind bool
-	// hasSurplusPods reports whether pods are still there that the size has no place for.
+	// hasSurplusPods reports whether pods exist whose ordinals are beyond the size.
 	hasSurplusPods bool
-	// live is the revision of the live template, and update the one to release; they
-	// differ while the update template is set aside. Empty until the controller has seen
-	// the template.
+	// live is the revision of the live template. update is the revision to release. They differ
+	// while the update template is set aside. Both are empty until the controller has observed the
+	// template.
 	live, update string
-	// aside is the update revision while its template is set aside, else empty, and
-	// asideTemplate the digest of that template.
+	// aside is the update revision while its template is set aside, and empty otherwise.
+	// asideTemplate is the digest of that template.
 	aside, asideTemplate string
-	// stable served before.
+	// stable is the revision that served before the release.
 	stable string
 }
 
@@ -71,9 +71,9 @@ func (a partitioned) view(obj object.Object, owned []object.Object, hold Hold) v
 	return v
 }
 
-// servedRevision is the revision that served before the live one, as far as pods and status
-// show it. Pods with ordinals that are on their way out count, too. A kind whose status
-// names no such revision has served the live one if no pod shows another.
+// servedRevision returns the revision that served before the live one, judged by pods and status.
+// Pods with ordinals count even while they are being deleted. For a kind whose status names no
+// current revision, it is the live one unless pods show another.
 func (v view) servedRevision() string {
 	pods := map[string]int32{}
 	for _, p := range v.pods {
@@ -90,11 +90,12 @@ func (v view) servedRevision() string {
 
 func (v view) isObserved() bool { return v.observedGeneration >= v.obj.GetGeneration() }
 
-// keepsLastStablePod reports whether the controller would take the update revision for the current
-// one as soon as every pod runs it, and create all pods from it.
+// keepsLastStablePod reports whether the last pod must stay at the stable revision until the end of
+// the release. As soon as every pod runs the update revision, the controller takes it for the
+// current revision and creates all pods from it.
 func (v view) keepsLastStablePod() bool { return !v.newPodsUseTemplate && v.update != v.stable }
 
-// unsupportedReason says why the workload cannot be released; empty if it can.
+// unsupportedReason returns why the workload cannot be released; empty if it can.
 func (v view) unsupportedReason() string {
 	if v.hold.Held {
 		return ""
@@ -106,7 +107,7 @@ func (v view) unsupportedReason() string {
 	return why
 }
 
-// isRolling reports whether pods of another template are still to be replaced.
+// isRolling reports whether pods of another template still have to be replaced.
 func (v view) isRolling() bool {
 	behind := !v.isObserved() || v.updated < v.total || len(v.outdated()) > 0
 	if v.newPodsUseTemplate {
@@ -115,7 +116,7 @@ func (v view) isRolling() bool {
 	return behind || v.currentRevision != v.updateRevision
 }
 
-// outdated returns the pods of another template that are there, whatever the status counts.
+// outdated returns the active pods of other templates than the live one, whatever the status counts.
 func (v view) outdated() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !isActive(p) || v.podRevision(p) == v.live })
 }
@@ -123,8 +124,8 @@ func (v view) outdated() []*corev1.Pod {
 // isStable reports whether the live template is the stable one, and every pod runs it.
 func (v view) isStable() bool { return v.live == v.stable && len(v.outdated()) == 0 }
 
-// countPods is the facts about pods. What the controller has not counted yet, others do not
-// see either.
+// countPods sets the facts about pods. It does not count a pod as updated before the controller
+// does, because other clients rely on the status.
 func (v view) countPods(w *planner.Workload) {
 	all, ready := v.countByRevision()
 	for revision, n := range all {
@@ -148,7 +149,7 @@ func (v view) countPods(w *planner.Workload) {
 	}
 }
 
-// countByRevision counts the pods of each revision, and those that are ready.
+// countByRevision counts all active pods, and the ready ones, by revision.
 func (v view) countByRevision() (all, ready map[string]int32) {
 	all, ready = map[string]int32{}, map[string]int32{}
 	for _, p := range v.pods {
@@ -189,8 +190,8 @@ func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Re
 	return want, aside
 }
 
-// partitionFor is the partition with which as many pods run the update revision as the
-// target says. On the way back these are the pods that keep it.
+// partitionFor returns the partition for a target. Forward, as many pods run the update revision as
+// the target says. On the way back, that many pods keep it.
 func (v view) partitionFor(to planner.Target, isBack bool) int32 {
 	share := to.LimitFor(&planner.Workload{Replicas: v.size, KeepsLastStablePod: v.keepsLastStablePod()})
 	switch {
@@ -213,14 +214,13 @@ func (v view) podsToDelete(to planner.Target) []*corev1.Pod {
 	return v.selectDeletions(v, to)
 }
 
-// hasStableTemplate reports whether the stable template is the live one, or can be set
-// in its place.
+// hasStableTemplate reports whether the stable template is the live one, or can be set.
 func (v view) hasStableTemplate() bool {
 	return v.live == v.stable || v.live != "" && v.history.template(v.stable) != nil
 }
 
 // setStableTemplate makes the stable template the live one, and returns the update revision, which
-// is set aside by that.
+// is set aside by this change.
 func (v view) setStableTemplate(want object.Object) planner.Revision {
 	v.setTemplate(want, v.stable)
 	return planner.Revision{Name: v.live, Template: withUnknown(digestWithLabels(v.template), unknownIn(v.obj))}
@@ -245,8 +245,7 @@ func (v view) setUpdateTemplate(want object.Object) {
 	}
 }
 
-// needsStableTemplate reports whether the stable template must be the live one for a
-// target.
+// needsStableTemplate reports whether the stable template must be the live one for a target.
 func (v view) needsStableTemplate(to planner.Target) bool {
 	switch {
 	case v.newPodsUseTemplate:
@@ -261,8 +260,7 @@ func (v view) needsStableTemplate(to planner.Target) bool {
 	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return v.podRevision(p) != v.stable })
 }
 
-// isAbortComplete reports whether an abort is complete. Without pods the stable template
-// must stay.
+// isAbortComplete reports whether an abort is complete. Without pods the stable template must stay.
 func (v view) isAbortComplete(to planner.Target) bool {
 	switch {
 	case !to.Abort:
@@ -274,8 +272,8 @@ func (v view) isAbortComplete(to planner.Target) bool {
 	}
 }
 
-// resolveUnavailable is how many pods a limit lets be missing. It is 1 at least, or the
-// controller could replace nothing.
+// resolveUnavailable returns how many pods a limit allows to be missing. The result is at least 1,
+// because with 0 the controller could not replace any pod.
 func resolveUnavailable(limit *intstr.IntOrString, of int32, roundUp bool) int32 {
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(limit, intstr.FromInt32(1)), int(of), roundUp)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// pendingEdit is the value of the annotation in which the policies note what an owner
-// wrote of a held workload. They keep it as it is stored, whatever its style; what
-// becomes of the edit is said by Keep alone, here and not in kube-apiserver.
+// pendingEdit is the annotation in which the admission policies save an owner's change to a held
+// workload while the webhook is unavailable. The policies revert the change in the spec, whatever
+// the style. Only PreserveHold decides what becomes of the edit.
 type pendingEdit struct {
 	UpdateStrategy          *appsv1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	Strategy                *appsv1.DeploymentStrategy        `json:"strategy,omitempty"`
@@ -24,13 +24,13 @@ type pendingEdit struct {
 	ProgressDeadlineSeconds *int32                            `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// hasPendingEdit reports whether there is such a note.
+// hasPendingEdit reports whether the policies saved an edit.
 func hasPendingEdit(obj object.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != ""
 }
 
-// PreserveHold puts back on update what others must not change on a held workload. What a
-// policy has noted of the update counts as written by it.
+// PreserveHold reverts the changes of an update that would end the hold. An edit that the policies
+// saved counts as part of the update.
 func (r Row) PreserveHold(old, update object.Object) {
 	noted := hasPendingEdit(update)
 	mergePendingEdit(r, update)
@@ -40,8 +40,8 @@ func (r Row) PreserveHold(old, update object.Object) {
 	}
 }
 
-// ApplyPendingEdit does what Keep would have done about an edit that the policies noted
-// while nobody answered the webhook. Of what is not held nothing was noted.
+// ApplyPendingEdit applies an edit that the policies saved while the webhook was unavailable, as
+// PreserveHold would have done. For a workload that is not held, it only removes the edit.
 func (r Row) ApplyPendingEdit(obj object.Object, hold Hold) []object.Change {
 	if !hasPendingEdit(obj) {
 		return nil
@@ -56,10 +56,10 @@ func (r Row) ApplyPendingEdit(obj object.Object, hold Hold) []object.Change {
 	return changesBetween(obj, want)
 }
 
-// HoldMissed holds a workload that admission has missed, or one that is held and not stopped (again). In
-// its spec are Weir's values then, so the record of its owner's stays. The same applies to a
-// workload that was driven by a release which the store does not know: the store may have been
-// restored to a backup from before that release.
+// HoldMissed holds a workload that admission has missed. If again is true, the workload is marked as
+// held but its controller is not stopped. Then the spec has Weir's values, so the saved strategy of
+// the owner stays. The same applies to a workload with a target from a release that the store does
+// not know: the store may have been restored from a backup that is older than the release.
 func (r Row) HoldMissed(obj object.Object, hold Hold, by string, again bool) []object.Change {
 	want, noted := hold.copyOf(obj), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
 	r.Hold(want, by, hold.Held)
@@ -72,7 +72,8 @@ func (r Row) HoldMissed(obj object.Object, hold Hold, by string, again bool) []o
 	return changesBetween(obj, want)
 }
 
-// mergePendingEdit writes the note, if there is one, into the spec. One that is unreadable says nothing.
+// mergePendingEdit writes the saved edit, if there is one, into the spec. An unreadable edit is
+// ignored.
 func mergePendingEdit(r Row, obj object.Object) {
 	note := obj.GetAnnotations()[rollouts.AnnotationWantedSpec]
 	var w pendingEdit

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// UpdatedPods are the facts of those pods that count: neither on their way out nor done.
+// UpdatedPods returns the facts of the active pods.
 func UpdatedPods(pods []*corev1.Pod) []planner.UpdatedPod {
 	var out []planner.UpdatedPod
 	for _, p := range pods {
@@ -34,7 +34,7 @@ func UpdatedPods(pods []*corev1.Pod) []planner.UpdatedPod {
 	return out
 }
 
-// isActive reports whether a pod is neither on its way out nor done.
+// isActive reports whether a pod is neither being deleted nor finished.
 func isActive(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
 }
@@ -44,7 +44,7 @@ func isReady(p *corev1.Pod) bool {
 	return isActive(p) && c != nil && c.Status == corev1.ConditionTrue
 }
 
-// updatedAt is when a pod came to its revision.
+// updatedAt returns when a pod was created or last updated in place.
 func updatedAt(p *corev1.Pod) time.Time {
 	if gate := condition(p, inPlaceReady); gate != nil && gate.LastTransitionTime.After(p.CreationTimestamp.Time) {
 		return gate.LastTransitionTime.Time
@@ -52,8 +52,8 @@ func updatedAt(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// BatchLabels are what a mark means on a pod. The revision is there for clients that
-// look for it on pods of every kind; it stays where it is there already.
+// BatchLabels returns the labels that record the batch of a pod. OpenKruise clients look for the
+// revision label on pods of every kind. A pod that already has the revision label keeps its value.
 func BatchLabels(m planner.PodLabel) map[string]string {
 	return map[string]string{
 		rollouts.LabelRolloutID:               m.RolloutID,
@@ -62,8 +62,8 @@ func BatchLabels(m planner.PodLabel) map[string]string {
 	}
 }
 
-// blockedPodDeletion says which pod was deleted and is kept by finalizers. Nothing comes in its
-// place until then.
+// blockedPodDeletion returns a message about a deleted pod that finalizers keep. The controller
+// creates no replacement before the pod is gone.
 func blockedPodDeletion(pods []*corev1.Pod) string {
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil && len(p.Finalizers) > 0 {

@@ -26,20 +26,21 @@ func hashOf(rs *appsv1.ReplicaSet) string {
 	return rs.Labels[hashLabel]
 }
 
-// revisions are the ReplicaSets of a Deployment by the part they play. They
-// are recognised by template, never by name or hash, as the native controller
-// does: the hash of one template differs between versions of Kubernetes.
+// revisions are the ReplicaSets of a Deployment by role. A ReplicaSet is recognized by its template,
+// as the native controller does, and never by name or hash: the hash of one template differs between
+// versions of Kubernetes.
 type revisions struct {
-	// all in order of age.
+	// all are the ReplicaSets that are not being deleted, oldest first.
 	all []*appsv1.ReplicaSet
-	// terminating were deleted, and finalizers keep them. They make no pods, and the native
-	// controller counts them all the same.
+	// terminating were deleted, and finalizers keep them. They create no pods, but the native
+	// controller still counts them.
 	terminating []*appsv1.ReplicaSet
 	// update has the live template; nil until it exists.
 	update *appsv1.ReplicaSet
-	// stable served before; nil if it is gone. It may be the update set.
+	// stable has the template that served before the release; nil if it is gone. It may be the same
+	// as update.
 	stable *appsv1.ReplicaSet
-	// stableRevision is stable's hash, known even when the set is gone.
+	// stableRevision is the hash of stable. It is known even if the ReplicaSet is gone.
 	stableRevision string
 }
 
@@ -72,7 +73,7 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object, hold Hold) revis
 	return r
 }
 
-// deriveStable finds what served before the live template without being told.
+// deriveStable returns the ReplicaSet that served before the live template if no record names it.
 func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	others := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool { return rs == r.update })
 	active := slices.DeleteFunc(slices.Clone(others), func(rs *appsv1.ReplicaSet) bool { return size(rs) == 0 })
@@ -84,7 +85,7 @@ func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	case r.update != nil && (size(r.update) > 0 || !held):
 		return r.update
 	case held && highest != nil:
-		// Scaled to zero right after it was held.
+		// Scenario: the Deployment was scaled to 0 right after it was held.
 		return highest
 	case held:
 		return r.update
@@ -93,7 +94,8 @@ func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	}
 }
 
-// smallest is the least set of the order, the oldest of equals; nil of none.
+// smallest returns the first ReplicaSet in the given order, the oldest of equals; nil if there is
+// none.
 func smallest(sets []*appsv1.ReplicaSet, order func(a, b *appsv1.ReplicaSet) int) *appsv1.ReplicaSet {
 	if len(sets) == 0 {
 		return nil
@@ -115,7 +117,8 @@ func (r revisions) hasStableTemplate(d *appsv1.Deployment) bool {
 	return r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
 }
 
-// hasSeveralOldSets reports whether more than one set beside the live template's has pods.
+// hasSeveralOldSets reports whether more than one ReplicaSet other than that of the live template
+// has pods.
 func (r revisions) hasSeveralOldSets() bool {
 	n := r.countActive()
 	if r.update != nil && size(r.update) > 0 {
@@ -124,8 +127,8 @@ func (r revisions) hasSeveralOldSets() bool {
 	return n > 1
 }
 
-// newestReadyRevision is the revision to which a rolling update was going that was stopped on
-// the way, if it serves at all.
+// newestReadyRevision returns the newest old revision with ready pods, if a rolling update between
+// old revisions was stopped half-way; else nothing.
 func (r revisions) newestReadyRevision() (revision, digest string) {
 	if !r.hasSeveralOldSets() {
 		return "", ""
@@ -140,7 +143,7 @@ func (r revisions) newestReadyRevision() (revision, digest string) {
 	return hashOf(newest), Digest(&newest.Spec.Template)
 }
 
-// countActive counts the sets that are asked to have pods.
+// countActive counts the ReplicaSets whose desired size is not 0.
 func (r revisions) countActive() int {
 	n := 0
 	for _, rs := range r.all {
@@ -172,7 +175,8 @@ func size(rs *appsv1.ReplicaSet) int32 {
 	return *rs.Spec.Replicas
 }
 
-// revisionNumber is the native controller's number; 0 until it has given one.
+// revisionNumber returns the number that the native controller gave to the ReplicaSet; 0 if it has
+// none.
 func revisionNumber(rs *appsv1.ReplicaSet) int64 {
 	n, err := strconv.ParseInt(rs.Annotations[annotationRevision], 10, 64)
 	if err != nil {
@@ -181,7 +185,8 @@ func revisionNumber(rs *appsv1.ReplicaSet) int64 {
 	return n
 }
 
-// revisionOrder orders by revision; a set without a number is the newest.
+// revisionOrder returns the revision number for sorting. A ReplicaSet without a number is the
+// newest.
 func revisionOrder(rs *appsv1.ReplicaSet) int64 {
 	if n := revisionNumber(rs); n > 0 {
 		return n
@@ -193,7 +198,8 @@ func hasSizeAnnotations(rs *appsv1.ReplicaSet) bool {
 	return hasAnyKey(rs.Annotations, []string{annotationDesired, annotationMax})
 }
 
-// notedReplicas is the size of the Deployment that a set was sized for; 0 if unknown.
+// notedReplicas returns the size of the Deployment for which the native controller last sized the
+// ReplicaSet; 0 if unknown.
 func notedReplicas(rs *appsv1.ReplicaSet) int32 {
 	n, err := strconv.ParseInt(rs.Annotations[annotationDesired], 10, 32)
 	if err != nil || n < 0 {

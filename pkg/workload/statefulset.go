@@ -15,8 +15,8 @@ import (
 
 var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-// statefulSet releases a StatefulSet by its partition: its native controller replaces
-// the pods of the highest ordinals, and goes no further than it is told.
+// statefulSet releases a StatefulSet by its partition: the native controller replaces only pods
+// whose ordinal is not below the partition, the highest first.
 var statefulSet = partitioned{&partitionKind{
 	kind:            statefulSetKind.Kind,
 	subjectOf:       func(o object.Object) subject { return nativeStatefulSet{nativeOf(o)} },
@@ -28,8 +28,8 @@ var statefulSet = partitioned{&partitionKind{
 	ordered:         true,
 }}
 
-// statefulSetLike releases a StatefulSet of any other group like a native one, if it has
-// the same fields.
+// statefulSetLike releases a StatefulSet of another API group, if it has the same fields as the
+// native one.
 var statefulSetLike = func() partitioned {
 	kind := *statefulSet.partitionKind
 	kind.subjectOf = func(o object.Object) subject {
@@ -39,12 +39,11 @@ var statefulSetLike = func() partitioned {
 	return partitioned{&kind}
 }()
 
-// frozen is the partition that lets nothing be replaced, as other clients of the
-// API write it.
+// frozen is the partition that allows no replacement. OpenKruise writes the same value.
 const frozen int32 = math.MaxInt16
 
-// missingStatefulSetField names a field that a release needs and that the object does not have. The
-// controller of a new object may not have written its status yet.
+// missingStatefulSetField returns a field that a release needs and the object lacks. The controller
+// may not have written the status of a new object yet.
 func missingStatefulSetField(v view) string {
 	field := ""
 	switch {
@@ -72,15 +71,15 @@ type orderedSet interface {
 	updateType() *appsv1.StatefulSetUpdateStrategyType
 	// copyStrategyFrom copies the update strategy of another object of the same kind.
 	copyStrategyFrom(other orderedSet)
-	// placeOf returns the function that says the place of the pod whose name ends with a
-	// number: 0 is the first pod. It is negative if the set has no such pod.
+	// placeOf returns a function from an ordinal to the place of the pod: 0 is the first pod. The
+	// place is negative if the set has no pod with this ordinal.
 	placeOf() func(number int) int
 }
 
 var _ orderedSet = nativeStatefulSet{}
 
-// onDeleteUnsupported refuses an update strategy with which the controller replaces no
-// pods. RollingUpdate is the only one with which it does.
+// onDeleteUnsupported refuses update strategies other than RollingUpdate, with which the controller
+// replaces no pods.
 func onDeleteUnsupported(obj object.Object) string {
 	t := *orderedSetOf(obj).updateType()
 	if isRollingUpdate(t) {
@@ -90,8 +89,8 @@ func onDeleteUnsupported(obj object.Object) string {
 		", with which a pod is replaced when somebody deletes it, and here none is deleted for that; set RollingUpdate to release in steps"
 }
 
-// orderedSetOf returns the subject of an object whose pods have ordinals. The API type of
-// a native StatefulSet has no methods of ours, so it is wrapped.
+// orderedSetOf returns the subject of an object whose pods have ordinals. A native StatefulSet is
+// wrapped, because its type has none of the methods.
 func orderedSetOf(obj object.Object) orderedSet {
 	if s, ok := obj.(orderedSet); ok {
 		return s
@@ -104,7 +103,7 @@ func isRollingUpdate(t appsv1.StatefulSetUpdateStrategyType) bool {
 	return t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType
 }
 
-// stopOrderedController keeps the owner's own partition for the end.
+// stopOrderedController saves the owner's partition, and freezes the set.
 func stopOrderedController(s orderedSet, isHeld bool) {
 	own := originalStrategy{Partition: s.fields().partition}
 	switch {
@@ -117,8 +116,8 @@ func stopOrderedController(s orderedSet, isHeld bool) {
 	s.setPartition(frozen)
 }
 
-// preserveOrderedStrategy has what the owner writes of the strategy given back in the end. Another
-// template goes nowhere until a step says how far.
+// preserveOrderedStrategy restores the strategy that was has, and saves what the owner wrote. It
+// freezes the set if the template changes, until a step sets the next partition.
 func preserveOrderedStrategy(was, s orderedSet, isAnother bool) {
 	before, wrote := was.fields().partition, s.fields().partition
 	switch t := *s.updateType(); {
@@ -190,9 +189,9 @@ func (f *fields) countOrdered(st *appsv1.StatefulSetStatus) {
 
 func (s nativeStatefulSet) stopController(isHeld bool) { stopOrderedController(s, isHeld) }
 
-// preserveStrategy keeps the ordinals, too: others would take pods below the partition away, and
-// make new ones above it. An abort waits for available pods, so that when they count as
-// that is settled before.
+// preserveStrategy implements subject. It also keeps the ordinals: others would delete pods below
+// the partition, and create new ones above it. It keeps minReadySeconds, because an abort waits for
+// available pods, so the definition of available must not change.
 func (s nativeStatefulSet) preserveStrategy(old object.Object, isAnother bool) {
 	was := nativeStatefulSet{nativeOf(old)}
 	s.Spec.Ordinals, s.Spec.MinReadySeconds = copyPointer(was.Spec.Ordinals), was.Spec.MinReadySeconds
@@ -201,7 +200,7 @@ func (s nativeStatefulSet) preserveStrategy(old object.Object, isAnother bool) {
 
 func (s nativeStatefulSet) setPartition(n int32) {
 	u := &s.Spec.UpdateStrategy
-	if u.Type != "" { // a kind of another group may have none
+	if u.Type != "" { // a kind of another group may lack the type
 		u.Type = appsv1.RollingUpdateStatefulSetStrategyType
 	}
 	if u.RollingUpdate == nil {
@@ -210,7 +209,8 @@ func (s nativeStatefulSet) setPartition(n int32) {
 	u.RollingUpdate.Partition = &n
 }
 
-// restore keeps a partition that lets nothing be replaced where the workload stays paused.
+// restore implements subject. A workload that stays paused keeps a partition that allows no
+// replacement.
 func (s nativeStatefulSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
 	switch own := readOriginalStrategy(s); {
 	case how.KeepPaused:

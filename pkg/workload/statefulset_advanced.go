@@ -16,10 +16,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedStatefulSet releases a StatefulSet of Kruise like a native one, but for two
-// things. Its owner may pause it: that is ended by the first step, and is back in the
-// end. And ordinals may be reserved: Kruise leaves these out, so that the pods count as
-// those of a set without a gap.
+// advancedStatefulSet releases a StatefulSet of Kruise like a native one, with two differences. Its
+// owner may pause it: the first step ends the pause, and the end of the release restores it.
+// Ordinals may be reserved: Kruise creates no pods for them, and places are counted without them.
 var advancedStatefulSet = pausableSet{func() partitioned {
 	kind := *statefulSet.partitionKind
 	kind.subjectOf, kind.revisionInStatus = func(o object.Object) subject { return o.(*AdvancedStatefulSet) }, true
@@ -29,8 +28,9 @@ var advancedStatefulSet = pausableSet{func() partitioned {
 // pausableSet is a StatefulSet that its owner may pause.
 type pausableSet struct{ partitioned }
 
-// Restore implements Adapter. The owner's pause would leave pods of the other version,
-// so it comes back when those are gone; unless the owner's partition leaves some, too.
+// Restore implements Adapter. The owner's pause would keep pods of the other version, so it is
+// restored when those pods are gone. If the owner also has a partition, pods stay anyway, and the
+// pause is restored at once.
 func (a pausableSet) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	v := a.view(obj, owned, hold)
 	isBack := v.live != "" && v.update == v.stable
@@ -59,7 +59,7 @@ func (s *AdvancedStatefulSet) fields() fields {
 
 func (s *AdvancedStatefulSet) stopController(isHeld bool) { stopOrderedController(s, isHeld) }
 
-// resume ends the owner's pause, and has it back in the end.
+// resume ends the owner's pause, and saves it.
 func (s *AdvancedStatefulSet) resume() {
 	if !s.paused() {
 		return
@@ -70,8 +70,9 @@ func (s *AdvancedStatefulSet) resume() {
 	saveOriginalStrategy(s, own)
 }
 
-// preserveStrategy also keeps the ordinals and minReadySeconds as they are stored. From the first step
-// on Weir sets rollingUpdate.paused, so keep saves and puts that back as well.
+// preserveStrategy implements subject. It also keeps the ordinals and minReadySeconds as they are
+// stored. From the first step on Weir sets rollingUpdate.paused, so this field is saved and reverted
+// as well.
 func (s *AdvancedStatefulSet) preserveStrategy(old object.Object, isAnother bool) {
 	was, wrote := old.(*AdvancedStatefulSet), s.paused()
 	preserveOrderedStrategy(was, s, isAnother)
@@ -127,7 +128,7 @@ func (s *AdvancedStatefulSet) copyStrategyFrom(other orderedSet) {
 	s.rollingUpdate().Partition = copyPointer(was.RollingUpdate.Partition)
 }
 
-// rollingUpdate is that part of the strategy, made if it is not there.
+// rollingUpdate returns the parameters of RollingUpdate, and creates them if they are missing.
 func (s *AdvancedStatefulSet) rollingUpdate() *RollingUpdateAdvancedStatefulSet {
 	if s.Spec.UpdateStrategy.RollingUpdate == nil {
 		s.Spec.UpdateStrategy.RollingUpdate = &RollingUpdateAdvancedStatefulSet{}
@@ -150,7 +151,8 @@ func (s *AdvancedStatefulSet) pause(paused bool) {
 	}
 }
 
-// placeOf leaves out numbers that are reserved. A pod that has one is about to go.
+// placeOf implements orderedSet. A pod with a reserved ordinal has no place, because Kruise deletes
+// it.
 func (s *AdvancedStatefulSet) placeOf() func(number int) int {
 	first := int(orZero(s.Spec.Ordinals).Start)
 	gaps := reservedRanges(s.Spec.ReserveOrdinals, first)
@@ -167,15 +169,15 @@ func (s *AdvancedStatefulSet) placeOf() func(number int) int {
 	}
 }
 
-// reservedRange is a range of reserved numbers.
+// reservedRange is a range of reserved ordinals.
 type reservedRange struct {
 	from, to int
-	// below is how many numbers are reserved up to its end, from the first one on.
+	// below is how many ordinals from the first one up to the end of the range are reserved.
 	below int
 }
 
-// reservedRanges returns what is reserved in order, and nothing twice. It counts no numbers one by
-// one: a range may have billions.
+// reservedRanges returns the reserved ordinals in order and without overlaps. It never enumerates
+// the ordinals, because a range may have billions.
 func reservedRanges(reserved []intstr.IntOrString, first int) []reservedRange {
 	var gaps []reservedRange
 	for _, r := range reserved {
@@ -197,7 +199,7 @@ func reservedRanges(reserved []intstr.IntOrString, first int) []reservedRange {
 	return apart
 }
 
-// parseRange is a number, or a range such as 3-5; nothing if it is unreadable.
+// parseRange reads an ordinal, or a range such as 3-5; an empty range if it is unreadable.
 func parseRange(reserved intstr.IntOrString) (from, to int) {
 	first, last, ranged := strings.Cut(reserved.String(), "-")
 	if !ranged {

@@ -15,8 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Table is every kind and style that can be released. Messages name the kinds in this
-// order.
+// Table lists every kind and style that Weir can release. Messages name the kinds in this order.
 var Table = []Row{
 	ofDeployment(Row{
 		Style:    rollouts.StylePartition,
@@ -80,7 +79,7 @@ var Table = []Row{
 	}),
 }
 
-// ofDeployment adds what all rows of Deployments have in common.
+// ofDeployment fills in the fields that all rows of Deployments share.
 func ofDeployment(r Row) Row {
 	r.GVK, r.New = deploymentKind, func() object.Object { return &appsv1.Deployment{} }
 	r.ResumeHint = "set spec.paused to false"
@@ -92,7 +91,7 @@ func ofDeployment(r Row) Row {
 	return r
 }
 
-// partitionedRow adds what all rows of a partitioned kind have in common.
+// partitionedRow fills in the fields that all rows of partitioned kinds share.
 func partitionedRow(a partitioned, r Row) Row {
 	if r.Adapter == nil {
 		r.Adapter = a
@@ -106,7 +105,7 @@ func partitionedRow(a partitioned, r Row) Row {
 	return r
 }
 
-// ofCloneSet adds what both rows of CloneSets have in common.
+// ofCloneSet fills in the fields that both rows of CloneSets share.
 func ofCloneSet(r Row) Row {
 	r.GVK, r.New = cloneSetKind, func() object.Object { return &CloneSet{} }
 	r.ResumeHint = "set spec.updateStrategy.paused to false and partition to 0"
@@ -127,8 +126,8 @@ func Kinds() []Row {
 	return rows
 }
 
-// DescribeKinds says in a message which kinds can be released: "a Deployment or a DaemonSet of
-// apps/v1 is, a CloneSet of apps.kruise.io, or a StatefulSet of any group".
+// DescribeKinds returns the part of a message that names the supported kinds: "a Deployment or a
+// DaemonSet of apps/v1 is, a CloneSet of apps.kruise.io, or a StatefulSet of any group".
 func DescribeKinds() string {
 	var groups, phrases []string
 	kinds := map[string][]string{}
@@ -157,8 +156,8 @@ func DescribeKinds() string {
 	return strings.Join(append(phrases, "or a "+statefulSetKind.Kind+" of any group"), ", ")
 }
 
-// Find returns the row of a kind, whatever its version, and style. A StatefulSet of a
-// group that the table does not know has the row of the native kind.
+// Find returns the row of a kind, in any version, and style. A StatefulSet of a group that the table
+// lacks gets the row of the native kind.
 func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {

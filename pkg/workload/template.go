@@ -20,23 +20,21 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// sameTemplate compares all but the hash label, as the native controller of
-// Deployments does.
+// sameTemplate reports whether two templates are equal except for the hash label. The native
+// controller of Deployments compares templates in the same way.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return sameImages(a, b) && equalContent(withoutHash(a), withoutHash(b))
 }
 
-// sameWholeTemplate compares all of two templates, as native controllers do that keep them
-// in ControllerRevisions: for those each label makes another revision.
-//
-// Quantities of the same value in another spelling make another revision, too: native
-// controllers compare the encoded revisions and replace the pods.
+// sameWholeTemplate reports whether two templates are equal in all fields. Native controllers that
+// keep templates in ControllerRevisions compare in this way: each label, and each spelling of a
+// quantity such as 1000m for 1, makes another revision and replaces the pods.
 func sameWholeTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return sameImages(a, b) && digestWithLabels(a) == digestWithLabels(b)
 }
 
-// sameImages is asked first: templates are compared with every event of a workload, and
-// mostly their images differ.
+// sameImages is a fast check before the full comparison. Templates are compared at every event of a
+// workload, and different templates usually have different images.
 func sameImages(a, b *corev1.PodTemplateSpec) bool {
 	x, y := a.Spec.Containers, b.Spec.Containers
 	if len(x) != len(y) {
@@ -50,15 +48,15 @@ func sameImages(a, b *corev1.PodTemplateSpec) bool {
 	return true
 }
 
-// equalContent compares all: those that are encoded alike are the same, and only others are walked
-// through, which takes many times longer.
+// equalContent compares the encoded templates first. It compares the fields only if the encodings
+// differ, because that takes many times longer.
 func equalContent(a, b *corev1.PodTemplateSpec) bool {
 	x, xErr := a.Marshal()
 	y, yErr := b.Marshal()
 	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)
 }
 
-// withoutHash returns a template without the hash label. It shares all else with t.
+// withoutHash returns a template without the hash label. The result shares all other data with t.
 func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	if _, ok := t.Labels[hashLabel]; !ok {
 		return t
@@ -99,9 +97,9 @@ func digestWithLabels(t *corev1.PodTemplateSpec) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TemplateHash identifies a template by content, with the native controller's
-// formula. It depends on the version of the API that this program was built
-// with: tell revisions apart with it, never find ReplicaSets by it.
+// TemplateHash identifies a template by content, with the native controller's formula. The hash
+// depends on the version of the API with which this program was built. Use it to distinguish
+// revisions, never to find ReplicaSets.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	key := Digest(t)
 	if hash, ok := hashCache.Get(key); ok && key != "" {
@@ -114,7 +112,7 @@ func TemplateHash(t *corev1.PodTemplateSpec) string {
 	return hash
 }
 
-// hashWithCollisions is the hash after that many collisions of names.
+// hashWithCollisions returns the hash after a number of name collisions.
 func hashWithCollisions(t *corev1.PodTemplateSpec, collisions uint32) string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%v", dump.ForHash(*withoutHash(t)))

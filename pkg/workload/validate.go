@@ -14,13 +14,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// What the owner writes of a held workload is put aside, or is not in force, so that
-// kube-apiserver judges it only when it is given back. A give-back that is refused
-// never ends. So the same rules are here: the webhook refuses by them, and nothing that
-// breaks them is recorded, read from a record, or given back.
+// Weir saves the settings that an owner writes on a held workload and restores them at the end. So
+// kube-apiserver validates them only then, and a refused restore would never end. This file repeats
+// the rules of kube-apiserver: the webhook refuses invalid settings, and Weir never saves, reads or
+// restores them.
 
-// ValidateOwnerSettings says what kube-apiserver would refuse at the give-back of what an update of a
-// held workload changes; empty if nothing.
+// ValidateOwnerSettings returns why kube-apiserver would refuse the settings of an update when Weir
+// restores them; empty if it accepts them.
 func (r Row) ValidateOwnerSettings(old, update object.Object) string {
 	if r.validate == nil {
 		return ""
@@ -31,8 +31,8 @@ func (r Row) ValidateOwnerSettings(old, update object.Object) string {
 	return r.validate(old, clean)
 }
 
-// validateLimit is one of the limits of a rolling update, in pods or in percent, and why
-// kube-apiserver refuses it.
+// validateLimit returns a limit of a rolling update as a number of pods or a percentage, and why
+// kube-apiserver refuses it. bounded reports whether the limit must not exceed 100%.
 func validateLimit(field string, v *intstr.IntOrString, bounded bool) (n int, why string) {
 	percent := v.Type == intstr.String
 	n, err := intstr.GetScaledValueFromIntOrPercent(v, 100, true)
@@ -47,7 +47,7 @@ func validateLimit(field string, v *intstr.IntOrString, bounded bool) (n int, wh
 	return n, ""
 }
 
-// validateRollingUpdate says why kube-apiserver refuses the limits of a Deployment.
+// validateRollingUpdate returns why kube-apiserver refuses the limits of a Deployment.
 func validateRollingUpdate(u *appsv1.RollingUpdateDeployment) string {
 	const at = "spec.strategy.rollingUpdate."
 	u = u.DeepCopy()
@@ -60,7 +60,7 @@ func validateRollingUpdate(u *appsv1.RollingUpdateDeployment) string {
 	return why
 }
 
-// validateDaemonSetUpdate says why kube-apiserver refuses the limits of a DaemonSet.
+// validateDaemonSetUpdate returns why kube-apiserver refuses the limits of a DaemonSet.
 func validateDaemonSetUpdate(u *appsv1.RollingUpdateDaemonSet) string {
 	const at = "spec.updateStrategy.rollingUpdate."
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
@@ -79,12 +79,13 @@ func validateDaemonSetUpdate(u *appsv1.RollingUpdateDaemonSet) string {
 	return why
 }
 
-// validateDeployment is about the strategy that is saved.
+// validateDeployment validates the strategy that Weir saves. kube-apiserver validates a strategy
+// that stays in the spec.
 func validateDeployment(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
 	v, recorded := readStrategy(was)
 	if !recorded || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		return "" // kube-apiserver judges it
+		return "" // kube-apiserver validates it
 	}
 	before := v.RollingUpdate.DeepCopy()
 	takeStrategy(d, &v)
@@ -94,7 +95,7 @@ func validateDeployment(oldObj, newObj object.Object) string {
 	return validateRollingUpdate(v.RollingUpdate)
 }
 
-// validateBlueGreen is about all that is saved.
+// validateBlueGreen validates all settings that a blue-green release saves.
 func validateBlueGreen(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	o, ours := readOriginalDeployment(was, HoldFromRecords(was))
@@ -104,8 +105,8 @@ func validateBlueGreen(oldObj, newObj object.Object) string {
 	return o.withUpdate(was, d).validate()
 }
 
-// validateCanary checks the strategy only while Weir sizes the Deployment's own ReplicaSets. Otherwise
-// the owner's strategy is in the spec, and kube-apiserver checks it.
+// validateCanary validates the strategy only while Weir sizes the Deployment's own ReplicaSets. At
+// other times the owner's strategy is in the spec, and kube-apiserver validates it.
 func validateCanary(oldObj, newObj object.Object) string {
 	if v, _ := readStrategy(oldObj); isSizedNatively(v.RollingStyle) {
 		return ""
@@ -113,8 +114,8 @@ func validateCanary(oldObj, newObj object.Object) string {
 	return validateDeployment(oldObj, newObj)
 }
 
-// validateCloneSet is about the partition and the limits that are saved. The CRD of a CloneSet accepts
-// every string.
+// validateCloneSet validates the partition and the limits. The CRD of a CloneSet accepts every
+// string.
 func validateCloneSet(oldObj, newObj object.Object) string {
 	was, is := oldObj.(*CloneSet).Spec.UpdateStrategy, newObj.(*CloneSet).Spec.UpdateStrategy
 	return cmp.Or(
@@ -124,7 +125,8 @@ func validateCloneSet(oldObj, newObj object.Object) string {
 	)
 }
 
-// validateShare says why a field of spec.updateStrategy that an update changes is no number of pods.
+// validateShare returns why the new value of a field of spec.updateStrategy is not a number of pods
+// or a percentage.
 func validateShare(field string, was, is *intstr.IntOrString) string {
 	if is == nil || equality.Semantic.DeepEqual(was, is) {
 		return ""
@@ -133,7 +135,7 @@ func validateShare(field string, was, is *intstr.IntOrString) string {
 	return why
 }
 
-// validShareOrNil returns a number of pods, or a percentage; nil if the value is neither.
+// validShareOrNil returns v if it is a number of pods or a percentage, and nil otherwise.
 func validShareOrNil(v *intstr.IntOrString) *intstr.IntOrString {
 	if v != nil {
 		if _, why := validateLimit("", v, false); why != "" {
