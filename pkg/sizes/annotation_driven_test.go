@@ -23,8 +23,8 @@ func numbered(revision int64, s *sizes.Set) sizes.Set {
 	return *s
 }
 
-// TestSizesAlone is about Deployments that no release drives. Sets are written
-// as the walk writes them, update/stable and others after a plus.
+// TestSizesAlone checks Deployments that only an annotation drives. Sizes are written as
+// update/stable, and other ReplicaSets after a plus.
 func TestSizesAlone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -136,7 +136,7 @@ func TestSizesAlone(t *testing.T) {
 	}
 }
 
-// TestNotes is about the size that a set was sized for, which scaling needs.
+// TestNotes checks the size annotations that later decisions need.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	s := sizes.Scaling{Replicas: 5, Surge: 2, Target: 2, AnnotationDriven: true, Stable: set("s", 5, 5)}
@@ -149,9 +149,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSizesAloneBounds tries many states: nothing goes on for ever, no write
-// takes what is needed for the floor, none exceeds the ceiling, and none gives
-// a version that is not wanted everywhere all pods.
+// TestSizesAloneBounds tries many states. Each walk ends, no write goes below the floor or above the
+// ceiling, and no revision whose target is lower gets all pods.
 func TestSizesAloneBounds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20000) {
@@ -187,7 +186,7 @@ func totals(s *sizes.Scaling) (all, available int32) {
 	return all, available
 }
 
-// anyAlone is any state of a Deployment that only its annotation drives.
+// anyAlone returns a random state of a Deployment that only an annotation drives.
 func anyAlone(r *rand.Rand) sizes.Scaling {
 	n := 1 + r.Int32N(12)
 	s := sizes.Scaling{Replicas: n, AnnotationDriven: true, Frozen: r.IntN(4) == 0, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1)}

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// TestSizes is about single writes; the way to a target is in TestSizesWalk.
+// TestSizes checks single decisions. TestSizesWalk checks the way to a target.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	young := set("young", 0, 0)
@@ -140,7 +140,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// fresh is a set of which some pods are ready for long enough only.
+// fresh returns a ReplicaSet with ready pods of which only some are available.
 func fresh(name string, replicas, ready, available int32) *sizes.Set {
 	s := set(name, replicas, available)
 	s.Ready = ready

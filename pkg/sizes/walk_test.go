@@ -15,9 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// walked repeats SizeSets until it wants nothing more, with all pods becoming
-// ready in between, and returns the sizes on the way: update/stable, and the
-// sets of neither after a plus.
+// walked repeats Decide until it returns no steps, while all pods become ready in between. It
+// returns the sizes on the way as update/stable, and other ReplicaSets after a plus.
 func walked(s sizes.Scaling) string {
 	s = clonedScaling(s)
 	path := []string{sizesOf(s)}
@@ -100,7 +99,7 @@ func set(name string, replicas, available int32) *sizes.Set {
 	return &sizes.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
 }
 
-// shrinking is a set that was larger a moment ago.
+// shrinking returns a ReplicaSet that was larger a moment ago.
 func shrinking(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
 	s.IsShrinking = true
@@ -212,8 +211,8 @@ func annotatedSet(name string, replicas int32) *sizes.Set {
 	return s
 }
 
-// TestSizesBounds tries many states of a release: none exceeds the ceiling, no
-// write takes what is needed for the floor, and none stands still.
+// TestSizesBounds tries many states of a release. No write goes above the ceiling or below the
+// floor, and each walk reaches its target.
 func TestSizesBounds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50000) {
@@ -239,8 +238,8 @@ func TestSizesBounds(t *testing.T) {
 	}
 }
 
-// crowded reports whether three revisions have pods, of which some do not get ready:
-// then one pod too many may be what ends a standstill.
+// crowded reports whether three revisions have pods of which some are not available. One pod above
+// the ceiling may then be necessary to end a standstill.
 func crowded(s *sizes.Scaling) bool {
 	all, available := totals(s)
 	others := false
@@ -250,8 +249,8 @@ func crowded(s *sizes.Scaling) bool {
 	return others && available < all
 }
 
-// settledSizes is where a walk ends, with the native controller at work on the
-// only set.
+// settledSizes returns the state at the end of a walk in which the native controller sizes the only
+// ReplicaSet.
 func settledSizes(s sizes.Scaling) sizes.Scaling {
 	s = clonedScaling(s)
 	for range 100 {
@@ -292,7 +291,7 @@ func reachedSizes(s *sizes.Scaling) bool {
 	return all == s.Replicas && update == s.Target
 }
 
-// anySizes is any state of a Deployment that a release drives.
+// anySizes returns a random state of a Deployment in a release.
 func anySizes(r *rand.Rand) sizes.Scaling {
 	n := 1 + r.Int32N(8)
 	s := sizes.Scaling{Replicas: n, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1), Abort: r.IntN(3) == 0}

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cheap fails where what is done takes a MiB. Numbers come in order: the first that is too
-// dear is not followed by one that takes all memory.
+// cheap fails if do allocates a MiB. Call it with increasing numbers, so that the test stops before
+// one allocates all memory.
 func cheap(t *testing.T, what string, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -30,13 +30,13 @@ func cheap(t *testing.T, what string, do func()) {
 	}
 }
 
-// asking is a scene whose object asks for a number of pods, whatever has come of it.
+// asking returns a scene whose object asks for a number of pods, of which only some exist.
 func asking(t *testing.T, pods string, size int32) *scene {
 	return stateful(t, "b", pods, toldSo(frozen, 1, false, ""), func(s *appsv1.StatefulSet) { s.Spec.Replicas = &size })
 }
 
-// Weir keeps as much of a StatefulSet as it has pods, whatever size it asks for, and in
-// whatever group: other groups may have no controller at all.
+// TestAnySize checks that Weir stores data only for the existing pods of a StatefulSet, whatever
+// size the object asks for. StatefulSets of other groups may have no controller at all.
 func TestAnySize(t *testing.T) {
 	for _, size := range []int32{-1, 2, 1 << 20, math.MaxInt32} {
 		for _, pods := range []string{"", "AB"} {
@@ -65,8 +65,8 @@ func TestAnySize(t *testing.T) {
 	}
 }
 
-// A pod may have the last place of the largest size. No partition is larger than a number
-// can be.
+// TestLargestSize checks that a pod may have the last place of the largest size, and that no
+// partition overflows.
 func TestLargestSize(t *testing.T) {
 	for _, most := range []int32{1 << 20, math.MaxInt32} {
 		for _, tc := range []struct {
@@ -95,8 +95,9 @@ func TestLargestSize(t *testing.T) {
 	}
 }
 
-// The partition is the lowest with which no more pods run the update revision than the
-// share has, those below it included, whichever pods are missing; or it is frozen.
+// TestPartitionOfAll checks that the partition is the lowest with which no more pods than the share
+// run the update revision, including those below the partition, whichever pods are missing; or that
+// it is frozen.
 func TestPartitionOfAll(t *testing.T) {
 	for all, n := []string{""}, 0; n < 7; n++ {
 		var longer []string
@@ -130,8 +131,8 @@ func lowest(pods string, share int) int32 {
 	return frozen
 }
 
-// A range of reserved ordinals costs the same however long it is, and each number of it is
-// left out once.
+// TestReservedRanges checks that a range of reserved ordinals costs the same at any length, and that
+// each ordinal is left out once.
 func TestReservedRanges(t *testing.T) {
 	reserved := []intstr.IntOrString{
 		intstr.FromInt32(9), intstr.FromString("3-5"), intstr.FromInt32(1), intstr.FromString("4-6"), intstr.FromString("4"),

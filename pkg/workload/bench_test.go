@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// BenchmarkObserve reads a Deployment in the middle of a release: what every
-// event of it costs, before anything is decided.
+// BenchmarkObserve measures what every event of a Deployment costs during a release, before any
+// decision.
 func BenchmarkObserve(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
@@ -21,7 +21,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkScaling reads what the size controller goes by.
+// BenchmarkScaling measures how the size controller reads its facts.
 func BenchmarkScaling(b *testing.B) {
 	d, owned := read(b, "driven")
 	for b.Loop() {
@@ -29,7 +29,8 @@ func BenchmarkScaling(b *testing.B) {
 	}
 }
 
-// BenchmarkFacts is what one pass over a Rollout or a BatchRelease observes of its Deployment.
+// BenchmarkFacts measures what one reconcile of a Rollout or BatchRelease observes of its
+// Deployment.
 func BenchmarkFacts(b *testing.B) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {

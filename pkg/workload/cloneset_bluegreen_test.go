@@ -24,15 +24,15 @@ func clonesSized(n int32) func(*CloneSet) {
 	return func(c *CloneSet) { c.Spec.Replicas = &n }
 }
 
-// clonesOwned is what an owner wrote who does not leave the defaults.
+// clonesOwned sets an owner's settings that are not the defaults.
 func clonesOwned(c *CloneSet) {
 	c.Spec.MinReadySeconds, c.Spec.UpdateStrategy.MaxSurge = 7, new(intstr.FromString("20%"))
 }
 
-// clonesWhole takes the owner's partition away that keepClones has kept.
+// clonesWhole removes the saved partition of the owner.
 func clonesWhole(c *CloneSet) { saveOriginalCloneSet(c, originalCloneSet{}) }
 
-// clonesAlone is what Kruise counts when the other pods are gone.
+// clonesAlone sets the status that Kruise writes when the other pods are gone.
 func clonesAlone(c *CloneSet) {
 	c.Status.Replicas, c.Status.UpdatedReplicas = 5, 5
 	clonesComplete(c)
@@ -45,7 +45,7 @@ func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	}
 }
 
-// surging is a CloneSet of five pods with an autoscaler, in the middle of a release.
+// surging returns a CloneSet of five pods with an autoscaler, during a release.
 func surging(live, pods, share string, edits ...func(*CloneSet)) *cloned {
 	return clonesOf(live, pods, append([]func(*CloneSet){clonesSized(5), clonesOwned, clonesHeld}, edits...)...).scaled().then(surgingTo(share, false))
 }
@@ -57,7 +57,7 @@ func (s *cloned) scaled() *cloned {
 	return s
 }
 
-// then does what is to be done, and Kruise sees it.
+// then applies the changes of an operation, and lets Kruise observe them.
 func (s *cloned) then(op func(*cloned) []object.Change) *cloned {
 	for _, c := range op(s) {
 		switch want := c.Want.(type) {
@@ -81,7 +81,7 @@ func (s *cloned) with(edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
-// lose takes pods of a revision.
+// lose removes pods of a revision.
 func (s *cloned) lose(letter string, n int) *cloned {
 	s.owned = slices.DeleteFunc(s.owned, func(o object.Object) bool {
 		p, ok := o.(*corev1.Pod)
@@ -94,7 +94,7 @@ func (s *cloned) lose(letter string, n int) *cloned {
 	return s
 }
 
-// live is another template, as admission lets it in.
+// live sets another template, as admission lets it pass.
 func (s *cloned) live(letter string) *cloned {
 	was := s.set.DeepCopyObject().(*CloneSet)
 	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
@@ -102,7 +102,7 @@ func (s *cloned) live(letter string) *cloned {
 	return s
 }
 
-// TestSurgingClonesChanges has one golden file for each case, and is done after it.
+// TestSurgingClonesChanges has one golden file for each case. A second pass must have no changes.
 func TestSurgingClonesChanges(t *testing.T) {
 	a := cloneSetBlueGreen{cloneSet}
 	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
@@ -154,8 +154,9 @@ func TestSurgingClonesChanges(t *testing.T) {
 	}
 }
 
-// What was told is obeyed when it is written and no autoscaler acts; an abort is at
-// rest when the autoscaler is back; and nothing is ours any more in the end.
+// TestObserveSurgingClones checks that a target is applied when it is written and no autoscaler is
+// active, that an abort is complete when the autoscaler is enabled, and that no key of Weir remains
+// in the end.
 func TestObserveSurgingClones(t *testing.T) {
 	a := cloneSetBlueGreen{cloneSet}
 	type facts struct {
@@ -195,8 +196,8 @@ func TestObserveSurgingClones(t *testing.T) {
 	}
 }
 
-// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
-// the owner's: the defaults are given back.
+// TestSurgingClonesLostRecord checks that the defaults are restored if the saved strategy is lost or
+// has Weir's own values.
 func TestSurgingClonesLostRecord(t *testing.T) {
 	for _, record := range []string{"", `{"maxUnavailable":0,"maxSurge":"40%","minReadySeconds":2147483646}`} {
 		s := surging("b", "aaaaa", "40%").with(func(c *CloneSet) {
@@ -216,7 +217,8 @@ func TestSurgingClonesLostRecord(t *testing.T) {
 	}
 }
 
-// Autoscalers that a release has disabled are enabled, also without their workload; others stay.
+// TestEnableScalers checks that disabled autoscalers are enabled even without their workload, and
+// that others do not change.
 func TestEnableScalers(t *testing.T) {
 	for _, style := range []rollouts.Style{rollouts.StyleBlueGreen, rollouts.StylePartition} {
 		row, ok := Find("apps.kruise.io/v1alpha1", "CloneSet", style)

@@ -22,8 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cloned is a CloneSet as Kruise left it, and what it owns: a letter for each pod
-// says which revision it runs; small ones are not ready.
+// cloned is a CloneSet as Kruise left it, and its owned objects. Each letter is the revision of a
+// pod; lower-case pods are not ready.
 type cloned struct {
 	set   *CloneSet
 	owned []object.Object
@@ -63,7 +63,7 @@ func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
 
 func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db", hasHoldMark(c)) }
 
-// clonesTold is what a release wrote.
+// clonesTold writes the records of a target.
 func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
 	return func(c *CloneSet) {
 		clonesHeld(c)
@@ -87,7 +87,7 @@ func clonesNotSeen(c *CloneSet) {
 
 func clonesPaused(c *CloneSet) { c.Spec.UpdateStrategy.Paused = true }
 
-// TestCloneSetChanges has one golden file for each case, and is done after it.
+// TestCloneSetChanges has one golden file for each case. A second pass must have no changes.
 func TestCloneSetChanges(t *testing.T) {
 	a := cloneSet
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
@@ -215,8 +215,8 @@ func TestObserveCloneSet(t *testing.T) {
 	}
 }
 
-// A partition leaves at every size exactly as many pods as it is to leave now, and
-// never more new ones than the step allows once the size has changed a little.
+// TestKeeps checks that at every size a partition keeps exactly the desired number of pods, and that
+// after a small change of the size it never allows more new pods than the step.
 func TestKeeps(t *testing.T) {
 	for replicas := int32(1); replicas <= 250; replicas++ {
 		for n := int32(0); n <= replicas; n++ {
@@ -231,7 +231,7 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// Kruise takes a pod that is on its way out for gone.
+// TestClonesLeaving checks that a pod that is being deleted does not count, as in Kruise.
 func TestClonesLeaving(t *testing.T) {
 	s := clonesOf("b", "AAAAB")
 	s.owned[len(s.owned)-1].(*corev1.Pod).DeletionTimestamp = new(metav1.Time)
@@ -240,8 +240,8 @@ func TestClonesLeaving(t *testing.T) {
 	}
 }
 
-// Where no pod may be missing, Kruise makes another one first: the way back need
-// not wait for room that never comes.
+// TestClonesNeverMissing checks the limit if no pod may be missing: Kruise first creates a surge
+// pod, so an abort need not wait.
 func TestClonesNeverMissing(t *testing.T) {
 	s := clonesOf("b", "AAABB", func(c *CloneSet) {
 		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))

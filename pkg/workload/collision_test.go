@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Two templates with the same short hash are two revisions.
+// TestCollision checks that two templates with the same short hash are two revisions.
 func TestCollision(t *testing.T) {
 	approved := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -48,8 +48,8 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// A user adds OpenKruise's finalizer to the extra Deployment and changes its template. The
-// finalizer does not make the extra Deployment one of OpenKruise's, whose template is kept.
+// TestFinalizerMakesNoTemplateTheirs has a user who adds OpenKruise's finalizer to the extra
+// Deployment and changes its template. Weir must still repair the template.
 func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.Finalizers = append(extra.Finalizers, rollouts.FinalizerCanaryDeployment)
@@ -68,8 +68,9 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 	}
 }
 
-// A quantity in another spelling is no other template of a Deployment, for which the native
-// controller replaces no pod. It is one of the kinds whose controllers compare encoded revisions.
+// TestSpellingOfQuantities checks a quantity in another spelling: the template of a Deployment stays
+// the same, but kinds with ControllerRevisions get another revision. Their native controllers behave
+// so.
 func TestSpellingOfQuantities(t *testing.T) {
 	d, owned := read(t, "native")
 	was := (deployment{}).Observe(d, owned, HoldFromRecords(d))

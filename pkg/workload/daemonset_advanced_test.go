@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedNodes is a DaemonSet as Kruise left it, and what it owns.
+// advancedNodes is a DaemonSet as Kruise left it, and its owned objects.
 type advancedNodes struct {
 	set   *AdvancedDaemonSet
 	owned []object.Object
@@ -27,7 +27,7 @@ type advancedNodes struct {
 
 type advancedEdit func(*AdvancedDaemonSet)
 
-// advancedDaemon has pods as a native one: a letter for each node.
+// advancedDaemon returns a DaemonSet with pods in the notation of daemon: a letter for each node.
 func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
 	n := daemon(live, pods)
 	d := &AdvancedDaemonSet{
@@ -48,7 +48,7 @@ func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
 	return &advancedNodes{d, n.owned}
 }
 
-// kept is a revision of which Kruise has kept another template than is stored.
+// kept makes Kruise store another template for a revision.
 func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 	n.owned = append(n.owned, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -62,7 +62,7 @@ func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 
 func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasHoldMark(d)) }
 
-// advancedTold is what a release wrote.
+// advancedTold writes the records of a target.
 func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
 	return func(d *AdvancedDaemonSet) {
 		advancedHeld(d)
@@ -86,7 +86,8 @@ func advancedPaused(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.
 
 func advancedNotSeen(d *AdvancedDaemonSet) { d.Generation++ }
 
-// TestAdvancedDaemonSetChanges has one golden file for each case, and is done after it.
+// TestAdvancedDaemonSetChanges has one golden file for each case. A second pass must have no
+// changes.
 func TestAdvancedDaemonSetChanges(t *testing.T) {
 	a := advancedDaemonSet
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
@@ -222,7 +223,8 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 	}
 }
 
-// One of which some nodes are left out for good is not for this, and not held.
+// TestChoosyDaemonSet checks that a DaemonSet whose selector excludes nodes is not supported and not
+// held.
 func TestChoosyDaemonSet(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
 	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
@@ -234,7 +236,8 @@ func TestChoosyDaemonSet(t *testing.T) {
 	}
 }
 
-// Both copies of admission ask; the owner's partition is kept by the first.
+// TestAdvancedDaemonSetHeldTwice calls Hold twice, as two admission webhooks do. The first saves the
+// owner's partition, and the second must keep it.
 func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
 	n := advancedDaemon("b", "AAA", advancedHeld)
 	was := golden.Text(t, n.set)

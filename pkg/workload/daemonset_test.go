@@ -23,8 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// nodes is a DaemonSet as its native controller left it: a letter for each node
-// says which revision its pod runs; small ones are not ready, and a dot is none.
+// nodes is a DaemonSet as its native controller left it. The letter of each node is the revision of
+// its pod; lower-case pods are not ready, and a dot is a node without a pod.
 type nodes struct {
 	set   *appsv1.DaemonSet
 	owned []object.Object
@@ -79,7 +79,7 @@ func (n *nodes) pod(i int) *corev1.Pod {
 
 func onHold(n *nodes) { daemonSet.Hold(n.set, "log", hasHoldMark(n.set)) }
 
-// daemonTold is what a release wrote.
+// daemonTold writes the records of a target.
 func daemonTold(share int32, abort bool, aside string) setEdit {
 	return func(n *nodes) {
 		onHold(n)
@@ -102,12 +102,12 @@ func mayMiss(n intstr.IntOrString) setEdit {
 	return func(s *nodes) { s.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = &n }
 }
 
-// leaving is a pod on its way out.
+// leaving marks a pod as being deleted.
 func leaving(i int) setEdit {
 	return func(n *nodes) { n.pod(i).DeletionTimestamp = new(metav1.Unix(1000, 0)) }
 }
 
-// silentNode is a pod of whose node nothing is heard.
+// silentNode makes the node of a pod unreachable.
 func silentNode(i int) setEdit {
 	return func(n *nodes) {
 		n.pod(i).Status.Conditions = []corev1.PodCondition{
@@ -116,7 +116,7 @@ func silentNode(i int) setEdit {
 	}
 }
 
-// TestDaemonSetChanges has one golden file for each case, and is done after it.
+// TestDaemonSetChanges has one golden file for each case. A second pass must have no changes.
 func TestDaemonSetChanges(t *testing.T) {
 	a := daemonSet
 	drive := func(share string, abort bool) func(*nodes) []object.Change {
@@ -180,7 +180,7 @@ func TestDaemonSetChanges(t *testing.T) {
 	}
 }
 
-// TestDue names the nodes whose pods go now.
+// TestDue names the nodes whose pods are deleted now.
 func TestDue(t *testing.T) {
 	all := intstr.FromString("100%")
 	for name, tc := range map[string]struct {
@@ -313,7 +313,8 @@ func TestObserveDaemonSet(t *testing.T) {
 	}
 }
 
-// Without a node nothing rolls, also before the native controller has seen a template.
+// TestDaemonSetNowhere checks that a DaemonSet without nodes never rolls, even before the native
+// controller has observed its template.
 func TestDaemonSetNowhere(t *testing.T) {
 	n := daemon("b", "", unobserved)
 	if w := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)); w.NativeUpdateRunning || w.Settled {
@@ -321,7 +322,7 @@ func TestDaemonSetNowhere(t *testing.T) {
 	}
 }
 
-// One whose nodes are never to be without a pod is not for this.
+// TestUnfitDaemonSet checks that a DaemonSet with a surge is not supported.
 func TestUnfitDaemonSet(t *testing.T) {
 	for surge, unfit := range map[intstr.IntOrString]bool{
 		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,

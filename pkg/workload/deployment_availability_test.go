@@ -13,8 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Extra pods stay while the Deployment itself has too few available pods, whichever template
-// they run, and go when others can serve. An abort treats those of the live template alike.
+// TestExtraPodsServeAlone checks that extra pods of any template stay while the Deployment itself
+// has too few available pods, and are removed when others can serve. During an abort this includes
+// extra pods of the live template.
 func TestExtraPodsServeAlone(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -80,7 +81,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 	}
 }
 
-// givenBack returns what giving the Deployment back at once changes, after its keys have gone.
+// givenBack returns the changes of a restore without waiting, after the records have been removed.
 func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
 	back := restoreDeployment(d.DeepCopy(), HoldFromRecords(d), false)
 	back.Generation, back.Status.ObservedGeneration = 1, 1

@@ -23,7 +23,7 @@ func half(abort bool) planner.SetTarget {
 	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: hashV2}}}
 }
 
-// scaledHeld is the held Deployment with an autoscaler.
+// scaledHeld returns the held Deployment with an autoscaler.
 func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
 	t.Helper()
 	d, owned := read(t, "held")
@@ -44,8 +44,9 @@ func target(owned []object.Object) string {
 	return ""
 }
 
-// Driven, the native controller may surge by the batch and take nothing, and
-// nobody else scales; what the owner wrote is kept. Restored, all of it is back.
+// TestBlueGreen checks that after SetTarget the native controller may surge by the batch and removes
+// no pod, that the autoscaler is disabled, and that the owner's settings are saved. Restore undoes
+// all of it.
 func TestBlueGreen(t *testing.T) {
 	was, _ := read(t, "held")
 	d, owned := scaledHeld(t)
@@ -86,8 +87,8 @@ func TestBlueGreen(t *testing.T) {
 	}
 }
 
-// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
-// the owner's: the defaults are given back.
+// TestBlueGreenLostRecord checks that the defaults are restored if the saved strategy is lost or has
+// Weir's own values.
 func TestBlueGreenLostRecord(t *testing.T) {
 	b := blueGreen{}
 	for name, record := range map[string]string{
@@ -127,8 +128,8 @@ func TestBlueGreenLostRecord(t *testing.T) {
 	}
 }
 
-// An abort is one of the partition style: paused, with sizes decided here, while
-// nothing of the years of waiting is left. The autoscaler comes back last.
+// TestBlueGreenAbort checks that an abort pauses the Deployment, lets Weir size the ReplicaSets, and
+// restores minReadySeconds. The autoscaler is enabled last.
 func TestBlueGreenAbort(t *testing.T) {
 	d, owned := scaledHeld(t)
 	was := d.DeepCopy()
@@ -175,8 +176,8 @@ func TestBlueGreenAbort(t *testing.T) {
 	}
 }
 
-// Whatever its owner applies meanwhile, the release stays as it is, a new
-// template stops it, and what was applied is given back in the end.
+// TestBlueGreenKeep checks that the release does not change when the owner applies other settings,
+// that a new template stops it, and that the applied settings are restored in the end.
 func TestBlueGreenKeep(t *testing.T) {
 	d, owned := scaledHeld(t)
 	b := blueGreen{}
@@ -200,7 +201,7 @@ func TestBlueGreenKeep(t *testing.T) {
 	}
 }
 
-// TestScalersOfAnotherGroup leaves an autoscaler alone that scales what only has the
+// TestScalersOfAnotherGroup checks that Weir does not change an autoscaler whose target only has the
 // kind and the name of the workload.
 func TestScalersOfAnotherGroup(t *testing.T) {
 	for _, version := range []string{"apps.example.com/v1", "v1", ""} {

@@ -25,7 +25,8 @@ func to(share string) planner.SetTarget {
 	}
 }
 
-// drivenCanary is the held Deployment with its extra one, and that one.
+// drivenCanary returns the held Deployment with a target, its owned objects, and the extra
+// Deployment.
 func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
 	t.Helper()
 	d, owned = read(t, "held")
@@ -37,9 +38,9 @@ func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []obj
 	return changes[0].Want.(*appsv1.Deployment), append(owned, extra), extra
 }
 
-// The extra Deployment is the live template with the metadata asked for, of the
-// size of the batch, and belongs to the BatchRelease; the Deployment is only
-// marked.
+// TestCanarySetTarget checks that the extra Deployment has the live template with the requested
+// metadata and the size of the batch, and belongs to the BatchRelease. The Deployment itself only
+// gets records.
 func TestCanarySetTarget(t *testing.T) {
 	was, _ := read(t, "held")
 	d, _, extra := drivenCanary(t, "25%")
@@ -70,8 +71,8 @@ func TestCanarySetTarget(t *testing.T) {
 	}
 }
 
-// It grows with the batches and the Deployment, never shrinks with either, and
-// has no pods where the Deployment has none.
+// TestCanarySize checks that the extra Deployment grows with the batches and the Deployment, never
+// shrinks with either, and has no pods if the Deployment has size 0.
 func TestCanarySize(t *testing.T) {
 	for name, tc := range map[string]struct {
 		share    string
@@ -115,8 +116,8 @@ func TestCanarySize(t *testing.T) {
 	}
 }
 
-// Held, nobody resumes it, and nobody sets a strategy that would take all pods
-// down when it is resumed; the rest of the strategy is its owner's.
+// TestCanaryKeep checks that nobody can resume a held Deployment, or set a strategy that would
+// remove all pods on resume. Other parts of the strategy stay the owner's.
 func TestCanaryKeep(t *testing.T) {
 	was, _, _ := drivenCanary(t, "25%")
 	d := was.DeepCopy()
@@ -135,8 +136,8 @@ func TestCanaryKeep(t *testing.T) {
 	}
 }
 
-// One that was deleted, and that others keep, loses its pods, whatever is told then,
-// and counts as gone when they are. Meanwhile no other can have its name.
+// TestCanaryKept checks that a deleted extra Deployment with finalizers of others loses its pods,
+// whatever the target is, and then counts as gone. Until then no other can have its name.
 func TestCanaryKept(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.UID, extra.Finalizers, extra.DeletionTimestamp = "extra", []string{"example.com/keep"}, new(metav1.Now())
@@ -172,7 +173,8 @@ func TestCanaryKept(t *testing.T) {
 	}
 }
 
-// Given back, the extra one waits for the native controller if somebody does.
+// TestCanaryRestore checks that the extra Deployment stays until the native controller is done, if
+// how.Wait is true.
 func TestCanaryRestore(t *testing.T) {
 	names := func(changes []object.Change) string {
 		var out []string
@@ -207,8 +209,8 @@ func TestCanaryRestore(t *testing.T) {
 	}
 }
 
-// An extra Deployment that OpenKruise made is taken over as it is if its template
-// is the live one with more metadata. Its finalizer goes before it goes.
+// TestCanaryAdopted checks that an extra Deployment that OpenKruise created is adopted if its
+// template is the live one with more metadata. Its finalizer is removed before it is deleted.
 func TestCanaryAdopted(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Whatever somebody writes of the extra Deployment is put right: what it runs, and how its
-// pods come and count. Keys of ours go, and nothing is added that full annotations have no
-// room for. What its owner writes of the workload holds for it, too.
+// TestExtraIsPutRight checks that Weir repairs the spec of the extra Deployment and removes foreign
+// records, and adds no annotation, since there may be no space. Settings that the owner changes on
+// the workload apply to the extra Deployment, too.
 func TestExtraIsPutRight(t *testing.T) {
 	t.Parallel()
 	const unnamed = "without its owner's name"
@@ -80,8 +80,8 @@ func TestExtraIsPutRight(t *testing.T) {
 	}
 }
 
-// TestWantedExtra: how many pods the extra Deployment keeps follows what was told, and the
-// owner who wants no pods at all.
+// TestWantedExtra checks that the size of the extra Deployment follows the target, and is 0 if the
+// workload is scaled to 0.
 func TestWantedExtra(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

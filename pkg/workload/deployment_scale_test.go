@@ -32,13 +32,13 @@ func size10(n int32) edit {
 	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = n }
 }
 
-// released takes the marks of a Rollout off, as on a Deployment without one.
+// released removes the marks of a Rollout, as on a Deployment without one.
 func released(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 	delete(d.Annotations, rollouts.AnnotationInProgress)
 	d.Annotations[rollouts.AnnotationControlInfo] = "nobody"
 }
 
-// unseen lets the controller of a set lag behind by some changes of its spec.
+// unseen makes the controller of a ReplicaSet lag behind by some changes of its spec.
 func unseen(name string, changes int64) edit {
 	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 		rs := set(t, owned, name)
@@ -190,7 +190,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// TestLargestSurge has a size and its surge be a size together, so that pods come.
+// TestLargestSurge checks that size plus surge does not overflow, so that pods can be created.
 func TestLargestSurge(t *testing.T) {
 	for _, replicas := range []int32{1, 10, math.MaxInt32} {
 		for _, v := range []intstr.IntOrString{intstr.FromInt32(math.MaxInt32), intstr.FromString("300%"), intstr.FromString("2147483647%")} {
@@ -294,7 +294,8 @@ func TestSetsOfOthers(t *testing.T) {
 	}
 }
 
-// TestCreatedIsRecognised creates sets and looks at what it made.
+// TestCreatedIsRecognised checks that a created ReplicaSet is recognized as that of the live
+// template.
 func TestCreatedIsRecognised(t *testing.T) {
 	d, owned := read(t, "held")
 	d.Name = strings.Repeat("x", 253)

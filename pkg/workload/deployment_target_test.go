@@ -61,9 +61,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestChanges has one golden file for each case; where an edit is given, it
-// says what differs from the state of the input file. Every case must also be
-// done after one pass: what a pass wants is absent from the next.
+// TestChanges has one golden file for each case. An edit says what differs from the state of the
+// input file. A second pass must have no changes.
 func TestChanges(t *testing.T) {
 	a := deployment{}
 	drive := func(to planner.Target) func(*appsv1.Deployment, []object.Object) []object.Change {
@@ -172,8 +171,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestRestoreConverges gives back step by step: stale notes and Deployment at
-// once, copies once it has settled. Mine holds until all of it is done.
+// TestRestoreConverges restores step by step: first stale size annotations and the Deployment, then,
+// once the native controller has observed this, the copies on ReplicaSets. Weir's keys count until
+// the end.
 func TestRestoreConverges(t *testing.T) {
 	a := deployment{}
 	d, owned := read(t, "driven")
@@ -208,8 +208,7 @@ func TestRestoreConverges(t *testing.T) {
 	}
 }
 
-// TestOwnerGetsBackWhatWasTaken drives every kind of owner's settings there and
-// back.
+// TestOwnerGetsBackWhatWasTaken releases with all kinds of owner's settings, and restores them.
 func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 	a := deployment{}
 	n := intstr.FromInt32(3)

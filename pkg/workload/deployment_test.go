@@ -56,7 +56,7 @@ func image(name string) edit {
 	}
 }
 
-// orphan gives a set another owner, which makes it a stranger.
+// orphan gives a ReplicaSet another owner.
 func orphan(name string) edit {
 	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 		set(t, owned, name).OwnerReferences[0].UID = "d-other"

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A mark that is longer than any that Weir or OpenKruise writes is replaced: it would take the
-// room that a workload has for the records of its release.
+// TestLongMarkIsReplaced checks that a mark that is longer than any mark of Weir or OpenKruise is
+// replaced: it would take the space that the records of the release need.
 func TestLongMarkIsReplaced(t *testing.T) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
@@ -43,8 +43,8 @@ func TestLongMarkIsReplaced(t *testing.T) {
 	}
 }
 
-// Whatever the annotations of a workload say, the state of its release is that of the store. The first
-// repair writes it.
+// TestHoldIgnoresForgedRecords checks that the state of a release is that of the store, whatever the
+// annotations of the workload say, and that the first repair corrects them.
 func TestHoldIgnoresForgedRecords(t *testing.T) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {

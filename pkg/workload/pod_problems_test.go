@@ -45,8 +45,8 @@ func ended(code int32, reason string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
 }
 
-// Each cause is told as such, and in the same words while the kubelet tries
-// again and again.
+// TestPodProblems checks the message for each cause. It must stay the same while the kubelet
+// retries.
 func TestPodProblems(t *testing.T) {
 	t.Parallel()
 	on := func(t corev1.PodConditionType, s corev1.ConditionStatus, reason, message string) corev1.PodCondition {
@@ -104,7 +104,7 @@ func TestPodProblems(t *testing.T) {
 	}
 }
 
-// Causes are counted, in an order that stays.
+// TestTrouble checks that causes are counted, in a stable order.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	pull, creating := podWith(waits("ImagePullBackOff", "no such image")), podWith(waits("ContainerCreating", ""))
@@ -119,8 +119,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// A set whose pods are refused says so, without the name of the one that was
-// tried last.
+// TestRefusals checks that a message about refused pods does not contain the name of a pod.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	set := func(hash, message string, status corev1.ConditionStatus) *appsv1.ReplicaSet {

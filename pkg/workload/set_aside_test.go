@@ -11,8 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestTemplateAsideIsIdentified is about somebody who replaces the ControllerRevision of an
-// aborted release by one of the same name with another template. A retry must not set it.
+// TestTemplateAsideIsIdentified has a user who replaces the ControllerRevision of an aborted release
+// by one of the same name with another template. A retry must not set this template.
 func TestTemplateAsideIsIdentified(t *testing.T) {
 	t.Parallel()
 	for name, digest := range map[string]string{

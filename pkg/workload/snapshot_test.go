@@ -11,8 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A history does not keep the template of a revision that somebody has edited: the digest in
-// the store identifies it, and not the name.
+// TestFileComparesDigests checks that a history does not keep the template of a revision that a user
+// has edited: the digest in the store identifies the revision, not its name.
 func TestFileComparesDigests(t *testing.T) {
 	t.Parallel()
 	d, sets := read(t, "driven")
@@ -50,7 +50,8 @@ func TestFileComparesDigests(t *testing.T) {
 	}
 }
 
-// At rest the stable revision is that whose digest is on record, whatever has pods.
+// TestStableByRecord checks that after a release the stable revision is the one whose digest is
+// recorded, whichever ReplicaSets have pods.
 func TestStableByRecord(t *testing.T) {
 	t.Parallel()
 	row, _ := Find("apps/v1", "Deployment", rollouts.StylePartition)

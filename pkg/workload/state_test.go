@@ -53,7 +53,7 @@ func set(t *testing.T, owned []object.Object, name string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// apply is a cluster without controllers: every change replaces its object.
+// apply applies changes as a cluster without controllers does: every change replaces its object.
 func apply(d *appsv1.Deployment, owned []object.Object, changes []object.Change) (*appsv1.Deployment, []object.Object) {
 	var next []object.Object
 	for _, o := range owned {
@@ -80,7 +80,7 @@ func apply(d *appsv1.Deployment, owned []object.Object, changes []object.Change)
 	return d, next
 }
 
-// rowOf is the first row of a kind.
+// rowOf returns the first row of a kind.
 func rowOf(t *testing.T, kind schema.GroupVersionKind) Row {
 	t.Helper()
 	for _, r := range Table {

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedOf is Kruise's of what a scene has, paused if its owner has done that.
+// advancedOf returns a scene's StatefulSet as one of Kruise, paused by its owner if paused is true.
 func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
 	a := &AdvancedStatefulSet{TypeMeta: s.set.TypeMeta, Status: s.set.Status}
 	a.APIVersion = advancedStatefulSetKind.GroupVersion().String()
@@ -34,8 +34,8 @@ func setTarget(share string, abort bool) planner.SetTarget {
 	return planner.SetTarget{Target: planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}}
 }
 
-// TestAdvancedPaused has one golden file for each case: what its owner has paused
-// goes on from the first step, and is paused again in the end.
+// TestAdvancedPaused has one golden file for each case: the first step ends the owner's pause, and
+// the end of the release restores it.
 func TestAdvancedPaused(t *testing.T) {
 	a := advancedStatefulSet
 	held := func(paused bool) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
@@ -99,7 +99,7 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 }
 
-// What its owner writes of the pause in the middle of a release counts in the end.
+// TestAdvancedKeep checks that a change of the pause during a release takes effect in the end.
 func TestAdvancedKeep(t *testing.T) {
 	a := advancedStatefulSet
 	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
@@ -133,7 +133,7 @@ func TestAdvancedKeep(t *testing.T) {
 	}
 }
 
-// gaps has pods 0, 2, 6, 7 and 8.
+// gaps returns a set with pods 0, 2, 6, 7 and 8.
 func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
 	s := stateful(t, live, pods, toldSo(4, 1, false, ""))
 	set := advancedOf(s, false)
@@ -146,8 +146,8 @@ func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Objec
 	return set, s.owned
 }
 
-// Ordinals that are left out are no pods that are missing, nor does a step stop short
-// of them; a pod that has one is about to go.
+// TestAdvancedGaps checks that reserved ordinals count neither as missing pods nor as pods of a
+// step. A pod with a reserved ordinal is about to be deleted.
 func TestAdvancedGaps(t *testing.T) {
 	a := advancedStatefulSet
 	set, owned := gaps(t, "b", "AAAAB")

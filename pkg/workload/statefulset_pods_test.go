@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The ordinals of a StatefulSet may begin anywhere.
+// TestOrdinals checks a StatefulSet whose ordinals do not begin at 0.
 func TestOrdinals(t *testing.T) {
 	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
 	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
@@ -32,8 +32,8 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// However its pods move while a step waits, no more of the new version are let through
-// than it has; a partition that is frozen gives those that come the stable version.
+// TestPartition checks that a waiting step allows no more pods of the new version than it has,
+// whichever pods move. With a frozen partition, new pods get the stable version.
 func TestPartition(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods, share string
@@ -61,7 +61,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// A pod that Kruise takes out of service to update it in place is about to be well.
+// TestHangs checks that a pod that Kruise makes unready for an in-place update does not count as
+// stuck.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	pod := func(unready ...corev1.PodConditionType) *corev1.Pod {
@@ -91,8 +92,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestKeptPod names a pod that was deleted and that finalizers keep, and nothing of one
-// that is on its way out.
+// TestKeptPod checks that the message names a deleted pod that finalizers keep, but no other deleted
+// pod.
 func TestKeptPod(t *testing.T) {
 	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){

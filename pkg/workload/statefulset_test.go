@@ -22,9 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// scene is a StatefulSet as its native controller left it: a letter for each pod,
-// from the lowest ordinal, says which revision it runs; small ones are not ready,
-// and a dot is none.
+// scene is a StatefulSet as its native controller left it. The letters are the revisions of the
+// pods, from the lowest ordinal; lower-case pods are not ready, and a dot is a missing pod.
 type scene struct {
 	*testing.T
 	set   *appsv1.StatefulSet
@@ -86,7 +85,7 @@ func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
 
 func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasHoldMark(s)) }
 
-// toldSo is what a release wrote.
+// toldSo writes the records of a target.
 func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		isHeld(s)
@@ -108,7 +107,7 @@ func notSeen(s *appsv1.StatefulSet) {
 	s.Status.UpdateRevision = "db-a"
 }
 
-// TestStatefulSetChanges has one golden file for each case, and is done after it.
+// TestStatefulSetChanges has one golden file for each case. A second pass must have no changes.
 func TestStatefulSetChanges(t *testing.T) {
 	a := statefulSet
 	drive := func(share string, abort bool) func(*scene) []object.Change {
@@ -248,7 +247,7 @@ func TestObserveStatefulSet(t *testing.T) {
 	}
 }
 
-// A StatefulSet whose controller replaces no pods says why it is not released.
+// TestUnfitStatefulSet checks the reason for a StatefulSet whose controller replaces no pods.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
 	if why := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
@@ -256,7 +255,8 @@ func TestUnfitStatefulSet(t *testing.T) {
 	}
 }
 
-// A StatefulSet of another group names the field that it does not have, unless a release is under way.
+// TestShaped checks that a StatefulSet of another group without a release reports the field that it
+// lacks.
 func TestShaped(t *testing.T) {
 	for want, edit := range map[string]func(*appsv1.StatefulSet){
 		"":                               func(*appsv1.StatefulSet) {},
@@ -278,7 +278,8 @@ func TestShaped(t *testing.T) {
 	}
 }
 
-// What a kind has no field for is not written: it would be missed again at once.
+// TestShapedWithoutType checks that Weir does not write a field that the kind lacks: the field would
+// be missing again after every write.
 func TestShapedWithoutType(t *testing.T) {
 	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
 	if got := s.set.Spec.UpdateStrategy.Type; got != "" || *s.set.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
@@ -286,8 +287,7 @@ func TestShapedWithoutType(t *testing.T) {
 	}
 }
 
-// TestHoldAgain holds a StatefulSet in the middle of a step: what its owner wrote before is
-// still the owner's.
+// TestHoldAgain holds a StatefulSet again during a step. The owner's saved settings stay.
 func TestHoldAgain(t *testing.T) {
 	t.Parallel()
 	row, _ := Find("apps/v1", "StatefulSet", rollouts.StylePartition)

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// TestValidationAgrees compares the table with what validation accepts, which may not
-// import it.
+// TestValidationAgrees compares the table with the kinds that package validation accepts. That
+// package may not import this one.
 func TestValidationAgrees(t *testing.T) {
 	t.Parallel()
 	var all, blueGreen []string
@@ -49,7 +49,7 @@ func TestValidationAgrees(t *testing.T) {
 	}
 }
 
-// TestServed has the kinds of the table in a sentence.
+// TestServed checks the sentence that names the kinds of the table.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	const want = "a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group"
@@ -58,7 +58,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestTypeLabel: a workload has the label that its row gives it.
+// TestTypeLabel checks that a workload gets the label of its row.
 func TestTypeLabel(t *testing.T) {
 	t.Parallel()
 	for _, r := range Table {

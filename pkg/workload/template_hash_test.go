@@ -21,7 +21,7 @@ func clearHashes(t *testing.T) {
 	t.Cleanup(func() { hashCache = saved })
 }
 
-// live is how many bytes are in use.
+// live returns how many bytes are in use.
 func live() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -30,7 +30,8 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// The cache of template hashes is bounded, whatever templates users write, and however many.
+// TestHashCacheIsBounded checks that the cache of template hashes is bounded, whatever templates
+// users write.
 func TestHashCacheIsBounded(t *testing.T) {
 	for size, objects := range map[int]int{1 << 10: 4 * hashCacheSize, 900 << 10: 32} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// likeOf is the StatefulSet of a scene as one of another group.
+// likeOf returns the StatefulSet of a scene as one of another group.
 func likeOf(s *scene) *StatefulSetLike { return &StatefulSetLike{StatefulSet: *s.set} }
 
-// customRows are the rows whose kinds keep unknown fields.
+// customRows returns the rows whose kinds keep unknown fields.
 func customRows() map[string]Row {
 	rows := map[string]Row{}
 	for _, r := range Kinds() {
@@ -34,7 +34,7 @@ func customRows() map[string]Row {
 	return rows
 }
 
-// Every kind that is not of apps/v1 keeps unknown fields.
+// TestCustomKindsKeepUnknownFields checks that every kind outside apps/v1 keeps unknown fields.
 func TestCustomKindsKeepUnknownFields(t *testing.T) {
 	rows := customRows()
 	for _, r := range Kinds() {
@@ -47,7 +47,7 @@ func TestCustomKindsKeepUnknownFields(t *testing.T) {
 	}
 }
 
-// Fields that the Go types do not have survive reading and writing at every level.
+// TestUnknownFieldsRoundTrip checks that unknown fields at every level survive reading and writing.
 func TestUnknownFieldsRoundTrip(t *testing.T) {
 	const template = `{"a":null,"metadata":{"labels":{"app":"web"},"labelſ":{"app":"x"},"annotations":{"k":"v"}},"spec":{` +
 		`"containers":[{"name":"c","image":"v1","imagE":"v2","resources":{"limits":{"cpu":"1"},"x":1.5},"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyReF":{"z":9007199254740993}}}]},{"name":"d"}],` +
@@ -95,9 +95,9 @@ func revisionWith(s *scene, name, data string) {
 
 const unknownX = UnknownFields(`{"spec":{"x":1}}`)
 
-// A template that differs from the stable one in an unknown field alone is another one. Its
-// revision is the one that has the field, or the one that the controller names once it has
-// seen the template.
+// TestUnknownFieldsMakeARevision checks that a template that differs from the stable one only in an
+// unknown field is another revision: the one with the field, or the one that the controller names
+// once it has observed the template.
 func TestUnknownFieldsMakeARevision(t *testing.T) {
 	withX := func(s *scene, revision string) {
 		revisionWith(s, "db-"+revision, strings.Replace(encode(map[string]any{"spec": map[string]any{"template": templateOf("a")}}), `"spec":{"containers"`, `"$patch":"replace","spec":{"x":1,"containers"`, 1))
@@ -133,8 +133,8 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 	}
 }
 
-// An abort sets the stable template as its revision has it: with its unknown fields and
-// without those of the template that is taken back.
+// TestUnknownFieldsGoWithTheirTemplate checks that an abort sets the stable template with its own
+// unknown fields, and without those of the aborted template.
 func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
 	revisionWith(s, "db-a", `{"spec":{"template":{"$patch":"replace","extra":true,"spec":{"containers":[{"name":"db","image":"db:a","y":1}]}}}}`)
@@ -172,8 +172,8 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	}
 }
 
-// The digest of a revision covers what its controller reads: keys are case-sensitive, the
-// last of two equal keys counts, and unknown fields count.
+// TestDigestOfRevisions checks that the digest of a revision covers what its controller reads: keys
+// are case-sensitive, the last of two equal keys counts, and unknown fields count.
 func TestDigestOfRevisions(t *testing.T) {
 	digestWith := func(data string) string {
 		s := stateful(t, "a", "AAAAA")
@@ -203,7 +203,7 @@ func TestDigestOfRevisions(t *testing.T) {
 	}
 }
 
-// Values of annotations are read with regard to case, too.
+// TestAnnotationsAreCaseSensitive checks that keys in annotation values are case-sensitive, too.
 func TestAnnotationsAreCaseSensitive(t *testing.T) {
 	s := stateful(t, "a", "AAAAA")
 	note := func(key, value string) { metav1.SetMetaDataAnnotation(&s.set.ObjectMeta, key, value) }

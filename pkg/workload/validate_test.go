@@ -18,7 +18,7 @@ func pods(n int32) *intstr.IntOrString { return new(intstr.FromInt32(n)) }
 
 func percent(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 
-// The rules are those of kube-apiserver: of Deployments, and of DaemonSets.
+// TestWrongLimits checks the rules of kube-apiserver for Deployments and DaemonSets.
 func TestWrongLimits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		unavailable, surge *intstr.IntOrString
@@ -48,8 +48,8 @@ func TestWrongLimits(t *testing.T) {
 	}
 }
 
-// What is recorded and would be refused is given back as what kube-apiserver sets where
-// nothing is written, so that an ending ends.
+// TestGivesBackWhatIsValid checks that invalid saved values are restored as the defaults of
+// kube-apiserver, so that the restore succeeds.
 func TestGivesBackWhatIsValid(t *testing.T) {
 	d, owned := read(t, "driven")
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":0},"partition":"30%"}`
@@ -68,7 +68,8 @@ func TestGivesBackWhatIsValid(t *testing.T) {
 	}
 }
 
-// So it is with blue-green, field by field.
+// TestGivesBackWhatIsValidOfBlueGreen checks the same for each field that a blue-green release
+// saves.
 func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kept            string
