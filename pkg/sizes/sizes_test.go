@@ -40,19 +40,19 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 3}}, Rule: "bring update up"},
 		},
 		"ready pods serve, though not yet for long enough": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 0), Stable: fresh("s", 4, 4, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 0), Stable: setWithReady("s", 4, 4, 2)},
 			sizes.Scale{Rule: "sized"},
 		},
 		"others may serve in their place": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: fresh("u", 2, 2, 0), Stable: fresh("s", 3, 3, 1)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: setWithReady("u", 2, 2, 0), Stable: setWithReady("s", 3, 3, 1)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 2}}, Rule: "bring update up"},
 		},
 		"a set whose last pods have not gone yet is not raised again, whose counters they would be in": {
-			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 2, 2), Stable: shrinking("s", 4)},
+			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 2, 2), Stable: shrinkingSet("s", 4)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 1}}, Rule: "bring stable back"},
 		},
 		"nor is the update set": {
-			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Target: 4, Update: shrinking("u", 1), Stable: set("s", 6, 6)},
+			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Target: 4, Update: shrinkingSet("u", 1), Stable: set("s", 6, 6)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 4}}, Rule: "bring update up"},
 		},
 		"nothing is taken below the floor": {
@@ -60,7 +60,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Rule: "sized"},
 		},
 		"a full update set loses the notes on its size before stable gets pods": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: setWithAnnotations("u", 4), Stable: set("s", 0, 0)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 4}, {Name: "s", Replicas: 1}}, Rule: "bring stable back"},
 		},
 		"the first pods of the update set are not lowered into": {
@@ -140,8 +140,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// fresh returns a ReplicaSet with ready pods of which only some are available.
-func fresh(name string, replicas, ready, available int32) *sizes.Set {
+// setWithReady returns a ReplicaSet with ready pods of which only some are available.
+func setWithReady(name string, replicas, ready, available int32) *sizes.Set {
 	s := set(name, replicas, available)
 	s.Ready = ready
 	return s

@@ -15,7 +15,7 @@ import (
 // BenchmarkObserve measures what every event of a Deployment costs during a release, before any
 // decision.
 func BenchmarkObserve(b *testing.B) {
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	for b.Loop() {
 		deployment{}.Observe(d, owned, HoldFromRecords(d))
 	}
@@ -23,7 +23,7 @@ func BenchmarkObserve(b *testing.B) {
 
 // BenchmarkScaling measures how the size controller reads its facts.
 func BenchmarkScaling(b *testing.B) {
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	for b.Loop() {
 		deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 	}
@@ -36,7 +36,7 @@ func BenchmarkFacts(b *testing.B) {
 	if !ok {
 		b.Fatal("no row")
 	}
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	k := planner.HoldState{
 		Holder: "web", Batch: "batch", Style: rollouts.StylePartition,
 		Target: &planner.Target{Partition: intstr.FromString("25%"), Owner: "batch"},

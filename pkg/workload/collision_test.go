@@ -48,14 +48,14 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestFinalizerMakesNoTemplateTheirs has a user who adds OpenKruise's finalizer to the extra
+// TestFinalizerDoesNotMakeExtraAdopted has a user who adds OpenKruise's finalizer to the extra
 // Deployment and changes its template. Weir must still repair the template.
-func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+func TestFinalizerDoesNotMakeExtraAdopted(t *testing.T) {
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.Finalizers = append(extra.Finalizers, rollouts.FinalizerCanaryDeployment)
 	extra.Spec.Template.Spec.Containers[0].Image = "web:attack"
 	var corrected *appsv1.Deployment
-	for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()) {
+	for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner()) {
 		if want, ok := c.Want.(*appsv1.Deployment); ok && want.Name == extra.Name {
 			corrected = want
 		}
@@ -72,7 +72,7 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 // the same, but kinds with ControllerRevisions get another revision. Their native controllers behave
 // so.
 func TestSpellingOfQuantities(t *testing.T) {
-	d, owned := read(t, "native")
+	d, owned := readState(t, "native")
 	was := (deployment{}).Observe(d, owned, HoldFromRecords(d))
 	setMemory := func(t *corev1.PodTemplateSpec, text string) {
 		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}

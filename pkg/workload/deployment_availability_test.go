@@ -40,8 +40,8 @@ func TestExtraPodsServeAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned, extra := drivenCanary(t, "25%")
-			target := to("25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
+			target := canaryTarget("25%")
 			target.Abort = tc.abort
 			v, _ := readStrategy(d)
 			v.setTarget(target.Target)
@@ -71,7 +71,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			if needed := (canary{}).Observe(d, owned, HoldFromRecords(d)).ExtraNeeded; (needed != "") != tc.stays {
 				t.Errorf("it says %q, want the pods to stay: %t", needed, tc.stays)
 			}
-			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), givenBack(d, owned)...) {
+			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), restoreAtOnce(d, owned)...) {
 				shrinks := c.Base != nil && c.Base.GetName() == extra.Name && (c.Want == nil || *c.Want.(*appsv1.Deployment).Spec.Replicas < *extra.Spec.Replicas)
 				if shrinks && tc.stays {
 					t.Error("the pods go")
@@ -81,8 +81,8 @@ func TestExtraPodsServeAlone(t *testing.T) {
 	}
 }
 
-// givenBack returns the changes of a restore without waiting, after the records have been removed.
-func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
+// restoreAtOnce returns the changes of a restore without waiting, after the records have been removed.
+func restoreAtOnce(d *appsv1.Deployment, owned []object.Object) []object.Change {
 	back := restoreDeployment(d.DeepCopy(), HoldFromRecords(d), false)
 	back.Generation, back.Status.ObservedGeneration = 1, 1
 	return canary{}.Restore(back, owned, HoldFromRecords(back), planner.RestoreWorkload{})

@@ -19,14 +19,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-func half(abort bool) planner.SetTarget {
+func halfTarget(abort bool) planner.SetTarget {
 	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: hashV2}}}
 }
 
-// scaledHeld returns the held Deployment with an autoscaler.
-func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
+// heldWithAutoscaler returns the held Deployment with an autoscaler.
+func heldWithAutoscaler(t *testing.T) (*appsv1.Deployment, []object.Object) {
 	t.Helper()
-	d, owned := read(t, "held")
+	d, owned := readState(t, "held")
 	return d, append(owned, &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: "auto"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
@@ -35,7 +35,7 @@ func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
 	})
 }
 
-func target(owned []object.Object) string {
+func autoscalerTargetIn(owned []object.Object) string {
 	for _, o := range owned {
 		if h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
 			return h.Spec.ScaleTargetRef.Name
@@ -48,10 +48,10 @@ func target(owned []object.Object) string {
 // no pod, that the autoscaler is disabled, and that the owner's settings are saved. Restore undoes
 // all of it.
 func TestBlueGreen(t *testing.T) {
-	was, _ := read(t, "held")
-	d, owned := scaledHeld(t)
+	was, _ := readState(t, "held")
+	d, owned := heldWithAutoscaler(t)
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 
 	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
 	want := was.Spec.DeepCopy()
@@ -64,22 +64,22 @@ func TestBlueGreen(t *testing.T) {
 	if o, ok := readOriginalDeployment(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
 		t.Errorf("kept %s", d.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
-	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
+	if got := autoscalerTargetIn(owned); got != "web-DisableByRollout" || findSet(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
 		t.Errorf("the autoscaler scales %s", got)
 	}
-	if !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied || len(b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner())) > 0 {
+	if !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied || len(b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner())) > 0 {
 		t.Error("what was told is not obeyed, or told again")
 	}
 
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
-	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 	back := was.Spec.DeepCopy()
 	back.Paused, back.ProgressDeadlineSeconds = false, new(int32(600))
 	if diff := cmp.Diff(*back, d.Spec); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasOurKeys(d) {
+	if got := autoscalerTargetIn(owned); got != "web" || findSet(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasOurKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
 	if b.Observe(d, owned, HoldFromRecords(d)).HasManagedFields {
@@ -97,18 +97,18 @@ func TestBlueGreenLostRecord(t *testing.T) {
 	} {
 		for _, told := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, told again %t", name, told), func(t *testing.T) {
-				d, owned := scaledHeld(t)
-				d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+				d, owned := heldWithAutoscaler(t)
+				d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 				d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy)
 				if record != "" {
 					setAnnotation(d, rollouts.AnnotationOriginalStrategy, record)
 				}
 				if told {
 					b.Hold(d, "web", hasHoldMark(d))
-					d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+					d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 				}
 				d.Status.ObservedGeneration = d.Generation
-				d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+				d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 				quarter := intstr.FromString("25%")
 				want := appsv1.DeploymentStrategy{
 					Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -120,7 +120,7 @@ func TestBlueGreenLostRecord(t *testing.T) {
 				if d.Spec.MinReadySeconds != 0 || *d.Spec.ProgressDeadlineSeconds != nativeDeadline {
 					t.Errorf("minReadySeconds %d, progressDeadlineSeconds %d; want the defaults", d.Spec.MinReadySeconds, *d.Spec.ProgressDeadlineSeconds)
 				}
-				if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != 0 {
+				if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != 0 {
 					t.Errorf("minReadySeconds of the stable ReplicaSet is %d, want 0", got)
 				}
 			})
@@ -131,18 +131,18 @@ func TestBlueGreenLostRecord(t *testing.T) {
 // TestBlueGreenAbort checks that an abort pauses the Deployment, lets Weir size the ReplicaSets, and
 // restores minReadySeconds. The autoscaler is enabled last.
 func TestBlueGreenAbort(t *testing.T) {
-	d, owned := scaledHeld(t)
+	d, owned := heldWithAutoscaler(t)
 	was := d.DeepCopy()
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 	owned = append(owned, newReplicaSet(d, owned, sizes.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()))
+	if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
 	}
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()))
 
 	want := was.Spec.DeepCopy()
 	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistoryLimit), new(int32(600))
@@ -150,38 +150,38 @@ func TestBlueGreenAbort(t *testing.T) {
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven back (-want +got):\n%s", diff)
 	}
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
+	if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
 		t.Errorf("pods of stable have to be ready for %d s", got)
 	}
 	s, sized := deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 	if !sized || !s.Abort || s.OwnerStrategyActive || s.Surge != 2 || s.Unavailable != 1 {
 		t.Errorf("sizes are decided by %+v, %t", s, sized)
 	}
-	if again := b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()); len(again) > 0 {
+	if again := b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()); len(again) > 0 {
 		t.Errorf("told again: %v", again)
 	}
 
-	if early := b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()); len(early) > 0 {
+	if early := b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()); len(early) > 0 {
 		t.Errorf("tried again while new pods are there: %v", early)
 	}
 
 	findRevisions(d, owned, HoldFromRecords(d)).update.Spec.Replicas = new(int32(0))
-	d, owned = apply(d, owned, b.RestoreStrategy(d, owned, HoldFromRecords(d)))
+	d, owned = applyChanges(d, owned, b.RestoreStrategy(d, owned, HoldFromRecords(d)))
 	want.Strategy = was.Spec.Strategy
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("at rest (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
+	if got := autoscalerTargetIn(owned); got != "web" || !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned, HoldFromRecords(d)).TargetApplied)
 	}
 }
 
-// TestBlueGreenKeep checks that the release does not change when the owner applies other settings,
+// TestBlueGreenPreserveHold checks that the release does not change when the owner applies other settings,
 // that a new template stops it, and that the applied settings are restored in the end.
-func TestBlueGreenKeep(t *testing.T) {
-	d, owned := scaledHeld(t)
+func TestBlueGreenPreserveHold(t *testing.T) {
+	d, owned := heldWithAutoscaler(t)
 	b := blueGreen{}
-	was, _ := apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+	was, _ := applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 	next := was.DeepCopy()
 	surge := intstr.FromInt32(7)
 	next.Annotations = nil
@@ -201,11 +201,11 @@ func TestBlueGreenKeep(t *testing.T) {
 	}
 }
 
-// TestScalersOfAnotherGroup checks that Weir does not change an autoscaler whose target only has the
+// TestAutoscalersOfAnotherGroup checks that Weir does not change an autoscaler whose target only has the
 // kind and the name of the workload.
-func TestScalersOfAnotherGroup(t *testing.T) {
+func TestAutoscalersOfAnotherGroup(t *testing.T) {
 	for _, version := range []string{"apps.example.com/v1", "v1", ""} {
-		d, owned := scaledHeld(t)
+		d, owned := heldWithAutoscaler(t)
 		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
 		h.Spec.ScaleTargetRef.APIVersion = version
 		if found := findAutoscalers(d.Name, deploymentKind, owned, false); len(found) > 0 {

@@ -18,19 +18,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func to(share string) planner.SetTarget {
+func canaryTarget(share string) planner.SetTarget {
 	return planner.SetTarget{
 		Target:   planner.Target{Partition: intstr.Parse(share), Owner: "b-1", Revision: planner.Revision{Name: hashV2}},
 		Metadata: &rollouts.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}, Annotations: map[string]string{"a": "b"}},
 	}
 }
 
-// drivenCanary returns the held Deployment with a target, its owned objects, and the extra
+// canaryWithTarget returns the held Deployment with a target, its owned objects, and the extra
 // Deployment.
-func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
+func canaryWithTarget(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
 	t.Helper()
-	d, owned = read(t, "held")
-	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to(share), owner())
+	d, owned = readState(t, "held")
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget(share), owner())
 	if len(changes) != 2 || changes[1].Base != nil {
 		t.Fatalf("%d changes, want the Deployment and an extra one", len(changes))
 	}
@@ -42,15 +42,15 @@ func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []obj
 // metadata and the size of the batch, and belongs to the BatchRelease. The Deployment itself only
 // gets records.
 func TestCanarySetTarget(t *testing.T) {
-	was, _ := read(t, "held")
-	d, _, extra := drivenCanary(t, "25%")
+	was, _ := readState(t, "held")
+	d, _, extra := canaryWithTarget(t, "25%")
 
 	was.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
-	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != to("25%").Target {
-		t.Errorf("told %+v, want %+v", drive, to("25%").Target)
+	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != canaryTarget("25%").Target {
+		t.Errorf("told %+v, want %+v", drive, canaryTarget("25%").Target)
 	}
 	if extra.Name != "web-canary-"+hashV2 || GuessWorkloadName(extra.Name) != "web" {
 		t.Errorf("the extra one is %s, of %s", extra.Name, GuessWorkloadName(extra.Name))
@@ -92,9 +92,9 @@ func TestCanarySize(t *testing.T) {
 		"aborted, then scaled down": {"1", 0, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned, extra := drivenCanary(t, "25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
 			*d.Spec.Replicas = tc.replicas
-			next := to(tc.share)
+			next := canaryTarget(tc.share)
 			next.Abort = tc.abort
 			for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), next, owner()) {
 				if c.Want.GetName() == extra.Name {
@@ -116,10 +116,10 @@ func TestCanarySize(t *testing.T) {
 	}
 }
 
-// TestCanaryKeep checks that nobody can resume a held Deployment, or set a strategy that would
+// TestCanaryPreserveHold checks that nobody can resume a held Deployment, or set a strategy that would
 // remove all pods on resume. Other parts of the strategy stay the owner's.
-func TestCanaryKeep(t *testing.T) {
-	was, _, _ := drivenCanary(t, "25%")
+func TestCanaryPreserveHold(t *testing.T) {
+	was, _, _ := canaryWithTarget(t, "25%")
 	d := was.DeepCopy()
 	d.Spec.Paused, d.Annotations = false, nil
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -136,20 +136,20 @@ func TestCanaryKeep(t *testing.T) {
 	}
 }
 
-// TestCanaryKept checks that a deleted extra Deployment with finalizers of others loses its pods,
+// TestBlockedExtraDeletion checks that a deleted extra Deployment with finalizers of others loses its pods,
 // whatever the target is, and then counts as gone. Until then no other can have its name.
-func TestCanaryKept(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+func TestBlockedExtraDeletion(t *testing.T) {
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.UID, extra.Finalizers, extra.DeletionTimestamp = "extra", []string{"example.com/keep"}, new(metav1.Now())
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 		Name: extra.Name + "-x", Labels: map[string]string{hashLabel: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
 	}}
 	set.Spec.Replicas, set.Status.Replicas = new(int32(3)), 3
 	owned = append(owned, set)
-	back := to("0")
+	back := canaryTarget("0")
 	back.Abort = true
 	for name, changes := range map[string][]object.Change{
-		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()),
+		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner()),
 		"aborted":  canary{}.SetTarget(d, owned, HoldFromRecords(d), back, owner()),
 		"discard":  removeAllExtras(owned),
 		"restored": canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}),
@@ -187,7 +187,7 @@ func TestCanaryRestore(t *testing.T) {
 		}
 		return strings.Join(out, ", ")
 	}
-	d, owned, extra := drivenCanary(t, "25%")
+	d, owned, extra := canaryWithTarget(t, "25%")
 	both := "web, without " + extra.Name
 	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); got != both {
 		t.Errorf("at once: %s, want %s", got, both)
@@ -212,9 +212,9 @@ func TestCanaryRestore(t *testing.T) {
 // TestCanaryAdopted checks that an extra Deployment that OpenKruise created is adopted if its
 // template is the live one with more metadata. Its finalizer is removed before it is deleted.
 func TestCanaryAdopted(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}
-	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("60%"), owner())
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("60%"), owner())
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestExtraIsPutRight checks that Weir repairs the spec of the extra Deployment and removes foreign
+// TestExtraIsRepaired checks that Weir repairs the spec of the extra Deployment and removes foreign
 // records, and adds no annotation, since there may be no space. Settings that the owner changes on
 // the workload apply to the extra Deployment, too.
-func TestExtraIsPutRight(t *testing.T) {
+func TestExtraIsRepaired(t *testing.T) {
 	t.Parallel()
 	const unnamed = "without its owner's name"
 	for name, edit := range map[string]func(d, e *appsv1.Deployment){
@@ -42,15 +42,15 @@ func TestExtraIsPutRight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned, extra := drivenCanary(t, "25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
 			was := extra.DeepCopy()
 			edit(d, extra)
 			told := extra.DeepCopy()
 			hold := HoldFromRecords(d)
-			hold.Stored = planner.HoldState{Batch: owner().UID, Metadata: to("25%").Metadata}
+			hold.Stored = planner.HoldState{Batch: owner().UID, Metadata: canaryTarget("25%").Metadata}
 			w := canary{}.Observe(d, owned, HoldFromRecords(d))
 			observeExtra(&w, d, owned, hold)
-			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner())
+			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner())
 			if rests := name == unnamed; w.ExtraTampered == rests || (len(changes) == 0) != rests {
 				t.Fatalf("astray %t, %d changes", w.ExtraTampered, len(changes))
 			}
@@ -80,9 +80,9 @@ func TestExtraIsPutRight(t *testing.T) {
 	}
 }
 
-// TestWantedExtra checks that the size of the extra Deployment follows the target, and is 0 if the
+// TestSizeOfExtra checks that the size of the extra Deployment follows the target, and is 0 if the
 // workload is scaled to 0.
-func TestWantedExtra(t *testing.T) {
+func TestSizeOfExtra(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		replicas, now int32

@@ -29,7 +29,7 @@ func TestLongMarkIsReplaced(t *testing.T) {
 			"true":                  false,
 			`{"rolloutName":"` + strings.Repeat("x", 190<<10) + `"}`: true,
 		} {
-			d, owned := read(t, "held")
+			d, owned := readState(t, "held")
 			d.Annotations[rollouts.AnnotationInProgress] = mark
 			hold := row.HoldOf(d, owned, k)
 			keys, _ := row.checkRecords(d, hold)
@@ -69,7 +69,7 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned := read(t, "native")
+			d, owned := readState(t, "native")
 			d.Annotations = maps.Clone(forged)
 			setLabel(d, rollouts.LabelStableRevision, "mallory")
 			hold := row.HoldOf(d, owned, tt.known)

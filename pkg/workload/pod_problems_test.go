@@ -104,8 +104,8 @@ func TestPodProblems(t *testing.T) {
 	}
 }
 
-// TestTrouble checks that causes are counted, in a stable order.
-func TestTrouble(t *testing.T) {
+// TestUnreadyReasons checks that causes are counted, in a stable order.
+func TestUnreadyReasons(t *testing.T) {
 	t.Parallel()
 	pull, creating := podWith(waits("ImagePullBackOff", "no such image")), podWith(waits("ContainerCreating", ""))
 	going := *pull.DeepCopy()
@@ -119,8 +119,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that a message about refused pods does not contain the name of a pod.
-func TestRefusals(t *testing.T) {
+// TestPodCreationErrors checks that a message about refused pods does not contain the name of a pod.
+func TestPodCreationErrors(t *testing.T) {
 	t.Parallel()
 	set := func(hash, message string, status corev1.ConditionStatus) *appsv1.ReplicaSet {
 		return &appsv1.ReplicaSet{

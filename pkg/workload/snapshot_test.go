@@ -11,13 +11,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestFileComparesDigests checks that a history does not keep the template of a revision that a user
+// TestSnapshotComparesDigests checks that a history does not keep the template of a revision that a user
 // has edited: the digest in the store identifies the revision, not its name.
-func TestFileComparesDigests(t *testing.T) {
+func TestSnapshotComparesDigests(t *testing.T) {
 	t.Parallel()
-	d, sets := read(t, "driven")
-	one := set(t, sets, "web-one")
-	ordered := stateful(t, "a", "AAAAA")
+	d, sets := readState(t, "driven")
+	one := findSet(t, sets, "web-one")
+	ordered := newStatefulScene(t, "a", "AAAAA")
 	for name, tt := range map[string]struct {
 		row           func(digest string) *RevisionSnapshot
 		digest, filed string
@@ -55,8 +55,8 @@ func TestFileComparesDigests(t *testing.T) {
 func TestStableByRecord(t *testing.T) {
 	t.Parallel()
 	row, _ := Find("apps/v1", "Deployment", rollouts.StylePartition)
-	d, sets := read(t, "held")
-	zero := set(t, sets, "web-one").DeepCopy()
+	d, sets := readState(t, "held")
+	zero := findSet(t, sets, "web-one").DeepCopy()
 	zero.Name, *zero.Spec.Replicas = "web-zero", 0
 	zero.Spec.Selector.MatchLabels[hashLabel] = "zero"
 	zero.Spec.Template.Spec.Containers[0].Image = "web:v0"

@@ -20,7 +20,7 @@ import (
 )
 
 // advancedOf returns a scene's StatefulSet as one of Kruise, paused by its owner if paused is true.
-func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
+func advancedOf(s *statefulScene, paused bool) *AdvancedStatefulSet {
 	a := &AdvancedStatefulSet{TypeMeta: s.set.TypeMeta, Status: s.set.Status}
 	a.APIVersion = advancedStatefulSetKind.GroupVersion().String()
 	a.Spec.Replicas, a.ObjectMeta, a.Spec.Template = s.set.Spec.Replicas, s.set.ObjectMeta, s.set.Spec.Template
@@ -40,7 +40,7 @@ func TestAdvancedPaused(t *testing.T) {
 	a := advancedStatefulSet
 	held := func(paused bool) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-			s := stateful(t, "b", "AAAAA")
+			s := newStatefulScene(t, "b", "AAAAA")
 			set := advancedOf(s, paused)
 			a.Hold(set, "db", hasHoldMark(set))
 			return set, s.owned
@@ -48,7 +48,7 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 	driven := func(paused bool, own string) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-			s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+			s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
 			setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, own)
 			return advancedOf(s, paused), s.owned
 		}
@@ -63,7 +63,7 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 	wait := planner.RestoreWorkload{Wait: true}
 	complete := func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-		s := stateful(t, "b", "BBBBB", toldSo(0, 5, false, ""), completed)
+		s := newStatefulScene(t, "b", "BBBBB", setStatefulTarget(0, 5, false, ""), completeStatefulSet)
 		setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
 		return advancedOf(s, false), s.owned
 	}
@@ -99,10 +99,10 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 }
 
-// TestAdvancedKeep checks that a change of the pause during a release takes effect in the end.
-func TestAdvancedKeep(t *testing.T) {
+// TestAdvancedPreserveHold checks that a change of the pause during a release takes effect in the end.
+func TestAdvancedPreserveHold(t *testing.T) {
 	a := advancedStatefulSet
-	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
+	was := advancedOf(newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, "")), false)
 	paused := was.DeepCopyObject().(*AdvancedStatefulSet)
 	paused.pause(true)
 	a.PreserveHold(was, paused)
@@ -125,7 +125,7 @@ func TestAdvancedKeep(t *testing.T) {
 	if a.PreserveHold(was, slow); slow.minReady() != nil {
 		t.Errorf("its pods count after %d s", *slow.minReady())
 	}
-	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
+	held := advancedOf(newStatefulScene(t, "b", "AAAAA", holdStatefulSet), true)
 	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
 	goes.pause(false)
 	if a.PreserveHold(held, goes); goes.paused() || readOriginalStrategy(goes).Paused {
@@ -133,9 +133,9 @@ func TestAdvancedKeep(t *testing.T) {
 	}
 }
 
-// gaps returns a set with pods 0, 2, 6, 7 and 8.
-func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
-	s := stateful(t, live, pods, toldSo(4, 1, false, ""))
+// setWithReservedOrdinals returns a set with pods 0, 2, 6, 7 and 8.
+func setWithReservedOrdinals(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
+	s := newStatefulScene(t, live, pods, setStatefulTarget(4, 1, false, ""))
 	set := advancedOf(s, false)
 	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-5"), intstr.FromString("4")}
 	for _, o := range s.owned {
@@ -150,7 +150,7 @@ func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Objec
 // step. A pod with a reserved ordinal is about to be deleted.
 func TestAdvancedGaps(t *testing.T) {
 	a := advancedStatefulSet
-	set, owned := gaps(t, "b", "AAAAB")
+	set, owned := setWithReservedOrdinals(t, "b", "AAAAB")
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"
 	w := a.Observe(set, append(owned, goes), HoldFromRecords(set))
@@ -162,7 +162,7 @@ func TestAdvancedGaps(t *testing.T) {
 		t.Errorf("partition %d, want 2", got)
 	}
 	// One that hangs is deleted by the name that it has.
-	set, owned = gaps(t, "c", "AAABb")
+	set, owned = setWithReservedOrdinals(t, "c", "AAABb")
 	var deleted []string
 	for _, c := range a.SetTarget(set, owned, HoldFromRecords(set), setTarget("1", false), owner()) {
 		if c.Want == nil {

@@ -20,7 +20,7 @@ import (
 
 // TestOrdinals checks a StatefulSet whose ordinals do not begin at 0.
 func TestOrdinals(t *testing.T) {
-	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+	s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
 	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
@@ -54,16 +54,16 @@ func TestPartition(t *testing.T) {
 		"all of one pod":                   {"A", "100%", 0},
 		"a number is never all":            {"AAB", "3", 1},
 	} {
-		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
+		s := newStatefulScene(t, "b", tc.pods, setStatefulTarget(3, 1, false, ""))
 		if got := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}
 }
 
-// TestHangs checks that a pod that Kruise makes unready for an in-place update does not count as
+// TestIsStuck checks that a pod that Kruise makes unready for an in-place update does not count as
 // stuck.
-func TestHangs(t *testing.T) {
+func TestIsStuck(t *testing.T) {
 	t.Parallel()
 	pod := func(unready ...corev1.PodConditionType) *corev1.Pod {
 		p := &corev1.Pod{}
@@ -92,10 +92,10 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestKeptPod checks that the message names a deleted pod that finalizers keep, but no other deleted
+// TestBlockedPodDeletion checks that the message names a deleted pod that finalizers keep, but no other deleted
 // pod.
-func TestKeptPod(t *testing.T) {
-	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
+func TestBlockedPodDeletion(t *testing.T) {
+	s, n := newStatefulScene(t, "a", "AAB"), newDaemonScene("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){
 		"StatefulSet": func() (*corev1.Pod, string) {
 			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).DeletionBlocked

@@ -49,8 +49,8 @@ func TestValidationAgrees(t *testing.T) {
 	}
 }
 
-// TestServed checks the sentence that names the kinds of the table.
-func TestServed(t *testing.T) {
+// TestDescribeKinds checks the sentence that names the kinds of the table.
+func TestDescribeKinds(t *testing.T) {
 	t.Parallel()
 	const want = "a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group"
 	if got := DescribeKinds(); got != want {

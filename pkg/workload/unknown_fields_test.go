@@ -19,7 +19,7 @@ import (
 )
 
 // likeOf returns the StatefulSet of a scene as one of another group.
-func likeOf(s *scene) *StatefulSetLike { return &StatefulSetLike{StatefulSet: *s.set} }
+func likeOf(s *statefulScene) *StatefulSetLike { return &StatefulSetLike{StatefulSet: *s.set} }
 
 // customRows returns the rows whose kinds keep unknown fields.
 func customRows() map[string]Row {
@@ -85,7 +85,7 @@ func TestUnknownFieldsRoundTrip(t *testing.T) {
 }
 
 // revisionWith replaces the data of a ControllerRevision.
-func revisionWith(s *scene, name, data string) {
+func revisionWith(s *statefulScene, name, data string) {
 	for _, o := range s.owned {
 		if cr, ok := o.(*appsv1.ControllerRevision); ok && cr.Name == name {
 			cr.Data = runtime.RawExtension{Raw: []byte(data)}
@@ -99,11 +99,11 @@ const unknownX = UnknownFields(`{"spec":{"x":1}}`)
 // unknown field is another revision: the one with the field, or the one that the controller names
 // once it has observed the template.
 func TestUnknownFieldsMakeARevision(t *testing.T) {
-	withX := func(s *scene, revision string) {
+	withX := func(s *statefulScene, revision string) {
 		revisionWith(s, "db-"+revision, strings.Replace(encode(map[string]any{"spec": map[string]any{"template": templateOf("a")}}), `"spec":{"containers"`, `"$patch":"replace","spec":{"x":1,"containers"`, 1))
 	}
-	observed := func(t *testing.T, at func(*scene), edits ...func(*appsv1.StatefulSet)) planner.Workload {
-		s := stateful(t, "a", "AAAAA", edits...)
+	observed := func(t *testing.T, at func(*statefulScene), edits ...func(*appsv1.StatefulSet)) planner.Workload {
+		s := newStatefulScene(t, "a", "AAAAA", edits...)
 		if at != nil {
 			at(s)
 		}
@@ -120,9 +120,9 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 		atStable bool
 	}{
 		"the controller has not seen it": {observed(t, nil, unseen), "", false},
-		"its revision has the field":     {observed(t, func(s *scene) { withX(s, "c") }, unseen), "db-c", false},
+		"its revision has the field":     {observed(t, func(s *statefulScene) { withX(s, "c") }, unseen), "db-c", false},
 		"the controller names another":   {observed(t, nil, named), "db-c", false},
-		"the stable revision has it": {observed(t, func(s *scene) {
+		"the stable revision has it": {observed(t, func(s *statefulScene) {
 			withX(s, "a")
 			s.owned = append(s.owned[:1:1], s.owned[3:]...)
 		}), "db-a", true},
@@ -136,7 +136,7 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 // TestUnknownFieldsGoWithTheirTemplate checks that an abort sets the stable template with its own
 // unknown fields, and without those of the aborted template.
 func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
-	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+	s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
 	revisionWith(s, "db-a", `{"spec":{"template":{"$patch":"replace","extra":true,"spec":{"containers":[{"name":"db","image":"db:a","y":1}]}}}}`)
 	revisionWith(s, "db-b", `{"spec":{"template":{"$patch":"replace","spec":{"x":1,"containers":[{"name":"db","image":"db:b"}]}}}}`)
 	like := likeOf(s)
@@ -176,7 +176,7 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 // are case-sensitive, the last of two equal keys counts, and unknown fields count.
 func TestDigestOfRevisions(t *testing.T) {
 	digestWith := func(data string) string {
-		s := stateful(t, "a", "AAAAA")
+		s := newStatefulScene(t, "a", "AAAAA")
 		revisionWith(s, "db-a", data)
 		return statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).StableTemplate
 	}
@@ -205,7 +205,7 @@ func TestDigestOfRevisions(t *testing.T) {
 
 // TestAnnotationsAreCaseSensitive checks that keys in annotation values are case-sensitive, too.
 func TestAnnotationsAreCaseSensitive(t *testing.T) {
-	s := stateful(t, "a", "AAAAA")
+	s := newStatefulScene(t, "a", "AAAAA")
 	note := func(key, value string) { metav1.SetMetaDataAnnotation(&s.set.ObjectMeta, key, value) }
 	note(rollouts.AnnotationOriginalStrategy, `{"partition":1,"Partition":4}`)
 	note(rollouts.AnnotationDeploymentStrategy, `{"revision":"a","REVISION":"b","partition":"10%","PARTITION":"100%"}`)
