@@ -37,7 +37,7 @@ func (r *simulation) surgePods(to planner.Target) {
 func (r *simulation) scaleReplicaSets(to planner.Target) {
 	n := r.Workload.Replicas
 	s := sizes.Scaling{
-		Replicas: n, Surge: r.Surge, Unavailable: r.Workload.MaxUnavailable, Target: to.Limit(n), Full: to.IsAllPods(n), Abort: to.Abort,
+		Replicas: n, Surge: r.Surge, Unavailable: r.Workload.MaxUnavailable, Target: to.Limit(n), AllPods: to.IsAllPods(n), Abort: to.Abort,
 		Stable: replicaSet("stable", 1, r.Stable),
 	}
 	if r.Update > 0 || to.Abort {

@@ -76,7 +76,7 @@ func (c *judgedChecks) waited() {
 	for hash, until := range c.promises.kept {
 		o := appOf(c.w.store.objects, app0)
 		switch {
-		case !c.w.now.Before(until), o == nil, !workload.Marked(o) && !c.governed():
+		case !c.w.now.Before(until), o == nil, !workload.HasReleaseMark(o) && !c.governed():
 			delete(c.promises.kept, hash)
 		case c.able(hash) == 0:
 			c.violate("grace", "%s lost its pods %s before every router knows", hash, until.Sub(c.w.now))

@@ -29,8 +29,8 @@ func (c *judgedChecks) ordered(actor string, old, next object.Object) {
 	}
 	c.aborted = c.aborted && statefulSets{}.stopped(is)
 	c.empty = c.empty || *is.Spec.Replicas <= 1 || *is.Spec.Replicas < *was.Spec.Replicas
-	c.grown = workload.Marked(is) && (c.grown || *is.Spec.Replicas > *was.Spec.Replicas)
-	if !workload.Marked(is) {
+	c.grown = workload.HasReleaseMark(is) && (c.grown || *is.Spec.Replicas > *was.Spec.Replicas)
+	if !workload.HasReleaseMark(is) {
 		c.surplus = surplus{}
 	} else if *is.Spec.Replicas > *was.Spec.Replicas {
 		c.surplus.untold = true
@@ -38,7 +38,7 @@ func (c *judgedChecks) ordered(actor string, old, next object.Object) {
 		c.surplus = surplus{may: c.surplus.may + 1, pods: c.surplus.pods}
 	}
 	c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
-	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name); actor == "batch" && b != nil && workload.Marked(is) {
+	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name); actor == "batch" && b != nil && workload.HasReleaseMark(is) {
 		c.step(is, b)
 	}
 }
@@ -54,7 +54,7 @@ type surplus struct {
 // share is what a workload was told last of the revision under way.
 func (c *judgedChecks) share(o object.Object) (*rollouts.Progress, *planner.Target) {
 	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
-	if !workload.Marked(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
+	if !workload.HasReleaseMark(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
 		return nil, nil
 	}
 	p, d := r.Status.Active(), b.Status.Drive

@@ -105,7 +105,7 @@ func (c *judgedChecks) cloned(actor string, old, next object.Object) {
 	c.empty = c.empty || *is.Spec.Replicas <= 1
 	b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name)
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, is.Name)
-	if actor != "batch" || !workload.Marked(is) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
+	if actor != "batch" || !workload.HasReleaseMark(is) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
 		return
 	}
 	p, plan, live := r.Status.Active(), b.Spec.Plan, tagOf(&is.Spec.Template)

@@ -106,8 +106,8 @@ func (a api) read(row workload.Row, name string, known planner.HoldState) *clust
 	}
 	w := &cluster.Workload{Row: row, Object: o, Hold: workload.HoldFromRecords(o)}
 	owners := []metav1.Object{o}
-	if row.Extra {
-		for _, e := range row.Extras(o, all(a.view(k), k), known) {
+	if row.UsesExtraDeployment {
+		for _, e := range row.ExtraDeployments(o, all(a.view(k), k), known) {
 			owners, w.Owned = append(owners, e), append(w.Owned, e)
 		}
 	}
@@ -119,7 +119,7 @@ func (a api) read(row workload.Row, name string, known planner.HoldState) *clust
 			}
 		}
 	}
-	if row.Scalers {
+	if row.OwnsAutoscalers {
 		w.Owned = append(w.Owned, a.scalers(name)...)
 	}
 	return w
@@ -132,7 +132,7 @@ func (a api) Autoscalers(_ context.Context, _, name string) ([]object.Object, er
 // scalers are the autoscalers of a workload, disabled or not.
 func (a api) scalers(name string) []object.Object {
 	return slices.DeleteFunc(all(a.view(kindScaler), kindScaler), func(o object.Object) bool {
-		return workload.Scaled(o.(*autoscalingv2.HorizontalPodAutoscaler)) != name
+		return workload.AutoscalerTarget(o.(*autoscalingv2.HorizontalPodAutoscaler)) != name
 	})
 }
 

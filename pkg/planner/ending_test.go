@@ -130,7 +130,7 @@ func (e *tearDownRelease) serve() {
 
 // resume goes on with a workload that was given back paused.
 func (e *tearDownRelease) resume() {
-	if d := e.workload(); nativeOf(d).stopped(d) && !workload.Marked(d) {
+	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
 		e.change(app0, nativeOf(d).resume)
 	}
 }

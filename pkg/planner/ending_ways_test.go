@@ -18,7 +18,7 @@ func (e *tearDownRelease) revert() {
 	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
 		return // lost before the release began, so that nobody knows its template
 	}
-	if tag == "" || d == nil || !workload.Marked(d) {
+	if tag == "" || d == nil || !workload.HasReleaseMark(d) {
 		return
 	}
 	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {

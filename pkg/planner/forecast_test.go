@@ -105,7 +105,7 @@ func (f *foretold) foretell(name string) {
 	seen := api{w}.read(row, name, planner.HoldState{})
 	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.HoldState{Holder: name, Releasing: true}), nil)
 	begin := forecast.Start{Rollout: r, Workload: facts, Stable: stable}
-	begin.Surge, begin.Workload.MaxUnavailable = row.Limits(seen.Object)
+	begin.Surge, begin.Workload.MaxUnavailable = row.OwnerLimits(seen.Object)
 	f.planned = forecast.Compute(begin).Steps
 	f.peak, f.minReady = stable, stable
 }

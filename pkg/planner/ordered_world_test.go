@@ -162,7 +162,7 @@ func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 // helps it where nothing is held.
 func (w *world) unstick() bool {
 	o := w.check.workload()
-	if o == nil || workload.Marked(o) || nativeOf(o).stopped(o) {
+	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).stopped(o) {
 		return false
 	}
 	stuck := false

@@ -32,7 +32,7 @@ func (w *world) kubelets(rs *appsv1.ReplicaSet) []*corev1.Pod {
 		pods[i] = &corev1.Pod{}
 		pods[i].Name, pods[i].CreationTimestamp = podName(rs, i), metav1.Unix(int64(i), 0)
 		if m, ok := w.marks[pods[i].Name]; ok {
-			pods[i].Labels = workload.Labels(m)
+			pods[i].Labels = workload.BatchLabels(m)
 		}
 		pods[i].Status = w.shown(rs.Spec.Template, i < rs.Status.ReadyReplicas)
 	}
@@ -67,7 +67,7 @@ func (w *world) mark(m planner.PodLabel) error {
 	case p != nil && p.UID != m.UID:
 		return errMoved
 	case p != nil:
-		return w.store.update(labelled(p, workload.Labels(m)))
+		return w.store.update(labelled(p, workload.BatchLabels(m)))
 	case w.marks[m.Pod] != m:
 		w.marks[m.Pod] = m
 		w.store.tick()

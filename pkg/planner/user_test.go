@@ -208,7 +208,7 @@ func (w *world) admit(before, update object.Object) string {
 		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{
-		Held: row.Held(before), Changed: row.Changed(before, update), UnholdableReason: row.Refused(before, update, row.Held(before)), Rollouts: named,
+		Held: row.Held(before), Changed: row.StartsRelease(before, update), UnholdableReason: row.RefusalReason(before, update, row.Held(before)), Rollouts: named,
 	})
 	said := "as it is"
 	switch {
@@ -217,7 +217,7 @@ func (w *world) admit(before, update object.Object) string {
 	case verdict.KeepRecords:
 		workload.KeepRecords(before, update)
 	case verdict.KeepHold:
-		row.Keep(before, update)
+		row.PreserveHold(before, update)
 		said = "kept as held"
 	case verdict.Hold:
 		row.HoldUpdate(before, update, verdict.RolloutName)

@@ -128,11 +128,11 @@ func (a api) RemoveFinalizer(_ context.Context, o object.Object, finalizer strin
 }
 
 func (a api) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
-	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
+	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
 }
 
 func (a api) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
-	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
+	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
 }
 
 // WriteHistory makes a history without a status, which is a second write.
@@ -165,7 +165,7 @@ func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
 	}
-	kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable)
+	kept := p.Workload.Row.Snapshot(p.Workload.Object, p.Workload.Owned, p.Stable)
 	if kept == nil {
 		return nil
 	}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sizes answers which sizes the ReplicaSets of a held Deployment get next. It is
-// a pure function. It must not know about Rollouts, steps or traffic.
+// Package sizes decides the next sizes of the ReplicaSets of a held Deployment. It is a pure
+// function. It does not know about Rollouts, steps or traffic.
 package sizes
 
 import (
@@ -10,58 +10,57 @@ import (
 	"slices"
 )
 
-// Decide decides the next sizes of the ReplicaSets of a held Deployment. The
-// native controller goes on scaling a paused Deployment, which shapes the rules:
+// Decide returns the next sizes of the ReplicaSets of a held Deployment. The native controller
+// continues to scale a paused Deployment. The rules follow from that:
 //
-//   - While one set has pods, the native controller keeps it at the full size;
-//     a size written here would be undone. So nothing is written then but the
-//     first pod of the other revision.
-//   - While two have pods, all scaling is ours, to zero included.
-//   - Raise before lowering, within surge and unavailable. At the edge where
-//     the second set gets its first pod one extra pod is allowed, since the
-//     first set cannot be lowered before.
-//   - At size 0 the native controller would later give all pods to the newest
-//     set, so that no set newer than stable may be left then.
+//   - While one ReplicaSet has pods, the native controller keeps it at the full size and would
+//     revert any other size. So the only write is the first pod of the other revision.
+//   - While two ReplicaSets have pods, only Weir scales, even to 0.
+//   - ReplicaSets grow before others shrink, within surge and unavailable. When the second
+//     ReplicaSet gets its first pod, one extra pod is allowed, because the first ReplicaSet cannot
+//     shrink before.
+//   - At size 0, the native controller would later give all pods to the newest ReplicaSet. So no
+//     ReplicaSet newer than stable may remain then.
 //
-// A Deployment that no release drives follows other rules: see alone.
+// A Deployment that only an annotation drives follows other rules: see annotationSizing.
 func Decide(s Scaling) Scale {
 	switch {
 	case s.Replicas == 0:
 		return sizeZero(s)
-	case s.Alone && !s.Native:
-		return sizeAlone(s)
-	case s.fits():
+	case s.AnnotationDriven && !s.OwnerStrategyActive:
+		return sizeByAnnotation(s)
+	case s.isFrozenAndFits():
 		return Scale{Rule: "frozen"}
-	case s.Native:
+	case s.OwnerStrategyActive:
 		return Scale{Rule: "native"}
-	case s.stableGone():
+	case s.isStableGone():
 		return Scale{Rule: "stable set is gone"}
 	}
 	x := sizing{Scaling: s, target: s.Target}
 	if s.Abort || s.Frozen {
-		// Going back creates nothing new, and neither does a size that changes meanwhile.
+		// Neither an abort nor a change of the size during a freeze creates update pods.
 		x.target = min(s.Target, s.Update.size())
 	}
 	if s.Abort && s.StableEdited {
-		// Pods of the update revision stay for those that stable does not get: if it had the
-		// only pods, the native controller would give it the others.
+		// Update pods replace the pods that stable must not get. If only stable had pods, the
+		// native controller would give it the missing ones.
 		x.target = max(x.target, min(s.Update.size(), s.Replicas-s.Stable.size()))
 	}
 	return x.plan()
 }
 
-// stableGone reports whether no set of the stable revision is there to go back to, or to
-// begin with: the native controller would give all pods to the first set that has one.
-func (s *Scaling) stableGone() bool {
+// isStableGone reports whether no stable ReplicaSet exists to return to, or to start from. The
+// native controller would give all pods to the first ReplicaSet that has one.
+func (s *Scaling) isStableGone() bool {
 	x := sizing{Scaling: *s}
-	return s.Stable == nil && (s.Abort || !s.Full && x.total() == 0)
+	return s.Stable == nil && (s.Abort || !s.AllPods && x.total() == 0)
 }
 
-// fits reports whether frozen sizes are those of the workload, whose size may change all
-// the same.
-func (s *Scaling) fits() bool {
+// isFrozenAndFits reports whether the sizes are frozen and add up to the size of the Deployment,
+// which may change during a freeze.
+func (s *Scaling) isFrozenAndFits() bool {
 	x := sizing{Scaling: *s}
-	return s.Frozen && !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
+	return s.Frozen && !s.ResumesNatively && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
 }
 
 // sizing is the working state of one pass.
@@ -78,8 +77,8 @@ func (s *Set) size() int32 {
 	return s.Replicas
 }
 
-// available never counts pods that are about to go: right after a write the
-// counters are those of the larger size.
+// available returns the available pods that stay. Right after a write the counters still belong to
+// the larger size.
 func (s *Set) available() int32 {
 	if s == nil {
 		return 0
@@ -87,7 +86,7 @@ func (s *Set) available() int32 {
 	return min(s.Available, s.Replicas)
 }
 
-// ready are those that serve, whether or not for long enough yet.
+// ready returns the ready pods that stay, including those that are not available yet.
 func (s *Set) ready() int32 {
 	if s == nil {
 		return 0
@@ -96,13 +95,13 @@ func (s *Set) ready() int32 {
 }
 
 func (x *sizing) plan() Scale {
-	if sole := x.sole(); sole != nil && sole.Replicas != x.Replicas {
+	if sole := x.onlyActive(); sole != nil && sole.Replicas != x.Replicas {
 		return Scale{Rule: "native controller sizes the only set"}
 	}
-	x.unsaturate()
+	x.removeNotesOfFullUpdate()
 	x.raise()
 	x.lower()
-	x.yield()
+	x.makeRoom()
 	rule := "sized"
 	switch {
 	case len(x.steps) > 0 && x.Abort:
@@ -111,16 +110,16 @@ func (x *sizing) plan() Scale {
 		rule = "bring update up"
 	}
 	scale := Scale{Steps: x.steps, Rule: rule}
-	if x.Resumes {
-		scale.Note, scale.NoteMax = x.Replicas, x.Replicas+x.Target
+	if x.ResumesNatively {
+		scale.DesiredAnnotation, scale.MaxAnnotation = x.Replicas, x.Replicas+x.Target
 	}
 	return scale
 }
 
-// sole returns the only set that has pods, or nil.
-func (x *sizing) sole() *Set {
+// onlyActive returns the only ReplicaSet that has pods, or nil.
+func (x *sizing) onlyActive() *Set {
 	var active []*Set
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		if s.Replicas > 0 {
 			active = append(active, s)
 		}
@@ -131,7 +130,7 @@ func (x *sizing) sole() *Set {
 	return active[0]
 }
 
-func (x *sizing) all() []*Set {
+func (x *sizing) sets() []*Set {
 	var sets []*Set
 	for _, s := range []*Set{x.Update, x.Stable} {
 		if s != nil {
@@ -146,50 +145,49 @@ func (x *sizing) all() []*Set {
 
 func (x *sizing) total() int32 {
 	var n int32
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		n += s.Replicas
 	}
 	return n
 }
 
-// stableTarget on the way back is all pods, whatever the update set keeps:
-// what is kept for a router's sake must not keep stable from being whole. The last
-// pod stays while a Service selects no other revision, though the workload was made
-// so small that the step leaves stable none.
+// stableTarget returns the desired size of stable. During an abort it is the full size, even while
+// update pods stay for a router. The last pod stays while a Service selects no other revision, even
+// if the owner has made the Deployment so small that the step leaves no pod to stable.
 func (x *sizing) stableTarget() int32 {
 	switch {
 	case x.Abort:
 		return x.Replicas
-	case x.Stable.size() > 0 && x.Stable.Name == x.Pinned:
+	case x.Stable.size() > 0 && x.Stable.Name == x.PinnedSet:
 		return max(x.Replicas-x.target, 1)
 	default:
 		return x.Replicas - x.target
 	}
 }
 
-// unsaturate takes the native controller's size annotations off an update set
-// that is full, or would be if the size changed back, before another set gets
-// pods: a full and available set whose annotation says the full size makes the
-// native controller zero all others at once.
-func (x *sizing) unsaturate() {
+// removeNotesOfFullUpdate removes the size annotations of an update ReplicaSet that is full, or
+// would be full if the size changed back, before another ReplicaSet gets pods. If a ReplicaSet is
+// full and available according to its annotation, the native controller scales all others to 0 at
+// once.
+func (x *sizing) removeNotesOfFullUpdate() {
 	u := x.Update
-	if u != nil && u.Annotated && !x.Resumes && (u.Replicas >= x.Replicas || u.Replicas == u.Noted) && x.stableTarget() > 0 {
+	if u != nil && u.HasSizeAnnotations && !x.ResumesNatively && (u.Replicas >= x.Replicas || u.Replicas == u.NotedReplicas) && x.stableTarget() > 0 {
 		x.write(u, u.Replicas)
 	}
 }
 
-// raise lets sets grow within the surge: forward the update set first, on the
-// way back the stable one.
+// raise lets ReplicaSets grow within the surge: the update ReplicaSet first, or stable first during
+// an abort.
 func (x *sizing) raise() {
 	surge := x.Surge
-	if x.first() {
+	if x.needsFirstPod() {
 		surge = max(surge, 1)
 	}
 	x.raiseBy(x.Replicas + surge - x.total())
 }
 
-// first reports whether one of the two revisions is to get its first pod.
-func (x *sizing) first() bool {
+// needsFirstPod reports whether one of the two revisions is to get its first pod.
+func (x *sizing) needsFirstPod() bool {
 	return (x.Update.size() == 0 && x.target > 0) || (x.Stable != nil && x.Stable.size() == 0 && x.stableTarget() > 0)
 }
 
@@ -201,7 +199,7 @@ func (x *sizing) raiseBy(room int32) {
 			return
 		case x.Update == nil:
 			x.steps = append(x.steps, Step{Replicas: grow})
-		case !x.Update.Shrinks:
+		case !x.Update.IsShrinking:
 			x.write(x.Update, x.Update.Replicas+grow)
 		}
 		room -= grow
@@ -211,7 +209,7 @@ func (x *sizing) raiseBy(room int32) {
 		switch {
 		case x.Stable == nil || grow <= 0 || x.StableEdited:
 			return
-		case !x.Stable.Shrinks:
+		case !x.Stable.IsShrinking:
 			x.write(x.Stable, x.Stable.Replicas+grow)
 		}
 		room -= grow
@@ -225,13 +223,13 @@ func (x *sizing) raiseBy(room int32) {
 	stable()
 }
 
-// spare is how many pods that are available, and how many that are ready, may go.
-type spare struct{ available, ready int32 }
+// removalBudget is how many available pods, and how many ready pods, may be removed.
+type removalBudget struct{ available, ready int32 }
 
-// of is how many of a set's pods may go: those that serve nobody for free, those
-// that do not serve for long enough yet as far as others serve, and the rest as
-// far as availability allows. The native controller takes them in this order.
-func (b *spare) of(s *Set, over int32) int32 {
+// take returns how many of the surplus pods of a ReplicaSet may be removed. Unready pods are free.
+// Ready pods that are not available yet may go if enough other pods are ready, and available pods if
+// enough others are available. The native controller removes pods in the same order.
+func (b *removalBudget) take(s *Set, over int32) int32 {
 	serves := max(s.ready(), s.available())
 	idle := min(over, s.Replicas-serves)
 	young := min(over-idle, serves-s.available(), max(b.ready, 0))
@@ -243,20 +241,20 @@ func (b *spare) of(s *Set, over int32) int32 {
 	return idle + young + old
 }
 
-// lower takes pods from sets above their target. Sets of neither revision go
+// lower removes pods from ReplicaSets above their target. ReplicaSets of other revisions shrink
 // first, the newest of them before older ones.
 func (x *sizing) lower() {
-	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
+	if x.onlyActive() != nil || slices.ContainsFunc(x.sets(), func(s *Set) bool { return s.HasStaleCounters }) {
 		return
 	}
-	budget := spare{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
-	for _, s := range x.all() {
+	budget := removalBudget{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
+	for _, s := range x.sets() {
 		budget.available += s.available()
 		budget.ready += s.ready()
 	}
 	take := func(s *Set, target int32) {
 		if over := s.size() - target; s != nil && over > 0 {
-			if n := budget.of(s, over); n > 0 {
+			if n := budget.take(s, over); n > 0 {
 				x.write(s, s.Replicas-n)
 			}
 		}
@@ -264,7 +262,7 @@ func (x *sizing) lower() {
 	others := slices.Clone(x.Others)
 	slices.SortFunc(others, func(a, b Set) int { return cmp.Compare(b.Revision, a.Revision) })
 	for i := range others {
-		take(&others[i], x.kept(others[i:]))
+		take(&others[i], x.keptPods(others[i:]))
 	}
 	if x.Update.size() > 0 {
 		take(x.Stable, x.stableTarget())
@@ -274,10 +272,10 @@ func (x *sizing) lower() {
 	}
 }
 
-// kept is what the first of these sets keeps for now: the last pod of them stays
-// while the only other set is not full, which the native controller would fill. Where
-// the stable set is gone, they serve in its place.
-func (x *sizing) kept(others []Set) int32 {
+// keptPods returns how many pods the first of these other ReplicaSets keeps for now. Their last pod
+// stays while the only remaining ReplicaSet is not full, because the native controller would then
+// fill it. If stable is gone, they serve in its place.
+func (x *sizing) keptPods(others []Set) int32 {
 	if x.Stable == nil {
 		left := x.stableTarget()
 		for _, s := range others[1:] {
@@ -290,24 +288,24 @@ func (x *sizing) kept(others []Set) int32 {
 			return 0
 		}
 	}
-	if x.first() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
+	if x.needsFirstPod() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
 		return 1
 	}
 	return 0
 }
 
-// yield lets stable pods that do not serve make room for the update set, where
-// nothing else can move since pods of neither revision serve in their place.
-func (x *sizing) yield() {
+// makeRoom removes unavailable stable pods so that the update ReplicaSet can grow, if pods of other
+// revisions serve and nothing else can change.
+func (x *sizing) makeRoom() {
 	need := x.target - x.Update.size()
 	idle := x.Stable.size() - x.Stable.available()
 	others := x.total() - x.Update.size() - x.Stable.size()
 	if len(x.steps) == 0 && !x.Abort && need > 0 && idle > 0 && others > 0 {
 		x.write(x.Stable, x.Stable.Replicas-min(idle, need))
 	}
-	// Three revisions may be in each other's way, where pods of none of them get
-	// ready: one pod too many is better than a standstill.
-	if len(x.steps) == 0 && x.first() && others > 0 {
+	// Three revisions can block each other if none gets ready pods. One pod above the limit is
+	// better than a standstill.
+	if len(x.steps) == 0 && x.needsFirstPod() && others > 0 {
 		x.raiseBy(1)
 	}
 }

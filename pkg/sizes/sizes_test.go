@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// TestSizes is about single writes; the way to a target is in TestSizesWalk.
+// TestSizes checks single decisions. TestSizesWalk checks the way to a target.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	young := set("young", 0, 0)
@@ -28,7 +28,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}, Rule: "bring update up"},
 		},
 		"the last pod stays that a Service selects, though the size leaves stable none": {
-			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, Pinned: "s", Update: set("u", 1, 1), Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, PinnedSet: "s", Update: set("u", 1, 1), Stable: set("s", 4, 4)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 1}}, Rule: "bring update up"},
 		},
 		"until it selects all": {
@@ -40,19 +40,19 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 3}}, Rule: "bring update up"},
 		},
 		"ready pods serve, though not yet for long enough": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 0), Stable: fresh("s", 4, 4, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 0), Stable: setWithReady("s", 4, 4, 2)},
 			sizes.Scale{Rule: "sized"},
 		},
 		"others may serve in their place": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: fresh("u", 2, 2, 0), Stable: fresh("s", 3, 3, 1)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: setWithReady("u", 2, 2, 0), Stable: setWithReady("s", 3, 3, 1)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 2}}, Rule: "bring update up"},
 		},
 		"a set whose last pods have not gone yet is not raised again, whose counters they would be in": {
-			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 2, 2), Stable: shrinking("s", 4)},
+			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 2, 2), Stable: shrinkingSet("s", 4)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 1}}, Rule: "bring stable back"},
 		},
 		"nor is the update set": {
-			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Target: 4, Update: shrinking("u", 1), Stable: set("s", 6, 6)},
+			sizes.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Target: 4, Update: shrinkingSet("u", 1), Stable: set("s", 6, 6)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "s", Replicas: 4}}, Rule: "bring update up"},
 		},
 		"nothing is taken below the floor": {
@@ -60,11 +60,11 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Rule: "sized"},
 		},
 		"a full update set loses the notes on its size before stable gets pods": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: setWithAnnotations("u", 4), Stable: set("s", 0, 0)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Replicas: 4}, {Name: "s", Replicas: 1}}, Rule: "bring stable back"},
 		},
 		"the first pods of the update set are not lowered into": {
-			sizes.Scaling{Replicas: 4, Surge: 4, Unavailable: 4, Target: 4, Full: true, Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 4, Surge: 4, Unavailable: 4, Target: 4, AllPods: true, Stable: set("s", 4, 4)},
 			sizes.Scale{Steps: []sizes.Step{{Replicas: 4}}, Rule: "bring update up"},
 		},
 		"stable pods that do not serve make room where nothing else moves": {
@@ -82,7 +82,7 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: two that stay are brought down": {
-			sizes.Scaling{Full: true, Update: set("u", 3, 3), Stable: set("s", 1, 1)},
+			sizes.Scaling{AllPods: true, Update: set("u", 3, 3), Stable: set("s", 1, 1)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u"}, {Name: "s"}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: the update set goes when it is empty": {
@@ -94,15 +94,15 @@ func TestSizes(t *testing.T) {
 			sizes.Scale{Steps: []sizes.Step{{Name: "young", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: a full release keeps its set": {
-			sizes.Scaling{Full: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
+			sizes.Scaling{AllPods: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
 			sizes.Scale{Rule: "at rest at size 0"},
 		},
 		"size 0: an aborted full release does not": {
-			sizes.Scaling{Full: true, Abort: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
+			sizes.Scaling{AllPods: true, Abort: true, Update: set("u", 0, 0), Stable: set("s", 0, 0)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"size 0: the native controller sizes, we only guard": {
-			sizes.Scaling{Native: true, Update: set("u", 0, 0), Stable: set("s", 3, 3)},
+			sizes.Scaling{OwnerStrategyActive: true, Update: set("u", 0, 0), Stable: set("s", 3, 3)},
 			sizes.Scale{Steps: []sizes.Step{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 		"an edited stable set gets no pods that come": {
@@ -140,8 +140,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// fresh is a set of which some pods are ready for long enough only.
-func fresh(name string, replicas, ready, available int32) *sizes.Set {
+// setWithReady returns a ReplicaSet with ready pods of which only some are available.
+func setWithReady(name string, replicas, ready, available int32) *sizes.Set {
 	s := set(name, replicas, available)
 	s.Ready = ready
 	return s

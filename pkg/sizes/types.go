@@ -5,76 +5,77 @@ package sizes
 
 import "time"
 
-// Scaling is the facts of a held Deployment whose ReplicaSets are scaled here.
+// Scaling has the facts of a held Deployment whose ReplicaSets Weir sizes.
 type Scaling struct {
 	// Replicas is the size that the owner wants.
 	Replicas int32
 	// Surge and Unavailable are the owner's limits in pods.
 	Surge, Unavailable int32
-	// Target is how many pods of the update revision are wanted.
+	// Target is the desired number of pods of the update revision.
 	Target int32
-	// Full reports whether the target is all pods, whatever the size is.
-	Full bool
-	// Abort reports whether the update revision goes away.
+	// AllPods reports whether the target is all pods, at any size.
+	AllPods bool
+	// Abort reports whether the pods of the update revision are to be removed.
 	Abort bool
-	// Native reports whether the owner's strategy is in force, as before the first
-	// drive and after an abort: the native controller sizes, we only guard.
-	Native bool
-	// Frozen keeps sizes as they are, as long as they fit: the live template is
-	// another one than that of Update.
+	// OwnerStrategyActive reports whether the spec has the owner's strategy, as before the first
+	// target and after an abort. The native controller then sizes the ReplicaSets, and Weir only
+	// prevents it from preferring the wrong one later.
+	OwnerStrategyActive bool
+	// Frozen keeps the sizes as long as they fit the Deployment, because the live template is not
+	// that of Update.
 	Frozen bool
-	// Resumes reports whether the native controller sizes the sets again when stable is
-	// whole, and has to find its notes on them. Until then no pod is available to it.
-	Resumes bool
-	// Alone reports whether no release drives the Deployment, only its annotation.
-	Alone bool
-	// Update is the set of the live template; nil until it exists.
+	// ResumesNatively reports whether the native controller continues to size the ReplicaSets when
+	// stable has all its pods, and needs its size annotations for that. Until then no pod counts as
+	// available for it.
+	ResumesNatively bool
+	// AnnotationDriven reports whether only an annotation sets the target, and no release.
+	AnnotationDriven bool
+	// Update is the ReplicaSet of the live template; nil until it exists.
 	Update *Set
-	// Stable is the set that served before; nil if it is gone.
+	// Stable is the ReplicaSet that served before the release; nil if it is gone.
 	Stable *Set
 	// StableEdited reports whether a user has changed the template of Stable during the release.
 	// Its pods still run the stable template, but new pods would not, so Stable must not grow.
 	StableEdited bool
-	// Pinned names the set whose pods alone a Service selects; empty if none does. Its
-	// last pod stays until the size is 0.
-	Pinned string
-	// Others are sets of neither revision, in any order.
+	// PinnedSet is the name of the only ReplicaSet whose pods a Service selects; empty if there is
+	// none. Its last pod stays until the size is 0.
+	PinnedSet string
+	// Others are the ReplicaSets of other revisions, in any order.
 	Others []Set
 }
 
-// Set is the facts of one ReplicaSet.
+// Set has the facts of one ReplicaSet.
 type Set struct {
 	Name     string
 	Replicas int32
 	// Ready and Available never exceed what exists.
 	Ready, Available int32
-	// Unjudged reports whether the counters may be wrong: the time that pods must be
-	// ready was changed a moment ago, or the size more than once.
-	Unjudged bool
-	// Shrinks reports whether pods are counted that are to go, or are gone already. Once
-	// the set were larger again, nobody could tell them from those that stay.
-	Shrinks  bool
-	Revision int64
-	Created  time.Time
-	// Annotated reports whether the native controller left its size annotations.
-	Annotated bool
-	// Noted is the size of the Deployment that the set was sized for, as one of
-	// them says; 0 if unknown.
-	Noted int32
+	// HasStaleCounters reports whether the counters may be wrong: minReadySeconds was changed a
+	// moment ago, or the size changed more than once.
+	HasStaleCounters bool
+	// IsShrinking reports whether the status still counts pods that are being deleted or are gone.
+	// If the ReplicaSet grew now, nobody could distinguish these pods from those that stay.
+	IsShrinking bool
+	Revision    int64
+	Created     time.Time
+	// HasSizeAnnotations reports whether the ReplicaSet has the native controller's size
+	// annotations.
+	HasSizeAnnotations bool
+	// NotedReplicas is the size of the Deployment in these annotations; 0 if unknown.
+	NotedReplicas int32
 }
 
-// Scale is what one pass wants done to the sets, in order.
+// Scale has the writes of one pass, in order.
 type Scale struct {
 	Steps []Step
-	// Rule says why, for logs and transcripts.
+	// Rule names the rule that decided, for logs and transcripts.
 	Rule string
-	// Note and NoteMax are the native controller's size annotations to write
-	// with every step; at 0 they are removed.
-	Note, NoteMax int32
+	// DesiredAnnotation and MaxAnnotation are the values of the native controller's size
+	// annotations, which every step writes. If they are 0, every step removes the annotations.
+	DesiredAnnotation, MaxAnnotation int32
 }
 
-// Step is one write to one set. The update set is created when Name is
-// empty.
+// Step is one write to one ReplicaSet. If Name is empty, the step creates the update ReplicaSet.
 type Step struct {
 	Name     string
 	Replicas int32

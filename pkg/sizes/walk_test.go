@@ -15,11 +15,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// walked repeats SizeSets until it wants nothing more, with all pods becoming
-// ready in between, and returns the sizes on the way: update/stable, and the
-// sets of neither after a plus.
-func walked(s sizes.Scaling) string {
-	s = clonedScaling(s)
+// walkSizes repeats Decide until it returns no steps, while all pods become ready in between. It
+// returns the sizes on the way as update/stable, and other ReplicaSets after a plus.
+func walkSizes(s sizes.Scaling) string {
+	s = cloneScaling(s)
 	path := []string{sizesOf(s)}
 	for range 50 {
 		scale := sizes.Decide(s)
@@ -27,7 +26,7 @@ func walked(s sizes.Scaling) string {
 			return strings.Join(path, " ") + ", " + scale.Rule
 		}
 		for _, step := range scale.Steps {
-			s = carriedOut(s, step, scale.Note)
+			s = applyStep(s, step, scale.DesiredAnnotation)
 		}
 		path = append(path, sizesOf(s))
 		for _, set := range setsOf(&s) {
@@ -37,7 +36,7 @@ func walked(s sizes.Scaling) string {
 	return strings.Join(path, " ") + ", for ever"
 }
 
-func clonedScaling(s sizes.Scaling) sizes.Scaling {
+func cloneScaling(s sizes.Scaling) sizes.Scaling {
 	if s.Update != nil {
 		u := *s.Update
 		s.Update = &u
@@ -64,14 +63,14 @@ func setsOf(s *sizes.Scaling) []*sizes.Set {
 	return sets
 }
 
-func carriedOut(s sizes.Scaling, step sizes.Step, note int32) sizes.Scaling {
+func applyStep(s sizes.Scaling, step sizes.Step, note int32) sizes.Scaling {
 	if step.Name == "" {
-		s.Update = &sizes.Set{Name: "made", Replicas: step.Replicas, Revision: 9, Noted: note}
+		s.Update = &sizes.Set{Name: "made", Replicas: step.Replicas, Revision: 9, NotedReplicas: note}
 		return s
 	}
 	for _, set := range setsOf(&s) {
 		if set.Name == step.Name {
-			set.Replicas, set.Annotated, set.Noted = step.Replicas, false, note
+			set.Replicas, set.HasSizeAnnotations, set.NotedReplicas = step.Replicas, false, note
 			set.Ready, set.Available = min(set.Ready, step.Replicas), min(set.Available, step.Replicas)
 		}
 	}
@@ -100,10 +99,10 @@ func set(name string, replicas, available int32) *sizes.Set {
 	return &sizes.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
 }
 
-// shrinking is a set that was larger a moment ago.
-func shrinking(name string, replicas int32) *sizes.Set {
+// shrinkingSet returns a ReplicaSet that was larger a moment ago.
+func shrinkingSet(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
-	s.Shrinks = true
+	s.IsShrinking = true
 	return s
 }
 
@@ -122,7 +121,7 @@ func TestSizesWalk(t *testing.T) {
 			"3/7 5/6 6/4, sized",
 		},
 		"to all": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Target: 4, Full: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 4, AllPods: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
 			"2/2 3/2 3/1 4/1 4/0, sized",
 		},
 		"no surge: one extra pod at the edge, and none after it": {
@@ -154,7 +153,7 @@ func TestSizesWalk(t *testing.T) {
 			"2/2 2/3 1/3 1/4, sized",
 		},
 		"aborted at all pods": {
-			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: setWithAnnotations("u", 4), Stable: set("s", 0, 0)},
 			"4/0 4/1 3/1 3/2 2/2 2/3 1/3 1/4 0/4, sized",
 		},
 		"superseded: the half released go first": {
@@ -172,11 +171,11 @@ func TestSizesWalk(t *testing.T) {
 			"2/2+2+1 2/2+2+0 2/3+2+0 2/3+1+0 2/4+1+0 2/4+0+0, sized",
 		},
 		"one pod": {
-			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, AllPods: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"one pod, no surge": {
-			sizes.Scaling{Replicas: 1, Unavailable: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Unavailable: 1, Target: 1, AllPods: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"frozen": {
@@ -184,7 +183,7 @@ func TestSizesWalk(t *testing.T) {
 			"3/7, frozen",
 		},
 		"native": {
-			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: set("s", 10, 10)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: set("s", 10, 10)},
 			"-/10, native",
 		},
 		"aborted without stable": {
@@ -199,49 +198,49 @@ func TestSizesWalk(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, walked(test.in)); diff != "" {
+			if diff := cmp.Diff(test.want, walkSizes(test.in)); diff != "" {
 				t.Errorf("sizes (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func annotatedSet(name string, replicas int32) *sizes.Set {
+func setWithAnnotations(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
-	s.Annotated = true
+	s.HasSizeAnnotations = true
 	return s
 }
 
-// TestSizesBounds tries many states of a release: none exceeds the ceiling, no
-// write takes what is needed for the floor, and none stands still.
+// TestSizesBounds tries many states of a release. No write goes above the ceiling or below the
+// floor, and each walk reaches its target.
 func TestSizesBounds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50000) {
-		s := anySizes(rand.New(rand.NewPCG(seed, 0)))
-		if got := walked(s); strings.HasSuffix(got, "for ever") {
+		s := anyScaling(rand.New(rand.NewPCG(seed, 0)))
+		if got := walkSizes(s); strings.HasSuffix(got, "for ever") {
 			t.Fatalf("seed %d: %s", seed, got)
 		}
-		next := clonedScaling(s)
+		next := cloneScaling(s)
 		most, available := totals(&s)
 		for _, step := range sizes.Decide(s).Steps {
-			next = carriedOut(next, step, 0)
+			next = applyStep(next, step, 0)
 			all, left := totals(&next)
-			if ceiling := max(most, s.Replicas+max(1, s.Surge)); all > ceiling && !crowded(&s) {
+			if ceiling := max(most, s.Replicas+max(1, s.Surge)); all > ceiling && !isBlocked(&s) {
 				t.Errorf("seed %d: %s %s makes %d pods of at most %d: %+v", seed, sizesOf(s), sizesOf(next), all, ceiling, s)
 			}
 			if floor := min(available, s.Replicas-s.Unavailable); left < floor {
 				t.Errorf("seed %d: %s %s leaves %d available pods of a floor of %d: %+v", seed, sizesOf(s), sizesOf(next), left, floor, s)
 			}
 		}
-		if end := settledSizes(s); !reachedSizes(&end) {
+		if end := finalSizes(s); !isAtTarget(&end) {
 			t.Errorf("seed %d: %s stops at %s: %+v", seed, sizesOf(s), sizesOf(end), s)
 		}
 	}
 }
 
-// crowded reports whether three revisions have pods, of which some do not get ready:
-// then one pod too many may be what ends a standstill.
-func crowded(s *sizes.Scaling) bool {
+// isBlocked reports whether three revisions have pods of which some are not available. One pod above
+// the ceiling may then be necessary to end a standstill.
+func isBlocked(s *sizes.Scaling) bool {
 	all, available := totals(s)
 	others := false
 	for i := range s.Others {
@@ -250,14 +249,14 @@ func crowded(s *sizes.Scaling) bool {
 	return others && available < all
 }
 
-// settledSizes is where a walk ends, with the native controller at work on the
-// only set.
-func settledSizes(s sizes.Scaling) sizes.Scaling {
-	s = clonedScaling(s)
+// finalSizes returns the state at the end of a walk in which the native controller sizes the only
+// ReplicaSet.
+func finalSizes(s sizes.Scaling) sizes.Scaling {
+	s = cloneScaling(s)
 	for range 100 {
 		steps := sizes.Decide(s).Steps
 		for _, step := range steps {
-			s = carriedOut(s, step, 0)
+			s = applyStep(s, step, 0)
 		}
 		var active []*sizes.Set
 		for _, set := range setsOf(&s) {
@@ -280,7 +279,7 @@ func settledSizes(s sizes.Scaling) sizes.Scaling {
 	return s
 }
 
-func reachedSizes(s *sizes.Scaling) bool {
+func isAtTarget(s *sizes.Scaling) bool {
 	all, _ := totals(s)
 	update := int32(0)
 	if s.Update != nil {
@@ -292,8 +291,8 @@ func reachedSizes(s *sizes.Scaling) bool {
 	return all == s.Replicas && update == s.Target
 }
 
-// anySizes is any state of a Deployment that a release drives.
-func anySizes(r *rand.Rand) sizes.Scaling {
+// anyScaling returns a random state of a Deployment in a release.
+func anyScaling(r *rand.Rand) sizes.Scaling {
 	n := 1 + r.Int32N(8)
 	s := sizes.Scaling{Replicas: n, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1), Abort: r.IntN(3) == 0}
 	s.Unavailable = min(s.Unavailable, n)
@@ -307,7 +306,7 @@ func anySizes(r *rand.Rand) sizes.Scaling {
 	some := func(name string, revision int64) *sizes.Set {
 		size := r.Int32N(most + 1)
 		most -= size
-		made := numbered(revision, set(name, size, r.Int32N(size+1)))
+		made := withRevision(revision, set(name, size, r.Int32N(size+1)))
 		return &made
 	}
 	s.Stable = some("s", 1)

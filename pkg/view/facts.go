@@ -110,7 +110,7 @@ func (s *Observed) observeWorkload(f *facts) {
 			beside = append(beside, extra)
 		}
 	}
-	f.canaryWorkloads = f.row.Extras(f.object, beside, known)
+	f.canaryWorkloads = f.row.ExtraDeployments(f.object, beside, known)
 	var pods []object.Object
 	f.revisionObjects, pods = s.ownedObjects(f.row, append([]object.Object{f.object}, f.canaryWorkloads...))
 	f.pods = f.groupPods(pods)
@@ -118,7 +118,7 @@ func (s *Observed) observeWorkload(f *facts) {
 	if slices.Contains(f.row.Owns, podKind) {
 		owned = append(owned, pods...)
 	}
-	if f.row.Scalers {
+	if f.row.OwnsAutoscalers {
 		for _, h := range s.Scalers() {
 			owned = append(owned, h)
 		}
@@ -163,7 +163,7 @@ func controlledBy(all, owners []object.Object) []object.Object {
 func (s *Observed) Scalers() []*autoscalingv2.HorizontalPodAutoscaler {
 	ref := s.Rollout.Spec.WorkloadRef
 	return slices.DeleteFunc(ObjectsAs[*autoscalingv2.HorizontalPodAutoscaler](s.Answers[scalerRead]), func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
-		return h.Spec.ScaleTargetRef.Kind != ref.Kind || workload.Scaled(h) != ref.Name
+		return h.Spec.ScaleTargetRef.Kind != ref.Kind || workload.AutoscalerTarget(h) != ref.Name
 	})
 }
 

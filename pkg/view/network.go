@@ -133,7 +133,7 @@ func (b *builder) addScalers() {
 	for _, h := range found[:min(len(found), maxNodes)] {
 		n := newNode(roleScaler, scalerKind, "", h, b.workloadID)
 		n.Desired, n.Pods = new(h.Status.DesiredReplicas), new(h.Status.CurrentReplicas)
-		if workload.Scaled(h) != h.Spec.ScaleTargetRef.Name {
+		if workload.AutoscalerTarget(h) != h.Spec.ScaleTargetRef.Name {
 			n.Health, n.Message = suspended, "it is disabled until the release ends"
 		}
 		b.addNode(n)

@@ -93,7 +93,7 @@ func (b *builder) countPods(r *revision) {
 	r.Pods, r.Ready = new(int32), new(int32)
 	for _, p := range r.pods {
 		*r.Pods++
-		if workload.Well(p) && p.DeletionTimestamp == nil {
+		if workload.IsReadyOrTerminating(p) && p.DeletionTimestamp == nil {
 			*r.Ready++
 		}
 		r.Images = containerImages(p.Spec.Containers)
@@ -109,7 +109,7 @@ func (b *builder) setRevisionHealth(r *revision, refusal string) {
 	if r.Health != healthy {
 		return
 	}
-	trouble, again := workload.Trouble(r.pods, r.Revision, b.now)
+	trouble, again := workload.UnreadyReasons(r.pods, r.Revision, b.now)
 	b.requeueAfter(again)
 	switch r.Message = cmp.Or(refusal, trouble); {
 	case r.Message != "":
@@ -153,11 +153,11 @@ func podNode(p *corev1.Pod, of revision, now time.Time) rollouts.Node {
 			n.Since = new(c.LastTransitionTime)
 		}
 	}
-	if workload.Well(p) {
+	if workload.IsReadyOrTerminating(p) {
 		return n
 	}
 	n.Health = progressing
-	if cause, _ := workload.Cause(p, now); cause != "" {
+	if cause, _ := workload.UnreadyReason(p, now); cause != "" {
 		n.Health, n.Message = degraded, cause
 	}
 	return n

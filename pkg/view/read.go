@@ -163,7 +163,7 @@ func (s *Observed) ownedReads(row workload.Row, found object.Object) []Read {
 		return nil
 	}
 	var reads []Read
-	if row.Extra {
+	if row.UsesExtraDeployment {
 		reads = append(reads, canaryWorkloadRead(row, found.GetName()))
 	}
 	if sets := revisionRead(row, selector); sets != nil {

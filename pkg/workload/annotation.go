@@ -22,8 +22,8 @@ const (
 )
 
 var (
-	// ourAnnotations are on a workload only while it is held or driven; words of a
-	// refusal are never stored by Weir.
+	// ourAnnotations exist on a workload only while it is held or has a target. Weir never stores
+	// the annotation of a refusal.
 	ourAnnotations = []string{
 		rollouts.AnnotationInProgress,
 		rollouts.AnnotationControlInfo,
@@ -34,12 +34,12 @@ var (
 		rollouts.AnnotationRefused,
 		rollouts.AnnotationAskedAgain,
 	}
-	// ourLabels likewise.
+	// ourLabels exist on a workload only while it is held or has a target.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
 )
 
-// maxMark is more than the longest mark has: a name in JSON. The webhook configuration has the same
-// number.
+// maxMark limits the length of the annotation that marks a held workload: a name in JSON. The
+// webhook configuration has the same number.
 const maxMark = 512
 
 // inProgress is the value of the annotation that marks a held workload.
@@ -53,45 +53,46 @@ type extraStatus struct {
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 }
 
-// ownersStrategy is the value of the annotation that keeps what the owner wrote of
-// a StatefulSet or a DaemonSet. It is absent where that is the default.
-type ownersStrategy struct {
+// originalStrategy is the value of the annotation that saves the owner's update strategy of a
+// StatefulSet or a DaemonSet. The annotation is absent if the strategy is the default.
+type originalStrategy struct {
 	Type      string `json:"type,omitempty"`
 	Partition int32  `json:"partition,omitempty"`
 	Paused    bool   `json:"paused,omitempty"`
 }
 
-// keepOwners takes no partition of ours for the owner's.
-func keepOwners(obj metav1.Object, o ownersStrategy) {
+// saveOriginalStrategy writes the annotation. It ignores a partition that Weir wrote.
+func saveOriginalStrategy(obj metav1.Object, o originalStrategy) {
 	if o.Partition >= frozen {
 		return
 	}
-	obj.SetAnnotations(without(obj.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
-	if o != (ownersStrategy{}) {
-		annotate(obj, rollouts.AnnotationOriginalStrategy, encode(o))
+	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+	if o != (originalStrategy{}) {
+		setAnnotation(obj, rollouts.AnnotationOriginalStrategy, encode(o))
 	}
 }
 
-// owners is the default where the annotation is unreadable, or says what the API
-// server would refuse: nothing could be given back by that.
-func owners(obj metav1.Object) ownersStrategy {
-	var o ownersStrategy
+// readOriginalStrategy reads the annotation. It returns the default if the value is unreadable or
+// kube-apiserver would refuse it, because Weir could not restore such a value.
+func readOriginalStrategy(obj metav1.Object) originalStrategy {
+	var o originalStrategy
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
 	if err != nil || o.Partition < 0 || !slices.Contains([]string{"", rollingUpdateType, onDeleteType}, o.Type) {
-		return ownersStrategy{}
+		return originalStrategy{}
 	}
 	return o
 }
 
 // Both are strategies of StatefulSets and of DaemonSets.
 const (
+	// StatefulSets and DaemonSets share these update strategies.
 	rollingUpdateType = string(appsv1.RollingUpdateStatefulSetStrategyType)
 	onDeleteType      = string(appsv1.OnDeleteStatefulSetStrategyType)
 )
 
-// hasMark reports whether the annotation that marks a held workload exists. Its value may be no
+// hasHoldMark reports whether the annotation that marks a held workload exists. Its value may be no
 // JSON: other clients write it, too.
-func hasMark(obj metav1.Object) bool {
+func hasHoldMark(obj metav1.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationInProgress] != ""
 }
 
@@ -105,8 +106,8 @@ func HolderOf(obj metav1.Object) string {
 	return by.RolloutName
 }
 
-func writeMark(obj metav1.Object, by string) {
-	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
+func writeHoldMark(obj metav1.Object, by string) {
+	setAnnotation(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
 }
 
 func rolloutID(obj metav1.Object) string {
@@ -116,8 +117,8 @@ func rolloutID(obj metav1.Object) string {
 	return obj.GetAnnotations()[rollouts.LabelRolloutID]
 }
 
-// renamed reports whether an update names another release.
-func renamed(old, update metav1.Object) bool {
+// changesRolloutID reports whether an update names another release.
+func changesRolloutID(old, update metav1.Object) bool {
 	return old.GetLabels()[rollouts.LabelRolloutID] != update.GetLabels()[rollouts.LabelRolloutID] ||
 		old.GetAnnotations()[rollouts.LabelRolloutID] != update.GetAnnotations()[rollouts.LabelRolloutID]
 }
@@ -131,7 +132,7 @@ func encode(v any) string {
 	return string(data)
 }
 
-func annotate(obj metav1.Object, key, value string) {
+func setAnnotation(obj metav1.Object, key, value string) {
 	m := maps.Clone(obj.GetAnnotations())
 	if m == nil {
 		m = map[string]string{}
@@ -140,7 +141,7 @@ func annotate(obj metav1.Object, key, value string) {
 	obj.SetAnnotations(m)
 }
 
-func label(obj metav1.Object, key, value string) {
+func setLabel(obj metav1.Object, key, value string) {
 	m := maps.Clone(obj.GetLabels())
 	if m == nil {
 		m = map[string]string{}
@@ -149,8 +150,8 @@ func label(obj metav1.Object, key, value string) {
 	obj.SetLabels(m)
 }
 
-// hasAny reports whether m has one of keys.
-func hasAny(m map[string]string, keys []string) bool {
+// hasAnyKey reports whether m has at least one of the keys.
+func hasAnyKey(m map[string]string, keys []string) bool {
 	for _, k := range keys {
 		if _, ok := m[k]; ok {
 			return true
@@ -159,9 +160,9 @@ func hasAny(m map[string]string, keys []string) bool {
 	return false
 }
 
-// without returns m less keys.
-func without(m map[string]string, keys ...string) map[string]string {
-	if !hasAny(m, keys) {
+// withoutKeys returns m without the keys. It does not change m.
+func withoutKeys(m map[string]string, keys ...string) map[string]string {
+	if !hasAnyKey(m, keys) {
 		return m
 	}
 	m = maps.Clone(m)
@@ -174,14 +175,14 @@ func without(m map[string]string, keys ...string) map[string]string {
 	return m
 }
 
-// unmark removes all keys of ours that a release writes.
-func unmark(obj metav1.Object) {
-	obj.SetAnnotations(without(obj.GetAnnotations(), ourAnnotations...))
-	obj.SetLabels(without(obj.GetLabels(), ourLabels...))
+// removeRecords removes all keys that a release writes.
+func removeRecords(obj metav1.Object) {
+	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), ourAnnotations...))
+	obj.SetLabels(withoutKeys(obj.GetLabels(), ourLabels...))
 }
 
-// Marked reports whether something is held or driven, or a copy of what is.
-func Marked(o metav1.Object) bool {
+// HasReleaseMark reports whether an object is held or has a target, or is a copy of such an object.
+func HasReleaseMark(o metav1.Object) bool {
 	a := o.GetAnnotations()
 	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
 }

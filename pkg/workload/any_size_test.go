@@ -17,9 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cheap fails where what is done takes a MiB. Numbers come in order: the first that is too
-// dear is not followed by one that takes all memory.
-func cheap(t *testing.T, what string, do func()) {
+// requireCheap fails if do allocates a MiB. Call it with increasing numbers, so that the test stops before
+// one allocates all memory.
+func requireCheap(t *testing.T, what string, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -30,24 +30,24 @@ func cheap(t *testing.T, what string, do func()) {
 	}
 }
 
-// asking is a scene whose object asks for a number of pods, whatever has come of it.
-func asking(t *testing.T, pods string, size int32) *scene {
-	return stateful(t, "b", pods, toldSo(frozen, 1, false, ""), func(s *appsv1.StatefulSet) { s.Spec.Replicas = &size })
+// sceneOfSize returns a scene whose object asks for a number of pods, of which only some exist.
+func sceneOfSize(t *testing.T, pods string, size int32) *statefulScene {
+	return newStatefulScene(t, "b", pods, setStatefulTarget(frozen, 1, false, ""), func(s *appsv1.StatefulSet) { s.Spec.Replicas = &size })
 }
 
-// Weir keeps as much of a StatefulSet as it has pods, whatever size it asks for, and in
-// whatever group: other groups may have no controller at all.
+// TestAnySize checks that Weir stores data only for the existing pods of a StatefulSet, whatever
+// size the object asks for. StatefulSets of other groups may have no controller at all.
 func TestAnySize(t *testing.T) {
 	for _, size := range []int32{-1, 2, 1 << 20, math.MaxInt32} {
 		for _, pods := range []string{"", "AB"} {
-			s := asking(t, pods, size)
+			s := sceneOfSize(t, pods, size)
 			advanced := advancedOf(s, false)
 			for kind, tc := range map[string]struct {
 				adapter Adapter
 				obj     object.Object
 			}{"native": {statefulSet, s.set}, "like": {statefulSetLike, likeOf(s)}, "advanced": {advancedStatefulSet, advanced}} {
 				what := fmt.Sprintf("%s of size %d with pods %q", kind, size, pods)
-				cheap(t, what, func() {
+				requireCheap(t, what, func() {
 					w := tc.adapter.Observe(tc.obj, s.owned, HoldFromRecords(tc.obj))
 					tc.adapter.SetTarget(tc.obj, s.owned, HoldFromRecords(tc.obj), setTarget("50%", false), owner())
 					tc.adapter.SetTarget(tc.obj, s.owned, HoldFromRecords(tc.obj), setTarget("1", true), owner())
@@ -65,8 +65,8 @@ func TestAnySize(t *testing.T) {
 	}
 }
 
-// A pod may have the last place of the largest size. No partition is larger than a number
-// can be.
+// TestLargestSize checks that a pod may have the last place of the largest size, and that no
+// partition overflows.
 func TestLargestSize(t *testing.T) {
 	for _, most := range []int32{1 << 20, math.MaxInt32} {
 		for _, tc := range []struct {
@@ -84,9 +84,9 @@ func TestLargestSize(t *testing.T) {
 			{"B", "2", true, most + min(1, math.MaxInt32-most)},
 			{"A", "2", true, 0},
 		} {
-			s := asking(t, "AA"+tc.letter, most)
+			s := sceneOfSize(t, "AA"+tc.letter, most)
 			s.owned[len(s.owned)-1].SetName(fmt.Sprintf("db-%d", most-1))
-			cheap(t, fmt.Sprintf("size %d", most), func() {
+			requireCheap(t, fmt.Sprintf("size %d", most), func() {
 				if got := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, tc.back); got != tc.want {
 					t.Errorf("%s of %d with %s, back %t: partition %d, want %d", tc.share, most, tc.letter, tc.back, got, tc.want)
 				}
@@ -95,16 +95,17 @@ func TestLargestSize(t *testing.T) {
 	}
 }
 
-// The partition is the lowest with which no more pods run the update revision than the
-// share has, those below it included, whichever pods are missing; or it is frozen.
+// TestPartitionOfAll checks that the partition is the lowest with which no more pods than the share
+// run the update revision, including those below the partition, whichever pods are missing; or that
+// it is frozen.
 func TestPartitionOfAll(t *testing.T) {
 	for all, n := []string{""}, 0; n < 7; n++ {
 		var longer []string
 		for _, pods := range all {
-			s := stateful(t, "b", pods, toldSo(3, 1, false, ""))
+			s := newStatefulScene(t, "b", pods, setStatefulTarget(3, 1, false, ""))
 			v := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set))
 			for share := range v.size + 1 {
-				if got, want := releasing(v, share), lowest(pods, int(share)); got != want {
+				if got, want := partitionReleasing(v, share), lowestPartition(pods, int(share)); got != want {
 					t.Errorf("%d of %q: partition %d, want %d", share, pods, got, want)
 				}
 			}
@@ -114,8 +115,8 @@ func TestPartitionOfAll(t *testing.T) {
 	}
 }
 
-// lowest tries one partition after the other.
-func lowest(pods string, share int) int32 {
+// lowestPartition tries one partition after the other.
+func lowestPartition(pods string, share int) int32 {
 	for p := range len(pods) {
 		n := len(pods) - p
 		for _, letter := range pods[:p] {
@@ -130,8 +131,8 @@ func lowest(pods string, share int) int32 {
 	return frozen
 }
 
-// A range of reserved ordinals costs the same however long it is, and each number of it is
-// left out once.
+// TestReservedRanges checks that a range of reserved ordinals costs the same at any length, and that
+// each ordinal is left out once.
 func TestReservedRanges(t *testing.T) {
 	reserved := []intstr.IntOrString{
 		intstr.FromInt32(9), intstr.FromString("3-5"), intstr.FromInt32(1), intstr.FromString("4-6"), intstr.FromString("4"),
@@ -144,17 +145,17 @@ func TestReservedRanges(t *testing.T) {
 	} {
 		s := &AdvancedStatefulSet{Spec: AdvancedStatefulSetSpec{ReserveOrdinals: reserved, Ordinals: &appsv1.StatefulSetOrdinals{Start: first}}}
 		for number, place := range want {
-			if got := s.places()(number); got != place {
+			if got := s.placeOf()(number); got != place {
 				t.Errorf("from %d on, %d is in place %d, want %d", first, number, got, place)
 			}
 		}
 	}
 	for _, last := range []int{1 << 10, 1 << 20, math.MaxInt64 - 1} {
-		s := stateful(t, "b", "AB", toldSo(frozen, 1, false, ""))
+		s := newStatefulScene(t, "b", "AB", setStatefulTarget(frozen, 1, false, ""))
 		set := advancedOf(s, false)
 		set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromString(fmt.Sprintf("1-%d", last)), intstr.FromString(fmt.Sprintf("7-%d", last))}
 		s.owned[len(s.owned)-1].(*corev1.Pod).Name = fmt.Sprintf("db-%d", last+1)
-		cheap(t, fmt.Sprint("up to ", last), func() {
+		requireCheap(t, fmt.Sprint("up to ", last), func() {
 			if w := advancedStatefulSet.Observe(set, s.owned, HoldFromRecords(set)); w.UpdatedReplicas != 1 || w.StableReplicas != 1 || w.HasSurplusPods {
 				t.Errorf("counts %d updated, %d stable; shrinks %t", w.UpdatedReplicas, w.StableReplicas, w.HasSurplusPods)
 			}

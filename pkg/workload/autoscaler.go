@@ -12,45 +12,47 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// disabledSuffix ends the target of an autoscaler that must not act; wire format.
+// disabledSuffix is appended to the target name of an autoscaler to disable it. OpenKruise uses the
+// same suffix.
 const disabledSuffix = "-DisableByRollout"
 
-// EnableScalers returns the changes that point autoscalers back at a workload, also one that does
-// not exist any more, if a release has disabled them. Others are left out.
-func (r Row) EnableScalers(name string, beside []object.Object) []object.Change {
-	if !r.Scalers {
+// EnableAutoscalers returns the changes that point the disabled autoscalers of a workload back at
+// it. The workload itself may be gone.
+func (r Row) EnableAutoscalers(name string, beside []object.Object) []object.Change {
+	if !r.OwnsAutoscalers {
 		return nil
 	}
-	return aim(scalers(name, r.GVK, beside, true), name)
+	return retargetAutoscalers(findAutoscalers(name, r.GVK, beside, true), name)
 }
 
-// scalers are the autoscalers of a workload that are disabled, or that are not.
-func scalers(name string, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+// findAutoscalers returns the autoscalers of a workload that are disabled, or those that are not.
+func findAutoscalers(name string, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
 	for _, o := range owned {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind.GroupKind() {
 			continue
 		}
-		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == name && is == disabled {
+		if is := AutoscalerTarget(h) != h.Spec.ScaleTargetRef.Name; AutoscalerTarget(h) == name && is == disabled {
 			found = append(found, h)
 		}
 	}
 	return found
 }
 
-// Scaled is the name of what an autoscaler scales, or would if it were not disabled.
-func Scaled(h *autoscalingv2.HorizontalPodAutoscaler) string {
+// AutoscalerTarget returns the name of the workload that an autoscaler scales, or would scale if it
+// were not disabled.
+func AutoscalerTarget(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return strings.TrimSuffix(h.Spec.ScaleTargetRef.Name, disabledSuffix)
 }
 
-// aim points autoscalers at a target.
-func aim(scalers []*autoscalingv2.HorizontalPodAutoscaler, target string) []object.Change {
+// retargetAutoscalers points autoscalers at a target.
+func retargetAutoscalers(scalers []*autoscalingv2.HorizontalPodAutoscaler, target string) []object.Change {
 	var changes []object.Change
 	for _, h := range scalers {
 		want := h.DeepCopy()
 		want.Spec.ScaleTargetRef.Name = target
-		changes = append(changes, change(h, want)...)
+		changes = append(changes, changesBetween(h, want)...)
 	}
 	return changes
 }

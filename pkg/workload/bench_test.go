@@ -12,30 +12,31 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// BenchmarkObserve reads a Deployment in the middle of a release: what every
-// event of it costs, before anything is decided.
+// BenchmarkObserve measures what every event of a Deployment costs during a release, before any
+// decision.
 func BenchmarkObserve(b *testing.B) {
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	for b.Loop() {
 		deployment{}.Observe(d, owned, HoldFromRecords(d))
 	}
 }
 
-// BenchmarkScaling reads what the size controller goes by.
+// BenchmarkScaling measures how the size controller reads its facts.
 func BenchmarkScaling(b *testing.B) {
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	for b.Loop() {
-		deployment{}.Scaling(d, owned, HoldFromRecords(d))
+		deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 	}
 }
 
-// BenchmarkFacts is what one pass over a Rollout or a BatchRelease observes of its Deployment.
+// BenchmarkFacts measures what one reconcile of a Rollout or BatchRelease observes of its
+// Deployment.
 func BenchmarkFacts(b *testing.B) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
 		b.Fatal("no row")
 	}
-	d, owned := read(b, "driven")
+	d, owned := readState(b, "driven")
 	k := planner.HoldState{
 		Holder: "web", Batch: "batch", Style: rollouts.StylePartition,
 		Target: &planner.Target{Partition: intstr.FromString("25%"), Owner: "batch"},

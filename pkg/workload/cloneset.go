@@ -18,75 +18,75 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cloneSet releases a CloneSet by its partition: Kruise brings as many pods to the
-// live template as that leaves, in place where the owner asks for it.
+// cloneSet releases a CloneSet by its partition: Kruise updates all other pods to the live template,
+// in place if the owner asks for it.
 var cloneSet = partitioned{&partitionKind{
 	kind:             cloneSetKind.Kind,
-	of:               func(o object.Object) subject { return o.(*CloneSet) },
-	name:             func(r *appsv1.ControllerRevision) string { return short(r.Name) },
-	revision:         cloneOf,
-	arrange:          counted,
+	subjectOf:        func(o object.Object) subject { return o.(*CloneSet) },
+	revisionName:     func(r *appsv1.ControllerRevision) string { return hashSuffix(r.Name) },
+	podRevision:      cloneSetRevisionOf,
+	arrangePods:      arrangeActive,
 	revisionInStatus: true,
 	inPlace:          true,
 }}
 
-// all is the share that leaves every pod as it is.
+// all is the partition that keeps every pod as it is.
 var all = intstr.FromString("100%")
 
-// counted leaves out pods that do not count.
-func counted(v *view, pods []*corev1.Pod) {
+// arrangeActive sets the active pods of a view.
+func arrangeActive(v *view, pods []*corev1.Pod) {
 	for _, p := range pods {
-		if counts(p) {
+		if isActive(p) {
 			v.pods = append(v.pods, p)
 		}
 	}
 }
 
-// short is the part of the name of a revision that pods are labelled with.
-func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+// hashSuffix returns the last part of the name of a revision. Pods have it as a label value.
+func hashSuffix(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
-// cloneOf is the revision of a pod.
-func cloneOf(p *corev1.Pod) string {
+// cloneSetRevisionOf returns the revision of a pod.
+func cloneSetRevisionOf(p *corev1.Pod) string {
 	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
 		return hash
 	}
-	return short(p.Labels[appsv1.ControllerRevisionHashLabelKey])
+	return hashSuffix(p.Labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-// fields has Kruise replace a fifth of the pods at once by default. Where none may be
-// missing it makes one more first, so that there is one at least.
+// fields implements subject. By default, Kruise replaces 20% of the pods at once. If no pod may be
+// missing, Kruise first creates a surge pod, so that the limit counts as 1.
 func (c *CloneSet) fields() fields {
 	n, u, st := orElse(c.Spec.Replicas, 1), c.Spec.UpdateStrategy, c.Status
 	return fields{
 		template: &c.Spec.Template, unknown: &c.Unknown, historyLimit: &c.Spec.RevisionHistoryLimit, replicas: c.Spec.Replicas,
-		partition: leaves(u.Partition, n), stopped: u.Paused || u.Partition != nil && *u.Partition == all,
-		unavailable: unavailable(intstr.ValueOrDefault(u.MaxUnavailable, intstr.FromString("20%")), n, u.MaxSurge == nil),
-		observed:    st.ObservedGeneration, current: short(st.CurrentRevision), newest: short(st.UpdateRevision),
+		partition: podsKept(u.Partition, n), stopped: u.Paused || u.Partition != nil && *u.Partition == all,
+		maxUnavailable:     resolveUnavailable(intstr.ValueOrDefault(u.MaxUnavailable, intstr.FromString("20%")), n, u.MaxSurge == nil),
+		observedGeneration: st.ObservedGeneration, currentRevision: hashSuffix(st.CurrentRevision), updateRevision: hashSuffix(st.UpdateRevision),
 		total: st.Replicas, updated: st.UpdatedReplicas, updatedReady: st.UpdatedReadyReplicas,
 	}
 }
 
-func (c *CloneSet) stop(isHeld bool) {
-	own := ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
+func (c *CloneSet) stopController(isHeld bool) {
+	own := originalCloneSet{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
 	if isHeld {
-		own = clonesOwner(c)
+		own = readOriginalCloneSet(c)
 	}
-	keepClones(c, own)
+	saveOriginalCloneSet(c, own)
 	c.Spec.UpdateStrategy.Partition = new(all)
 }
 
 func (c *CloneSet) resume() { c.Spec.UpdateStrategy.Paused = false }
 
-// keep has what the owner writes of the strategy given back in the end.
-func (c *CloneSet) keep(old object.Object, isAnother bool) {
-	wrote, before, own := &c.Spec.UpdateStrategy, old.(*CloneSet).Spec.UpdateStrategy, clonesOwner(c)
+// preserveStrategy implements subject.
+func (c *CloneSet) preserveStrategy(old object.Object, isAnother bool) {
+	wrote, before, own := &c.Spec.UpdateStrategy, old.(*CloneSet).Spec.UpdateStrategy, readOriginalCloneSet(c)
 	if !equality.Semantic.DeepEqual(wrote.Partition, before.Partition) {
 		own.Partition = wrote.Partition
-		keepClones(c, own)
+		saveOriginalCloneSet(c, own)
 	}
 	if wrote.Paused != before.Paused {
 		own.Paused = wrote.Paused
-		keepClones(c, own)
+		saveOriginalCloneSet(c, own)
 	}
 	wrote.Partition, wrote.Paused = before.Partition, before.Paused
 	if isAnother {
@@ -94,17 +94,19 @@ func (c *CloneSet) keep(old object.Object, isAnother bool) {
 	}
 }
 
-// setPartition leaves the partition that is there if it keeps as many pods.
+// setPartition implements subject. It does not change a partition that keeps the same number of
+// pods.
 func (c *CloneSet) setPartition(n int32) {
 	p, replicas := &c.Spec.UpdateStrategy.Partition, orElse(c.Spec.Replicas, 1)
-	if *p == nil || leaves(*p, replicas) != n || (**p == all) != (n >= replicas) {
-		*p = new(keeps(n, replicas))
+	if *p == nil || podsKept(*p, replicas) != n || (**p == all) != (n >= replicas) {
+		*p = new(partitionToKeep(n, replicas))
 	}
 }
 
-// restore keeps a partition that lets nothing be replaced where the workload stays paused.
+// restore implements subject. A workload that stays paused keeps a partition that allows no
+// replacement.
 func (c *CloneSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
-	if own := clonesOwner(c); isOurs {
+	if own := readOriginalCloneSet(c); isOurs {
 		c.Spec.UpdateStrategy.Paused = own.Paused
 		c.Spec.UpdateStrategy.Partition = own.Partition
 		if own.Partition == nil {
@@ -116,9 +118,9 @@ func (c *CloneSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
 	}
 }
 
-// leaves is how many pods a partition leaves at the earlier revision. Of more than
-// one pod only the exact share "100%" means all.
-func leaves(partition *intstr.IntOrString, replicas int32) int32 {
+// podsKept returns how many pods a partition keeps at the earlier revision. If there is more than
+// one pod, only the exact value "100%" keeps all; other percentages keep at most all but one.
+func podsKept(partition *intstr.IntOrString, replicas int32) int32 {
 	if partition == nil {
 		return 0
 	}
@@ -133,9 +135,9 @@ func leaves(partition *intstr.IntOrString, replicas int32) int32 {
 	return left
 }
 
-// keeps is the partition that leaves n pods: a share where that is exact, which
-// stays right for as long as it takes us to see that the size has changed.
-func keeps(n, replicas int32) intstr.IntOrString {
+// partitionToKeep returns the partition that keeps n pods. It prefers a percentage if that is exact:
+// after a change of the size, a percentage stays correct until Weir has observed the change.
+func partitionToKeep(n, replicas int32) intstr.IntOrString {
 	switch {
 	case n >= replicas:
 		return all
@@ -143,51 +145,52 @@ func keeps(n, replicas int32) intstr.IntOrString {
 		return intstr.FromInt32(0)
 	}
 	share := intstr.FromString(fmt.Sprintf("%d%%", n*100/replicas))
-	if leaves(&share, replicas) == n {
+	if podsKept(&share, replicas) == n {
 		return share
 	}
 	return intstr.FromInt32(n)
 }
 
-// ownersClones is the value of the annotation that keeps what the owner wrote. It
-// is absent where that is the default.
-type ownersClones struct {
+// originalCloneSet is the value of the annotation that saves the owner's settings of a CloneSet. The
+// annotation is absent if all are defaults.
+type originalCloneSet struct {
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	Paused    bool                `json:"paused,omitempty"`
-	// What follows is kept while pods surge; the seconds are there then.
+	// The following fields are saved only during a blue-green release. MinReadySeconds is not nil
+	// then.
 	MaxUnavailable  *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge        *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MinReadySeconds *int32              `json:"minReadySeconds,omitempty"`
 }
 
-// keepClones takes no partition of ours for the owner's, and leaves out the default, and what could
-// not be given back.
-func keepClones(c *CloneSet, o ownersClones) {
-	o.fit()
+// saveOriginalCloneSet writes the annotation. It ignores a partition that Weir wrote, defaults, and
+// values that could not be restored.
+func saveOriginalCloneSet(c *CloneSet, o originalCloneSet) {
+	o.dropInvalid()
 	if o.Partition != nil && (*o.Partition == all || *o.Partition == intstr.FromInt32(0)) {
 		o.Partition = nil
 	}
-	c.SetAnnotations(without(c.Annotations, rollouts.AnnotationOriginalStrategy))
-	if o != (ownersClones{}) {
-		annotate(c, rollouts.AnnotationOriginalStrategy, encode(o))
+	c.SetAnnotations(withoutKeys(c.Annotations, rollouts.AnnotationOriginalStrategy))
+	if o != (originalCloneSet{}) {
+		setAnnotation(c, rollouts.AnnotationOriginalStrategy, encode(o))
 	}
 }
 
-// fit drops what is neither a number of pods nor a percentage.
-func (o *ownersClones) fit() {
-	o.Partition, o.MaxUnavailable, o.MaxSurge = validShare(o.Partition), validShare(o.MaxUnavailable), validShare(o.MaxSurge)
+// dropInvalid drops values that are neither a number of pods nor a percentage.
+func (o *originalCloneSet) dropInvalid() {
+	o.Partition, o.MaxUnavailable, o.MaxSurge = validShareOrNil(o.Partition), validShareOrNil(o.MaxUnavailable), validShareOrNil(o.MaxSurge)
 }
 
-// clonesOwner is the default where the annotation is unreadable, and where it lacks the owner's
-// values although those in the spec are Weir's.
-func clonesOwner(c *CloneSet) ownersClones {
-	var o ownersClones
+// readOriginalCloneSet reads the annotation. It returns defaults if the value is unreadable, or if
+// it lacks the owner's values although the spec has Weir's.
+func readOriginalCloneSet(c *CloneSet) originalCloneSet {
+	var o originalCloneSet
 	if err := json.Unmarshal([]byte(c.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
-		o = ownersClones{}
+		o = originalCloneSet{}
 	}
 	if orElse(o.MinReadySeconds, c.Spec.MinReadySeconds) == foreverReady {
 		o.MaxUnavailable, o.MaxSurge, o.MinReadySeconds = nil, nil, new(int32)
 	}
-	o.fit()
+	o.dropInvalid()
 	return o
 }

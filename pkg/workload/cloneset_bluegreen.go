@@ -15,39 +15,40 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cloneSetBlueGreen releases a CloneSet by surge, as blueGreen does a Deployment: no
-// pod is available for years, and Kruise takes no ready pod for one that is not.
+// cloneSetBlueGreen releases a CloneSet by surge, as blueGreen does for a Deployment:
+// minReadySeconds is decades, so that no new pod counts as available, and Kruise removes no ready
+// old pod in exchange.
 type cloneSetBlueGreen struct{ partitioned }
 
-// inPlaceOnly is the type of update with which Kruise refuses every surge.
+// inPlaceOnly is the update type with which Kruise refuses any surge.
 const inPlaceOnly = "InPlaceOnly"
 
 // Observe implements Adapter.
 func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	v := s.view(obj, owned, hold)
 	w := s.partitioned.Observe(obj, owned, hold)
-	disabled := len(scalers(obj.GetName(), cloneSetKind, owned, true)) > 0
+	disabled := len(findAutoscalers(obj.GetName(), cloneSetKind, owned, true)) > 0
 	w.HasManagedFields, w.OwnerStrategyActive = w.HasManagedFields || disabled, w.OwnerStrategyActive && !disabled
 	w.TargetApplied = false
 	if to := w.Target; to != nil {
-		want, aside := v.switched(*to)
-		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && (to.Abort || len(scalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
+		want, aside := v.surgeObjectFor(*to)
+		w.TargetApplied = len(changesBetween(obj, want)) == 0 && aside == hold.strategy.aside() && (to.Abort || len(findAutoscalers(obj.GetName(), cloneSetKind, owned, false)) == 0)
 	}
 	w.UnsupportedReason = inPlaceOnlyUnsupported(obj)
-	w.KeepsLastStablePod = false // none goes before the end
-	w.MaxUnavailable = v.natively().unavailable
+	w.KeepsLastStablePod = false // all stable pods stay until the end
+	w.MaxUnavailable = v.withOwnerSurge().maxUnavailable
 	return w
 }
 
-// Unholdable implements Adapter.
-func (s cloneSetBlueGreen) Unholdable(old, update object.Object, isHeld bool) string {
+// UnholdableReason implements Adapter.
+func (s cloneSetBlueGreen) UnholdableReason(old, update object.Object, isHeld bool) string {
 	if why := inPlaceOnlyUnsupported(update); why != "" && !isHeld {
 		return why
 	}
-	return s.partitioned.Unholdable(old, update, isHeld)
+	return s.partitioned.UnholdableReason(old, update, isHeld)
 }
 
-// inPlaceOnlyUnsupported says why a CloneSet cannot surge; empty if it can.
+// inPlaceOnlyUnsupported returns why a CloneSet cannot surge; empty if it can.
 func inPlaceOnlyUnsupported(obj object.Object) string {
 	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
 		return ""
@@ -55,25 +56,25 @@ func inPlaceOnlyUnsupported(obj object.Object) string {
 	return "the CloneSet has spec.updateStrategy.type InPlaceOnly, with which Kruise makes no pods beside others; set ReCreate or InPlaceIfPossible to release so"
 }
 
-// natively is the CloneSet with the surge of its owner.
-func (v view) natively() view {
+// withOwnerSurge returns the view of the CloneSet with its owner's surge settings.
+func (v view) withOwnerSurge() view {
 	want := v.hold.copyOf(v.obj).(*CloneSet)
-	if own := clonesOwner(want); own.MinReadySeconds != nil {
+	if own := readOriginalCloneSet(want); own.MinReadySeconds != nil {
 		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
 		want.Spec.MinReadySeconds, want.Spec.ScaleStrategy.PodsToDelete = *own.MinReadySeconds, nil
-		keepClones(want, ownersClones{Partition: own.Partition, Paused: own.Paused})
+		saveOriginalCloneSet(want, originalCloneSet{Partition: own.Partition, Paused: own.Paused})
 	}
 	v.obj, v.fields = want, want.fields()
 	return v
 }
 
-// Keep implements Adapter. What the owner writes meanwhile is given back in the
-// end. Another template goes nowhere: by its partition, since of a surge that is
-// used up Kruise would mark pods to be replaced, and would remember that.
-func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
+// PreserveHold implements Adapter. It saves settings that the owner writes, for the end of the
+// release. A new template is held by the partition. The surge alone would not hold it: with a
+// used-up surge, Kruise would mark pods for replacement, and would remember these marks.
+func (s cloneSetBlueGreen) PreserveHold(oldObj, newObj object.Object) {
 	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
-	s.partitioned.Keep(oldObj, newObj)
-	own := clonesOwner(c)
+	s.partitioned.PreserveHold(oldObj, newObj)
+	own := readOriginalCloneSet(c)
 	if own.MinReadySeconds == nil {
 		return
 	}
@@ -87,64 +88,63 @@ func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 	if c.Spec.MinReadySeconds != foreverReady {
 		own.MinReadySeconds = new(c.Spec.MinReadySeconds)
 	}
-	keepClones(c, own)
-	wrote.MaxUnavailable, wrote.MaxSurge = copied(before.MaxUnavailable), copied(before.MaxSurge)
+	saveOriginalCloneSet(c, own)
+	wrote.MaxUnavailable, wrote.MaxSurge = copyPointer(before.MaxUnavailable), copyPointer(before.MaxSurge)
 	c.Spec.MinReadySeconds = was.Spec.MinReadySeconds
-	if !samePods(&was.Spec.Template, &c.Spec.Template) || !sameUnknown(was, c) {
-		c.Spec.ScaleStrategy.PodsToDelete = nil // Kruise would surge for another template, too
+	if !sameWholeTemplate(&was.Spec.Template, &c.Spec.Template) || !sameUnknown(was, c) {
+		c.Spec.ScaleStrategy.PodsToDelete = nil // otherwise Kruise would surge for the new template, too
 	}
 }
 
-// SetTarget implements Adapter. Nobody else scales from before the first new pod.
+// SetTarget implements Adapter. It disables autoscalers before the first new pod.
 func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	v := s.view(obj, owned, hold)
 	var changes []object.Change
 	if !to.Abort {
-		changes = aim(scalers(obj.GetName(), cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
+		changes = retargetAutoscalers(findAutoscalers(obj.GetName(), cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
 	}
-	want, aside := v.switched(to.Target)
+	want, aside := v.surgeObjectFor(to.Target)
 	v.writeTarget(want, rollouts.StyleBlueGreen, to.Target, aside, owner)
-	return append(changes, change(obj, want)...)
+	return append(changes, changesBetween(obj, want)...)
 }
 
-// switched is the CloneSet as a drive needs it. The way back is that of the
-// partition style: pods are available again in the very write that sets the
-// stable template, so that Kruise takes none of stable's for too many. So it is
-// at size 0, where Kruise would otherwise take no pod at all, and until stable
-// is whole again.
-func (v view) switched(to planner.Target) (object.Object, planner.Revision) {
-	native := v.natively()
+// surgeObjectFor returns the CloneSet as a target needs it. An abort uses the partition style: the
+// write that sets the stable template also makes pods available again, so that Kruise removes no
+// stable pod as surplus. The same applies at size 0, where Kruise would otherwise remove no pod, and
+// until stable has all its pods again.
+func (v view) surgeObjectFor(to planner.Target) (object.Object, planner.Revision) {
+	native := v.withOwnerSurge()
 	want := native.obj.(*CloneSet)
 	u := &want.Spec.UpdateStrategy
 	switch {
 	case to.Abort, v.size == 0:
 		return native.forTarget(to)
-	case v.aside != "" && !v.whole():
+	case v.aside != "" && !v.isStableComplete():
 		return want, v.hold.strategy.aside()
 	}
 	v.setUpdateTemplate(want)
-	own := clonesOwner(want)
+	own := readOriginalCloneSet(want)
 	own.MaxUnavailable, own.MaxSurge, own.MinReadySeconds = u.MaxUnavailable, u.MaxSurge, new(want.Spec.MinReadySeconds)
-	keepClones(want, own)
+	saveOriginalCloneSet(want, own)
 	u.Paused, u.MaxUnavailable, u.Partition = false, new(intstr.FromInt32(0)), new(intstr.FromInt32(0))
-	u.MaxSurge, want.Spec.ScaleStrategy.PodsToDelete = v.beside(to.Partition)
+	u.MaxSurge, want.Spec.ScaleStrategy.PodsToDelete = v.surgeFor(to.Partition)
 	if u.MaxSurge == nil {
-		// Kruise refuses a strategy that lets nothing happen.
+		// Kruise refuses a strategy that allows neither surge nor unavailability.
 		u.MaxSurge, u.Partition = new(intstr.FromInt32(1)), new(all)
 	}
 	want.Spec.MinReadySeconds = foreverReady
 	return want, planner.Revision{}
 }
 
-// beside is the surge that brings a share of new pods, nil for none, and the old
-// ones for which they come. Kruise surges for pods that it has yet to update: of
-// itself it would neither add to the pods of a step nor make one again that was
-// lost. For pods that are to go it surges all the same, and a ready one goes only
-// when it may be missing. So some are named as long as new ones are to come.
-func (v view) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
+// surgeFor returns the surge that creates a share of new pods (nil for none), and the old pods that
+// are marked for deletion in exchange. Kruise creates surge pods only for pods that it still has to
+// update, so it would neither add pods for the next step nor replace a lost new pod. It also creates
+// surge pods for pods marked for deletion, and deletes a ready one only if it may be unavailable. So
+// some old pods are marked while new pods are missing.
+func (v view) surgeFor(share intstr.IntOrString) (*intstr.IntOrString, []string) {
 	var old []string
 	for _, p := range v.pods {
-		if cloneOf(p) != v.live {
+		if cloneSetRevisionOf(p) != v.live {
 			old = append(old, p.Name)
 		}
 	}
@@ -152,7 +152,7 @@ func (v view) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
 	want, have := int(planner.Limit(rollouts.StyleBlueGreen, share, v.size)), len(v.pods)-len(old)
 	surge := want
 	if missing := int(v.size) - len(old); missing > 0 {
-		// New pods do not make up for what stable lacks.
+		// New pods must not replace missing stable pods.
 		surge -= missing
 		share = intstr.FromInt(surge)
 	}
@@ -166,37 +166,38 @@ func (v view) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
 	}
 }
 
-// whole reports whether all pods of stable are there.
-func (v view) whole() bool {
+// isStableComplete reports whether all stable pods exist.
+func (v view) isStableComplete() bool {
 	var n int32
 	for _, p := range v.pods {
-		if cloneOf(p) == v.stable {
+		if cloneSetRevisionOf(p) == v.stable {
 			n++
 		}
 	}
-	return v.settled() && v.current == v.stable && n >= v.size
+	return v.isObserved() && v.currentRevision == v.stable && n >= v.size
 }
 
-// RestoreStrategy implements Adapter. An abort can be left over a weekend: its autoscaler is back.
+// RestoreStrategy implements Adapter. It enables autoscalers, because an aborted release may stay in
+// this state for days.
 func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
-	return append(s.partitioned.RestoreStrategy(obj, owned, hold), aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
+	return append(s.partitioned.RestoreStrategy(obj, owned, hold), retargetAutoscalers(findAutoscalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
 }
 
-// Restore implements Adapter. A partition of the owner's would leave pods of the
-// other version, so it comes back when those are gone. Autoscalers come back last:
-// until Kruise is done, there are more pods than they should judge by.
+// Restore implements Adapter. The owner's partition would keep pods of the other version, so it is
+// restored when those pods are gone. Autoscalers are enabled last: until Kruise has finished, the
+// surge distorts what they measure.
 func (s cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	v := s.view(obj, owned, hold)
-	native := v.natively()
-	if clonesOwner(obj.(*CloneSet)).Partition != nil && (how.Wait || v.live == v.stable) && !how.KeepPaused {
+	native := v.withOwnerSurge()
+	if readOriginalCloneSet(obj.(*CloneSet)).Partition != nil && (how.Wait || v.live == v.stable) && !how.KeepPaused {
 		native.obj.(*CloneSet).Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
-		if changes := change(obj, native.obj); len(changes) > 0 || v.rolling() {
+		if changes := changesBetween(obj, native.obj); len(changes) > 0 || v.isRolling() {
 			return changes
 		}
 	}
-	changes := change(obj, native.restored(how))
-	if how.Wait && (len(changes) > 0 || v.rolling()) {
+	changes := changesBetween(obj, native.restoredObject(how))
+	if how.Wait && (len(changes) > 0 || v.isRolling()) {
 		return changes
 	}
-	return append(changes, aim(scalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
+	return append(changes, retargetAutoscalers(findAutoscalers(obj.GetName(), cloneSetKind, owned, true), obj.GetName())...)
 }

@@ -20,45 +20,45 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func clonesSized(n int32) func(*CloneSet) {
+func cloneSetSize(n int32) func(*CloneSet) {
 	return func(c *CloneSet) { c.Spec.Replicas = &n }
 }
 
-// clonesOwned is what an owner wrote who does not leave the defaults.
-func clonesOwned(c *CloneSet) {
+// setOwnerSettings sets an owner's settings that are not the defaults.
+func setOwnerSettings(c *CloneSet) {
 	c.Spec.MinReadySeconds, c.Spec.UpdateStrategy.MaxSurge = 7, new(intstr.FromString("20%"))
 }
 
-// clonesWhole takes the owner's partition away that keepClones has kept.
-func clonesWhole(c *CloneSet) { keepClones(c, ownersClones{}) }
+// removeSavedPartition removes the saved partition of the owner.
+func removeSavedPartition(c *CloneSet) { saveOriginalCloneSet(c, originalCloneSet{}) }
 
-// clonesAlone is what Kruise counts when the other pods are gone.
-func clonesAlone(c *CloneSet) {
+// countOnlyLivePods sets the status that Kruise writes when the other pods are gone.
+func countOnlyLivePods(c *CloneSet) {
 	c.Status.Replicas, c.Status.UpdatedReplicas = 5, 5
-	clonesComplete(c)
+	completeCloneSet(c)
 }
 
-func surgingTo(share string, abort bool) func(*cloned) []object.Change {
-	return func(s *cloned) []object.Change {
+func setSurgeTarget(share string, abort bool) func(*cloneSetScene) []object.Change {
+	return func(s *cloneSetScene) []object.Change {
 		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 		return cloneSetBlueGreen{cloneSet}.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 	}
 }
 
-// surging is a CloneSet of five pods with an autoscaler, in the middle of a release.
-func surging(live, pods, share string, edits ...func(*CloneSet)) *cloned {
-	return clonesOf(live, pods, append([]func(*CloneSet){clonesSized(5), clonesOwned, clonesHeld}, edits...)...).scaled().then(surgingTo(share, false))
+// surgingCloneSet returns a CloneSet of five pods with an autoscaler, during a release.
+func surgingCloneSet(live, pods, share string, edits ...func(*CloneSet)) *cloneSetScene {
+	return newCloneSetScene(live, pods, append([]func(*CloneSet){cloneSetSize(5), setOwnerSettings, holdCloneSet}, edits...)...).scaled().then(setSurgeTarget(share, false))
 }
 
-func (s *cloned) scaled() *cloned {
+func (s *cloneSetScene) scaled() *cloneSetScene {
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "auto"}}
 	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: cloneSetKind.GroupVersion().String(), Kind: "CloneSet", Name: s.set.Name}
 	s.owned = append(s.owned, h)
 	return s
 }
 
-// then does what is to be done, and Kruise sees it.
-func (s *cloned) then(op func(*cloned) []object.Change) *cloned {
+// then applies the changes of an operation, and lets Kruise observe them.
+func (s *cloneSetScene) then(op func(*cloneSetScene) []object.Change) *cloneSetScene {
 	for _, c := range op(s) {
 		switch want := c.Want.(type) {
 		case *CloneSet:
@@ -74,18 +74,18 @@ func (s *cloned) then(op func(*cloned) []object.Change) *cloned {
 	return s
 }
 
-func (s *cloned) with(edits ...func(*CloneSet)) *cloned {
+func (s *cloneSetScene) with(edits ...func(*CloneSet)) *cloneSetScene {
 	for _, edit := range edits {
 		edit(s.set)
 	}
 	return s
 }
 
-// lose takes pods of a revision.
-func (s *cloned) lose(letter string, n int) *cloned {
+// lose removes pods of a revision.
+func (s *cloneSetScene) lose(letter string, n int) *cloneSetScene {
 	s.owned = slices.DeleteFunc(s.owned, func(o object.Object) bool {
 		p, ok := o.(*corev1.Pod)
-		gone := ok && n > 0 && cloneOf(p) == letter
+		gone := ok && n > 0 && cloneSetRevisionOf(p) == letter
 		if gone {
 			n--
 		}
@@ -94,50 +94,52 @@ func (s *cloned) lose(letter string, n int) *cloned {
 	return s
 }
 
-// live is another template, as admission lets it in.
-func (s *cloned) live(letter string) *cloned {
+// live sets another template, as admission lets it pass.
+func (s *cloneSetScene) live(letter string) *cloneSetScene {
 	was := s.set.DeepCopyObject().(*CloneSet)
 	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
-	cloneSetBlueGreen{cloneSet}.Keep(was, s.set)
+	cloneSetBlueGreen{cloneSet}.PreserveHold(was, s.set)
 	return s
 }
 
-// TestSurgingClonesChanges has one golden file for each case, and is done after it.
+// TestSurgingClonesChanges has one golden file for each case. A second pass must have no changes.
 func TestSurgingClonesChanges(t *testing.T) {
 	a := cloneSetBlueGreen{cloneSet}
-	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
-		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, HoldFromRecords(s.set), how) }
+	restore := func(how planner.RestoreWorkload) func(*cloneSetScene) []object.Change {
+		return func(s *cloneSetScene) []object.Change { return a.Restore(s.set, s.owned, HoldFromRecords(s.set), how) }
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
-	back, done := surgingTo("0", true), planner.RestoreWorkload{Wait: true}
+	rest := func(s *cloneSetScene) []object.Change {
+		return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
+	}
+	back, done := setSurgeTarget("0", true), planner.RestoreWorkload{Wait: true}
 	for name, tc := range map[string]struct {
-		in *cloned
-		op func(*cloned) []object.Change
+		in *cloneSetScene
+		op func(*cloneSetScene) []object.Change
 	}{
-		"first":        {clonesOf("b", "AAAAA", clonesOwned, clonesPaused, clonesHeld).scaled(), surgingTo("50%", false)},
-		"default":      {clonesOf("b", "AAAAA", clonesHeld), surgingTo("100%", false)},
-		"none":         {clonesOf("b", "AAAAA", clonesHeld), surgingTo("0", false)},
-		"on":           {surging("b", "AAAAABBB", "50%"), surgingTo("100%", false)},
-		"lost":         {surging("b", "AAAAABBBBB", "100%").lose("b", 1), surgingTo("100%", false)},
-		"grown":        {surging("b", "AAAAABBB", "50%").with(clonesSized(7)), surgingTo("50%", false)},
-		"short":        {surging("b", "AAAAABBB", "50%").lose("a", 1), surgingTo("50%", false)},
-		"too-short":    {surging("b", "AAAAABBB", "50%").lose("a", 3), surgingTo("50%", false)},
-		"third-early":  {surging("b", "AAAAABBB", "50%").then(surgingTo("100%", false)).live("c").live("b"), surgingTo("100%", false)},
-		"third":        {surging("b", "AAAAABBB", "50%").live("c").live("b"), surgingTo("50%", false)},
-		"back":         {surging("b", "AAAAABBB", "50%"), back},
-		"back-third":   {surging("b", "AAAAABBB", "50%").live("c"), back},
-		"rest-early":   {surging("b", "AAAAABBB", "50%").then(back).with(clonesNotSeen), rest},
-		"rest":         {surging("b", "AAAAA", "50%").then(back), rest},
-		"retry-early":  {surging("b", "AAAAB", "50%").then(back), surgingTo("50%", false)},
-		"retry":        {surging("b", "AAAAA", "50%").then(back).then(rest), surgingTo("50%", false)},
-		"zero":         {surging("b", "AAAAABBB", "50%").with(clonesSized(0)), surgingTo("50%", false)},
-		"restore":      {surging("b", "AAAAABBBBB", "100%", clonesWhole), restore(done)},
-		"restore-own":  {surging("b", "AAAAABBBBB", "100%"), restore(done)},
-		"restore-then": {surging("b", "AAAAABBBBB", "100%").then(restore(done)).with(clonesAlone).lose("a", 5), restore(planner.RestoreWorkload{})},
-		"restore-last": {surging("b", "AAAAABBBBB", "100%", clonesWhole).then(restore(done)).with(clonesAlone).lose("a", 5), restore(done)},
-		"restore-back": {surging("b", "AAAAABBB", "50%").live("a"), restore(planner.RestoreWorkload{})},
-		"restore-left": {surging("b", "AAAAABBB", "50%"), restore(planner.RestoreWorkload{})},
-		"restore-held": {surging("b", "AAAAABBB", "50%").then(back), restore(planner.RestoreWorkload{KeepPaused: true})},
+		"first":        {newCloneSetScene("b", "AAAAA", setOwnerSettings, pauseCloneSet, holdCloneSet).scaled(), setSurgeTarget("50%", false)},
+		"default":      {newCloneSetScene("b", "AAAAA", holdCloneSet), setSurgeTarget("100%", false)},
+		"none":         {newCloneSetScene("b", "AAAAA", holdCloneSet), setSurgeTarget("0", false)},
+		"on":           {surgingCloneSet("b", "AAAAABBB", "50%"), setSurgeTarget("100%", false)},
+		"lost":         {surgingCloneSet("b", "AAAAABBBBB", "100%").lose("b", 1), setSurgeTarget("100%", false)},
+		"grown":        {surgingCloneSet("b", "AAAAABBB", "50%").with(cloneSetSize(7)), setSurgeTarget("50%", false)},
+		"short":        {surgingCloneSet("b", "AAAAABBB", "50%").lose("a", 1), setSurgeTarget("50%", false)},
+		"too-short":    {surgingCloneSet("b", "AAAAABBB", "50%").lose("a", 3), setSurgeTarget("50%", false)},
+		"third-early":  {surgingCloneSet("b", "AAAAABBB", "50%").then(setSurgeTarget("100%", false)).live("c").live("b"), setSurgeTarget("100%", false)},
+		"third":        {surgingCloneSet("b", "AAAAABBB", "50%").live("c").live("b"), setSurgeTarget("50%", false)},
+		"back":         {surgingCloneSet("b", "AAAAABBB", "50%"), back},
+		"back-third":   {surgingCloneSet("b", "AAAAABBB", "50%").live("c"), back},
+		"rest-early":   {surgingCloneSet("b", "AAAAABBB", "50%").then(back).with(unobservedCloneSet), rest},
+		"rest":         {surgingCloneSet("b", "AAAAA", "50%").then(back), rest},
+		"retry-early":  {surgingCloneSet("b", "AAAAB", "50%").then(back), setSurgeTarget("50%", false)},
+		"retry":        {surgingCloneSet("b", "AAAAA", "50%").then(back).then(rest), setSurgeTarget("50%", false)},
+		"zero":         {surgingCloneSet("b", "AAAAABBB", "50%").with(cloneSetSize(0)), setSurgeTarget("50%", false)},
+		"restore":      {surgingCloneSet("b", "AAAAABBBBB", "100%", removeSavedPartition), restore(done)},
+		"restore-own":  {surgingCloneSet("b", "AAAAABBBBB", "100%"), restore(done)},
+		"restore-then": {surgingCloneSet("b", "AAAAABBBBB", "100%").then(restore(done)).with(countOnlyLivePods).lose("a", 5), restore(planner.RestoreWorkload{})},
+		"restore-last": {surgingCloneSet("b", "AAAAABBBBB", "100%", removeSavedPartition).then(restore(done)).with(countOnlyLivePods).lose("a", 5), restore(done)},
+		"restore-back": {surgingCloneSet("b", "AAAAABBB", "50%").live("a"), restore(planner.RestoreWorkload{})},
+		"restore-left": {surgingCloneSet("b", "AAAAABBB", "50%"), restore(planner.RestoreWorkload{})},
+		"restore-held": {surgingCloneSet("b", "AAAAABBB", "50%").then(back), restore(planner.RestoreWorkload{KeepPaused: true})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := golden.Text(t, tc.in.set)
@@ -146,7 +148,7 @@ func TestSurgingClonesChanges(t *testing.T) {
 			if diff := cmp.Diff(before, golden.Text(t, tc.in.set)); diff != "" {
 				t.Errorf("the input was changed (-before +after):\n%s", diff)
 			}
-			tc.in.then(func(*cloned) []object.Change { return changes })
+			tc.in.then(func(*cloneSetScene) []object.Change { return changes })
 			if again := tc.op(tc.in); len(again) != 0 {
 				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
 			}
@@ -154,33 +156,36 @@ func TestSurgingClonesChanges(t *testing.T) {
 	}
 }
 
-// What was told is obeyed when it is written and no autoscaler acts; an abort is at
-// rest when the autoscaler is back; and nothing is ours any more in the end.
+// TestObserveSurgingClones checks that a target is applied when it is written and no autoscaler is
+// active, that an abort is complete when the autoscaler is enabled, and that no key of Weir remains
+// in the end.
 func TestObserveSurgingClones(t *testing.T) {
 	a := cloneSetBlueGreen{cloneSet}
 	type facts struct {
 		obeyed, native, mine, paused bool
 		unavailable                  int32
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
-	held := func(s *cloned) []object.Change {
+	rest := func(s *cloneSetScene) []object.Change {
+		return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
+	}
+	held := func(s *cloneSetScene) []object.Change {
 		return a.partitioned.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
 	}
-	restore := func(s *cloned) []object.Change {
+	restore := func(s *cloneSetScene) []object.Change {
 		return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{})
 	}
 	for name, tc := range map[string]struct {
-		in   *cloned
+		in   *cloneSetScene
 		want facts
 	}{
-		"held":             {clonesOf("b", "AAAAA", clonesHeld).scaled(), facts{native: true, mine: true, paused: true, unavailable: 2}},
-		"driven":           {surging("b", "AAAAABBB", "50%"), facts{obeyed: true, mine: true, unavailable: 2}},
-		"with another":     {surging("b", "AAAAABBB", "50%").scaled(), facts{mine: true, unavailable: 2}},
-		"a third":          {surging("b", "AAAAABBB", "50%").live("c"), facts{mine: true, paused: true, unavailable: 2}},
-		"going back":       {surging("b", "AAAAABBB", "50%").then(surgingTo("0", true)), facts{obeyed: true, mine: true, unavailable: 2}},
-		"back, at rest":    {surging("b", "AAAAA", "50%").then(surgingTo("0", true)).then(rest), facts{obeyed: true, native: true, mine: true, paused: true, unavailable: 2}},
-		"back, one scaler": {surging("b", "AAAAA", "50%").then(surgingTo("0", true)).then(held), facts{obeyed: true, mine: true, paused: true, unavailable: 2}},
-		"given back":       {surging("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
+		"held":             {newCloneSetScene("b", "AAAAA", holdCloneSet).scaled(), facts{native: true, mine: true, paused: true, unavailable: 2}},
+		"driven":           {surgingCloneSet("b", "AAAAABBB", "50%"), facts{obeyed: true, mine: true, unavailable: 2}},
+		"with another":     {surgingCloneSet("b", "AAAAABBB", "50%").scaled(), facts{mine: true, unavailable: 2}},
+		"a third":          {surgingCloneSet("b", "AAAAABBB", "50%").live("c"), facts{mine: true, paused: true, unavailable: 2}},
+		"going back":       {surgingCloneSet("b", "AAAAABBB", "50%").then(setSurgeTarget("0", true)), facts{obeyed: true, mine: true, unavailable: 2}},
+		"back, at rest":    {surgingCloneSet("b", "AAAAA", "50%").then(setSurgeTarget("0", true)).then(rest), facts{obeyed: true, native: true, mine: true, paused: true, unavailable: 2}},
+		"back, one scaler": {surgingCloneSet("b", "AAAAA", "50%").then(setSurgeTarget("0", true)).then(held), facts{obeyed: true, mine: true, paused: true, unavailable: 2}},
+		"given back":       {surgingCloneSet("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := a.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))
@@ -189,24 +194,24 @@ func TestObserveSurgingClones(t *testing.T) {
 			}
 		})
 	}
-	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
+	only := newCloneSetScene("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
 	if a.Observe(only.set, only.owned, HoldFromRecords(only.set)).UnsupportedReason == "" {
 		t.Error("one that is updated in place only is fit")
 	}
 }
 
-// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
-// the owner's: the defaults are given back.
+// TestSurgingClonesLostRecord checks that the defaults are restored if the saved strategy is lost or
+// has Weir's own values.
 func TestSurgingClonesLostRecord(t *testing.T) {
 	for _, record := range []string{"", `{"maxUnavailable":0,"maxSurge":"40%","minReadySeconds":2147483646}`} {
-		s := surging("b", "aaaaa", "40%").with(func(c *CloneSet) {
-			c.Annotations = without(c.Annotations, rollouts.AnnotationOriginalStrategy)
+		s := surgingCloneSet("b", "aaaaa", "40%").with(func(c *CloneSet) {
+			c.Annotations = withoutKeys(c.Annotations, rollouts.AnnotationOriginalStrategy)
 			if record != "" {
-				annotate(c, rollouts.AnnotationOriginalStrategy, record)
+				setAnnotation(c, rollouts.AnnotationOriginalStrategy, record)
 			}
 		})
 		for range 2 {
-			s.then(func(s *cloned) []object.Change {
+			s.then(func(s *cloneSetScene) []object.Change {
 				return cloneSetBlueGreen{cloneSet}.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{})
 			})
 		}
@@ -216,8 +221,9 @@ func TestSurgingClonesLostRecord(t *testing.T) {
 	}
 }
 
-// Autoscalers that a release has disabled are enabled, also without their workload; others stay.
-func TestEnableScalers(t *testing.T) {
+// TestEnableAutoscalers checks that disabled autoscalers are enabled even without their workload, and
+// that others do not change.
+func TestEnableAutoscalers(t *testing.T) {
 	for _, style := range []rollouts.Style{rollouts.StyleBlueGreen, rollouts.StylePartition} {
 		row, ok := Find("apps.kruise.io/v1alpha1", "CloneSet", style)
 		if !ok {
@@ -228,7 +234,7 @@ func TestEnableScalers(t *testing.T) {
 			h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps.kruise.io/v1alpha1", Kind: kind, Name: target}
 			return h
 		}
-		changes := row.EnableScalers("web", []object.Object{
+		changes := row.EnableAutoscalers("web", []object.Object{
 			aimed("CloneSet", "web-DisableByRollout"), aimed("CloneSet", "web"), aimed("CloneSet", "db-DisableByRollout"), aimed("StatefulSet", "web-DisableByRollout"),
 		})
 		want := map[rollouts.Style]int{rollouts.StyleBlueGreen: 1}[style]

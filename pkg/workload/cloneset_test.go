@@ -22,16 +22,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// cloned is a CloneSet as Kruise left it, and what it owns: a letter for each pod
-// says which revision it runs; small ones are not ready.
-type cloned struct {
+// cloneSetScene is a CloneSet as Kruise left it, and its owned objects. Each letter is the revision of a
+// pod; lower-case pods are not ready.
+type cloneSetScene struct {
 	set   *CloneSet
 	owned []object.Object
 }
 
-func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
+func newCloneSetScene(live, pods string, edits ...func(*CloneSet)) *cloneSetScene {
 	updated := int32(strings.Count(pods, live) + strings.Count(pods, strings.ToUpper(live))) //nolint:gosec // a few
-	s := &cloned{set: &CloneSet{
+	s := &cloneSetScene{set: &CloneSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"},
 		ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "c-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "cloneset"}},
 		Spec: CloneSetSpec{
@@ -61,74 +61,76 @@ func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
-func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db", hasMark(c)) }
+func holdCloneSet(c *CloneSet) { cloneSet.Hold(c, "db", hasHoldMark(c)) }
 
-// clonesTold is what a release wrote.
-func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
+// setCloneSetTarget writes the records of a target.
+func setCloneSetTarget(partition string, share int32, abort bool, more string) func(*CloneSet) {
 	return func(c *CloneSet) {
-		clonesHeld(c)
+		holdCloneSet(c)
 		c.Spec.UpdateStrategy.Partition = new(intstr.Parse(partition))
 		c.Labels[rollouts.LabelStableRevision] = "a"
-		c.Spec.RevisionHistoryLimit = new(minHistory)
+		c.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(c, owner())
-		annotate(c, rollouts.AnnotationDeploymentStrategy,
+		setAnnotation(c, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
 }
 
 const clonesAside = `,"aside":"b"`
 
-func clonesComplete(c *CloneSet) { c.Status.CurrentRevision = c.Status.UpdateRevision }
+func completeCloneSet(c *CloneSet) { c.Status.CurrentRevision = c.Status.UpdateRevision }
 
-func clonesNotSeen(c *CloneSet) {
+func unobservedCloneSet(c *CloneSet) {
 	c.Generation++
 	c.Status.UpdateRevision = "db-a"
 }
 
-func clonesPaused(c *CloneSet) { c.Spec.UpdateStrategy.Paused = true }
+func pauseCloneSet(c *CloneSet) { c.Spec.UpdateStrategy.Paused = true }
 
-// TestCloneSetChanges has one golden file for each case, and is done after it.
+// TestCloneSetChanges has one golden file for each case. A second pass must have no changes.
 func TestCloneSetChanges(t *testing.T) {
 	a := cloneSet
-	drive := func(share string, abort bool) func(*cloned) []object.Change {
-		return func(s *cloned) []object.Change {
+	drive := func(share string, abort bool) func(*cloneSetScene) []object.Change {
+		return func(s *cloneSetScene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 			return a.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
-	restore := func(paused bool) func(*cloned) []object.Change {
-		return func(s *cloned) []object.Change {
+	restore := func(paused bool) func(*cloneSetScene) []object.Change {
+		return func(s *cloneSetScene) []object.Change {
 			return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
-	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
+	rest := func(s *cloneSetScene) []object.Change {
+		return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
+	}
+	stable := func(s *cloneSetScene) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
 	for name, tc := range map[string]struct {
-		in *cloned
-		op func(*cloned) []object.Change
+		in *cloneSetScene
+		op func(*cloneSetScene) []object.Change
 	}{
-		"drive-first":      {clonesOf("b", "AAAAA", clonesHeld), drive("20%", false)},
-		"drive-paused":     {clonesOf("b", "AAAAA", clonesPaused, clonesHeld), drive("20%", false)},
-		"drive-on":         {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, "")), drive("60%", false)},
-		"drive-third":      {clonesOf("c", "AAABB", clonesTold("100%", 1, false, "")), drive("20%", false)},
-		"drive-batches":    {clonesOf("a", "AAABB", clonesTold("100%", 4, false, "")), drive("4", false)},
-		"drive-back":       {clonesOf("b", "AAABB", clonesTold("60%", 2, false, "")), drive("0", true)},
-		"drive-back-but-1": {clonesOf("b", "AAABB", clonesTold("60%", 2, false, "")), drive("1", true)},
-		"drive-back-all":   {clonesOf("b", "BBBBB", clonesTold("0", 5, false, ""), clonesComplete), drive("0", true)},
-		"drive-back-none":  {clonesOf("b", "AAAAA", clonesTold("80%", 1, false, "")), drive("0", true)},
-		"drive-retry":      {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), drive("20%", false)},
-		"drive-zero":       {clonesOf("b", "", clonesTold("80%", 1, false, "")), drive("1", false)},
-		"drive-grown":      {clonesOf("a", "AAAAA", clonesTold("0", 1, false, clonesAside)), drive("1", false)},
-		"drive-growing":    {clonesOf("a", "AAAAA", clonesTold("0", 1, false, clonesAside), clonesNotSeen), drive("1", false)},
-		"rest":             {clonesOf("a", "AAAAA", clonesTold("0", 0, true, clonesAside)), rest},
-		"rest-early":       {clonesOf("a", "AAAAA", clonesTold("0", 0, true, clonesAside), func(c *CloneSet) { c.Status.CurrentRevision = "db-b" }), rest},
-		"stable":           {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), stable},
-		"restore":          {clonesOf("b", "BBBBB", clonesTold("0", 5, false, "")), restore(false)},
-		"restore-owners":   {clonesOf("b", "BBBBB", clonesPaused, clonesTold("0", 5, false, "")), restore(false)},
-		"restore-held":     {clonesOf("b", "AAAAA", clonesHeld), restore(false)},
-		"restore-paused":   {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), restore(true)},
-		"restore-zero":     {clonesOf("a", "", clonesTold("0", 5, false, clonesAside)), restore(false)},
-		"restore-nothing":  {clonesOf("b", "BBBBB"), restore(false)},
+		"drive-first":      {newCloneSetScene("b", "AAAAA", holdCloneSet), drive("20%", false)},
+		"drive-paused":     {newCloneSetScene("b", "AAAAA", pauseCloneSet, holdCloneSet), drive("20%", false)},
+		"drive-on":         {newCloneSetScene("b", "AAAAB", setCloneSetTarget("80%", 1, false, "")), drive("60%", false)},
+		"drive-third":      {newCloneSetScene("c", "AAABB", setCloneSetTarget("100%", 1, false, "")), drive("20%", false)},
+		"drive-batches":    {newCloneSetScene("a", "AAABB", setCloneSetTarget("100%", 4, false, "")), drive("4", false)},
+		"drive-back":       {newCloneSetScene("b", "AAABB", setCloneSetTarget("60%", 2, false, "")), drive("0", true)},
+		"drive-back-but-1": {newCloneSetScene("b", "AAABB", setCloneSetTarget("60%", 2, false, "")), drive("1", true)},
+		"drive-back-all":   {newCloneSetScene("b", "BBBBB", setCloneSetTarget("0", 5, false, ""), completeCloneSet), drive("0", true)},
+		"drive-back-none":  {newCloneSetScene("b", "AAAAA", setCloneSetTarget("80%", 1, false, "")), drive("0", true)},
+		"drive-retry":      {newCloneSetScene("b", "AAAAA", setCloneSetTarget("100%", 0, true, "")), drive("20%", false)},
+		"drive-zero":       {newCloneSetScene("b", "", setCloneSetTarget("80%", 1, false, "")), drive("1", false)},
+		"drive-grown":      {newCloneSetScene("a", "AAAAA", setCloneSetTarget("0", 1, false, clonesAside)), drive("1", false)},
+		"drive-growing":    {newCloneSetScene("a", "AAAAA", setCloneSetTarget("0", 1, false, clonesAside), unobservedCloneSet), drive("1", false)},
+		"rest":             {newCloneSetScene("a", "AAAAA", setCloneSetTarget("0", 0, true, clonesAside)), rest},
+		"rest-early":       {newCloneSetScene("a", "AAAAA", setCloneSetTarget("0", 0, true, clonesAside), func(c *CloneSet) { c.Status.CurrentRevision = "db-b" }), rest},
+		"stable":           {newCloneSetScene("b", "AAAAA", setCloneSetTarget("100%", 0, true, "")), stable},
+		"restore":          {newCloneSetScene("b", "BBBBB", setCloneSetTarget("0", 5, false, "")), restore(false)},
+		"restore-owners":   {newCloneSetScene("b", "BBBBB", pauseCloneSet, setCloneSetTarget("0", 5, false, "")), restore(false)},
+		"restore-held":     {newCloneSetScene("b", "AAAAA", holdCloneSet), restore(false)},
+		"restore-paused":   {newCloneSetScene("b", "AAAAA", setCloneSetTarget("100%", 0, true, "")), restore(true)},
+		"restore-zero":     {newCloneSetScene("a", "", setCloneSetTarget("0", 5, false, clonesAside)), restore(false)},
+		"restore-nothing":  {newCloneSetScene("b", "BBBBB"), restore(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := golden.Text(t, tc.in.set)
@@ -152,47 +154,47 @@ func TestCloneSetChanges(t *testing.T) {
 func TestObserveCloneSet(t *testing.T) {
 	type facts = planner.Workload
 	for name, tc := range map[string]struct {
-		in   *cloned
+		in   *cloneSetScene
 		want facts
 	}{
-		"at rest": {clonesOf("a", "AAAAA"), facts{
+		"at rest": {newCloneSetScene("a", "AAAAA"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"rolling natively": {clonesOf("b", "AAABB"), facts{
+		"rolling natively": {newCloneSetScene("b", "AAABB"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
-		"held, not named yet": {clonesOf("d", "AAAAA", clonesHeld, clonesNotSeen), facts{
+		"held, not named yet": {newCloneSetScene("d", "AAAAA", holdCloneSet, unobservedCloneSet), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"driven": {clonesOf("b", "AAAAb", clonesTold("80%", 1, false, "")), facts{
+		"driven": {newCloneSetScene("b", "AAAAb", setCloneSetTarget("80%", 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		// Its pods are ready, but Kruise knows that one is not updated yet.
-		"in place": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), func(c *CloneSet) { c.Status.UpdatedReadyReplicas = 0 }), facts{
+		"in place": {newCloneSetScene("b", "AAAAB", setCloneSetTarget("80%", 1, false, ""), func(c *CloneSet) { c.Status.UpdatedReadyReplicas = 0 }), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
-		"a third": {clonesOf("c", "AAABC", clonesTold("80%", 1, false, "")), facts{
+		"a third": {newCloneSetScene("c", "AAABC", setCloneSetTarget("80%", 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
-		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("20%", 5, false, ""), clonesComplete), facts{
+		"complete, and Kruise has forgotten": {newCloneSetScene("b", "BBBBB", setCloneSetTarget("20%", 5, false, ""), completeCloneSet), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
-		"going back": {clonesOf("a", "AAAAB", clonesTold("0", 0, true, clonesAside)), facts{
+		"going back": {newCloneSetScene("a", "AAAAB", setCloneSetTarget("0", 0, true, clonesAside)), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
-		"back, and at rest": {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), facts{
+		"back, and at rest": {newCloneSetScene("b", "AAAAA", setCloneSetTarget("100%", 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
-		"paused meanwhile": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), clonesPaused), facts{
+		"paused meanwhile": {newCloneSetScene("b", "AAAAB", setCloneSetTarget("80%", 1, false, ""), pauseCloneSet), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
@@ -203,10 +205,10 @@ func TestObserveCloneSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.AbortSetsTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -215,35 +217,35 @@ func TestObserveCloneSet(t *testing.T) {
 	}
 }
 
-// A partition leaves at every size exactly as many pods as it is to leave now, and
-// never more new ones than the step allows once the size has changed a little.
-func TestKeeps(t *testing.T) {
+// TestPartitionToKeep checks that at every size a partition keeps exactly the desired number of pods, and that
+// after a small change of the size it never allows more new pods than the step.
+func TestPartitionToKeep(t *testing.T) {
 	for replicas := int32(1); replicas <= 250; replicas++ {
 		for n := int32(0); n <= replicas; n++ {
-			p := keeps(n, replicas)
-			if got := leaves(&p, replicas); got != n {
+			p := partitionToKeep(n, replicas)
+			if got := podsKept(&p, replicas); got != n {
 				t.Errorf("%s leaves %d of %d, want %d", p.String(), got, replicas, n)
 			}
 		}
 	}
-	if p := keeps(4, 5); p.String() != "80%" {
+	if p := partitionToKeep(4, 5); p.String() != "80%" {
 		t.Errorf("4 of 5 is %s, which would not be a share when the size changes", p.String())
 	}
 }
 
-// Kruise takes a pod that is on its way out for gone.
-func TestClonesLeaving(t *testing.T) {
-	s := clonesOf("b", "AAAAB")
+// TestDeletedClonesDoNotCount checks that a pod that is being deleted does not count, as in Kruise.
+func TestDeletedClonesDoNotCount(t *testing.T) {
+	s := newCloneSetScene("b", "AAAAB")
 	s.owned[len(s.owned)-1].(*corev1.Pod).DeletionTimestamp = new(metav1.Time)
 	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.UpdatedReplicas != 0 {
 		t.Errorf("counts %d new pods", w.UpdatedReplicas)
 	}
 }
 
-// Where no pod may be missing, Kruise makes another one first: the way back need
-// not wait for room that never comes.
+// TestClonesNeverMissing checks the limit if no pod may be missing: Kruise first creates a surge
+// pod, so an abort need not wait.
 func TestClonesNeverMissing(t *testing.T) {
-	s := clonesOf("b", "AAABB", func(c *CloneSet) {
+	s := newCloneSetScene("b", "AAABB", func(c *CloneSet) {
 		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 	})
 	if w := cloneSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.MaxUnavailable != 1 {

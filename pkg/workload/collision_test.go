@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Two templates with the same short hash are two revisions.
+// TestCollision checks that two templates with the same short hash are two revisions.
 func TestCollision(t *testing.T) {
 	approved := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -48,14 +48,14 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// A user adds OpenKruise's finalizer to the extra Deployment and changes its template. The
-// finalizer does not make the extra Deployment one of OpenKruise's, whose template is kept.
-func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+// TestFinalizerDoesNotMakeExtraAdopted has a user who adds OpenKruise's finalizer to the extra
+// Deployment and changes its template. Weir must still repair the template.
+func TestFinalizerDoesNotMakeExtraAdopted(t *testing.T) {
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.Finalizers = append(extra.Finalizers, rollouts.FinalizerCanaryDeployment)
 	extra.Spec.Template.Spec.Containers[0].Image = "web:attack"
 	var corrected *appsv1.Deployment
-	for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()) {
+	for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner()) {
 		if want, ok := c.Want.(*appsv1.Deployment); ok && want.Name == extra.Name {
 			corrected = want
 		}
@@ -68,16 +68,17 @@ func TestFinalizerMakesNoTemplateTheirs(t *testing.T) {
 	}
 }
 
-// A quantity in another spelling is no other template of a Deployment, for which the native
-// controller replaces no pod. It is one of the kinds whose controllers compare encoded revisions.
+// TestSpellingOfQuantities checks a quantity in another spelling: the template of a Deployment stays
+// the same, but kinds with ControllerRevisions get another revision. Their native controllers behave
+// so.
 func TestSpellingOfQuantities(t *testing.T) {
-	d, owned := read(t, "native")
+	d, owned := readState(t, "native")
 	was := (deployment{}).Observe(d, owned, HoldFromRecords(d))
 	setMemory := func(t *corev1.PodTemplateSpec, text string) {
 		t.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}
 	}
 	for _, rs := range replicaSets(owned) {
-		if rs.Labels[hashKey] == was.PodTemplateHash {
+		if rs.Labels[hashLabel] == was.PodTemplateHash {
 			setMemory(&rs.Spec.Template, "1Gi")
 		}
 	}
@@ -89,7 +90,7 @@ func TestSpellingOfQuantities(t *testing.T) {
 	}
 	a, b := d.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
 	setMemory(a, "1Gi")
-	if samePods(a, b) {
+	if sameWholeTemplate(a, b) {
 		t.Error("another spelling is the same revision of a kind with ControllerRevisions")
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 const controllerRevision = "ControllerRevision"
 
-// history is the templates that a workload has had, as its native controller
-// keeps them in ControllerRevisions, by the label value of its pods.
+// history has the ControllerRevisions of a workload, by the label value of its pods. The native
+// controller keeps earlier templates in them.
 type history map[string]*appsv1.ControllerRevision
 
 func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.ControllerRevision) string) history {
@@ -34,7 +34,7 @@ func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.Contr
 	return h
 }
 
-// template is that of a revision; nil if it is gone or unreadable.
+// template returns the template of a revision; nil if it is gone or unreadable.
 func (h history) template(name string) *corev1.PodTemplateSpec {
 	t, _ := h.read(name)
 	return t
@@ -50,7 +50,7 @@ func (h history) unknown(name string) UnknownFields {
 // unreadable.
 func (h history) digest(name string) string {
 	t, unknown := h.read(name)
-	return withUnknown(digestOfPods(t), unknown)
+	return withUnknown(digestWithLabels(t), unknown)
 }
 
 // read returns the template of a revision and its unknown fields. It decodes the revision as the
@@ -99,43 +99,44 @@ func readTree(data []byte) (*corev1.PodTemplateSpec, UnknownFields) {
 	return t, unknownOf(tree)
 }
 
-// of names the newest revision with the template of a workload; empty until the native
-// controller has seen it.
-func (h history) of(f fields) string {
+// revisionWithTemplate returns the newest revision with the template of a workload. It is empty
+// until the native controller has observed the template.
+func (h history) revisionWithTemplate(f fields) string {
 	var newest string
 	for name, cr := range h {
 		if newest != "" && cr.Revision < h[newest].Revision {
 			continue
 		}
 		kept, unknown := h.read(name)
-		if kept != nil && samePods(kept, f.template) && (f.unknown == nil || *f.unknown == unknown) {
+		if kept != nil && sameWholeTemplate(kept, f.template) && (f.unknown == nil || *f.unknown == unknown) {
 			newest = name
 		}
 	}
 	return newest
 }
 
-// live names the revision of the live template. A controller that is not Kubernetes'
-// own may not keep all of a template; what it names is believed then, if it is the newest.
-func (h history) live(f fields, named string) string {
-	if r := h.of(f); r != "" || h[named] == nil {
+// liveRevision returns the revision of the live template. A controller that does not belong to
+// Kubernetes may not store the whole template. Then the revision named in the status is used if it
+// is the newest.
+func (h history) liveRevision(f fields, named string) string {
+	if r := h.revisionWithTemplate(f); r != "" || h[named] == nil {
 		return r
 	}
 	for name := range h {
-		if h.age(name) > h.age(named) {
+		if h.number(name) > h.number(named) {
 			return ""
 		}
 	}
 	return named
 }
 
-// served is the revision that served before the live one, by the pods of each. What the
-// status names is believed where a pod of it shows that, or no pod shows another: who
-// may write a status names whatever revision there is.
-func (h history) served(named, live string, pods map[string]int32) string {
+// servedRevision returns the revision that served before the live one, judged by the pods of each
+// revision. The revision named in the status is used if pods of it exist, or if no pod shows
+// another. Otherwise a user who may write the status could choose any revision.
+func (h history) servedRevision(named, live string, pods map[string]int32) string {
 	most := ""
 	for revision, n := range pods {
-		if revision != live && (most == "" || n > pods[most] || n == pods[most] && h.age(revision) > h.age(most)) {
+		if revision != live && (most == "" || n > pods[most] || n == pods[most] && h.number(revision) > h.number(most)) {
 			most = revision
 		}
 	}
@@ -145,8 +146,8 @@ func (h history) served(named, live string, pods map[string]int32) string {
 	return most
 }
 
-// age counts up with each template.
-func (h history) age(revision string) int64 {
+// number returns the number of a revision, which increases with each template.
+func (h history) number(revision string) int64 {
 	if cr := h[revision]; cr != nil {
 		return cr.Revision
 	}
@@ -165,7 +166,7 @@ func (h history) names() []string {
 // revision.
 func (v view) writeTarget(want object.Object, style rollouts.Style, to planner.Target, aside planner.Revision, owner metav1.OwnerReference) {
 	next := v.hold.withAside(aside).withTarget(style, to, v.stable, owner.UID)
-	raiseLimit(&next.strategy, v.of(want).fields().historyLimit)
+	raiseLimit(&next.strategy, v.subjectOf(want).fields().historyLimit)
 	writeController(want, owner)
 	next.writeRecords(want)
 }

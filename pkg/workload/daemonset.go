@@ -16,33 +16,33 @@ import (
 
 var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// daemonSet releases a DaemonSet by its update strategy OnDelete: its native
-// controller replaces no pod, but makes one of the live template on each node that
-// has none. So old pods are deleted here, as many as a step asks for. An abort leaves
-// the stable template: an aborted version comes up on no node that joins.
+// daemonSet releases a DaemonSet with the update strategy OnDelete: the native controller replaces
+// no pod, but creates one of the live template on each node without a pod. So Weir deletes old pods,
+// as many as a step asks for. An abort keeps the stable template, so that a node that joins never
+// gets the aborted version.
 var daemonSet = partitioned{&partitionKind{
 	kind:               daemonSetKind.Kind,
-	of:                 func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
-	name:               hashInName,
-	revision:           revisionOf,
-	arrange:            byNode,
+	subjectOf:          func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
+	revisionName:       hashInName,
+	podRevision:        revisionLabelOf,
+	arrangePods:        arrangeByNode,
 	unsupported:        surgeUnsupported,
-	due:                dueOnNodes,
+	selectDeletions:    podsToReplace,
 	newPodsUseTemplate: true,
 }}
 
-// What others of the API keep on a DaemonSet, which may be taken over from them in
-// the middle of a release.
-const theirType = "rollouts.kruise.io/daemonset-original-update-strategy"
+// OpenKruise Rollouts stores these annotations on a DaemonSet during its releases. Weir may take
+// over such a release half-way.
+const kruiseTypeAnnotation = "rollouts.kruise.io/daemonset-original-update-strategy"
 
-var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
+var kruiseAnnotations = []string{kruiseTypeAnnotation, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
 
 // hashInName names a revision by the label value of its pods. The name of a ControllerRevision
 // ends in that value. Its label has the same value, but users can change labels.
-func hashInName(cr *appsv1.ControllerRevision) string { return short(cr.Name) }
+func hashInName(cr *appsv1.ControllerRevision) string { return hashSuffix(cr.Name) }
 
-// surgeUnsupported refuses a surge, with which the new pod of a node starts before the
-// old one stops. Weir deletes the old pod first, which would break that promise.
+// surgeUnsupported refuses a surge, with which the new pod of a node starts before the old one
+// stops. Weir deletes the old pod first, which would break that guarantee.
 func surgeUnsupported(obj object.Object) string {
 	d := obj.(*appsv1.DaemonSet)
 	u := d.Spec.UpdateStrategy.RollingUpdate
@@ -53,42 +53,42 @@ func surgeUnsupported(obj object.Object) string {
 		"and to release in steps pods are deleted before new ones start; set maxSurge to 0 and maxUnavailable to how many nodes may be without one"
 }
 
-// daemonSetWrong says what kube-apiserver would refuse at the give-back. Of an owner's
-// OnDelete the limits do not count.
-func daemonSetWrong(old, update object.Object) string {
+// validateDaemonSet returns why kube-apiserver would refuse the settings when Weir restores them. It
+// ignores the limits if the owner's strategy is OnDelete.
+func validateDaemonSet(old, update object.Object) string {
 	was, d := old.(*appsv1.DaemonSet), update.(*appsv1.DaemonSet).DeepCopy()
 	same := equality.Semantic.DeepEqual(was.Spec.UpdateStrategy, d.Spec.UpdateStrategy)
-	daemonSet.Keep(was, d)
-	if same || owners(d).Type == onDeleteType {
+	daemonSet.PreserveHold(was, d)
+	if same || readOriginalStrategy(d).Type == onDeleteType {
 		return ""
 	}
-	return wrongNodes(d.Spec.UpdateStrategy.RollingUpdate)
+	return validateDaemonSetUpdate(d.Spec.UpdateStrategy.RollingUpdate)
 }
 
 // nativeDaemonSet is the subject of a DaemonSet of apps/v1.
 type nativeDaemonSet struct{ *appsv1.DaemonSet }
 
 func (d nativeDaemonSet) fields() fields {
-	f := fields{template: &d.Spec.Template, historyLimit: &d.Spec.RevisionHistoryLimit, unavailable: 1, stopped: onDelete(d.DaemonSet)}
+	f := fields{template: &d.Spec.Template, historyLimit: &d.Spec.RevisionHistoryLimit, maxUnavailable: 1, stopped: onDelete(d.DaemonSet)}
 	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {
-		f.unavailable = unavailable(u.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
+		f.maxUnavailable = resolveUnavailable(u.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
 	}
 	f.countNodes(&d.Status)
 	return f
 }
 
 func (f *fields) countNodes(st *appsv1.DaemonSetStatus) {
-	f.observed, f.total, f.updated = st.ObservedGeneration, st.DesiredNumberScheduled, st.UpdatedNumberScheduled
+	f.observedGeneration, f.total, f.updated = st.ObservedGeneration, st.DesiredNumberScheduled, st.UpdatedNumberScheduled
 }
 
-// stop keeps what the owner wrote of the type for the end. How many pods may be missing
-// is left where it is, and goes on to count.
-func (d nativeDaemonSet) stop(isHeld bool) {
-	own := ownersStrategy{}
-	if onDelete(d.DaemonSet) && (!isHeld || owners(d).Type == onDeleteType) {
+// stopController implements subject. It saves the strategy type. The owner's limit of missing pods
+// stays in the spec and in force.
+func (d nativeDaemonSet) stopController(isHeld bool) {
+	own := originalStrategy{}
+	if onDelete(d.DaemonSet) && (!isHeld || readOriginalStrategy(d).Type == onDeleteType) {
 		own.Type = onDeleteType
 	}
-	keepOwners(d, own)
+	saveOriginalStrategy(d, own)
 	d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 }
 
@@ -96,30 +96,31 @@ func onDelete(d *appsv1.DaemonSet) bool {
 	return d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
 
-// keep lets another template go nowhere, but to nodes that have no pod. An abort waits
-// for available pods, so that when they count as that is settled before.
-func (d nativeDaemonSet) keep(old object.Object, _ bool) {
+// preserveStrategy implements subject. A new template reaches only nodes without a pod. It also
+// keeps minReadySeconds: an abort waits for available pods, so the definition of available must not
+// change.
+func (d nativeDaemonSet) preserveStrategy(old object.Object, _ bool) {
 	d.Spec.MinReadySeconds = old.(*appsv1.DaemonSet).Spec.MinReadySeconds
 	d.setPartition(frozen)
 }
 
-// setPartition is OnDelete, whatever stays: Weir deletes the pods.
+// setPartition implements subject. It sets OnDelete for every number, because Weir deletes the pods.
 func (d nativeDaemonSet) setPartition(int32) {
 	if !onDelete(d.DaemonSet) {
-		d.stop(true)
+		d.stopController(true)
 	}
 }
 
-// restore keeps OnDelete for a workload that stays paused as long as a pod runs another
-// template. What is given back half-way because its Rollout leaves keeps OnDelete, too:
-// as other clients of the API expect it, no pod is replaced.
+// restore implements subject. It keeps OnDelete while a workload that stays paused has pods of
+// another template. It also keeps OnDelete if the Rollout is deleted half-way: no pod is replaced
+// then, as OpenKruise clients expect.
 func (d nativeDaemonSet) restore(v view, how planner.RestoreWorkload, isOurs bool) {
-	if isOurs && v.mayRoll(how) {
-		own := cmp.Or(owners(d).Type, d.Annotations[theirType], rollingUpdateType)
+	if isOurs && v.mayRestoreType(how) {
+		own := cmp.Or(readOriginalStrategy(d).Type, d.Annotations[kruiseTypeAnnotation], rollingUpdateType)
 		d.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
-		if !onDelete(d.DaemonSet) && wrongNodes(d.Spec.UpdateStrategy.RollingUpdate) != "" {
-			d.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets its own
+		if !onDelete(d.DaemonSet) && validateDaemonSetUpdate(d.Spec.UpdateStrategy.RollingUpdate) != "" {
+			d.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets the defaults
 		}
 	}
-	d.Annotations = without(d.Annotations, theirAnnotations...)
+	d.Annotations = withoutKeys(d.Annotations, kruiseAnnotations...)
 }

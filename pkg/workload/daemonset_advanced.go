@@ -12,15 +12,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedDaemonSet releases a DaemonSet of Kruise by its partition: Kruise replaces
-// the pods of as many nodes as that leaves. A node that joins gets a pod of the live
-// template all the same, so that revisions and ways back are those of the native kind.
+// advancedDaemonSet releases a DaemonSet of Kruise by its partition: Kruise replaces the pods of all
+// other nodes. A node that joins gets a pod of the live template, as with the native kind. So
+// revisions and aborts work as for the native kind.
 var advancedDaemonSet = partitioned{&partitionKind{
 	kind:               advancedDaemonSetKind.Kind,
-	of:                 func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
-	name:               hashInName,
-	revision:           revisionOf,
-	arrange:            byNode,
+	subjectOf:          func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
+	revisionName:       hashInName,
+	podRevision:        revisionLabelOf,
+	arrangePods:        arrangeByNode,
 	unsupported:        selectorUnsupported,
 	revisionInStatus:   true,
 	newPodsUseTemplate: true,
@@ -38,18 +38,18 @@ func (d *AdvancedDaemonSet) fields() fields {
 	is := d.strategy()
 	f := fields{
 		template: &d.Spec.Template, unknown: &d.Unknown, historyLimit: &d.Spec.RevisionHistoryLimit,
-		partition: is.Partition, stopped: is.Paused || is.Type != "", unavailable: 1, newest: d.Status.DaemonSetHash,
+		partition: is.Partition, stopped: is.Paused || is.Type != "", maxUnavailable: 1, updateRevision: d.Status.DaemonSetHash,
 	}
 	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {
-		f.unavailable = unavailable(u.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
+		f.maxUnavailable = resolveUnavailable(u.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
 	}
 	f.countNodes(&d.Status.DaemonSetStatus)
 	return f
 }
 
-// strategy is what its strategy says that is ours during a release.
-func (d *AdvancedDaemonSet) strategy() ownersStrategy {
-	s := ownersStrategy{Type: string(d.Spec.UpdateStrategy.Type)}
+// strategy returns those parts of the update strategy that Weir changes during a release.
+func (d *AdvancedDaemonSet) strategy() originalStrategy {
+	s := originalStrategy{Type: string(d.Spec.UpdateStrategy.Type)}
 	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {
 		s.Partition, s.Paused = orZero(u.Partition), orZero(u.Paused)
 	}
@@ -59,8 +59,8 @@ func (d *AdvancedDaemonSet) strategy() ownersStrategy {
 	return s
 }
 
-// setStrategy writes all of it, also what would be the default: clients look for it.
-func (d *AdvancedDaemonSet) setStrategy(s ownersStrategy) {
+// setStrategy writes all these parts, even defaults, because clients expect them.
+func (d *AdvancedDaemonSet) setStrategy(s originalStrategy) {
 	strategy := &d.Spec.UpdateStrategy
 	strategy.Type = appsv1.DaemonSetUpdateStrategyType(cmp.Or(s.Type, rollingUpdateType))
 	if strategy.RollingUpdate == nil {
@@ -69,30 +69,30 @@ func (d *AdvancedDaemonSet) setStrategy(s ownersStrategy) {
 	strategy.RollingUpdate.Partition, strategy.RollingUpdate.Paused = &s.Partition, &s.Paused
 }
 
-func (d *AdvancedDaemonSet) stop(isHeld bool) {
+func (d *AdvancedDaemonSet) stopController(isHeld bool) {
 	own := d.strategy()
 	if isHeld {
-		own = owners(d)
+		own = readOriginalStrategy(d)
 	}
-	d.keepOwners(own)
+	d.saveOriginal(own)
 	d.setPartition(frozen)
 }
 
-// keepOwners takes no partition of ours for the owner's.
-func (d *AdvancedDaemonSet) keepOwners(own ownersStrategy) {
+// saveOriginal saves the owner's strategy. It replaces a partition that Weir wrote by 0.
+func (d *AdvancedDaemonSet) saveOriginal(own originalStrategy) {
 	if own.Partition >= frozen {
 		own.Partition = 0
 	}
-	keepOwners(d, own)
+	saveOriginalStrategy(d, own)
 }
 
-// keep has what the owner writes of the strategy given back in the end. Clients write it
-// as they once read it together with another template; a partition is then taken for one
-// of ours.
-func (d *AdvancedDaemonSet) keep(old object.Object, isAnother bool) {
+// preserveStrategy implements subject. Clients may write a whole object that they read earlier,
+// together with a new template. So a partition other than 0 that changes with the template is
+// considered Weir's.
+func (d *AdvancedDaemonSet) preserveStrategy(old object.Object, isAnother bool) {
 	was := old.(*AdvancedDaemonSet)
 	d.Spec.MinReadySeconds = was.Spec.MinReadySeconds
-	own, before, wrote := owners(d), was.strategy(), d.strategy()
+	own, before, wrote := readOriginalStrategy(d), was.strategy(), d.strategy()
 	if wrote.Type != before.Type {
 		own.Type = wrote.Type
 	}
@@ -102,8 +102,8 @@ func (d *AdvancedDaemonSet) keep(old object.Object, isAnother bool) {
 	if wrote.Partition != before.Partition && (!isAnother || wrote.Partition == 0) {
 		own.Partition = wrote.Partition
 	}
-	if own != owners(d) {
-		d.keepOwners(own)
+	if own != readOriginalStrategy(d) {
+		d.saveOriginal(own)
 	}
 	if isAnother {
 		before.Partition = frozen
@@ -111,12 +111,12 @@ func (d *AdvancedDaemonSet) keep(old object.Object, isAnother bool) {
 	d.setStrategy(before)
 }
 
-func (d *AdvancedDaemonSet) setPartition(n int32) { d.setStrategy(ownersStrategy{Partition: n}) }
+func (d *AdvancedDaemonSet) setPartition(n int32) { d.setStrategy(originalStrategy{Partition: n}) }
 
-// restore keeps a partition that lets nothing be replaced as long as a pod of a workload
-// that stays paused runs another template.
+// restore implements subject. It keeps a partition that allows no replacement while a workload that
+// stays paused has pods of another template.
 func (d *AdvancedDaemonSet) restore(v view, how planner.RestoreWorkload, isOurs bool) {
-	own := owners(d)
+	own := readOriginalStrategy(d)
 	if how.KeepPaused && !v.isStable() {
 		own.Partition = frozen
 	}

@@ -19,17 +19,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedNodes is a DaemonSet as Kruise left it, and what it owns.
-type advancedNodes struct {
+// advancedDaemonScene is a DaemonSet as Kruise left it, and its owned objects.
+type advancedDaemonScene struct {
 	set   *AdvancedDaemonSet
 	owned []object.Object
 }
 
 type advancedEdit func(*AdvancedDaemonSet)
 
-// advancedDaemon has pods as a native one: a letter for each node.
-func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
-	n := daemon(live, pods)
+// newAdvancedDaemonScene returns a DaemonSet with pods in the notation of daemon: a letter for each node.
+func newAdvancedDaemonScene(live, pods string, edits ...advancedEdit) *advancedDaemonScene {
+	n := newDaemonScene(live, pods)
 	d := &AdvancedDaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet"},
 		ObjectMeta: n.set.ObjectMeta,
@@ -45,11 +45,11 @@ func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
 	for _, edit := range edits {
 		edit(d)
 	}
-	return &advancedNodes{d, n.owned}
+	return &advancedDaemonScene{d, n.owned}
 }
 
-// kept is a revision of which Kruise has kept another template than is stored.
-func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
+// kept makes Kruise store another template for a revision.
+func (n *advancedDaemonScene) kept(letter string, number int64) *advancedDaemonScene {
 	n.owned = append(n.owned, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "log-" + letter, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(n.set, advancedDaemonSetKind)},
@@ -60,74 +60,79 @@ func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 	return n
 }
 
-func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasMark(d)) }
+func holdAdvancedDaemon(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log", hasHoldMark(d)) }
 
-// advancedTold is what a release wrote.
-func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
+// setAdvancedDaemonTarget writes the records of a target.
+func setAdvancedDaemonTarget(partition, share int32, abort bool, aside string) advancedEdit {
 	return func(d *AdvancedDaemonSet) {
-		advancedHeld(d)
-		d.setStrategy(ownersStrategy{Partition: partition})
+		holdAdvancedDaemon(d)
+		d.setStrategy(originalStrategy{Partition: partition})
 		d.Labels[rollouts.LabelStableRevision] = "a"
-		d.Spec.RevisionHistoryLimit = new(minHistory)
+		d.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(d, owner())
 		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
-		annotate(d, rollouts.AnnotationDeploymentStrategy, encode(v))
+		setAnnotation(d, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
 }
 
-func advancedByHand(d *AdvancedDaemonSet) {
+func setAdvancedOnDelete(d *AdvancedDaemonSet) {
 	d.Spec.UpdateStrategy = AdvancedDaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 }
 
-func advancedPaused(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Paused = new(true) }
+func pauseAdvancedDaemon(d *AdvancedDaemonSet) {
+	d.Spec.UpdateStrategy.RollingUpdate.Paused = new(true)
+}
 
-func advancedNotSeen(d *AdvancedDaemonSet) { d.Generation++ }
+func unobservedAdvancedDaemon(d *AdvancedDaemonSet) { d.Generation++ }
 
-// TestAdvancedDaemonSetChanges has one golden file for each case, and is done after it.
+// TestAdvancedDaemonSetChanges has one golden file for each case. A second pass must have no
+// changes.
 func TestAdvancedDaemonSetChanges(t *testing.T) {
 	a := advancedDaemonSet
-	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
-		return func(n *advancedNodes) []object.Change {
+	drive := func(share string, abort bool) func(*advancedDaemonScene) []object.Change {
+		return func(n *advancedDaemonScene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 			return a.SetTarget(n.set, n.owned, HoldFromRecords(n.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
-	restore := func(paused bool) func(*advancedNodes) []object.Change {
-		return func(n *advancedNodes) []object.Change {
+	restore := func(paused bool) func(*advancedDaemonScene) []object.Change {
+		return func(n *advancedDaemonScene) []object.Change {
 			return a.Restore(n.set, n.owned, HoldFromRecords(n.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	stable := func(n *advancedNodes) []object.Change { return a.SetStable(n.set, n.owned, HoldFromRecords(n.set)) }
+	stable := func(n *advancedDaemonScene) []object.Change {
+		return a.SetStable(n.set, n.owned, HoldFromRecords(n.set))
+	}
 	for name, tc := range map[string]struct {
-		in *advancedNodes
-		op func(*advancedNodes) []object.Change
+		in *advancedDaemonScene
+		op func(*advancedDaemonScene) []object.Change
 	}{
-		"drive-first":           {advancedDaemon("b", "AAAAA", advancedHeld), drive("20%", false)},
-		"drive-first-by-hand":   {advancedDaemon("b", "AAAAA", advancedByHand, advancedHeld), drive("20%", false)},
-		"drive-on":              {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, "")), drive("60%", false)},
-		"drive-joined":          {advancedDaemon("b", "AAAABB", advancedTold(4, 1, false, "")), drive("1", false)},
-		"drive-all":             {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("100%", false)},
-		"drive-batches":         {advancedDaemon("a", "AAABB", advancedTold(frozen, 3, false, "")), drive("4", false)},
-		"drive-back":            {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("0", true)},
-		"drive-back-but-1":      {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("1", true)},
-		"drive-back-on":         {advancedDaemon("a", "AAABB", advancedTold(1, 1, true, "b")), drive("0", true)},
-		"drive-back-none":       {advancedDaemon("b", "AAAAA", advancedTold(frozen, 0, false, "")), drive("0", true)},
-		"drive-back-done":       {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), drive("0", true)},
-		"drive-back-overtaken":  {advancedDaemon("c", "AAABB", advancedTold(frozen, 0, true, "")), drive("0", true)},
-		"drive-back-forgotten":  {advancedDaemon("b", "AAABB", advancedTold(3, 0, true, ""), func(d *AdvancedDaemonSet) { d.Labels[rollouts.LabelStableRevision] = "z" }), drive("0", true)},
-		"drive-retry":           {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), drive("20%", false)},
-		"stable":                {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), stable},
-		"restore":               {advancedDaemon("b", "BBBBB", advancedTold(0, 5, false, "")), restore(false)},
-		"restore-rest-natively": {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), restore(false)},
-		"restore-owners":        {advancedDaemon("b", "BBBBB", advancedPaused, advancedTold(0, 5, false, "")), restore(false)},
-		"restore-by-hand":       {advancedDaemon("b", "BBBBB", advancedByHand, advancedTold(0, 5, false, "")), restore(false)},
-		"restore-held":          {advancedDaemon("b", "AAAAA", advancedHeld), restore(false)},
-		"restore-paused":        {advancedDaemon("a", "AAAAA", advancedPaused, advancedTold(0, 0, true, "b")), restore(true)},
-		"restore-paused-mixed":  {advancedDaemon("a", "AAAAB", advancedPaused, advancedTold(0, 0, true, "b")), restore(true)},
-		"restore-nothing":       {advancedDaemon("b", "BBBBB", advancedByHand), restore(false)},
+		"drive-first":           {newAdvancedDaemonScene("b", "AAAAA", holdAdvancedDaemon), drive("20%", false)},
+		"drive-first-by-hand":   {newAdvancedDaemonScene("b", "AAAAA", setAdvancedOnDelete, holdAdvancedDaemon), drive("20%", false)},
+		"drive-on":              {newAdvancedDaemonScene("b", "AAAAB", setAdvancedDaemonTarget(4, 1, false, "")), drive("60%", false)},
+		"drive-joined":          {newAdvancedDaemonScene("b", "AAAABB", setAdvancedDaemonTarget(4, 1, false, "")), drive("1", false)},
+		"drive-all":             {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 2, false, "")), drive("100%", false)},
+		"drive-batches":         {newAdvancedDaemonScene("a", "AAABB", setAdvancedDaemonTarget(frozen, 3, false, "")), drive("4", false)},
+		"drive-back":            {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 2, false, "")), drive("0", true)},
+		"drive-back-but-1":      {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 2, false, "")), drive("1", true)},
+		"drive-back-on":         {newAdvancedDaemonScene("a", "AAABB", setAdvancedDaemonTarget(1, 1, true, "b")), drive("0", true)},
+		"drive-back-none":       {newAdvancedDaemonScene("b", "AAAAA", setAdvancedDaemonTarget(frozen, 0, false, "")), drive("0", true)},
+		"drive-back-done":       {newAdvancedDaemonScene("a", "AAAAA", setAdvancedDaemonTarget(0, 0, true, "b")), drive("0", true)},
+		"drive-back-overtaken":  {newAdvancedDaemonScene("c", "AAABB", setAdvancedDaemonTarget(frozen, 0, true, "")), drive("0", true)},
+		"drive-back-forgotten":  {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 0, true, ""), func(d *AdvancedDaemonSet) { d.Labels[rollouts.LabelStableRevision] = "z" }), drive("0", true)},
+		"drive-retry":           {newAdvancedDaemonScene("a", "AAAAA", setAdvancedDaemonTarget(0, 0, true, "b")), drive("20%", false)},
+		"stable":                {newAdvancedDaemonScene("a", "AAAAA", setAdvancedDaemonTarget(0, 0, true, "b")), stable},
+		"restore":               {newAdvancedDaemonScene("b", "BBBBB", setAdvancedDaemonTarget(0, 5, false, "")), restore(false)},
+		"restore-rest-natively": {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 2, false, "")), restore(false)},
+		"restore-owners":        {newAdvancedDaemonScene("b", "BBBBB", pauseAdvancedDaemon, setAdvancedDaemonTarget(0, 5, false, "")), restore(false)},
+		"restore-by-hand":       {newAdvancedDaemonScene("b", "BBBBB", setAdvancedOnDelete, setAdvancedDaemonTarget(0, 5, false, "")), restore(false)},
+		"restore-held":          {newAdvancedDaemonScene("b", "AAAAA", holdAdvancedDaemon), restore(false)},
+		"restore-paused":        {newAdvancedDaemonScene("a", "AAAAA", pauseAdvancedDaemon, setAdvancedDaemonTarget(0, 0, true, "b")), restore(true)},
+		"restore-paused-mixed":  {newAdvancedDaemonScene("a", "AAAAB", pauseAdvancedDaemon, setAdvancedDaemonTarget(0, 0, true, "b")), restore(true)},
+		"restore-nothing":       {newAdvancedDaemonScene("b", "BBBBB", setAdvancedOnDelete), restore(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := golden.Text(t, tc.in.set)
@@ -151,52 +156,52 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 func TestObserveAdvancedDaemonSet(t *testing.T) {
 	type facts = planner.Workload
 	for name, tc := range map[string]struct {
-		in   *advancedNodes
+		in   *advancedDaemonScene
 		want facts
 	}{
-		"at rest": {advancedDaemon("a", "AAAAA"), facts{
+		"at rest": {newAdvancedDaemonScene("a", "AAAAA"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"its owner keeps one": {advancedDaemon("b", "ABBBB"), facts{
+		"its owner keeps one": {newAdvancedDaemonScene("b", "ABBBB"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
 			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, OwnerStrategyActive: true,
 		}},
-		"left to its owner half-way": {advancedDaemon("b", "AAABB", advancedByHand), facts{
+		"left to its owner half-way": {newAdvancedDaemonScene("b", "AAABB", setAdvancedOnDelete), facts{
 			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true, MaxUnavailable: 1,
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
 		// What is new in a template may be unknown to Kruise, and not be kept by it.
-		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld).kept("d", 4), facts{
+		"Kruise names it": {newAdvancedDaemonScene("d", "AAAAA", holdAdvancedDaemon).kept("d", 4), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
 		// A status that names an earlier one was written by somebody else.
-		"somebody names another": {advancedDaemon("d", "AAAAA", advancedHeld, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
+		"somebody names another": {newAdvancedDaemonScene("d", "AAAAA", holdAdvancedDaemon, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{
+		"not named yet": {newAdvancedDaemonScene("d", "AAAAA", holdAdvancedDaemon, unobservedAdvancedDaemon), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
+		"driven": {newAdvancedDaemonScene("b", "AAAAb", setAdvancedDaemonTarget(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
-		"a node joined": {advancedDaemon("b", "AAABB", advancedTold(3, 1, false, "")), facts{
+		"a node joined": {newAdvancedDaemonScene("b", "AAABB", setAdvancedDaemonTarget(3, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2,
 		}},
-		"going back": {advancedDaemon("a", "AAAAb", advancedTold(0, 0, true, "b")), facts{
+		"going back": {newAdvancedDaemonScene("a", "AAAAb", setAdvancedDaemonTarget(0, 0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
-		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
+		"back": {newAdvancedDaemonScene("a", "AAAAA", setAdvancedDaemonTarget(0, 0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
-		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
+		"paused meanwhile": {newAdvancedDaemonScene("b", "AAAAB", setAdvancedDaemonTarget(4, 1, false, ""), pauseAdvancedDaemon), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
@@ -210,10 +215,10 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			}
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -222,29 +227,31 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 	}
 }
 
-// One of which some nodes are left out for good is not for this, and not held.
-func TestChoosyDaemonSet(t *testing.T) {
+// TestSelectorUnsupported checks that a DaemonSet whose selector excludes nodes is not supported and not
+// held.
+func TestSelectorUnsupported(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
-	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
+	n, next := newAdvancedDaemonScene("a", "AAA", choose), newAdvancedDaemonScene("b", "AAA", choose)
 	if why := advancedDaemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
-	if rowOf(t, advancedDaemonSetKind).Changed(n.set, next.set) {
+	if rowOf(t, advancedDaemonSetKind).StartsRelease(n.set, next.set) {
 		t.Error("it is held")
 	}
 }
 
-// Both copies of admission ask; the owner's partition is kept by the first.
+// TestAdvancedDaemonSetHeldTwice calls Hold twice, as two admission webhooks do. The first saves the
+// owner's partition, and the second must keep it.
 func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
-	n := advancedDaemon("b", "AAA", advancedHeld)
+	n := newAdvancedDaemonScene("b", "AAA", holdAdvancedDaemon)
 	was := golden.Text(t, n.set)
-	advancedHeld(n.set)
+	holdAdvancedDaemon(n.set)
 	if diff := cmp.Diff(was, golden.Text(t, n.set)); diff != "" {
 		t.Errorf("(-once +twice):\n%s", diff)
 	}
-	n.set.setStrategy(ownersStrategy{Partition: 2}) // a step
-	advancedHeld(n.set)
-	if own := owners(n.set); own != (ownersStrategy{Partition: 1}) {
+	n.set.setStrategy(originalStrategy{Partition: 2}) // a step
+	holdAdvancedDaemon(n.set)
+	if own := readOriginalStrategy(n.set); own != (originalStrategy{Partition: 1}) {
 		t.Errorf("its owner's is %+v after a step", own)
 	}
 }

@@ -14,38 +14,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// byNode has the size be the number of nodes that are to have a pod. A status that counts
-// fewer than have one is not believed.
-func byNode(v *view, pods []*corev1.Pod) {
+// arrangeByNode sets the size to the number of nodes that should have a pod. If the status counts
+// fewer nodes than have a pod, the status is outdated, and the number of nodes with pods is used.
+func arrangeByNode(v *view, pods []*corev1.Pod) {
 	var n int32
 	nodes := map[string]bool{}
 	for _, p := range pods {
-		if counts(p) && (p.Spec.NodeName == "" || !nodes[p.Spec.NodeName]) {
+		if isActive(p) && (p.Spec.NodeName == "" || !nodes[p.Spec.NodeName]) {
 			nodes[p.Spec.NodeName] = true
 			n++
 		}
 	}
-	v.pods, v.size, v.doubted = pods, max(v.total, n), v.total < n
+	v.pods, v.size, v.isStatusBehind = pods, max(v.total, n), v.total < n
 	v.total = v.size
 }
 
-// mayRoll reports whether the owner's strategy releases nothing that is to stay. After
-// an abort every pod runs the live template.
-func (v view) mayRoll(how planner.RestoreWorkload) bool {
+// mayRestoreType reports whether the owner's strategy would replace no pod that must stay. After an
+// abort every pod runs the live template.
+func (v view) mayRestoreType(how planner.RestoreWorkload) bool {
 	if how.KeepPaused {
 		return v.isStable()
 	}
-	underway := v.update != v.stable && slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return counts(p) && v.revision(p) != v.update })
+	underway := v.update != v.stable && slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return isActive(p) && v.podRevision(p) != v.update })
 	return how.Wait || !underway
 }
 
-// dueOnNodes are the pods to be deleted now, so that as many as is told get the live
-// template. Never are more pods not ready than the owner allows to be missing; the
-// next ones are due when those that came are ready. One that is not ready costs
-// nothing. While the status is not believed, nobody knows on how many nodes a pod is still
-// to come for one that was deleted, and none is due.
-func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
-	if v.doubted || !mayDelete(v, to) {
+// podsToReplace returns the pods to delete now, so that as many pods as the target says get the live
+// template. The number of unready pods never exceeds the owner's limit: further pods are deleted
+// when the new ones are ready. Deleting an unready pod does not count against the limit. While the
+// status is outdated, the number of nodes that wait for a replacement is unknown, so no pod is
+// deleted.
+func podsToReplace(v view, to planner.Target) []*corev1.Pod {
+	if v.isStatusBehind || !mayDelete(v, to) {
 		return nil
 	}
 	share := to.Limit(v.size)
@@ -53,8 +53,8 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 		share = v.size - share
 	}
 	outdated := v.outdated()
-	slices.SortFunc(outdated, v.sooner)
-	need, may := share-coming(v), v.unavailable-max(v.size-serving(v), 0)
+	slices.SortFunc(outdated, v.compareDeletion)
+	need, may := share-countComing(v), v.maxUnavailable-max(v.size-countServing(v), 0)
 	var due []*corev1.Pod
 	for _, p := range outdated {
 		switch {
@@ -70,32 +70,32 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 	return due
 }
 
-// mayDelete reports whether the native controller has seen the workload, and pods that come
-// are of the revision that is told.
+// mayDelete reports whether the native controller has observed the workload, and will create pods of
+// the revision that the target needs.
 func mayDelete(v view, to planner.Target) bool {
-	return v.settled() && v.live != "" && (!to.Abort || v.live == v.stable)
+	return v.isObserved() && v.live != "" && (!to.Abort || v.live == v.stable)
 }
 
-// coming is how many nodes have a pod of the live template, or none and will get
-// one. Where the node of the old pod is lost nothing comes.
-func coming(v view) int32 {
+// countComing counts the nodes that have a pod of the live template, or have none and will get one.
+// A node that is lost gets no new pod while the old pod is still there.
+func countComing(v view) int32 {
 	var live, others, stuck int32
 	for _, p := range v.pods {
 		switch {
-		case counts(p) && v.revision(p) == v.live:
+		case isActive(p) && v.podRevision(p) == v.live:
 			live++
-		case counts(p):
+		case isActive(p):
 			others++
-		case unreachable(p):
+		case isUnreachable(p):
 			stuck++
 		}
 	}
 	return live + max(v.size-live-others-stuck, 0)
 }
 
-// serving is how many pods serve. For how long they have is known to the native
-// controller.
-func serving(v view) int32 {
+// countServing counts the ready pods. If minReadySeconds is set, only the native controller knows
+// how many pods are available.
+func countServing(v view) int32 {
 	var n int32
 	for _, p := range v.pods {
 		if isReady(p) {
@@ -108,39 +108,39 @@ func serving(v view) int32 {
 	return n
 }
 
-// sooner says which pod goes first: one that is not ready, then one of a release
-// that was superseded, then the one that its user, or else its age, makes cheaper.
-func (v view) sooner(a, b *corev1.Pod) int {
+// compareDeletion orders pods for deletion: unready pods first, then pods of a superseded release,
+// then pods with a lower deletion cost, then younger pods.
+func (v view) compareDeletion(a, b *corev1.Pod) int {
 	return cmp.Or(
-		cmp.Compare(order(a), order(b)),
-		cmp.Compare(superseded(v, b), superseded(v, a)),
-		cmp.Compare(cost(a), cost(b)),
+		cmp.Compare(deletionRank(a), deletionRank(b)),
+		cmp.Compare(supersededRank(v, b), supersededRank(v, a)),
+		cmp.Compare(deletionCost(a), deletionCost(b)),
 		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
 	)
 }
 
-// order has those last that would only be on their way out for as long as their
-// node is lost.
-func order(p *corev1.Pod) int {
+// deletionRank puts pods on a lost node last: such a pod would stay in deletion as long as its node
+// is lost.
+func deletionRank(p *corev1.Pod) int {
 	switch {
 	case isReady(p):
 		return 1
-	case unreachable(p):
+	case isUnreachable(p):
 		return 2
 	default:
 		return 0
 	}
 }
 
-func superseded(v view, p *corev1.Pod) int {
-	if v.revision(p) != v.stable {
+func supersededRank(v view, p *corev1.Pod) int {
+	if v.podRevision(p) != v.stable {
 		return 1
 	}
 	return 0
 }
 
-func cost(p *corev1.Pod) int {
+func deletionCost(p *corev1.Pod) int {
 	n, err := strconv.Atoi(p.Annotations[corev1.PodDeletionCost])
 	if err != nil {
 		return 0
@@ -148,9 +148,9 @@ func cost(p *corev1.Pod) int {
 	return n
 }
 
-// unreachable reports whether a pod was declared not ready though its containers are, as far
-// as its kubelet has said: that does not answer.
-func unreachable(p *corev1.Pod) bool {
+// isUnreachable reports whether a pod is not ready although its kubelet last reported ready
+// containers. The kubelet does not respond then.
+func isUnreachable(p *corev1.Pod) bool {
 	ready, containers := condition(p, corev1.PodReady), condition(p, corev1.ContainersReady)
 	return ready != nil && ready.Status != corev1.ConditionTrue && containers != nil && containers.Status == corev1.ConditionTrue
 }

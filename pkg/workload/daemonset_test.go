@@ -23,17 +23,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// nodes is a DaemonSet as its native controller left it: a letter for each node
-// says which revision its pod runs; small ones are not ready, and a dot is none.
-type nodes struct {
+// daemonScene is a DaemonSet as its native controller left it. The letter of each node is the revision of
+// its pod; lower-case pods are not ready, and a dot is a node without a pod.
+type daemonScene struct {
 	set   *appsv1.DaemonSet
 	owned []object.Object
 }
 
-type setEdit func(*nodes)
+type setEdit func(*daemonScene)
 
-func daemon(live, pods string, edits ...setEdit) *nodes {
-	n := &nodes{set: &appsv1.DaemonSet{
+func newDaemonScene(live, pods string, edits ...setEdit) *daemonScene {
+	n := &daemonScene{set: &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: metav1.ObjectMeta{Name: "log", UID: "d-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "daemonset"}},
 		Spec: appsv1.DaemonSetSpec{
@@ -72,92 +72,94 @@ func daemon(live, pods string, edits ...setEdit) *nodes {
 	return n
 }
 
-func (n *nodes) pod(i int) *corev1.Pod {
+func (n *daemonScene) pod(i int) *corev1.Pod {
 	at := slices.IndexFunc(n.owned, func(o object.Object) bool { return o.GetName() == fmt.Sprintf("log-%d", i) })
 	return n.owned[at].(*corev1.Pod)
 }
 
-func onHold(n *nodes) { daemonSet.Hold(n.set, "log", hasMark(n.set)) }
+func holdDaemon(n *daemonScene) { daemonSet.Hold(n.set, "log", hasHoldMark(n.set)) }
 
-// daemonTold is what a release wrote.
-func daemonTold(share int32, abort bool, aside string) setEdit {
-	return func(n *nodes) {
-		onHold(n)
+// setDaemonTarget writes the records of a target.
+func setDaemonTarget(share int32, abort bool, aside string) setEdit {
+	return func(n *daemonScene) {
+		holdDaemon(n)
 		n.set.Labels[rollouts.LabelStableRevision] = "a"
-		n.set.Spec.RevisionHistoryLimit = new(minHistory)
+		n.set.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(n.set, owner())
 		v := strategyRecord{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
 			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
-		annotate(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
+		setAnnotation(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
 }
 
-func ownersOnDelete(n *nodes) { n.set.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType }
-
-func unobserved(n *nodes) { n.set.Generation++ }
-
-func mayMiss(n intstr.IntOrString) setEdit {
-	return func(s *nodes) { s.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = &n }
+func setOwnersOnDelete(n *daemonScene) {
+	n.set.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 }
 
-// leaving is a pod on its way out.
-func leaving(i int) setEdit {
-	return func(n *nodes) { n.pod(i).DeletionTimestamp = new(metav1.Unix(1000, 0)) }
+func unobservedDaemon(n *daemonScene) { n.set.Generation++ }
+
+func setMaxUnavailable(n intstr.IntOrString) setEdit {
+	return func(s *daemonScene) { s.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = &n }
 }
 
-// silentNode is a pod of whose node nothing is heard.
-func silentNode(i int) setEdit {
-	return func(n *nodes) {
+// deletePod marks a pod as being deleted.
+func deletePod(i int) setEdit {
+	return func(n *daemonScene) { n.pod(i).DeletionTimestamp = new(metav1.Unix(1000, 0)) }
+}
+
+// loseNode makes the node of a pod unreachable.
+func loseNode(i int) setEdit {
+	return func(n *daemonScene) {
 		n.pod(i).Status.Conditions = []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.ContainersReady, Status: corev1.ConditionTrue},
 		}
 	}
 }
 
-// TestDaemonSetChanges has one golden file for each case, and is done after it.
+// TestDaemonSetChanges has one golden file for each case. A second pass must have no changes.
 func TestDaemonSetChanges(t *testing.T) {
 	a := daemonSet
-	drive := func(share string, abort bool) func(*nodes) []object.Change {
-		return func(n *nodes) []object.Change {
+	drive := func(share string, abort bool) func(*daemonScene) []object.Change {
+		return func(n *daemonScene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 			return a.SetTarget(n.set, n.owned, HoldFromRecords(n.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
-	restore := func(how planner.RestoreWorkload) func(*nodes) []object.Change {
-		return func(n *nodes) []object.Change { return a.Restore(n.set, n.owned, HoldFromRecords(n.set), how) }
+	restore := func(how planner.RestoreWorkload) func(*daemonScene) []object.Change {
+		return func(n *daemonScene) []object.Change { return a.Restore(n.set, n.owned, HoldFromRecords(n.set), how) }
 	}
 	wait, paused := planner.RestoreWorkload{Wait: true}, planner.RestoreWorkload{KeepPaused: true}
-	stable := func(n *nodes) []object.Change { return a.SetStable(n.set, n.owned, HoldFromRecords(n.set)) }
+	stable := func(n *daemonScene) []object.Change { return a.SetStable(n.set, n.owned, HoldFromRecords(n.set)) }
 	for name, tc := range map[string]struct {
-		in *nodes
-		op func(*nodes) []object.Change
+		in *daemonScene
+		op func(*daemonScene) []object.Change
 	}{
-		"drive-first":           {daemon("b", "AAAAA", onHold), drive("20%", false)},
-		"drive-on":              {daemon("b", "AAAAA", daemonTold(2, false, "")), drive("2", false)},
-		"drive-resumed":         {daemon("b", "AAAAB", daemonTold(2, false, ""), func(n *nodes) { n.set.Spec.UpdateStrategy.Type = "" }), drive("2", false)},
-		"drive-back":            {daemon("b", "AAABB", daemonTold(2, false, "")), drive("0", true)},
-		"drive-back-on":         {daemon("a", "AAABB", daemonTold(0, true, "b")), drive("0", true)},
-		"drive-back-overtaken":  {daemon("c", "AAABB", daemonTold(0, true, "b")), drive("0", true)},
-		"drive-back-forgotten":  {daemon("b", "AAABB", daemonTold(0, true, ""), func(n *nodes) { n.owned = n.owned[1:] }), drive("0", true)},
-		"drive-retry":           {daemon("a", "AAAAA", daemonTold(0, true, "b")), drive("20%", false)},
-		"stable":                {daemon("a", "AAAAA", daemonTold(0, true, "b")), stable},
-		"restore":               {daemon("b", "BBBBB", daemonTold(5, false, "")), restore(wait)},
-		"restore-rest-natively": {daemon("b", "AAABB", daemonTold(2, false, "")), restore(wait)},
-		"restore-half-way":      {daemon("b", "AAABB", daemonTold(2, false, "")), restore(planner.RestoreWorkload{})},
-		"restore-complete":      {daemon("b", "BBBBB", daemonTold(5, false, "")), restore(planner.RestoreWorkload{})},
-		"restore-cancelled":     {daemon("a", "AAAAA", daemonTold(2, false, "")), restore(planner.RestoreWorkload{})},
-		"restore-held":          {daemon("b", "AAAAA", onHold), restore(planner.RestoreWorkload{})},
-		"restore-paused":        {daemon("a", "AAAAA", daemonTold(0, true, "b")), restore(paused)},
-		"restore-paused-mixed":  {daemon("a", "AAAAB", daemonTold(0, true, "b")), restore(paused)},
-		"restore-owners":        {daemon("b", "BBBBB", ownersOnDelete, daemonTold(5, false, "")), restore(wait)},
-		"restore-taken-over": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) {
-			annotate(n.set, theirType, "OnDelete")
-			annotate(n.set, "rollouts.kruise.io/daemonset-advanced-control", `{"partition":"0","batch-revision":"b"}`)
+		"drive-first":           {newDaemonScene("b", "AAAAA", holdDaemon), drive("20%", false)},
+		"drive-on":              {newDaemonScene("b", "AAAAA", setDaemonTarget(2, false, "")), drive("2", false)},
+		"drive-resumed":         {newDaemonScene("b", "AAAAB", setDaemonTarget(2, false, ""), func(n *daemonScene) { n.set.Spec.UpdateStrategy.Type = "" }), drive("2", false)},
+		"drive-back":            {newDaemonScene("b", "AAABB", setDaemonTarget(2, false, "")), drive("0", true)},
+		"drive-back-on":         {newDaemonScene("a", "AAABB", setDaemonTarget(0, true, "b")), drive("0", true)},
+		"drive-back-overtaken":  {newDaemonScene("c", "AAABB", setDaemonTarget(0, true, "b")), drive("0", true)},
+		"drive-back-forgotten":  {newDaemonScene("b", "AAABB", setDaemonTarget(0, true, ""), func(n *daemonScene) { n.owned = n.owned[1:] }), drive("0", true)},
+		"drive-retry":           {newDaemonScene("a", "AAAAA", setDaemonTarget(0, true, "b")), drive("20%", false)},
+		"stable":                {newDaemonScene("a", "AAAAA", setDaemonTarget(0, true, "b")), stable},
+		"restore":               {newDaemonScene("b", "BBBBB", setDaemonTarget(5, false, "")), restore(wait)},
+		"restore-rest-natively": {newDaemonScene("b", "AAABB", setDaemonTarget(2, false, "")), restore(wait)},
+		"restore-half-way":      {newDaemonScene("b", "AAABB", setDaemonTarget(2, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-complete":      {newDaemonScene("b", "BBBBB", setDaemonTarget(5, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-cancelled":     {newDaemonScene("a", "AAAAA", setDaemonTarget(2, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-held":          {newDaemonScene("b", "AAAAA", holdDaemon), restore(planner.RestoreWorkload{})},
+		"restore-paused":        {newDaemonScene("a", "AAAAA", setDaemonTarget(0, true, "b")), restore(paused)},
+		"restore-paused-mixed":  {newDaemonScene("a", "AAAAB", setDaemonTarget(0, true, "b")), restore(paused)},
+		"restore-owners":        {newDaemonScene("b", "BBBBB", setOwnersOnDelete, setDaemonTarget(5, false, "")), restore(wait)},
+		"restore-taken-over": {newDaemonScene("b", "BBBBB", setDaemonTarget(5, false, ""), func(n *daemonScene) {
+			setAnnotation(n.set, kruiseTypeAnnotation, "OnDelete")
+			setAnnotation(n.set, "rollouts.kruise.io/daemonset-advanced-control", `{"partition":"0","batch-revision":"b"}`)
 		}), restore(wait)},
-		"restore-nothing":  {daemon("b", "BBBBB"), restore(wait)},
-		"restore-not-ours": {daemon("b", "BBBBB", ownersOnDelete), restore(wait)},
+		"restore-nothing":  {newDaemonScene("b", "BBBBB"), restore(wait)},
+		"restore-not-ours": {newDaemonScene("b", "BBBBB", setOwnersOnDelete), restore(wait)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := tc.in
@@ -180,52 +182,52 @@ func TestDaemonSetChanges(t *testing.T) {
 	}
 }
 
-// TestDue names the nodes whose pods go now.
-func TestDue(t *testing.T) {
+// TestPodsToReplace names the nodes whose pods are deleted now.
+func TestPodsToReplace(t *testing.T) {
 	all := intstr.FromString("100%")
 	for name, tc := range map[string]struct {
-		in    *nodes
+		in    *daemonScene
 		share intstr.IntOrString
 		abort bool
 		want  string
 	}{
-		"one":                              {daemon("b", "AAAAA"), intstr.FromInt32(1), false, "log-0"},
-		"none":                             {daemon("b", "AAAAA"), intstr.FromInt32(0), false, ""},
-		"as many as the owner allows":      {daemon("b", "AAAAA"), all, false, "log-0 log-1"},
-		"half of them, rounded up":         {daemon("b", "AAAAA", mayMiss(intstr.FromString("50%"))), all, false, "log-0 log-1 log-2"},
-		"never fewer than one":             {daemon("b", "AAAAA", mayMiss(intstr.FromString("0%"))), all, false, "log-0"},
-		"the rest waits for those to come": {daemon("b", "b.AAA"), all, false, ""},
-		"and goes on with each":            {daemon("b", "bBAAA"), all, false, "log-2"},
-		"one on its way is one of them":    {daemon("b", "AAAAA", leaving(4)), intstr.FromInt32(1), false, ""},
-		"a node that joins is one, too":    {daemon("b", "AAAAA."), intstr.FromInt32(1), false, ""},
-		"one of a step that has enough":    {daemon("b", "AAABB"), intstr.FromInt32(1), false, ""},
-		"one that is not ready goes first": {daemon("b", "AAAaA"), intstr.FromInt32(1), false, "log-3"},
-		"and costs nothing":                {daemon("b", "aaaAA"), all, false, "log-0 log-1 log-2"},
-		"a silent node goes last":          {daemon("b", "AAAAA", silentNode(0)), intstr.FromInt32(1), false, "log-1"},
-		"but it goes":                      {daemon("b", "ABBBB", silentNode(0)), all, false, "log-0"},
-		"nothing comes on a silent node":   {daemon("b", "AAAAA", silentNode(0), leaving(0)), intstr.FromInt32(1), false, "log-1"},
-		"too many are silent":              {daemon("b", "AAAAA", silentNode(0), silentNode(1)), intstr.FromInt32(1), false, "log-0"},
-		"a superseded one before stable":   {daemon("c", "ABABA", daemonTold(1, false, "")), intstr.FromInt32(1), false, "log-1"},
-		"as its user wants it": {daemon("b", "AAAAA", func(n *nodes) {
+		"one":                              {newDaemonScene("b", "AAAAA"), intstr.FromInt32(1), false, "log-0"},
+		"none":                             {newDaemonScene("b", "AAAAA"), intstr.FromInt32(0), false, ""},
+		"as many as the owner allows":      {newDaemonScene("b", "AAAAA"), all, false, "log-0 log-1"},
+		"half of them, rounded up":         {newDaemonScene("b", "AAAAA", setMaxUnavailable(intstr.FromString("50%"))), all, false, "log-0 log-1 log-2"},
+		"never fewer than one":             {newDaemonScene("b", "AAAAA", setMaxUnavailable(intstr.FromString("0%"))), all, false, "log-0"},
+		"the rest waits for those to come": {newDaemonScene("b", "b.AAA"), all, false, ""},
+		"and goes on with each":            {newDaemonScene("b", "bBAAA"), all, false, "log-2"},
+		"one on its way is one of them":    {newDaemonScene("b", "AAAAA", deletePod(4)), intstr.FromInt32(1), false, ""},
+		"a node that joins is one, too":    {newDaemonScene("b", "AAAAA."), intstr.FromInt32(1), false, ""},
+		"one of a step that has enough":    {newDaemonScene("b", "AAABB"), intstr.FromInt32(1), false, ""},
+		"one that is not ready goes first": {newDaemonScene("b", "AAAaA"), intstr.FromInt32(1), false, "log-3"},
+		"and costs nothing":                {newDaemonScene("b", "aaaAA"), all, false, "log-0 log-1 log-2"},
+		"a silent node goes last":          {newDaemonScene("b", "AAAAA", loseNode(0)), intstr.FromInt32(1), false, "log-1"},
+		"but it goes":                      {newDaemonScene("b", "ABBBB", loseNode(0)), all, false, "log-0"},
+		"nothing comes on a silent node":   {newDaemonScene("b", "AAAAA", loseNode(0), deletePod(0)), intstr.FromInt32(1), false, "log-1"},
+		"too many are silent":              {newDaemonScene("b", "AAAAA", loseNode(0), loseNode(1)), intstr.FromInt32(1), false, "log-0"},
+		"a superseded one before stable":   {newDaemonScene("c", "ABABA", setDaemonTarget(1, false, "")), intstr.FromInt32(1), false, "log-1"},
+		"as its user wants it": {newDaemonScene("b", "AAAAA", func(n *daemonScene) {
 			n.pod(3).Annotations = map[string]string{corev1.PodDeletionCost: "-1"}
 		}), intstr.FromInt32(1), false, "log-3"},
-		"the youngest": {daemon("b", "AAAAA", func(n *nodes) { n.pod(2).CreationTimestamp = metav1.Unix(1000, 0) }), intstr.FromInt32(1), false, "log-2"},
-		"not served for long enough": {daemon("b", "BBAAA", func(n *nodes) {
+		"the youngest": {newDaemonScene("b", "AAAAA", func(n *daemonScene) { n.pod(2).CreationTimestamp = metav1.Unix(1000, 0) }), intstr.FromInt32(1), false, "log-2"},
+		"not served for long enough": {newDaemonScene("b", "BBAAA", func(n *daemonScene) {
 			n.set.Spec.MinReadySeconds, n.set.Status.NumberAvailable = 60, 3
 		}), all, false, ""},
-		"back":                                 {daemon("a", "AABBB", daemonTold(0, true, "b")), intstr.FromInt32(0), true, "log-2 log-3"},
-		"back but for one":                     {daemon("a", "AABBB", daemonTold(1, true, "b"), mayMiss(all)), intstr.FromInt32(1), true, "log-2 log-3"},
-		"not back before stable is live":       {daemon("b", "AABBB", daemonTold(0, true, "")), intstr.FromInt32(0), true, ""},
-		"nor before its controller knows":      {daemon("a", "AABBB", daemonTold(0, true, "b"), unobserved), intstr.FromInt32(0), true, ""},
-		"not before the template is known":     {daemon("d", "AAAAA"), all, false, ""},
-		"a status that counts fewer than pods": {daemon("b", "BAAA", func(n *nodes) { n.set.Status.DesiredNumberScheduled = 3 }), all, false, ""},
-		"no node":                              {daemon("b", ""), all, false, ""},
-		"the stable template again, half":      {daemon("a", "AAABB", daemonTold(3, false, "")), intstr.FromInt32(4), false, "log-3"},
-		"a step that was reached and scaled":   {daemon("b", "BAAA..", daemonTold(1, false, "")), intstr.FromInt32(2), false, ""},
+		"back":                                 {newDaemonScene("a", "AABBB", setDaemonTarget(0, true, "b")), intstr.FromInt32(0), true, "log-2 log-3"},
+		"back but for one":                     {newDaemonScene("a", "AABBB", setDaemonTarget(1, true, "b"), setMaxUnavailable(all)), intstr.FromInt32(1), true, "log-2 log-3"},
+		"not back before stable is live":       {newDaemonScene("b", "AABBB", setDaemonTarget(0, true, "")), intstr.FromInt32(0), true, ""},
+		"nor before its controller knows":      {newDaemonScene("a", "AABBB", setDaemonTarget(0, true, "b"), unobservedDaemon), intstr.FromInt32(0), true, ""},
+		"not before the template is known":     {newDaemonScene("d", "AAAAA"), all, false, ""},
+		"a status that counts fewer than pods": {newDaemonScene("b", "BAAA", func(n *daemonScene) { n.set.Status.DesiredNumberScheduled = 3 }), all, false, ""},
+		"no node":                              {newDaemonScene("b", ""), all, false, ""},
+		"the stable template again, half":      {newDaemonScene("a", "AAABB", setDaemonTarget(3, false, "")), intstr.FromInt32(4), false, "log-3"},
+		"a step that was reached and scaled":   {newDaemonScene("b", "BAAA..", setDaemonTarget(1, false, "")), intstr.FromInt32(2), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set)).deletes(planner.Target{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set)).podsToDelete(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -239,58 +241,58 @@ func TestDue(t *testing.T) {
 func TestObserveDaemonSet(t *testing.T) {
 	type facts = planner.Workload
 	for name, tc := range map[string]struct {
-		in   *nodes
+		in   *daemonScene
 		want facts
 	}{
-		"at rest": {daemon("a", "AAAAA"), facts{
+		"at rest": {newDaemonScene("a", "AAAAA"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "a", HasStableTemplate: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"rolling natively": {daemon("b", "AAABB"), facts{
+		"rolling natively": {newDaemonScene("b", "AAABB"), facts{
 			Settled: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
-		"left to its owner half-way": {daemon("b", "AAABB", ownersOnDelete), facts{
+		"left to its owner half-way": {newDaemonScene("b", "AAABB", setOwnersOnDelete), facts{
 			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", NativeUpdateRunning: true,
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
-		"held, not named yet": {daemon("d", "AAAAA", onHold, unobserved), facts{
+		"held, not named yet": {newDaemonScene("d", "AAAAA", holdDaemon, unobservedDaemon), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"held, and most nodes joined since": {daemon("b", "ABBBB", onHold), facts{
+		"held, and most nodes joined since": {newDaemonScene("b", "ABBBB", holdDaemon), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, OwnerStrategyActive: true,
 		}},
-		"driven": {daemon("b", "AAAAb", daemonTold(1, false, "")), facts{
+		"driven": {newDaemonScene("b", "AAAAb", setDaemonTarget(1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
-		"a pod is due": {daemon("b", "AAAAA", daemonTold(1, false, "")), facts{
+		"a pod is due": {newDaemonScene("b", "AAAAA", setDaemonTarget(1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
-		"not counted yet": {daemon("b", "AAABB", daemonTold(2, false, ""), func(n *nodes) { n.set.Status.UpdatedNumberScheduled = 1 }), facts{
+		"not counted yet": {newDaemonScene("b", "AAABB", setDaemonTarget(2, false, ""), func(n *daemonScene) { n.set.Status.UpdatedNumberScheduled = 1 }), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, TargetApplied: true,
 		}},
-		"a third": {daemon("c", "AAABC", daemonTold(1, false, "")), facts{
+		"a third": {newDaemonScene("c", "AAABC", setDaemonTarget(1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
-		"going back": {daemon("a", "AAAAb", daemonTold(0, true, "b")), facts{
+		"going back": {newDaemonScene("a", "AAAAb", setDaemonTarget(0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4,
 		}},
-		"back": {daemon("a", "AAAAA", daemonTold(0, true, "b")), facts{
+		"back": {newDaemonScene("a", "AAAAA", setDaemonTarget(0, true, "b")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
-		"its owner writes it again": {daemon("b", "AAAAA", daemonTold(0, true, "")), facts{
+		"its owner writes it again": {newDaemonScene("b", "AAAAA", setDaemonTarget(0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
-		"stable is forgotten": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) { n.owned = n.owned[1:] }), facts{
+		"stable is forgotten": {newDaemonScene("b", "BBBBB", setDaemonTarget(5, false, ""), func(n *daemonScene) { n.owned = n.owned[1:] }), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableRevisionGone: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
@@ -301,10 +303,10 @@ func TestObserveDaemonSet(t *testing.T) {
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -313,20 +315,21 @@ func TestObserveDaemonSet(t *testing.T) {
 	}
 }
 
-// Without a node nothing rolls, also before the native controller has seen a template.
-func TestDaemonSetNowhere(t *testing.T) {
-	n := daemon("b", "", unobserved)
+// TestDaemonSetWithoutNodes checks that a DaemonSet without nodes never rolls, even before the native
+// controller has observed its template.
+func TestDaemonSetWithoutNodes(t *testing.T) {
+	n := newDaemonScene("b", "", unobservedDaemon)
 	if w := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)); w.NativeUpdateRunning || w.Settled {
 		t.Errorf("rolling %t, settled %t", w.NativeUpdateRunning, w.Settled)
 	}
 }
 
-// One whose nodes are never to be without a pod is not for this.
-func TestUnfitDaemonSet(t *testing.T) {
+// TestSurgeUnsupported checks that a DaemonSet with a surge is not supported.
+func TestSurgeUnsupported(t *testing.T) {
 	for surge, unfit := range map[intstr.IntOrString]bool{
 		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,
 	} {
-		n := daemon("a", "AAA", func(n *nodes) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
+		n := newDaemonScene("a", "AAA", func(n *daemonScene) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
 		if why := daemonSet.Observe(n.set, n.owned, HoldFromRecords(n.set)).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
 			t.Errorf("maxSurge %s: says %q", surge.String(), why)
 		}

@@ -15,8 +15,8 @@ import (
 
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// deployment releases a Deployment by share: it is paused, its strategy is
-// Recreate, and its ReplicaSets are sized from here.
+// deployment releases a Deployment in the partition style: the Deployment is paused, its strategy is
+// Recreate, and Weir sizes its ReplicaSets.
 type deployment struct{}
 
 var _ Adapter = deployment{}
@@ -25,22 +25,22 @@ var _ Adapter = deployment{}
 func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
-	w := r.live(d)
+	w := r.liveFacts(d)
 	w.Generation = d.Generation
-	w.Settled = settled(d) && Emptied(r.update)
+	w.Settled = isObserved(d) && HasObservedZero(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == typeLabel(deploymentKind.Kind)
 	w.Held = hold.Held
 	w.PendingEdit = hold.Active() && hasPendingEdit(d)
-	w.HasManagedFields = hasKeys(d) || r.haveKeys()
+	w.HasManagedFields = hasOurKeys(d) || r.haveOurKeys()
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
-	w.HasStableTemplate = r.atStable(d)
-	w.NativeUpdateRunning = !hold.Held && rolling(d, r)
+	w.HasStableTemplate = r.hasStableTemplate(d)
+	w.NativeUpdateRunning = !hold.Held && isRolling(d, r)
 	w.RolloutID = rolloutID(d)
 	w.Target = hold.Target()
-	w.OwnerStrategyActive = native(d, hold)
-	_, w.MaxUnavailable = ownersLimits(d, hold)
+	w.OwnerStrategyActive = hasOwnerStrategy(d, hold)
+	_, w.MaxUnavailable = ownerLimits(d, hold)
 	w.RevisionKind = "ReplicaSet"
 	w.StableRevisionGone = r.stable == nil && r.stableRevision != ""
 	if r.stable != nil {
@@ -50,19 +50,19 @@ func (deployment) Observe(obj object.Object, owned []object.Object, hold Hold) p
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, hashOf(rs))
 	}
-	w.DeletionBlocked, w.DeletedPodsRun = deletedSet(owned, false), deletedSet(owned, true)
-	w.AdoptableSet = r.takenFor(d, hold)
-	w.ProgressDeadline = deadline(d, hold)
-	w.PodCreationErrors = refusals(owned)
-	r.count(w)
-	w.NewestReadyRevision, w.NewestReadyTemplate = r.rolled()
+	w.DeletionBlocked, w.DeletedPodsRun = blockedSetDeletion(owned, false), blockedSetDeletion(owned, true)
+	w.AdoptableSet = r.adoptableSet(d, hold)
+	w.ProgressDeadline = progressDeadline(d, hold)
+	w.PodCreationErrors = podCreationErrors(owned)
+	r.countPods(w)
+	w.NewestReadyRevision, w.NewestReadyTemplate = r.newestReadyRevision()
 	return *w
 }
 
-// count is the facts about pods.
-func (r revisions) count(w *planner.Workload) {
+// countPods sets the facts about pods.
+func (r revisions) countPods(w *planner.Workload) {
 	if r.update != nil {
-		w.AvailableLater = availableLater(r.update)
+		w.AvailableLater = minReadyReason(r.update)
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = r.update.Status.Replicas, r.update.Status.ReadyReplicas
 	}
 	if r.stable != nil {
@@ -76,16 +76,16 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.TargetApplied = w.Paused && (!w.OwnerStrategyActive || r.rests(w.Target))
+	w.TargetApplied = w.Paused && (!w.OwnerStrategyActive || r.isAbortComplete(w.Target))
 }
 
-// rests reports whether an abort asks for no more: what is left of the update set goes.
-func (r revisions) rests(target *planner.Target) bool {
+// isAbortComplete reports whether the target is an abort and the update ReplicaSet is scaled to 0.
+func (r revisions) isAbortComplete(target *planner.Target) bool {
 	return target != nil && target.Abort && (r.update == nil || size(r.update) == 0)
 }
 
-// live is the facts that identify the live template.
-func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
+// liveFacts returns the facts that identify the live template.
+func (r revisions) liveFacts(d *appsv1.Deployment) *planner.Workload {
 	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: r.liveDigest(d)}
 	if r.update != nil {
 		w.PodTemplateHash = hashOf(r.update)
@@ -94,9 +94,9 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
-// liveDigest identifies the live template. The native controller takes quantities of the same
-// value in another spelling for the same template and replaces no pod, so the digest is that
-// of the template's ReplicaSet, if it exists.
+// liveDigest returns the digest of the live template. The native controller treats quantities of the
+// same value in another spelling as the same template and replaces no pod. So the digest is that of
+// the template's ReplicaSet, if the ReplicaSet exists.
 func (r revisions) liveDigest(d *appsv1.Deployment) string {
 	if r.update != nil {
 		return Digest(&r.update.Spec.Template)
@@ -114,19 +114,19 @@ func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) 
 	return r.Name != "" && (label == r.Name || TemplateHash(t) == r.Name)
 }
 
-// releases reports whether the current template of the Deployment is that of a revision.
-func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) bool {
+// hasLiveRevision reports whether the live template of the Deployment is that of a revision.
+func (r revisions) hasLiveRevision(d *appsv1.Deployment, revision planner.Revision) bool {
 	if r.update != nil {
 		return hasTemplateOf(&r.update.Spec.Template, hashOf(r.update), revision)
 	}
 	return hasTemplateOf(&d.Spec.Template, "", revision)
 }
 
-// driven returns the revisions with the ReplicaSet of the last target as the update set, and reports
-// whether the live template is another one by now.
-func (r revisions) driven(d *appsv1.Deployment, hold Hold) (driven revisions, other bool) {
+// withTargetSet returns the revisions with the ReplicaSet of the last target as the update
+// ReplicaSet. It also reports whether the live template is now another one.
+func (r revisions) withTargetSet(d *appsv1.Deployment, hold Hold) (driven revisions, other bool) {
 	target := hold.revision()
-	if target == (planner.Revision{}) || r.releases(d, target) {
+	if target == (planner.Revision{}) || r.hasLiveRevision(d, target) {
 		return r, false
 	}
 	for _, rs := range r.all {
@@ -137,10 +137,11 @@ func (r revisions) driven(d *appsv1.Deployment, hold Hold) (driven revisions, ot
 	return r, true
 }
 
-// takenBack are the revisions of an abort that names none, as that of a blue-green release:
-// it takes back the pods that there are, whatever the live template is by now; and whether
-// that is another one, as it may be known to be.
-func (r revisions) takenBack(hold Hold, other bool) (back revisions, another bool) {
+// withAbortedSet returns the revisions for an abort that names no revision, such as that of a
+// blue-green release. The update ReplicaSet is then the one that has pods, even if the live template
+// has changed. It also reports whether the live template is another one, which the parameter other
+// may already say.
+func (r revisions) withAbortedSet(hold Hold, other bool) (back revisions, another bool) {
 	live := r.update != nil && r.update != r.stable && size(r.update) > 0
 	if target := hold.Target(); live || target == nil || !target.Abort || target.Revision != (planner.Revision{}) {
 		return r, other
@@ -153,10 +154,10 @@ func (r revisions) takenBack(hold Hold, other bool) (back revisions, another boo
 	return r, other
 }
 
-// deadline is the owner's progress deadline in seconds; 0 if there is none.
-func deadline(d *appsv1.Deployment, hold Hold) int32 {
+// progressDeadline returns the owner's progress deadline in seconds; 0 if there is none.
+func progressDeadline(d *appsv1.Deployment, hold Hold) int32 {
 	p := d.Spec.ProgressDeadlineSeconds
-	if o, ours := readOriginal(d, hold); ours {
+	if o, ours := readOriginalDeployment(d, hold); ours {
 		p = o.ProgressDeadlineSeconds
 	}
 	if p == nil {
@@ -165,25 +166,26 @@ func deadline(d *appsv1.Deployment, hold Hold) int32 {
 	return *p
 }
 
-// ownersLimits are the surge and unavailability that the owner allows, whether
-// the owner's strategy is in spec or kept while ours is.
-func ownersLimits(d *appsv1.Deployment, hold Hold) (surge, unavailable int32) {
-	if o, ok := readOriginal(d, hold); ok {
-		return limits(&appsv1.RollingUpdateDeployment{MaxSurge: o.MaxSurge, MaxUnavailable: o.MaxUnavailable}, replicas(d))
+// ownerLimits returns the surge and unavailability that the owner allows. They are in the spec, or
+// saved while the spec has Weir's strategy.
+func ownerLimits(d *appsv1.Deployment, hold Hold) (surge, unavailable int32) {
+	if o, ok := readOriginalDeployment(d, hold); ok {
+		return resolveLimits(&appsv1.RollingUpdateDeployment{MaxSurge: o.MaxSurge, MaxUnavailable: o.MaxUnavailable}, replicas(d))
 	}
 	if hold.hasStrategy {
-		return limits(hold.strategy.RollingUpdate, replicas(d))
+		return resolveLimits(hold.strategy.RollingUpdate, replicas(d))
 	}
-	return limits(d.Spec.Strategy.RollingUpdate, replicas(d))
+	return resolveLimits(d.Spec.Strategy.RollingUpdate, replicas(d))
 }
 
-func settled(d *appsv1.Deployment) bool {
+func isObserved(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation
 }
 
-// Emptied reports whether the controller of a set that is to have no pods knows it.
-// Until then it may bring pods that it does not count yet.
-func Emptied(rs *appsv1.ReplicaSet) bool {
+// HasObservedZero reports whether the controller of a ReplicaSet with size 0 has observed the size.
+// Before that, the controller may create pods that the status does not count yet. It is true for
+// other sizes.
+func HasObservedZero(rs *appsv1.ReplicaSet) bool {
 	return rs == nil || size(rs) > 0 || rs.Status.ObservedGeneration >= rs.Generation
 }
 
@@ -194,11 +196,11 @@ func replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// rolling reports whether pods of another template are still to be replaced.
-// Pods that are merely not ready yet, or fewer than wanted, are no release.
-func rolling(d *appsv1.Deployment, r revisions) bool {
+// isRolling reports whether pods of another template still have to be replaced. Unready or missing
+// pods alone are not a rolling update.
+func isRolling(d *appsv1.Deployment, r revisions) bool {
 	switch {
-	case !settled(d), r.active() > 1, d.Status.UpdatedReplicas < d.Status.Replicas:
+	case !isObserved(d), r.countActive() > 1, d.Status.UpdatedReplicas < d.Status.Replicas:
 		return true
 	case replicas(d) == 0:
 		return false
@@ -207,10 +209,9 @@ func rolling(d *appsv1.Deployment, r revisions) bool {
 	}
 }
 
-// native reports whether the owner's strategy is what is in spec. An owner's own
-// Recreate is that as well, before anything is told and as soon as nothing is to be
-// released any more.
-func native(d *appsv1.Deployment, hold Hold) bool {
+// hasOwnerStrategy reports whether the strategy in the spec is the owner's. An owner may use
+// Recreate, too: it counts as the owner's before the first target and after the release.
+func hasOwnerStrategy(d *appsv1.Deployment, hold Hold) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return true
 	}
@@ -218,71 +219,71 @@ func native(d *appsv1.Deployment, hold Hold) bool {
 	return v.RollingUpdate == nil && (v.Abort || v.Revision == "")
 }
 
-func hasKeys(obj object.Object) bool {
-	return hasAny(obj.GetAnnotations(), ourAnnotations) || hasAny(obj.GetLabels(), ourLabels)
+func hasOurKeys(obj object.Object) bool {
+	return hasAnyKey(obj.GetAnnotations(), ourAnnotations) || hasAnyKey(obj.GetLabels(), ourLabels)
 }
 
-// haveKeys reports whether the native controller copied our annotations to a set.
-func (r revisions) haveKeys() bool {
+// haveOurKeys reports whether the native controller copied Weir's annotations to a ReplicaSet.
+func (r revisions) haveOurKeys() bool {
 	for _, rs := range r.all {
-		if hasAny(rs.Annotations, ourAnnotations) {
+		if hasAnyKey(rs.Annotations, ourAnnotations) {
 			return true
 		}
 	}
 	return false
 }
 
-// Hold implements Adapter. The strategy stays: with one active ReplicaSet the
-// owner's is the safer one should somebody resume the Deployment.
+// Hold implements Adapter. It does not change the strategy: if somebody resumes the Deployment while
+// one ReplicaSet has pods, the owner's strategy is the safer one.
 func (deployment) Hold(obj object.Object, by string, _ bool) {
 	d := obj.(*appsv1.Deployment)
 	d.Spec.Paused = true
-	d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
-	keepHistory(d)
-	writeMark(d, by)
+	d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy)
+	raiseZeroLimit(d)
+	writeHoldMark(d, by)
 }
 
-// Keep implements Adapter. While our Recreate is in force, an owner who writes
-// a strategy or a history limit changes what is given back in the end.
-func (deployment) Keep(oldObj, newObj object.Object) {
+// PreserveHold implements Adapter. While the spec has Weir's Recreate, a strategy or history limit
+// that the owner writes is saved and restored at the end.
+func (deployment) PreserveHold(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	keepMarks(was, d)
+	keepHeld(was, d)
 	_, controlled := readController(was)
 	v, driven := readStrategy(was)
 	switch {
 	case was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType:
 	case driven:
 		before := v.RollingUpdate
-		take(d, &v)
-		if v.RollingUpdate != nil && wrongUpdate(v.RollingUpdate) != "" {
-			v.RollingUpdate = before // it could not be given back
+		takeStrategy(d, &v)
+		if v.RollingUpdate != nil && validateRollingUpdate(v.RollingUpdate) != "" {
+			v.RollingUpdate = before // an invalid strategy could not be restored
 		}
 		writeStrategy(d, v)
 	case controlled:
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	}
-	saveHistory(was, d)
+	saveZeroLimit(was, d)
 }
 
-// keepMarks keeps a Deployment held, and what says how.
-func keepMarks(was, d *appsv1.Deployment) {
+// keepHeld keeps a Deployment paused, and keeps its records.
+func keepHeld(was, d *appsv1.Deployment) {
 	d.Spec.Paused = true
 	KeepRecords(was, d)
 }
 
-// Unholdable implements Adapter. A pause holds every Deployment, also without pods. But
-// its native controller gives pods that come to the set of the live template, or else to
-// the youngest.
-func (deployment) Unholdable(old, update object.Object, _ bool) string {
+// UnholdableReason implements Adapter. A pause holds every Deployment, even without pods. But if the
+// same write scales the Deployment up from 0, the native controller gives all pods to the ReplicaSet
+// of the live template, or else to the youngest.
+func (deployment) UnholdableReason(old, update object.Object, _ bool) string {
 	if replicas(old.(*appsv1.Deployment)) == 0 && replicas(update.(*appsv1.Deployment)) > 0 {
 		return "spec.replicas is 0, and pods that come with another template may be of that one; change the template first, and set spec.replicas when the release has begun"
 	}
 	return ""
 }
 
-// SetStable implements Adapter. The hash label is the set's, not the owner's.
-// The set is named as stable in the same write: at size 0 nothing else would
-// tell it from the older ones, once its template is the live one.
+// SetStable implements Adapter. It removes the hash label, which belongs to the ReplicaSet and not
+// to the owner's template. The same write records the stable revision: at size 0, nothing else
+// distinguishes the stable ReplicaSet from older ones once its template is the live one.
 func (deployment) SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	stable := findRevisions(d, owned, hold).stable
@@ -290,13 +291,13 @@ func (deployment) SetStable(obj object.Object, owned []object.Object, hold Hold)
 		return nil
 	}
 	want := hold.copyOf(d).(*appsv1.Deployment)
-	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
-	label(want, rollouts.LabelStableRevision, hashOf(stable))
-	return change(obj, want)
+	want.Spec.Template = *withoutHash(&stable.Spec.Template).DeepCopy()
+	setLabel(want, rollouts.LabelStableRevision, hashOf(stable))
+	return changesBetween(obj, want)
 }
 
-// change is the write that turns base into want, if they differ at all.
-func change(base, want object.Object) []object.Change {
+// changesBetween returns the write that turns base into want; nothing if they are equal.
+func changesBetween(base, want object.Object) []object.Change {
 	if equality.Semantic.DeepEqual(base, want) {
 		return nil
 	}

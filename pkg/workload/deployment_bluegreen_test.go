@@ -19,14 +19,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-func half(abort bool) planner.SetTarget {
+func halfTarget(abort bool) planner.SetTarget {
 	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: hashV2}}}
 }
 
-// scaledHeld is the held Deployment with an autoscaler.
-func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
+// heldWithAutoscaler returns the held Deployment with an autoscaler.
+func heldWithAutoscaler(t *testing.T) (*appsv1.Deployment, []object.Object) {
 	t.Helper()
-	d, owned := read(t, "held")
+	d, owned := readState(t, "held")
 	return d, append(owned, &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: "auto"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
@@ -35,7 +35,7 @@ func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
 	})
 }
 
-func target(owned []object.Object) string {
+func autoscalerTargetIn(owned []object.Object) string {
 	for _, o := range owned {
 		if h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
 			return h.Spec.ScaleTargetRef.Name
@@ -44,41 +44,42 @@ func target(owned []object.Object) string {
 	return ""
 }
 
-// Driven, the native controller may surge by the batch and take nothing, and
-// nobody else scales; what the owner wrote is kept. Restored, all of it is back.
+// TestBlueGreen checks that after SetTarget the native controller may surge by the batch and removes
+// no pod, that the autoscaler is disabled, and that the owner's settings are saved. Restore undoes
+// all of it.
 func TestBlueGreen(t *testing.T) {
-	was, _ := read(t, "held")
-	d, owned := scaledHeld(t)
+	was, _ := readState(t, "held")
+	d, owned := heldWithAutoscaler(t)
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 
 	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
 	want := was.Spec.DeepCopy()
 	want.Paused, want.MinReadySeconds, want.ProgressDeadlineSeconds = false, foreverReady, &deadline
-	want.RevisionHistoryLimit = new(minHistory)
+	want.RevisionHistoryLimit = new(minHistoryLimit)
 	want.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &share, MaxUnavailable: &none}
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven (-want +got):\n%s", diff)
 	}
-	if o, ok := readOriginal(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
+	if o, ok := readOriginalDeployment(d, HoldFromRecords(d)); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
 		t.Errorf("kept %s", d.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
-	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
+	if got := autoscalerTargetIn(owned); got != "web-DisableByRollout" || findSet(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
 		t.Errorf("the autoscaler scales %s", got)
 	}
-	if !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied || len(b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner())) > 0 {
+	if !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied || len(b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner())) > 0 {
 		t.Error("what was told is not obeyed, or told again")
 	}
 
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
-	d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 	back := was.Spec.DeepCopy()
 	back.Paused, back.ProgressDeadlineSeconds = false, new(int32(600))
 	if diff := cmp.Diff(*back, d.Spec); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
+	if got := autoscalerTargetIn(owned); got != "web" || findSet(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasOurKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
 	if b.Observe(d, owned, HoldFromRecords(d)).HasManagedFields {
@@ -86,8 +87,8 @@ func TestBlueGreen(t *testing.T) {
 	}
 }
 
-// If the record of the owner's strategy is lost, or has Weir's own values, those are not taken for
-// the owner's: the defaults are given back.
+// TestBlueGreenLostRecord checks that the defaults are restored if the saved strategy is lost or has
+// Weir's own values.
 func TestBlueGreenLostRecord(t *testing.T) {
 	b := blueGreen{}
 	for name, record := range map[string]string{
@@ -96,18 +97,18 @@ func TestBlueGreenLostRecord(t *testing.T) {
 	} {
 		for _, told := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, told again %t", name, told), func(t *testing.T) {
-				d, owned := scaledHeld(t)
-				d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
-				d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
+				d, owned := heldWithAutoscaler(t)
+				d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
+				d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationOriginalStrategy)
 				if record != "" {
-					annotate(d, rollouts.AnnotationOriginalStrategy, record)
+					setAnnotation(d, rollouts.AnnotationOriginalStrategy, record)
 				}
 				if told {
-					b.Hold(d, "web", hasMark(d))
-					d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+					b.Hold(d, "web", hasHoldMark(d))
+					d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 				}
 				d.Status.ObservedGeneration = d.Generation
-				d, owned = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+				d, owned = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 				quarter := intstr.FromString("25%")
 				want := appsv1.DeploymentStrategy{
 					Type:          appsv1.RollingUpdateDeploymentStrategyType,
@@ -119,7 +120,7 @@ func TestBlueGreenLostRecord(t *testing.T) {
 				if d.Spec.MinReadySeconds != 0 || *d.Spec.ProgressDeadlineSeconds != nativeDeadline {
 					t.Errorf("minReadySeconds %d, progressDeadlineSeconds %d; want the defaults", d.Spec.MinReadySeconds, *d.Spec.ProgressDeadlineSeconds)
 				}
-				if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != 0 {
+				if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != 0 {
 					t.Errorf("minReadySeconds of the stable ReplicaSet is %d, want 0", got)
 				}
 			})
@@ -127,91 +128,91 @@ func TestBlueGreenLostRecord(t *testing.T) {
 	}
 }
 
-// An abort is one of the partition style: paused, with sizes decided here, while
-// nothing of the years of waiting is left. The autoscaler comes back last.
+// TestBlueGreenAbort checks that an abort pauses the Deployment, lets Weir size the ReplicaSets, and
+// restores minReadySeconds. The autoscaler is enabled last.
 func TestBlueGreenAbort(t *testing.T) {
-	d, owned := scaledHeld(t)
+	d, owned := heldWithAutoscaler(t)
 	was := d.DeepCopy()
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
-	owned = append(owned, created(d, owned, sizes.Scale{}, 5))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
+	owned = append(owned, newReplicaSet(d, owned, sizes.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()))
+	if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
 	}
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()))
+	d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()))
 
 	want := was.Spec.DeepCopy()
-	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistory), new(int32(600))
+	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistoryLimit), new(int32(600))
 	want.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("driven back (-want +got):\n%s", diff)
 	}
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
+	if got := findSet(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
 		t.Errorf("pods of stable have to be ready for %d s", got)
 	}
-	s, sized := deployment{}.Scaling(d, owned, HoldFromRecords(d))
-	if !sized || !s.Abort || s.Native || s.Surge != 2 || s.Unavailable != 1 {
+	s, sized := deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
+	if !sized || !s.Abort || s.OwnerStrategyActive || s.Surge != 2 || s.Unavailable != 1 {
 		t.Errorf("sizes are decided by %+v, %t", s, sized)
 	}
-	if again := b.SetTarget(d, owned, HoldFromRecords(d), half(true), owner()); len(again) > 0 {
+	if again := b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(true), owner()); len(again) > 0 {
 		t.Errorf("told again: %v", again)
 	}
 
-	if early := b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()); len(early) > 0 {
+	if early := b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()); len(early) > 0 {
 		t.Errorf("tried again while new pods are there: %v", early)
 	}
 
 	findRevisions(d, owned, HoldFromRecords(d)).update.Spec.Replicas = new(int32(0))
-	d, owned = apply(d, owned, b.RestoreStrategy(d, owned, HoldFromRecords(d)))
+	d, owned = applyChanges(d, owned, b.RestoreStrategy(d, owned, HoldFromRecords(d)))
 	want.Strategy = was.Spec.Strategy
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("at rest (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
+	if got := autoscalerTargetIn(owned); got != "web" || !b.Observe(d, owned, HoldFromRecords(d)).TargetApplied {
 		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned, HoldFromRecords(d)).TargetApplied)
 	}
 }
 
-// Whatever its owner applies meanwhile, the release stays as it is, a new
-// template stops it, and what was applied is given back in the end.
-func TestBlueGreenKeep(t *testing.T) {
-	d, owned := scaledHeld(t)
+// TestBlueGreenPreserveHold checks that the release does not change when the owner applies other settings,
+// that a new template stops it, and that the applied settings are restored in the end.
+func TestBlueGreenPreserveHold(t *testing.T) {
+	d, owned := heldWithAutoscaler(t)
 	b := blueGreen{}
-	was, _ := apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+	was, _ := applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 	next := was.DeepCopy()
 	surge := intstr.FromInt32(7)
 	next.Annotations = nil
 	next.Spec.Paused, next.Spec.MinReadySeconds = true, 30
 	next.Spec.Strategy.RollingUpdate.MaxSurge = &surge
-	b.Keep(was, next)
+	b.PreserveHold(was, next)
 	if diff := cmp.Diff(was.Spec, next.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if o, _ := readOriginal(next, HoldFromRecords(next)); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
+	if o, _ := readOriginalDeployment(next, HoldFromRecords(next)); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
 		t.Errorf("kept %s", next.Annotations[rollouts.AnnotationOriginalStrategy])
 	}
 	next.Spec.Template.Spec.Containers[0].Image = "web:v9"
-	b.Keep(was, next)
+	b.PreserveHold(was, next)
 	if !next.Spec.Paused {
 		t.Error("a new template goes on")
 	}
 }
 
-// TestScalersOfAnotherGroup leaves an autoscaler alone that scales what only has the
+// TestAutoscalersOfAnotherGroup checks that Weir does not change an autoscaler whose target only has the
 // kind and the name of the workload.
-func TestScalersOfAnotherGroup(t *testing.T) {
+func TestAutoscalersOfAnotherGroup(t *testing.T) {
 	for _, version := range []string{"apps.example.com/v1", "v1", ""} {
-		d, owned := scaledHeld(t)
+		d, owned := heldWithAutoscaler(t)
 		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
 		h.Spec.ScaleTargetRef.APIVersion = version
-		if found := scalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
+		if found := findAutoscalers(d.Name, deploymentKind, owned, false); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is disabled", version)
 		}
 		h.Spec.ScaleTargetRef.Name += disabledSuffix
-		if found := scalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
+		if found := findAutoscalers(d.Name, deploymentKind, owned, true); len(found) > 0 {
 			t.Errorf("apiVersion %q: it is enabled", version)
 		}
 	}

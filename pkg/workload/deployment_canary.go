@@ -19,10 +19,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// canary releases a Deployment through a second one: the Deployment itself is
-// paused with the new template in its spec, so that only its stable set has
-// pods, and an extra Deployment of that template is sized from here. In the end
-// the native controller rolls the Deployment, and the extra one goes.
+// canary releases a Deployment through an extra Deployment. The Deployment itself is paused with the
+// new template in its spec, so that only its stable ReplicaSet has pods. Weir sizes the extra
+// Deployment, which has the new template. In the end the native controller rolls the Deployment, and
+// the extra Deployment is deleted.
 type canary struct{ deployment }
 
 var _ Adapter = canary{}
@@ -31,30 +31,31 @@ var _ Adapter = canary{}
 func (c canary) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned, hold)
-	extra := extraOf(d, owned, hold.revision())
-	w.HasExtraWorkload = len(remaining(owned)) > 0
+	extra := findExtra(d, owned, hold.revision())
+	w.HasExtraWorkload = len(remainingExtras(owned)) > 0
 	w.HasManagedFields = w.HasManagedFields || w.HasExtraWorkload
-	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
+	w.DeletionBlocked = cmp.Or(blockedExtraDeletion(owned), w.DeletionBlocked)
 	s := availabilityOf(d, owned, hold)
-	w.ExtraNeeded = s.explain()
-	gathered := !gathers(w.Target, findRevisions(d, owned, hold)) || !w.OwnerStrategyActive
-	w.TargetApplied = obeyed(d, owned, extra, hold) && len(unneeded(s)) == 0 && gathered
+	w.ExtraNeeded = s.explainNeeded()
+	gathered := !needsOwnSizing(w.Target, findRevisions(d, owned, hold)) || !w.OwnerStrategyActive
+	w.TargetApplied = hasTargetSize(d, owned, extra, hold) && len(removeUnneeded(s)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {
 		return w
 	}
 	set := findRevisions(extra, owned, Hold{}).update
-	w.Settled = w.Settled && settled(extra) && Emptied(set)
-	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
-		// Its own status may be written by who may not write this one.
-		w.AvailableLater = availableLater(set)
+	w.Settled = w.Settled && isObserved(extra) && HasObservedZero(set)
+	if set != nil && samePodSpec(&extra.Spec.Template, &d.Spec.Template) {
+		// Read the status of the ReplicaSet: users without access to the workload may be able to
+		// write the status of the extra Deployment.
+		w.AvailableLater = minReadyReason(set)
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = hashOf(set), set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
 }
 
-// countExtra has the pods of the extra Deployment alone count as updated. While the
-// Deployment is stopped, its own ones of the live template are among those to go.
+// countExtra counts only pods of the extra Deployment as updated. While the Deployment is paused,
+// its own pods of the live template count as superseded.
 func countExtra(w *planner.Workload) {
 	if w.Paused {
 		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
@@ -62,39 +63,38 @@ func countExtra(w *planner.Workload) {
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.AvailableLater = "", 0, 0, ""
 }
 
-// gathers reports whether the Deployment's own sets are to be sized: an abort finds
-// them as the native controller left them when it was stopped on its way.
-func gathers(target *planner.Target, r revisions) bool {
+// needsOwnSizing reports whether Weir must size the Deployment's own ReplicaSets. Scenario: a
+// rolling update was stopped half-way and is aborted, so that several ReplicaSets have pods.
+func needsOwnSizing(target *planner.Target, r revisions) bool {
 	return target != nil && target.Abort && r.stable != nil && slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool {
 		return rs != r.stable && size(rs) > 0
 	})
 }
 
-// unneeded returns the changes that delete extra Deployments of earlier templates, and scale down
-// those that are already being deleted, once no request needs their pods.
-func unneeded(s availability) []object.Change {
-	surplus := s.surplus()
-	superseded := discarded(s.superseded(), s.owned)
-	return append(superseded, drained(slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool { return !s.isLive(e) }), s.owned)...)
+// removeUnneeded returns the changes that delete extra Deployments of earlier templates, and scale
+// down those that are already being deleted, once no request needs their pods.
+func removeUnneeded(s availability) []object.Change {
+	surplus := s.unneededExtras()
+	superseded := removeDeployments(s.supersededExtras(), s.owned)
+	return append(superseded, drainDeleted(slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool { return !s.isLive(e) }), s.owned)...)
 }
 
-// obeyed reports whether the extra Deployment is as large as was told.
-func obeyed(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold) bool {
+// hasTargetSize reports whether the extra Deployment has the size of the target.
+func hasTargetSize(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold) bool {
 	target := hold.Target()
 	switch {
 	case target == nil, !d.Spec.Paused:
 		return false
 	case extra == nil:
-		return wanted(d, 0, target) == 0
+		return extraSize(d, 0, target) == 0
 	default:
-		return replicas(extra) == sized(d, owned, extra, hold, target)
+		return replicas(extra) == sizeOfExtra(d, owned, extra, hold, target)
 	}
 }
 
-// wanted is the size of an extra Deployment that has one now: what was told, whatever
-// somebody has made of it; on the way back it only shrinks. None serve where the owner
-// wants no pods at all.
-func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
+// extraSize returns the size of an extra Deployment that now has a number of pods. During an abort
+// the size only shrinks. It is 0 if the owner scales the workload to 0.
+func extraSize(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	size := max(planner.Limit(rollouts.StyleCanary, target.Partition, replicas(d)), target.MinExtraReplicas)
 	switch {
 	case replicas(d) == 0:
@@ -106,20 +106,20 @@ func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	}
 }
 
-// sized returns the replicas that an existing extra Deployment should have. An abort does not
-// shrink it while requests need its pods.
-func sized(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold, target *planner.Target) int32 {
+// sizeOfExtra returns the size of an existing extra Deployment. An abort does not shrink it while
+// requests need its pods.
+func sizeOfExtra(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, hold Hold, target *planner.Target) int32 {
 	if target.Abort {
-		if needed, _ := availabilityOf(d, owned, hold).needs(extra, true); needed {
+		if needed, _ := availabilityOf(d, owned, hold).isNeeded(extra, true); needed {
 			return replicas(extra)
 		}
 	}
-	return wanted(d, replicas(extra), target)
+	return extraSize(d, replicas(extra), target)
 }
 
-// extras are the extra Deployments, of whatever template: all that the BatchRelease
-// owns. A label makes no Deployment one of them.
-func extras(owned []object.Object) []*appsv1.Deployment {
+// extraDeployments returns all extra Deployments among the owned objects, of any template. The
+// BatchRelease owns them. A label alone does not make a Deployment an extra one.
+func extraDeployments(owned []object.Object) []*appsv1.Deployment {
 	var found []*appsv1.Deployment
 	for _, o := range owned {
 		if e, ok := o.(*appsv1.Deployment); ok {
@@ -129,60 +129,59 @@ func extras(owned []object.Object) []*appsv1.Deployment {
 	return found
 }
 
-// remaining are those that are there, or have pods still. One that is deleted and that
-// finalizers of others keep, without pods, counts as gone.
-func remaining(owned []object.Object) []*appsv1.Deployment {
-	return slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
-		return e.DeletionTimestamp != nil && !adopted(e) && !slices.ContainsFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
+// remainingExtras returns the extra Deployments that exist or still have pods. A deleted one that
+// finalizers of others keep does not count once it has no pods.
+func remainingExtras(owned []object.Object) []*appsv1.Deployment {
+	return slices.DeleteFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool {
+		return e.DeletionTimestamp != nil && !isAdopted(e) && !slices.ContainsFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
 			return metav1.IsControlledBy(rs, e) && (size(rs) > 0 || rs.Status.Replicas > 0)
 		})
 	})
 }
 
-// drained takes the pods of extra Deployments that are being deleted. Their own
-// controller sizes nothing any more, and finalizers of others may keep them for ever.
-func drained(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
+// drainDeleted scales the ReplicaSets of extra Deployments that are being deleted to 0. The native
+// controller no longer sizes them, and finalizers of others may keep them indefinitely.
+func drainDeleted(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
 	var changes []object.Change
 	for _, rs := range replicaSets(owned) {
 		for _, e := range surplus {
 			if e.DeletionTimestamp != nil && metav1.IsControlledBy(rs, e) && size(rs) > 0 {
 				want := rs.DeepCopy()
 				want.Spec.Replicas = new(int32)
-				changes = append(changes, change(rs, want)...)
+				changes = append(changes, changesBetween(rs, want)...)
 			}
 		}
 	}
 	return changes
 }
 
-// keptExtra says which finalizers keep an extra Deployment that was deleted.
-func keptExtra(owned []object.Object) string {
-	for _, e := range extras(owned) {
-		if e.DeletionTimestamp != nil && len(e.Finalizers) > 0 && !adopted(e) {
+// blockedExtraDeletion returns a message about the finalizers that keep a deleted extra Deployment.
+func blockedExtraDeletion(owned []object.Object) string {
+	for _, e := range extraDeployments(owned) {
+		if e.DeletionTimestamp != nil && len(e.Finalizers) > 0 && !isAdopted(e) {
 			return rollouts.Lingers("deployment", e)
 		}
 	}
 	return ""
 }
 
-// extraOf is the extra Deployment of the live template, or nil. Its name says
-// of which template it is: what the template became there depends on metadata
-// that only its maker knows. One that OpenKruise made, of which a release was
-// taken over, is known by its template.
-func extraOf(d *appsv1.Deployment, owned []object.Object, of planner.Revision) *appsv1.Deployment {
+// findExtra returns the extra Deployment of the live template; nil if there is none. The name of an
+// extra Deployment identifies its template, because its own template has additional metadata. An
+// extra Deployment that Weir adopted from OpenKruise is recognized by its template.
+func findExtra(d *appsv1.Deployment, owned []object.Object, of planner.Revision) *appsv1.Deployment {
 	name := extraName(d, of)
-	for _, e := range extras(owned) {
-		if e.DeletionTimestamp == nil && (e.Name == name || adopted(e) && extends(&e.Spec.Template, &d.Spec.Template)) {
+	for _, e := range extraDeployments(owned) {
+		if e.DeletionTimestamp == nil && (e.Name == name || isAdopted(e) && extendsTemplate(&e.Spec.Template, &d.Spec.Template)) {
 			return e
 		}
 	}
 	return nil
 }
 
-// adopted reports whether OpenKruise made the extra Deployment: it has OpenKruise's finalizer,
-// and not a name that Weir gives. Anybody may add the finalizer to an extra Deployment of
-// Weir's, and must not keep Weir from correcting its template by that.
-func adopted(e *appsv1.Deployment) bool {
+// isAdopted reports whether OpenKruise created the extra Deployment: it has OpenKruise's finalizer,
+// and a name that Weir does not generate. A user may add the finalizer to an extra Deployment of
+// Weir. Weir still corrects the template of such a Deployment.
+func isAdopted(e *appsv1.Deployment) bool {
 	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment) && !isExtraName(e.Name)
 }
 
@@ -190,7 +189,7 @@ func adopted(e *appsv1.Deployment) bool {
 // extra Deployments that way.
 const randomSuffix = 5
 
-// isExtraName reports whether the name is one that Weir gives to an extra Deployment.
+// isExtraName reports whether Weir generates the name for an extra Deployment.
 func isExtraName(name string) bool {
 	i := strings.LastIndex(name, canaryInfix)
 	if i <= 0 {
@@ -200,20 +199,21 @@ func isExtraName(name string) bool {
 	return len(hash) > randomSuffix && !strings.Contains(hash, "-")
 }
 
-// runsSame reports whether pods of both templates run the same, whatever their metadata:
-// the plan may give other labels to those of an extra Deployment.
-func runsSame(t, base *corev1.PodTemplateSpec) bool {
+// samePodSpec reports whether two templates have equal pod specs. Metadata may differ: the plan can
+// add labels to the pods of an extra Deployment.
+func samePodSpec(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec)
 }
 
-// extends reports whether a template is another one with more metadata.
-func extends(t, base *corev1.PodTemplateSpec) bool {
-	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includes(t.Labels, base.Labels) && includes(t.Annotations, base.Annotations)
+// extendsTemplate reports whether template t equals base except for additional labels and
+// annotations.
+func extendsTemplate(t, base *corev1.PodTemplateSpec) bool {
+	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includesAll(t.Labels, base.Labels) && includesAll(t.Annotations, base.Annotations)
 }
 
-func includes(m, part map[string]string) bool {
+func includesAll(m, part map[string]string) bool {
 	for k, v := range part {
-		if got, ok := m[k]; k != hashKey && (!ok || got != v) {
+		if got, ok := m[k]; k != hashLabel && (!ok || got != v) {
 			return false
 		}
 	}
@@ -232,18 +232,19 @@ func extraName(d *appsv1.Deployment, of planner.Revision) string {
 	case of.Template == Digest(&d.Spec.Template):
 		name = of.Name
 	case of.Name == name:
-		name = collidedHash(&d.Spec.Template, 1)
+		name = hashWithCollisions(&d.Spec.Template, 1)
 	}
 	return canaryName(d.Name, name)
 }
 
 func canaryName(deployment, revision string) string {
-	return setName(deployment+rollouts.CanarySuffix, revision)
+	return nameWithHash(deployment+rollouts.CanarySuffix, revision)
 }
 
-// Principal is the name of the Deployment that an extra one of this name would
-// belong to. It is a guess, good enough to wake somebody; other names are their own.
-func Principal(name string) string {
+// GuessWorkloadName returns the name of the Deployment to which an extra Deployment of this name
+// probably belongs. A wrong guess only causes an unnecessary reconcile. For other names it returns
+// the name itself.
+func GuessWorkloadName(name string) string {
 	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
 		return name[:i]
 	}
@@ -253,58 +254,58 @@ func Principal(name string) string {
 	return name
 }
 
-// Keep implements Adapter. Recreate is put back: when the Deployment is resumed
-// it would take all pods down at once.
-func (c canary) Keep(oldObj, newObj object.Object) {
+// PreserveHold implements Adapter. It reverts Recreate: a Deployment that is resumed with Recreate
+// would remove all pods at once.
+func (c canary) PreserveHold(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	if v, _ := readStrategy(was); !sizedElsewhere(v.RollingStyle) {
-		c.deployment.Keep(oldObj, newObj) // before its first batch, and while its own sets are sized
+	if v, _ := readStrategy(was); !isSizedNatively(v.RollingStyle) {
+		c.deployment.PreserveHold(oldObj, newObj) // before the first batch, and while Weir sizes its own ReplicaSets
 		return
 	}
-	keepMarks(was, d)
+	keepHeld(was, d)
 	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
-	saveHistory(was, d)
+	saveZeroLimit(was, d)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	}
 }
 
-// SetTarget implements Adapter. What is told stands on the Deployment, so that an
-// abort is known before there is an extra one.
+// SetTarget implements Adapter. It records the target on the Deployment itself, so that an abort is
+// recorded even if no extra Deployment exists yet.
 func (c canary) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	changes := append(c.setOwnTarget(d, owned, hold, to, owner), unneeded(availabilityOf(d, owned, hold))...)
-	extra := extraOf(d, owned, to.Revision)
+	changes := append(c.setOwnTarget(d, owned, hold, to, owner), removeUnneeded(availabilityOf(d, owned, hold))...)
+	extra := findExtra(d, owned, to.Revision)
 	if extra == nil {
-		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
+		taken := slices.ContainsFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool {
 			return e.Name == extraName(d, to.Revision)
 		})
-		if size := wanted(d, 0, &to.Target); size > 0 && !taken {
-			made := extraFor(d, hold, to, owner, size)
-			findRevisions(d, owned, hold).apart(made)
+		if size := extraSize(d, 0, &to.Target); size > 0 && !taken {
+			made := newExtra(d, hold, to, owner, size)
+			findRevisions(d, owned, hold).excludeOtherSets(made)
 			changes = append(changes, object.Change{Want: made})
 		}
 		return changes
 	}
-	return append(changes, change(extra, mended(extra, d, hold, to, owner, sized(d, owned, extra, hold, &to.Target)))...)
+	return append(changes, changesBetween(extra, repairedExtra(extra, d, hold, to, owner, sizeOfExtra(d, owned, extra, hold, &to.Target)))...)
 }
 
 // setOwnTarget writes the target to the Deployment itself. If Weir has to size the Deployment's own
 // ReplicaSets, it does so as in the partition style.
 func (c canary) setOwnTarget(d *appsv1.Deployment, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	r := findRevisions(d, owned, hold)
-	if gathers(&to.Target, r) {
+	if needsOwnSizing(&to.Target, r) {
 		return c.deployment.SetTarget(d, owned, hold, to, owner)
 	}
 	want := d.DeepCopy()
 	writeTarget(want, hold, rollouts.StyleCanary, to, r.stableRevision, owner)
 	want.Spec.Paused = true
-	return change(d, want)
+	return changesBetween(d, want)
 }
 
-// extraFor is the extra Deployment of the live template. It belongs to the
-// BatchRelease, so that it never outlives the release.
-func extraFor(d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+// newExtra returns the extra Deployment of the live template. The BatchRelease owns it, so that
+// garbage collection deletes it with the release.
+func newExtra(d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	own := d.DeepCopy()
 	restoreStrategy(own, hold)
 	extra := &appsv1.Deployment{
@@ -323,17 +324,17 @@ func extraFor(d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav
 		// Pods of another template have the same short hash in their label. This annotation changes
 		// the hash that the native controller computes, so that no Service selects both.
 		t := &extra.Spec.Template
-		t.Annotations = merged(t.Annotations, map[string]string{rollouts.AnnotationDistinctRevision: r.Name})
+		t.Annotations = mergeMaps(t.Annotations, map[string]string{rollouts.AnnotationDistinctRevision: r.Name})
 	}
 	if metadata := to.Metadata; metadata != nil {
 		t := &extra.Spec.Template
-		t.Labels = merged(t.Labels, metadata.Labels)
-		t.Annotations = merged(t.Annotations, metadata.Annotations)
+		t.Labels = mergeMaps(t.Labels, metadata.Labels)
+		t.Annotations = mergeMaps(t.Annotations, metadata.Annotations)
 	}
 	return extra
 }
 
-func merged(m, over map[string]string) map[string]string {
+func mergeMaps(m, over map[string]string) map[string]string {
 	if len(over) == 0 {
 		return m
 	}
@@ -345,47 +346,47 @@ func merged(m, over map[string]string) map[string]string {
 	return out
 }
 
-// Restore implements Adapter. The native controller rolls the Deployment while
-// the extra one still serves, which goes when that is done. If nobody waits for
-// that, it goes as soon as the Deployment's own pods are as many as its owner wants.
+// Restore implements Adapter. The extra Deployment serves while the native controller rolls the
+// Deployment, and is deleted afterwards. If how.Wait is false, it is deleted as soon as requests do
+// not need its pods.
 func (canary) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
-	if !hasKeys(d) && !settled(d) {
+	if !hasOurKeys(d) && !isObserved(d) {
 		return nil
 	}
 	var changes []object.Change
-	if hasKeys(d) {
-		changes = change(obj, restored(d.DeepCopy(), hold, how.KeepPaused))
+	if hasOurKeys(d) {
+		changes = changesBetween(obj, restoreDeployment(d.DeepCopy(), hold, how.KeepPaused))
 	} else {
-		changes = stripped(r)
+		changes = stripAnnotations(r)
 	}
-	surplus := availabilityOf(d, owned, hold).surplus()
-	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
+	surplus := availabilityOf(d, owned, hold).unneededExtras()
+	if how.Wait && (len(changes) > 0 || isRolling(d, r)) {
 		// Keep only extra Deployments of the live template: pods of other templates must not
 		// serve until the native rollout is over.
 		surplus = slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool {
-			return runsSame(&e.Spec.Template, &d.Spec.Template)
+			return samePodSpec(&e.Spec.Template, &d.Spec.Template)
 		})
 	}
-	return append(changes, discarded(surplus, owned)...)
+	return append(changes, removeDeployments(surplus, owned)...)
 }
 
-// discardExtras removes all extra Deployments.
-func discardExtras(owned []object.Object) []object.Change {
-	return discarded(extras(owned), owned)
+// removeAllExtras deletes all extra Deployments.
+func removeAllExtras(owned []object.Object) []object.Change {
+	return removeDeployments(extraDeployments(owned), owned)
 }
 
-// discarded removes surplus Deployments. The finalizer of those that OpenKruise made
-// goes first, since nobody else takes it off.
-func discarded(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
-	changes := drained(surplus, owned)
+// removeDeployments deletes extra Deployments. It first removes OpenKruise's finalizer from adopted
+// ones, because no other controller does.
+func removeDeployments(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
+	changes := drainDeleted(surplus, owned)
 	for _, e := range surplus {
 		switch {
-		case adopted(e):
+		case isAdopted(e):
 			want := e.DeepCopy()
 			want.Finalizers = slices.DeleteFunc(want.Finalizers, func(f string) bool { return f == rollouts.FinalizerCanaryDeployment })
-			changes = append(changes, change(e, want)...)
+			changes = append(changes, changesBetween(e, want)...)
 		case e.DeletionTimestamp == nil:
 			changes = append(changes, object.Change{Base: e})
 		}

@@ -18,18 +18,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func to(share string) planner.SetTarget {
+func canaryTarget(share string) planner.SetTarget {
 	return planner.SetTarget{
 		Target:   planner.Target{Partition: intstr.Parse(share), Owner: "b-1", Revision: planner.Revision{Name: hashV2}},
 		Metadata: &rollouts.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}, Annotations: map[string]string{"a": "b"}},
 	}
 }
 
-// drivenCanary is the held Deployment with its extra one, and that one.
-func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
+// canaryWithTarget returns the held Deployment with a target, its owned objects, and the extra
+// Deployment.
+func canaryWithTarget(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
 	t.Helper()
-	d, owned = read(t, "held")
-	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to(share), owner())
+	d, owned = readState(t, "held")
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget(share), owner())
 	if len(changes) != 2 || changes[1].Base != nil {
 		t.Fatalf("%d changes, want the Deployment and an extra one", len(changes))
 	}
@@ -37,22 +38,22 @@ func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []obj
 	return changes[0].Want.(*appsv1.Deployment), append(owned, extra), extra
 }
 
-// The extra Deployment is the live template with the metadata asked for, of the
-// size of the batch, and belongs to the BatchRelease; the Deployment is only
-// marked.
+// TestCanarySetTarget checks that the extra Deployment has the live template with the requested
+// metadata and the size of the batch, and belongs to the BatchRelease. The Deployment itself only
+// gets records.
 func TestCanarySetTarget(t *testing.T) {
-	was, _ := read(t, "held")
-	d, _, extra := drivenCanary(t, "25%")
+	was, _ := readState(t, "held")
+	d, _, extra := canaryWithTarget(t, "25%")
 
-	was.Spec.RevisionHistoryLimit = new(minHistory)
+	was.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
-	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != to("25%").Target {
-		t.Errorf("told %+v, want %+v", drive, to("25%").Target)
+	if drive := HoldFromRecords(d).Target(); drive == nil || *drive != canaryTarget("25%").Target {
+		t.Errorf("told %+v, want %+v", drive, canaryTarget("25%").Target)
 	}
-	if extra.Name != "web-canary-"+hashV2 || Principal(extra.Name) != "web" {
-		t.Errorf("the extra one is %s, of %s", extra.Name, Principal(extra.Name))
+	if extra.Name != "web-canary-"+hashV2 || GuessWorkloadName(extra.Name) != "web" {
+		t.Errorf("the extra one is %s, of %s", extra.Name, GuessWorkloadName(extra.Name))
 	}
 	want := was.Spec.DeepCopy()
 	want.RevisionHistoryLimit = new(int32(0))         // as its owner wrote it
@@ -60,7 +61,7 @@ func TestCanarySetTarget(t *testing.T) {
 	want.Template.Labels["track"] = "canary"
 	want.Template.Annotations = map[string]string{"a": "b"}
 	want.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{ // or it would take the stable set that nobody owns any more
-		Key: hashKey, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"one"},
+		Key: hashLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"one"},
 	}}
 	if diff := cmp.Diff(*want, extra.Spec); diff != "" {
 		t.Errorf("the extra one's spec (-want +got):\n%s", diff)
@@ -70,8 +71,8 @@ func TestCanarySetTarget(t *testing.T) {
 	}
 }
 
-// It grows with the batches and the Deployment, never shrinks with either, and
-// has no pods where the Deployment has none.
+// TestCanarySize checks that the extra Deployment grows with the batches and the Deployment, never
+// shrinks with either, and has no pods if the Deployment has size 0.
 func TestCanarySize(t *testing.T) {
 	for name, tc := range map[string]struct {
 		share    string
@@ -91,9 +92,9 @@ func TestCanarySize(t *testing.T) {
 		"aborted, then scaled down": {"1", 0, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned, extra := drivenCanary(t, "25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
 			*d.Spec.Replicas = tc.replicas
-			next := to(tc.share)
+			next := canaryTarget(tc.share)
 			next.Abort = tc.abort
 			for _, c := range (canary{}).SetTarget(d, owned, HoldFromRecords(d), next, owner()) {
 				if c.Want.GetName() == extra.Name {
@@ -115,42 +116,42 @@ func TestCanarySize(t *testing.T) {
 	}
 }
 
-// Held, nobody resumes it, and nobody sets a strategy that would take all pods
-// down when it is resumed; the rest of the strategy is its owner's.
-func TestCanaryKeep(t *testing.T) {
-	was, _, _ := drivenCanary(t, "25%")
+// TestCanaryPreserveHold checks that nobody can resume a held Deployment, or set a strategy that would
+// remove all pods on resume. Other parts of the strategy stay the owner's.
+func TestCanaryPreserveHold(t *testing.T) {
+	was, _, _ := canaryWithTarget(t, "25%")
 	d := was.DeepCopy()
 	d.Spec.Paused, d.Annotations = false, nil
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	canary{}.Keep(was, d)
+	canary{}.PreserveHold(was, d)
 	if diff := cmp.Diff(was, d); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	surge := intstr.FromInt32(7)
 	d.Spec.Strategy.RollingUpdate.MaxSurge = &surge
 	want := d.DeepCopy()
-	canary{}.Keep(was, d)
+	canary{}.PreserveHold(was, d)
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("the owner's surge (-want +got):\n%s", diff)
 	}
 }
 
-// One that was deleted, and that others keep, loses its pods, whatever is told then,
-// and counts as gone when they are. Meanwhile no other can have its name.
-func TestCanaryKept(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+// TestBlockedExtraDeletion checks that a deleted extra Deployment with finalizers of others loses its pods,
+// whatever the target is, and then counts as gone. Until then no other can have its name.
+func TestBlockedExtraDeletion(t *testing.T) {
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.UID, extra.Finalizers, extra.DeletionTimestamp = "extra", []string{"example.com/keep"}, new(metav1.Now())
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-		Name: extra.Name + "-x", Labels: map[string]string{hashKey: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
+		Name: extra.Name + "-x", Labels: map[string]string{hashLabel: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
 	}}
 	set.Spec.Replicas, set.Status.Replicas = new(int32(3)), 3
 	owned = append(owned, set)
-	back := to("0")
+	back := canaryTarget("0")
 	back.Abort = true
 	for name, changes := range map[string][]object.Change{
-		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner()),
+		"driven":   canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner()),
 		"aborted":  canary{}.SetTarget(d, owned, HoldFromRecords(d), back, owner()),
-		"discard":  discardExtras(owned),
+		"discard":  removeAllExtras(owned),
 		"restored": canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}),
 	} {
 		taken := slices.ContainsFunc(changes, func(c object.Change) bool {
@@ -172,7 +173,8 @@ func TestCanaryKept(t *testing.T) {
 	}
 }
 
-// Given back, the extra one waits for the native controller if somebody does.
+// TestCanaryRestore checks that the extra Deployment stays until the native controller is done, if
+// how.Wait is true.
 func TestCanaryRestore(t *testing.T) {
 	names := func(changes []object.Change) string {
 		var out []string
@@ -185,7 +187,7 @@ func TestCanaryRestore(t *testing.T) {
 		}
 		return strings.Join(out, ", ")
 	}
-	d, owned, extra := drivenCanary(t, "25%")
+	d, owned, extra := canaryWithTarget(t, "25%")
 	both := "web, without " + extra.Name
 	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); got != both {
 		t.Errorf("at once: %s, want %s", got, both)
@@ -195,28 +197,28 @@ func TestCanaryRestore(t *testing.T) {
 		t.Fatalf("waiting: %s, want web", got)
 	}
 	d = changes[0].Want.(*appsv1.Deployment)
-	if d.Spec.Paused || hasKeys(d) {
+	if d.Spec.Paused || hasOurKeys(d) {
 		t.Errorf("given back paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
 	}
 	d.Status.ObservedGeneration = d.Generation
 	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{Wait: true})); got != "" {
 		t.Errorf("while it rolls: %s, want nothing", got)
 	}
-	if got := names(discardExtras(owned)); got != "without "+extra.Name {
+	if got := names(removeAllExtras(owned)); got != "without "+extra.Name {
 		t.Errorf("discarded: %s", got)
 	}
 }
 
-// An extra Deployment that OpenKruise made is taken over as it is if its template
-// is the live one with more metadata. Its finalizer goes before it goes.
+// TestCanaryAdopted checks that an extra Deployment that OpenKruise created is adopted if its
+// template is the live one with more metadata. Its finalizer is removed before it is deleted.
 func TestCanaryAdopted(t *testing.T) {
-	d, owned, extra := drivenCanary(t, "25%")
+	d, owned, extra := canaryWithTarget(t, "25%")
 	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}
-	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("60%"), owner())
+	changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("60%"), owner())
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}
-	left := discardExtras(owned)
+	left := removeAllExtras(owned)
 	if len(left) != 1 || left[0].Want == nil || len(left[0].Want.GetFinalizers()) != 1 {
 		t.Errorf("discarded: %v", left)
 	}
@@ -229,13 +231,13 @@ func TestCanaryAdopted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was, wasExtra := d.DeepCopy(), extra.DeepCopy()
 			change()
-			if got := extraOf(d, owned, HoldFromRecords(d).revision()); got != nil {
+			if got := findExtra(d, owned, HoldFromRecords(d).revision()); got != nil {
 				t.Errorf("%s is taken over", got.Name)
 			}
 			*d, *extra = *was, *wasExtra
 		})
 	}
-	if extraOf(d, owned, HoldFromRecords(d).revision()) != extra {
+	if findExtra(d, owned, HoldFromRecords(d).revision()) != extra {
 		t.Error("it is not taken over")
 	}
 }

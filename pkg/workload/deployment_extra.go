@@ -15,15 +15,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The extra Deployment is Weir's alone. Whoever may patch Deployments may patch it, too:
-// so it is known by the uid in the store, and what it runs is put right.
+// Only Weir may change the extra Deployment, but every user who may patch Deployments can. So Weir
+// recognizes it by the UID in the store, and repairs its spec.
 
-// Extras are those Deployments of a namespace that were made beside a workload: the one
-// whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
-// There can be several extra Deployments while pods of a superseded template stay because
-// requests need them.
-func (r Row) Extras(obj object.Object, beside []object.Object, k planner.HoldState) []object.Object {
-	if _, ok := obj.(*appsv1.Deployment); !r.Extra || !ok {
+// ExtraDeployments returns the extra Deployments of a workload in its namespace: the one whose UID
+// is in the store, whatever its owner reference says, and those that the BatchRelease owns. There
+// can be several while pods of a superseded template stay because requests need them.
+func (r Row) ExtraDeployments(obj object.Object, beside []object.Object, k planner.HoldState) []object.Object {
+	if _, ok := obj.(*appsv1.Deployment); !r.UsesExtraDeployment || !ok {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(beside), func(o object.Object) bool {
@@ -37,17 +36,17 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.HoldSta
 // does not belong to the release; nil if the name is free.
 func (r Row) NameConflict(obj object.Object, owned []object.Object, hold Hold, named func(name string) (object.Object, error)) (object.Object, error) {
 	d, ok := obj.(*appsv1.Deployment)
-	if !r.Extra || !ok || hold.Target() == nil {
+	if !r.UsesExtraDeployment || !ok || hold.Target() == nil {
 		return nil, nil
 	}
 	name := extraName(d, hold.revision())
-	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.Name == name || adopted(e) }) {
+	if slices.ContainsFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool { return e.Name == name || isAdopted(e) }) {
 		return nil, nil
 	}
 	return named(name)
 }
 
-// explainConflict returns whose the object is that has the name, or what keeps it.
+// explainConflict returns which object uses the name, or why it is not deleted yet.
 func explainConflict(o object.Object) string {
 	switch {
 	case o == nil:
@@ -64,12 +63,12 @@ func ownedBy(o metav1.Object, uid types.UID) bool {
 	return c != nil && c.UID == uid
 }
 
-// apart has the extra Deployment select no set of the workload but one of its own
-// template. It would take the stable set where the workload is deleted and its sets are
-// left, and that would end with it. A label would do as well, if the extra Deployment's
-// pods could have one that those of the workload do not have.
-func (r revisions) apart(e *appsv1.Deployment) {
-	not := metav1.LabelSelectorRequirement{Key: hashKey, Operator: metav1.LabelSelectorOpNotIn}
+// excludeOtherSets makes the selector of an extra Deployment exclude ReplicaSets of other templates.
+// Scenario: the workload is deleted with orphaned ReplicaSets. Without the exclusion, the extra
+// Deployment would adopt the stable ReplicaSet, and both would be deleted together. A distinct label
+// would also do, if pods of the extra Deployment could have labels that pods of the workload lack.
+func (r revisions) excludeOtherSets(e *appsv1.Deployment) {
+	not := metav1.LabelSelectorRequirement{Key: hashLabel, Operator: metav1.LabelSelectorOpNotIn}
 	for _, rs := range r.all {
 		if hash := hashOf(rs); hash != "" && !sameTemplate(&rs.Spec.Template, &e.Spec.Template) {
 			not.Values = append(not.Values, hash)
@@ -80,22 +79,22 @@ func (r revisions) apart(e *appsv1.Deployment) {
 	}
 }
 
-// mended is the extra Deployment as it is to be. One that OpenKruise made has a template
-// of its making. Keys of ours that somebody else wrote are taken off, and none is added:
-// who fills the annotations must not keep it as it is.
-func mended(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+// repairedExtra returns the extra Deployment as it must be. An adopted one keeps the template that
+// OpenKruise gave it. Records of Weir that somebody else wrote are removed. No annotation is added:
+// otherwise a user who fills the annotations could prevent the repair.
+func repairedExtra(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	want, template := e.DeepCopy(), e.Spec.Template
-	if want.Spec = extraFor(d, hold, to, owner, size).Spec; adopted(e) {
+	if want.Spec = newExtra(d, hold, to, owner, size).Spec; isAdopted(e) {
 		want.Spec.Template = *template.DeepCopy()
 	} else {
-		label(want, rollouts.LabelCanaryDeployment, d.Name)
+		setLabel(want, rollouts.LabelCanaryDeployment, d.Name)
 		want.Finalizers = slices.DeleteFunc(want.Finalizers, func(f string) bool { return f == rollouts.FinalizerCanaryDeployment })
 	}
 	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
-	label(want, rollouts.LabelOwnedByRelease, "true")
-	unmark(want)
+	setLabel(want, rollouts.LabelOwnedByRelease, "true")
+	removeRecords(want)
 	if by, _ := readController(e); by == owner.UID && by != "" {
-		annotate(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])
+		setAnnotation(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])
 	}
 	if !ownedBy(e, owner.UID) {
 		want.OwnerReferences = []metav1.OwnerReference{owner}
@@ -103,24 +102,24 @@ func mended(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner meta
 	return want
 }
 
-// observeExtra adds the facts of an extra Deployment that only the store can judge.
+// observeExtra adds the facts of an extra Deployment that depend on the store.
 func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, hold Hold) {
-	k := hold.Known
+	k := hold.Stored
 	d, ok := obj.(*appsv1.Deployment)
 	if !ok {
 		return
 	}
-	live := extraOf(d, owned, hold.revision())
-	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
+	live := findExtra(d, owned, hold.revision())
+	if slices.ContainsFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
 		w.ExtraUID = k.Extra
 	} else if live != nil {
 		w.ExtraUID = live.UID
 	}
 	if e := live; e != nil && w.Target != nil {
-		want := mended(e, d, hold, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, hold, w.Target))
+		want := repairedExtra(e, d, hold, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sizeOfExtra(d, owned, e, hold, w.Target))
 		have := e.DeepCopy()
-		label(have, rollouts.LabelOwnedByRelease, "true") // an earlier version of Weir did not write it
-		w.ExtraTampered = len(change(have, want)) > 0
+		setLabel(have, rollouts.LabelOwnedByRelease, "true") // an earlier version of Weir did not write it
+		w.ExtraTampered = len(changesBetween(have, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Whatever somebody writes of the extra Deployment is put right: what it runs, and how its
-// pods come and count. Keys of ours go, and nothing is added that full annotations have no
-// room for. What its owner writes of the workload holds for it, too.
-func TestExtraIsPutRight(t *testing.T) {
+// TestExtraIsRepaired checks that Weir repairs the spec of the extra Deployment and removes foreign
+// records, and adds no annotation, since there may be no space. Settings that the owner changes on
+// the workload apply to the extra Deployment, too.
+func TestExtraIsRepaired(t *testing.T) {
 	t.Parallel()
 	const unnamed = "without its owner's name"
 	for name, edit := range map[string]func(d, e *appsv1.Deployment){
 		"driven by annotations": func(_, e *appsv1.Deployment) {
-			annotate(e, rollouts.AnnotationControlInfo, "x")
-			annotate(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
+			setAnnotation(e, rollouts.AnnotationControlInfo, "x")
+			setAnnotation(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
 			e.Spec.Paused, e.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		},
-		"held": func(_, e *appsv1.Deployment) { writeMark(e, "web") },
+		"held": func(_, e *appsv1.Deployment) { writeHoldMark(e, "web") },
 		"labels of ours": func(_, e *appsv1.Deployment) {
-			label(e, rollouts.LabelStableRevision, hashV2)
-			label(e, rollouts.LabelControlled, "x")
+			setLabel(e, rollouts.LabelStableRevision, hashV2)
+			setLabel(e, rollouts.LabelControlled, "x")
 		},
 		unnamed: func(_, e *appsv1.Deployment) { e.Annotations = map[string]string{"note": "x"} },
 		"available after a while": func(_, e *appsv1.Deployment) {
@@ -42,15 +42,15 @@ func TestExtraIsPutRight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned, extra := drivenCanary(t, "25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
 			was := extra.DeepCopy()
 			edit(d, extra)
 			told := extra.DeepCopy()
 			hold := HoldFromRecords(d)
-			hold.Known = planner.HoldState{Batch: owner().UID, Metadata: to("25%").Metadata}
+			hold.Stored = planner.HoldState{Batch: owner().UID, Metadata: canaryTarget("25%").Metadata}
 			w := canary{}.Observe(d, owned, HoldFromRecords(d))
 			observeExtra(&w, d, owned, hold)
-			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), to("25%"), owner())
+			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner())
 			if rests := name == unnamed; w.ExtraTampered == rests || (len(changes) == 0) != rests {
 				t.Fatalf("astray %t, %d changes", w.ExtraTampered, len(changes))
 			}
@@ -80,9 +80,9 @@ func TestExtraIsPutRight(t *testing.T) {
 	}
 }
 
-// TestWantedExtra: how many pods the extra Deployment keeps follows what was told, and the
-// owner who wants no pods at all.
-func TestWantedExtra(t *testing.T) {
+// TestSizeOfExtra checks that the size of the extra Deployment follows the target, and is 0 if the
+// workload is scaled to 0.
+func TestSizeOfExtra(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		replicas, now int32
@@ -96,7 +96,7 @@ func TestWantedExtra(t *testing.T) {
 		"back, and no pods there": {replicas: 10, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}},
 	} {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(c.replicas)}}
-		if got := wanted(d, c.now, &c.target); got != c.want {
+		if got := extraSize(d, c.now, &c.target); got != c.want {
 			t.Errorf("%s: %d pods, want %d", name, got, c.want)
 		}
 	}

@@ -21,46 +21,46 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Scaling implements setSizer. Sizes are decided here while the Deployment is
-// under control: paused, and driven or held.
-func (deployment) Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
+// ScalingFacts implements replicaSetSizer. Weir sizes the ReplicaSets while the Deployment is
+// paused, and is held or has a target.
+func (deployment) ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
 	v := hold.strategy
-	if !sizedHere(d, hold) || !known(d, hold) {
+	if !isSizedByWeir(d, hold) || !isObservedOrNew(d, hold) {
 		return sizes.Scaling{}, false
 	}
 	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
-	// Between two releases nothing is told, and pods of both may be there.
+	// Between two releases there is no target, and pods of both revisions may exist.
 	between := hold.Target() == nil && recreates
 	n := replicas(d)
 	r := findRevisions(d, owned, hold)
-	r, other := r.driven(d, hold)
-	r, another := r.takenBack(hold, other)
+	r, other := r.withTargetSet(d, hold)
+	r, another := r.withAbortedSet(hold, other)
 	s := sizes.Scaling{
 		Replicas: n,
 		Target:   v.target().Limit(n),
-		// The extra Deployment of a canary release has the share, and never the sets.
-		Full: v.target().IsAllPods(n) && v.RollingStyle != rollouts.StyleCanary,
-		// A blue-green release that is sized here keeps its share while stable comes back.
-		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
-		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
-		Native:  !recreates,
-		Frozen:  v.Paused || other || between,
-		Alone:   hold.annotationDriven(),
+		// In a canary release the extra Deployment gets the share, never the ReplicaSets.
+		AllPods: v.target().IsAllPods(n) && v.RollingStyle != rollouts.StyleCanary,
+		// A blue-green release that Weir sizes keeps its share while stable returns.
+		Abort:               v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
+		ResumesNatively:     v.RollingStyle == rollouts.StyleBlueGreen,
+		OwnerStrategyActive: !recreates,
+		Frozen:              v.Paused || other || between,
+		AnnotationDriven:    hold.annotationDriven(),
 	}
-	s.Surge, s.Unavailable = ownersLimits(d, hold)
-	besideStable(&s, r, v)
-	assign(&s, d, r, hold, another)
+	s.Surge, s.Unavailable = ownerLimits(d, hold)
+	allowSurge(&s, r, v)
+	assignRoles(&s, d, r, hold, another)
 	if between {
-		stayBetween(&s)
+		keepBetweenReleases(&s)
 	}
 	return s, true
 }
 
-// stayBetween keeps what there is of the update revision where it fits, and lets
-// stable follow the size.
-func stayBetween(s *sizes.Scaling) {
-	if s.Full {
+// keepBetweenReleases keeps the pods of the update revision as far as the size allows. Stable
+// follows the size.
+func keepBetweenReleases(s *sizes.Scaling) {
+	if s.AllPods {
 		return
 	}
 	s.Abort = true
@@ -69,94 +69,94 @@ func stayBetween(s *sizes.Scaling) {
 	}
 }
 
-// besideStable lets pods be there beside those of stable. What an abort has left goes
-// before a release begins again.
-func besideStable(s *sizes.Scaling, r revisions, v strategyRecord) {
-	if !s.Resumes {
+// allowSurge lets a blue-green release have pods in addition to those of stable. Pods that an abort
+// has left are removed before a release begins again.
+func allowSurge(s *sizes.Scaling, r revisions, v strategyRecord) {
+	if !s.ResumesNatively {
 		return
 	}
 	if !v.Abort {
-		s.Target = brings(v.Partition, s.Replicas)
+		s.Target = podsOfShare(v.Partition, s.Replicas)
 	}
-	if hurries(r.update) {
+	if becomesAvailable(r.update) {
 		s.Target = 0
 	}
 	s.Surge = max(s.Surge, s.Target)
 }
 
-// known reports whether the native controller acts on the Deployment as it is. It cannot
-// know one as it was before it was made: what is made under control gets its pods
-// before it is changed.
-func known(d *appsv1.Deployment, hold Hold) bool {
-	return settled(d) || hold.annotationDriven() && d.Generation == 1
+// isObservedOrNew reports whether the native controller acts on the Deployment as it is. A
+// Deployment that a client created with the annotation in it has no earlier state, so its pods are
+// created before the controller has observed it.
+func isObservedOrNew(d *appsv1.Deployment, hold Hold) bool {
+	return isObserved(d) || hold.annotationDriven() && d.Generation == 1
 }
 
-// sizedHere reports whether sizes are decided here: those of a blue-green release only
-// while the native controller is stopped, and those of a canary one at size 0, lest
-// it give the pods that come to the wrong set.
-func sizedHere(d *appsv1.Deployment, hold Hold) bool {
+// isSizedByWeir reports whether Weir sizes the ReplicaSets. In the blue-green style it does so only
+// while the native controller is stopped. In the canary style it does so at size 0: otherwise the
+// native controller would later give the new pods to the wrong ReplicaSet.
+func isSizedByWeir(d *appsv1.Deployment, hold Hold) bool {
 	style := hold.strategy.RollingStyle
-	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d) ||
+	here := !isSizedNatively(style) || style == rollouts.StyleBlueGreen && isStopped(d) ||
 		style == rollouts.StyleCanary && replicas(d) == 0
-	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (hold.Target() != nil || hold.Held && !ambiguous(d, hold))
+	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (hold.Target() != nil || hold.Held && !isStableUnknown(d, hold))
 }
 
-// sizedElsewhere reports whether the native controller sizes the sets.
-func sizedElsewhere(style rollouts.Style) bool {
+// isSizedNatively reports whether the native controller sizes the ReplicaSets in this style.
+func isSizedNatively(style rollouts.Style) bool {
 	return style == rollouts.StyleCanary || style == rollouts.StyleBlueGreen
 }
 
-// ambiguous reports whether nothing says which set is stable: none has pods, and none
-// is named.
-func ambiguous(d *appsv1.Deployment, hold Hold) bool {
+// isStableUnknown reports whether nothing shows which ReplicaSet is stable: none has pods, and no
+// record names one.
+func isStableUnknown(d *appsv1.Deployment, hold Hold) bool {
 	return replicas(d) == 0 && hold.Stable == ""
 }
 
-// assign gives sets their parts. Where the live template is the stable one, or
-// nothing but it is known, there is nothing to hold back for: it gets all pods. Not yet where
-// what was told is about another revision: it is about to be told so.
-func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, hold Hold, other bool) {
-	s.Update = facts(r.update)
+// assignRoles assigns ReplicaSets to their roles. If the live template is the stable one, or is the
+// only one known, it gets all pods. This waits while the target is for another revision, because the
+// next target will name the live one.
+func assignRoles(s *sizes.Scaling, d *appsv1.Deployment, r revisions, hold Hold, other bool) {
+	s.Update = setFacts(r.update)
 	if r.stable != r.update {
-		s.Stable = facts(r.stable)
+		s.Stable = setFacts(r.stable)
 	}
-	s.Others = others(r)
+	s.Others = otherSets(r)
 	none := len(r.all) == 0 && r.stableRevision == ""
 	switch {
-	case !other && r.atStable(d) && backByShare(d, r, hold) && left(s.Others) >= 0:
-		// Pods of the revision that is left give way as stable ones did before.
-		giveWay(s, left(s.Others))
-	case none || r.atStable(d) && !other:
-		s.Target, s.Full, s.Abort = s.Replicas, true, false
+	case !other && r.hasStableTemplate(d) && returnsByShare(d, r, hold) && newestActive(s.Others) >= 0:
+		// Pods of the revision that is being left are replaced, as stable pods were before.
+		useAsStable(s, newestActive(s.Others))
+	case none || r.hasStableTemplate(d) && !other:
+		s.Target, s.AllPods, s.Abort = s.Replicas, true, false
 	}
 }
 
-func others(r revisions) []sizes.Set {
+func otherSets(r revisions) []sizes.Set {
 	var sets []sizes.Set
 	for _, rs := range r.all {
 		if rs != r.update && rs != r.stable {
-			sets = append(sets, *facts(rs))
+			sets = append(sets, *setFacts(rs))
 		}
 	}
 	return sets
 }
 
-// giveWay makes one of the other sets the one that pods come from.
-func giveWay(s *sizes.Scaling, i int) {
+// useAsStable moves a ReplicaSet from the others to the stable role.
+func useAsStable(s *sizes.Scaling, i int) {
 	set := s.Others[i]
 	s.Stable = &set
 	s.Others = slices.Delete(s.Others, i, i+1)
 }
 
-// backByShare reports whether the stable template is itself released by share.
-func backByShare(d *appsv1.Deployment, r revisions, hold Hold) bool {
+// returnsByShare reports whether the stable template is itself released in steps.
+func returnsByShare(d *appsv1.Deployment, r revisions, hold Hold) bool {
 	target := hold.Target()
-	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.releases(d, target.Revision) && replicas(d) > 0 &&
+	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.hasLiveRevision(d, target.Revision) && replicas(d) > 0 &&
 		!target.IsAllPods(replicas(d))
 }
 
-// left is the newest set that has pods, or -1.
-func left(sets []sizes.Set) int {
+// newestActive returns the index of the newest ReplicaSet with pods; -1 if there is none.
+func newestActive(sets []sizes.Set) int {
 	at := -1
 	for i := range sets {
 		if sets[i].Replicas > 0 && (at < 0 || sets[i].Revision > sets[at].Revision) {
@@ -166,12 +166,12 @@ func left(sets []sizes.Set) int {
 	return at
 }
 
-// limits are the owner's surge, rounded up, and unavailable, rounded down. One
-// of them must allow something to move. The size and its surge are a size together.
-func limits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailable int32) {
+// resolveLimits returns the owner's surge, rounded up, and unavailability, rounded down. At least
+// one of them is positive. Size plus surge fits an int32.
+func resolveLimits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailable int32) {
 	if u != nil {
-		surge = min(scaled(u.MaxSurge, replicas, true), math.MaxInt32-replicas)
-		unavailable = min(scaled(u.MaxUnavailable, replicas, false), replicas)
+		surge = min(resolveShare(u.MaxSurge, replicas, true), math.MaxInt32-replicas)
+		unavailable = min(resolveShare(u.MaxUnavailable, replicas, false), replicas)
 	}
 	if surge == 0 && unavailable == 0 {
 		unavailable = 1
@@ -179,7 +179,7 @@ func limits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailab
 	return surge, unavailable
 }
 
-func scaled(v *intstr.IntOrString, replicas int32, up bool) int32 {
+func resolveShare(v *intstr.IntOrString, replicas int32, up bool) int32 {
 	if v == nil {
 		return 0
 	}
@@ -190,42 +190,42 @@ func scaled(v *intstr.IntOrString, replicas int32, up bool) int32 {
 	return int32(min(max(n, 0), math.MaxInt32))
 }
 
-func facts(rs *appsv1.ReplicaSet) *sizes.Set {
+func setFacts(rs *appsv1.ReplicaSet) *sizes.Set {
 	if rs == nil {
 		return nil
 	}
 	exist := min(rs.Status.Replicas, size(rs))
 	return &sizes.Set{
-		Name:      rs.Name,
-		Replicas:  size(rs),
-		Ready:     min(rs.Status.ReadyReplicas, exist),
-		Available: min(available(rs), exist),
-		Unjudged:  Unjudged(rs),
-		Shrinks:   rs.Status.Replicas > size(rs),
-		Revision:  revision(rs),
-		Created:   rs.CreationTimestamp.Time,
-		Annotated: annotated(rs),
-		Noted:     noted(rs),
+		Name:               rs.Name,
+		Replicas:           size(rs),
+		Ready:              min(rs.Status.ReadyReplicas, exist),
+		Available:          min(availableReplicas(rs), exist),
+		HasStaleCounters:   HasStaleCounters(rs),
+		IsShrinking:        rs.Status.Replicas > size(rs),
+		Revision:           revisionNumber(rs),
+		Created:            rs.CreationTimestamp.Time,
+		HasSizeAnnotations: hasSizeAnnotations(rs),
+		NotedReplicas:      notedReplicas(rs),
 	}
 }
 
-func available(rs *appsv1.ReplicaSet) int32 {
+func availableReplicas(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.MinReadySeconds == foreverReady {
-		return rs.Status.ReadyReplicas // none is counted, and all serve
+		return rs.Status.ReadyReplicas // no pod counts as available, but all ready pods serve
 	}
 	return rs.Status.AvailableReplicas
 }
 
-// Unjudged reports whether the controller of the set has not seen what makes its
-// counters mean something else. After one change of the size they are still an
-// upper bound, but between two of them pods may have gone.
-func Unjudged(rs *appsv1.ReplicaSet) bool {
+// HasStaleCounters reports whether the counters of a ReplicaSet are not reliable because its
+// controller has not observed the latest changes. After one change of the size the counters are
+// still an upper bound. After two changes pods may have been removed in between.
+func HasStaleCounters(rs *appsv1.ReplicaSet) bool {
 	unseen := rs.Generation - rs.Status.ObservedGeneration
-	return unseen > 1 || unseen > 0 && available(rs) < rs.Status.ReadyReplicas
+	return unseen > 1 || unseen > 0 && availableReplicas(rs) < rs.Status.ReadyReplicas
 }
 
-// Sets implements setSizer.
-func (deployment) Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
+// ResizeReplicaSets implements replicaSetSizer.
+func (deployment) ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
 	var changes []object.Change
@@ -238,11 +238,11 @@ func (deployment) Sets(obj object.Object, owned []object.Object, hold Hold, scal
 		case rs == nil && step.Name != "":
 			return nil, fmt.Errorf("sizing replicaset %s: deployment %s does not have it", step.Name, d.Name)
 		case rs == nil:
-			changes = append(changes, object.Change{Want: created(d, owned, scale, step.Replicas)})
+			changes = append(changes, object.Change{Want: newReplicaSet(d, owned, scale, step.Replicas)})
 		case step.Delete:
 			changes = append(changes, object.Change{Base: rs})
 		default:
-			changes = append(changes, change(rs, resized(rs, scale, step.Replicas))...)
+			changes = append(changes, changesBetween(rs, resizeSet(rs, scale, step.Replicas))...)
 		}
 	}
 	return changes, nil
@@ -257,29 +257,30 @@ func (r revisions) byName(name string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// resized is a set with another size.
-func resized(rs *appsv1.ReplicaSet, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
+// resizeSet returns a ReplicaSet with another size.
+func resizeSet(rs *appsv1.ReplicaSet, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
 	want := rs.DeepCopy()
 	want.Spec.Replicas = &replicas
-	note(want, scale)
+	annotateSizes(want, scale)
 	return want
 }
 
-// note writes the native controller's notes on sizes, or removes them where
-// they would make it scale other sets.
-func note(rs *appsv1.ReplicaSet, scale sizes.Scale) {
-	if scale.Note == 0 {
-		rs.Annotations = without(rs.Annotations, annotationDesired, annotationMax)
+// annotateSizes writes the native controller's size annotations, or removes them if they would make
+// it scale other ReplicaSets.
+func annotateSizes(rs *appsv1.ReplicaSet, scale sizes.Scale) {
+	if scale.DesiredAnnotation == 0 {
+		rs.Annotations = withoutKeys(rs.Annotations, annotationDesired, annotationMax)
 		return
 	}
-	annotate(rs, annotationDesired, strconv.Itoa(int(scale.Note)))
-	annotate(rs, annotationMax, strconv.Itoa(int(scale.NoteMax)))
+	setAnnotation(rs, annotationDesired, strconv.Itoa(int(scale.DesiredAnnotation)))
+	setAnnotation(rs, annotationMax, strconv.Itoa(int(scale.MaxAnnotation)))
 }
 
-// created is the ReplicaSet that the native controller would make of the live
-// template. Anything more in the template and it would make a second one.
-func created(d *appsv1.Deployment, owned []object.Object, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
-	name, hash := freeName(d, owned)
+// newReplicaSet returns the ReplicaSet that the native controller would create for the live
+// template. With any other difference in the template, the native controller would create a second
+// one.
+func newReplicaSet(d *appsv1.Deployment, owned []object.Object, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
+	name, hash := freeReplicaSetName(d, owned)
 	template := *d.Spec.Template.DeepCopy()
 	template.Labels = withHash(template.Labels, hash)
 	selector := d.Spec.Selector.DeepCopy()
@@ -302,7 +303,7 @@ func created(d *appsv1.Deployment, owned []object.Object, scale sizes.Scale, rep
 			Template:        template,
 		},
 	}
-	note(rs, scale)
+	annotateSizes(rs, scale)
 	return rs
 }
 
@@ -311,26 +312,26 @@ func withHash(m map[string]string, hash string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
 	}
-	m[hashKey] = hash
+	m[hashLabel] = hash
 	return m
 }
 
-// freeName counts collisions up until a name is free.
-func freeName(d *appsv1.Deployment, owned []object.Object) (name, hash string) {
+// freeReplicaSetName increments the collision count until the name is free.
+func freeReplicaSetName(d *appsv1.Deployment, owned []object.Object) (name, hash string) {
 	taken := map[string]bool{}
 	for _, rs := range replicaSets(owned) {
 		taken[rs.Name] = true
 	}
 	for collisions := uint32(0); ; collisions++ {
-		hash = collidedHash(&d.Spec.Template, collisions)
-		name = setName(d.Name, hash)
+		hash = hashWithCollisions(&d.Spec.Template, collisions)
+		name = nameWithHash(d.Name, hash)
 		if !taken[name] {
 			return name, hash
 		}
 	}
 }
 
-func setName(deployment, hash string) string {
+func nameWithHash(deployment, hash string) string {
 	longest := validation.DNS1123SubdomainMaxLength - len(hash) - 1
 	return deployment[:min(len(deployment), longest)] + "-" + hash
 }

@@ -22,40 +22,40 @@ import (
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 
-func says(value string) edit {
+func setStrategyAnnotation(value string) edit {
 	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 		d.Annotations[rollouts.AnnotationDeploymentStrategy] = value
 	}
 }
 
-func size10(n int32) edit {
+func setSizeOfWeb(n int32) edit {
 	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = n }
 }
 
-// released takes the marks of a Rollout off, as on a Deployment without one.
-func released(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+// removeHoldMark removes the marks of a Rollout, as on a Deployment without one.
+func removeHoldMark(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 	delete(d.Annotations, rollouts.AnnotationInProgress)
 	d.Annotations[rollouts.AnnotationControlInfo] = "nobody"
 }
 
-// unseen lets the controller of a set lag behind by some changes of its spec.
-func unseen(name string, changes int64) edit {
+// lagBehind makes the controller of a ReplicaSet lag behind by some changes of its spec.
+func lagBehind(name string, changes int64) edit {
 	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-		rs := set(t, owned, name)
+		rs := findSet(t, owned, name)
 		rs.Generation = rs.Status.ObservedGeneration + changes
 	}
 }
 
-// backAtOne sets the template of web-one again.
-func backAtOne(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
-	d.Spec.Template = *plain(&set(t, owned, "web-one").Spec.Template).DeepCopy()
+// setTemplateOfOne sets the template of web-one again.
+func setTemplateOfOne(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+	d.Spec.Template = *withoutHash(&findSet(t, owned, "web-one").Spec.Template).DeepCopy()
 }
 
-func TestScaling(t *testing.T) {
+func TestScalingFacts(t *testing.T) {
 	zero := sizes.Set{Name: "web-zero", Revision: 1, Created: day(1)}
-	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
-	two := sizes.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true, Noted: 10}
-	full := sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true, Noted: 10}
+	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), HasSizeAnnotations: true, NotedReplicas: 9}
+	two := sizes.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), HasSizeAnnotations: true, NotedReplicas: 10}
+	full := sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), HasSizeAnnotations: true, NotedReplicas: 10}
 	driven := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
 	drivenBut := func(but func(*sizes.Scaling)) *sizes.Scaling {
 		s := driven
@@ -63,98 +63,98 @@ func TestScaling(t *testing.T) {
 		but(&s)
 		return &s
 	}
-	held := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &full}
+	held := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: &full}
 	for name, tc := range map[string]struct {
 		in   string
 		edit edit
 		want *sizes.Scaling
 	}{
 		"another template than it was told for": {"driven", nil, &driven},
-		"told by hash": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"` + hashV2 + `"}`),
+		"told by hash": {"driven", setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"` + hashV2 + `"}`),
 			drivenBut(func(*sizes.Scaling) {})},
-		"told by label": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`),
+		"told by label": {"driven", setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`),
 			drivenBut(func(*sizes.Scaling) {})},
-		"told nothing, as by others": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
+		"told nothing, as by others": {"driven", setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(*sizes.Scaling) {})},
-		"alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *sizes.Scaling) { s.Alone = true })},
-		"alone, and paused": {"driven", edits(released, says(`{"paused":true,"partition":3,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *sizes.Scaling) { s.Alone, s.Frozen = true, true })},
-		"a release without a hold is not alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`)),
+		"alone": {"driven", allEdits(removeHoldMark, setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.AnnotationDriven = true })},
+		"alone, and paused": {"driven", allEdits(removeHoldMark, setStrategyAnnotation(`{"paused":true,"partition":3,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.AnnotationDriven, s.Frozen = true, true })},
+		"a release without a hold is not alone": {"driven", allEdits(removeHoldMark, setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`)),
 			drivenBut(func(*sizes.Scaling) {})},
-		"an abort without a hold is not alone": {"driven", edits(released, says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"an abort without a hold is not alone": {"driven", allEdits(removeHoldMark, setStrategyAnnotation(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
 		"stable set again, and told so of the release": {
-			"driven", edits(says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), backAtOne),
+			"driven", allEdits(setStrategyAnnotation(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), setTemplateOfOne),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort, s.Frozen = 1, true, true }),
 		},
 		"stable set again, not told so yet, and a third revision has pods": {
-			"driven-third", edits(says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), backAtOne),
+			"driven-third", allEdits(setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), setTemplateOfOne),
 			drivenBut(func(s *sizes.Scaling) {
 				third := zero
 				third.Replicas, third.Ready, third.Available = 1, 1, 1
 				s.Frozen, s.Others = true, []sizes.Set{third}
 			}),
 		},
-		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
+		"frozen by others": {"driven", setStrategyAnnotation(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Frozen = true })},
-		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
+		"surge up, unavailable down": {"driven", setStrategyAnnotation(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Surge, s.Unavailable = 3, 2 })},
-		"something must move": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":"9%","maxSurge":0}}`),
+		"something must move": {"driven", setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":"9%","maxSurge":0}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Surge = 0 })},
-		"no more unavailable than there are": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":99}}`),
+		"no more unavailable than there are": {"driven", setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":99}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Surge, s.Unavailable = 0, 10 })},
-		"the owner's recreate": {"driven", says(`{"partition":3}`),
+		"the owner's recreate": {"driven", setStrategyAnnotation(`{"partition":3}`),
 			drivenBut(func(s *sizes.Scaling) { s.Surge = 0 })},
-		"full by share": {"driven", says(`{"partition":"100%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
-		"99% is not full": {"driven", says(`{"partition":"99%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+		"full by share": {"driven", setStrategyAnnotation(`{"partition":"100%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.AllPods = 10, true })},
+		"99% is not full": {"driven", setStrategyAnnotation(`{"partition":"99%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Target = 9 })},
-		"full by number": {"driven", says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
-		"no number is full of nothing": {"driven", edits(size10(0), says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"full by number": {"driven", setStrategyAnnotation(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.AllPods = 10, true })},
+		"no number is full of nothing": {"driven", allEdits(setSizeOfWeb(0), setStrategyAnnotation(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Replicas, s.Target, s.Unavailable = 0, 0, 0 })},
-		"on the way back a share may be kept": {"driven", says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+		"on the way back a share may be kept": {"driven", setStrategyAnnotation(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
-		"counters of a larger size": {"driven", edits(resize("web-one", 4), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"counters of a larger size": {"driven", allEdits(setReplicas("web-one", 4), setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) {
 				less := one
-				less.Replicas, less.Ready, less.Available, less.Shrinks = 4, 4, 4, true
+				less.Replicas, less.Ready, less.Available, less.IsShrinking = 4, 4, 4, true
 				s.Stable = &less
 			})},
-		"counters from before two changes of the size": {"driven", edits(unseen("web-one", 2), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"counters from before two changes of the size": {"driven", allEdits(lagBehind("web-one", 2), setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) {
 				moved := one
-				moved.Unjudged = true
+				moved.HasStaleCounters = true
 				s.Stable = &moved
 			})},
-		"counters from before one": {"driven", edits(unseen("web-one", 1), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"counters from before one": {"driven", allEdits(lagBehind("web-one", 1), setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(*sizes.Scaling) {})},
-		"a third template": {"driven", edits(image("web:v3"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"a third template": {"driven", allEdits(setImage("web:v3"), setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Update, s.Others = nil, []sizes.Set{two} })},
-		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"the template went back, so everything does": {"driven", allEdits(setImage("web:v1"), setStrategyAnnotation(`{"abort":true,"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 0, true })},
-		"but for what is kept": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"but for what is kept": {"driven", allEdits(setImage("web:v1"), setStrategyAnnotation(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
-		"so it is with a third template": {"driven", edits(image("web:v3"), says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+		"so it is with a third template": {"driven", allEdits(setImage("web:v3"), setStrategyAnnotation(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
-		"the template went back, and is released by share": {"driven", edits(image("web:v1"), says(`{"partition":8,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2},"revision":"one"}`)),
+		"the template went back, and is released by share": {"driven", allEdits(setImage("web:v1"), setStrategyAnnotation(`{"partition":8,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2},"revision":"one"}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Others, s.Target = &one, &two, []sizes.Set{}, 8 })},
-		"pods that wait for years to be available serve": {"driven", edits(says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+		"pods that wait for years to be available serve": {"driven", allEdits(setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-				set(t, owned, "web-one").Spec.MinReadySeconds = foreverReady
-				set(t, owned, "web-one").Status.AvailableReplicas = 0
+				findSet(t, owned, "web-one").Spec.MinReadySeconds = foreverReady
+				findSet(t, owned, "web-one").Status.AvailableReplicas = 0
 			}), drivenBut(func(*sizes.Scaling) {})},
-		"nothing before it": {"driven", edits(orphan("web-one"), orphan("web-two"), says(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+		"nothing before it": {"driven", allEdits(setOtherOwner("web-one"), setOtherOwner("web-two"), setStrategyAnnotation(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }),
-			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},
-		"stable is gone, which is not nothing": {"driven", edits(orphan("web-one"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Target, s.AllPods = nil, nil, 10, true })},
+		"stable is gone, which is not nothing": {"driven", allEdits(setOtherOwner("web-one"), setStrategyAnnotation(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Stable = nil })},
 		"held, not driven yet": {"held", nil, &held},
 		"resting": {"aborted", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 		}, &sizes.Scaling{
-			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, Native: true,
+			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, OwnerStrategyActive: true,
 			Update: &sizes.Set{Name: "web-two", Revision: 3, Created: day(3)},
 			Stable: &sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2)},
 		}},
@@ -162,23 +162,23 @@ func TestScaling(t *testing.T) {
 			rs := owned[0].(*appsv1.ReplicaSet)
 			*rs.Spec.Replicas, rs.Status, rs.Name = 0, appsv1.ReplicaSetStatus{}, "web-zero"
 			rs.CreationTimestamp, rs.Annotations = metav1.NewTime(day(1)), map[string]string{annotationRevision: "1"}
-		}, &sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
+		}, &sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, OwnerStrategyActive: true, Stable: &zero}},
 		"not seen yet":        {"held", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.ObservedGeneration-- }, nil},
 		"native":              {"native", nil, nil},
 		"resumed":             {"driven", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = false }, nil},
-		"of the canary style": {"driven", says(`{"rollingStyle":"Canary","partition":3}`), nil},
+		"of the canary style": {"driven", setStrategyAnnotation(`{"rollingStyle":"Canary","partition":3}`), nil},
 		"paused by its owner": {"native", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = true }, nil},
-		"not held and not readable": {"driven", edits(says("lost"), func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+		"not held and not readable": {"driven", allEdits(setStrategyAnnotation("lost"), func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			delete(d.Annotations, rollouts.AnnotationInProgress)
 		}), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, tc.in)
+			d, owned := readState(t, tc.in)
 			d.Status.ObservedGeneration = d.Generation
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			got, ok := deployment{}.Scaling(d, owned, HoldFromRecords(d))
+			got, ok := deployment{}.ScalingFacts(d, owned, HoldFromRecords(d))
 			want := sizes.Scaling{}
 			if tc.want != nil {
 				want = *tc.want
@@ -190,11 +190,11 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// TestLargestSurge has a size and its surge be a size together, so that pods come.
+// TestLargestSurge checks that size plus surge does not overflow, so that pods can be created.
 func TestLargestSurge(t *testing.T) {
 	for _, replicas := range []int32{1, 10, math.MaxInt32} {
 		for _, v := range []intstr.IntOrString{intstr.FromInt32(math.MaxInt32), intstr.FromString("300%"), intstr.FromString("2147483647%")} {
-			surge, _ := limits(&appsv1.RollingUpdateDeployment{MaxSurge: &v}, replicas)
+			surge, _ := resolveLimits(&appsv1.RollingUpdateDeployment{MaxSurge: &v}, replicas)
 			if surge < 0 || surge > math.MaxInt32-replicas || surge == 0 && replicas < math.MaxInt32 {
 				t.Errorf("maxSurge %s of %d: %d", v.String(), replicas, surge)
 			}
@@ -202,7 +202,7 @@ func TestLargestSurge(t *testing.T) {
 	}
 }
 
-func TestSets(t *testing.T) {
+func TestResizeReplicaSets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in    string
 		edit  edit
@@ -210,8 +210,8 @@ func TestSets(t *testing.T) {
 		note  int32
 	}{
 		"sets-create": {in: "held", scale: []sizes.Step{{Replicas: 2}}},
-		"sets-create-collided": {in: "held", scale: []sizes.Step{{Replicas: 2}}, edit: edits(orphan("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-			set(t, owned, "web-one").Name = "web-" + hashV2
+		"sets-create-collided": {in: "held", scale: []sizes.Step{{Replicas: 2}}, edit: allEdits(setOtherOwner("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			findSet(t, owned, "web-one").Name = "web-" + hashV2
 		})},
 		// The set was made since the sizes were decided.
 		"sets-create-there": {in: "driven", scale: []sizes.Step{{Replicas: 4}}},
@@ -223,11 +223,11 @@ func TestSets(t *testing.T) {
 		"sets-nothing":      {in: "driven"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, tc.in)
+			d, owned := readState(t, tc.in)
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
+			changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: tc.scale, DesiredAnnotation: tc.note, MaxAnnotation: tc.note + 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,34 +236,34 @@ func TestSets(t *testing.T) {
 	}
 }
 
-func TestTell(t *testing.T) {
+func TestUpdateExtraStatus(t *testing.T) {
 	const said = `{"updatedReadyReplicas":2,"expectedUpdatedReplicas":3}`
-	says3 := says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)
+	says3 := setStrategyAnnotation(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)
 	told := func(value string) edit {
 		return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationDeploymentExtraStatus] = value
 		}
 	}
-	nothing := edits(orphan("web-two"), says(`{"partition":0}`))
+	nothing := allEdits(setOtherOwner("web-two"), setStrategyAnnotation(`{"partition":0}`))
 	for name, tc := range map[string]struct {
 		edit edit
 		want string
 	}{
-		"at first":              {edits(released, says3), said},
-		"nothing new":           {edits(released, says3, told(said)), ""},
-		"something new":         {edits(released, says3, told(`{"updatedReadyReplicas":1}`)), said},
-		"nothing to say":        {edits(released, nothing), ""},
-		"nothing left to say":   {edits(released, nothing, told(said)), "{}"},
-		"the share of pods":     {edits(released, says(`{"partition":"25%"}`)), said},
-		"to a release":          {says(`{"partition":3,"revision":"two"}`), said},
+		"at first":              {allEdits(removeHoldMark, says3), said},
+		"nothing new":           {allEdits(removeHoldMark, says3, told(said)), ""},
+		"something new":         {allEdits(removeHoldMark, says3, told(`{"updatedReadyReplicas":1}`)), said},
+		"nothing to say":        {allEdits(removeHoldMark, nothing), ""},
+		"nothing left to say":   {allEdits(removeHoldMark, nothing, told(said)), "{}"},
+		"the share of pods":     {allEdits(removeHoldMark, setStrategyAnnotation(`{"partition":"25%"}`)), said},
+		"to a release":          {setStrategyAnnotation(`{"partition":3,"revision":"two"}`), said},
 		"to what is held":       {says3, said},
-		"not to an abort":       {says(`{"partition":3,"abort":true}`), ""},
-		"an abort ends it":      {edits(says(`{"partition":3,"abort":true}`), told(said)), "nothing"},
-		"not to other styles":   {says(`{"partition":3,"rollingStyle":"BlueGreen"}`), ""},
-		"not to what is not so": {edits(released, says("lost")), ""},
+		"not to an abort":       {setStrategyAnnotation(`{"partition":3,"abort":true}`), ""},
+		"an abort ends it":      {allEdits(setStrategyAnnotation(`{"partition":3,"abort":true}`), told(said)), "nothing"},
+		"not to other styles":   {setStrategyAnnotation(`{"partition":3,"rollingStyle":"BlueGreen"}`), ""},
+		"not to what is not so": {allEdits(removeHoldMark, setStrategyAnnotation("lost")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, "driven")
+			d, owned := readState(t, "driven")
 			tc.edit(t, d, owned)
 			var got, want []string
 			for _, c := range updateExtraStatus(d, owned, HoldFromRecords(d)) {
@@ -283,27 +283,28 @@ func TestTell(t *testing.T) {
 	}
 }
 
-func TestSetsOfOthers(t *testing.T) {
-	d, owned := read(t, "driven")
-	orphan("web-two")(t, d, owned)
+func TestSetsOfOtherOwners(t *testing.T) {
+	d, owned := readState(t, "driven")
+	setOtherOwner("web-two")(t, d, owned)
 	for _, name := range []string{"web-two", "web-none"} {
-		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
+		changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
 		if err == nil || len(changes) != 0 {
 			t.Errorf("%s: %d changes, error %v; want an error and nothing else", name, len(changes), err)
 		}
 	}
 }
 
-// TestCreatedIsRecognised creates sets and looks at what it made.
+// TestCreatedIsRecognised checks that a created ReplicaSet is recognized as that of the live
+// template.
 func TestCreatedIsRecognised(t *testing.T) {
-	d, owned := read(t, "held")
+	d, owned := readState(t, "held")
 	d.Name = strings.Repeat("x", 253)
 	for range 2 {
-		changes, err := deployment{}.Sets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
+		changes, err := deployment{}.ResizeReplicaSets(d, owned, HoldFromRecords(d), sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, owned = apply(d, owned, changes)
+		d, owned = applyChanges(d, owned, changes)
 	}
 	w := deployment{}.Observe(d, owned, HoldFromRecords(d))
 	if len(owned) != 2 || w.PodTemplateHash != hashV2 || len(owned[1].GetName()) != 253 {

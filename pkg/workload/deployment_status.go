@@ -10,7 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// tellStatus tells how far a release is, for which the status of a Deployment has no field.
+// updateExtraStatus writes the progress of a release to an annotation, because the status of a
+// Deployment has no field for it.
 func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
@@ -19,34 +20,34 @@ func updateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []ob
 	}
 	want := hold.copyOf(d).(*appsv1.Deployment)
 	writeExtraStatus(want, r, hold)
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
-// tell writes how many pods of the update revision are ready, and how many
-// there should be.
+// writeExtraStatus writes how many pods of the update revision are ready, and how many there should
+// be.
 func writeExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) {
 	switch status, news := newExtraStatus(d, r, hold); {
 	case !news:
 	case status == "":
-		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
+		d.Annotations = withoutKeys(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
 	default:
-		annotate(d, rollouts.AnnotationDeploymentExtraStatus, status)
+		setAnnotation(d, rollouts.AnnotationDeploymentExtraStatus, status)
 	}
 }
 
-// untold is what is to be told, and whether that is news. An abort has nothing
-// to tell of.
+// newExtraStatus returns the new value of the annotation, and reports whether it differs from the
+// current one. An abort has no progress to report.
 func newExtraStatus(d *appsv1.Deployment, r revisions, hold Hold) (status string, news bool) {
 	v := hold.strategy
 	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
-	if hold.Target() == nil || sizedElsewhere(v.RollingStyle) {
+	if hold.Target() == nil || isSizedNatively(v.RollingStyle) {
 		return "", false
 	}
 	if v.Abort {
 		return "", said
 	}
 	now := extraStatus{ExpectedUpdatedReplicas: v.target().Limit(replicas(d))}
-	if update := facts(r.update); update != nil {
+	if update := setFacts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}
 	status = encode(now)

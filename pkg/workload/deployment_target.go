@@ -17,22 +17,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// SetTarget implements Adapter. It writes Recreate, so sizes must not be written
-// before the native controller has observed it; and it must not be called on
-// an aborted workload that has come to rest.
+// SetTarget implements Adapter. It writes Recreate, so sizes must not be written before the native
+// controller has observed it. Do not call it on a workload whose abort is complete.
 func (deployment) SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	want := d.DeepCopy()
 	r := findRevisions(d, owned, hold)
 	next := hold.withTarget(rollouts.StylePartition, to.Target, r.stableRevision, owner.UID)
 	next.strategy.Paused = false
-	take(want, &next.strategy)
-	label(want, rollouts.LabelControlled, "true")
+	takeStrategy(want, &next.strategy)
+	setLabel(want, rollouts.LabelControlled, "true")
 	writeController(want, owner)
 	next.writeRecords(want)
 	writeExtraStatus(want, r, next)
 	want.Spec.Paused = true
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
 // writeTarget writes a target of a style that keeps the owner's strategy in the spec.
@@ -46,21 +45,21 @@ func writeTarget(want *appsv1.Deployment, hold Hold, style rollouts.Style, to pl
 	next.writeRecords(want)
 }
 
-// take replaces what only the owner can have written by what a release needs,
-// and saves it. We write Recreate and minHistory and save neither, so that an
-// original is never overwritten by a value of ours.
-func take(d *appsv1.Deployment, v *strategyRecord) {
+// takeStrategy saves the owner's strategy and history limit, and replaces them by those that a
+// release needs. It never saves Recreate and minHistoryLimit, because Weir writes these values. So
+// an original is never overwritten by a value of Weir.
+func takeStrategy(d *appsv1.Deployment, v *strategyRecord) {
 	s := &d.Spec.Strategy
 	if s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
-		v.RollingUpdate = mixed(v.RollingUpdate, s)
+		v.RollingUpdate = mergeOwnerStrategy(v.RollingUpdate, s)
 		*s = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	raiseLimit(v, &d.Spec.RevisionHistoryLimit)
 }
 
-// mixed is what the owner writes of the limits. Recreate in force is ours, and of a
-// patch upon that the limits that it leaves out stay as recorded.
-func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrategy) *appsv1.RollingUpdateDeployment {
+// mergeOwnerStrategy returns the limits that the owner has written. A patch of a strategy that is
+// Weir's Recreate may omit a limit; the saved value of this limit stays.
+func mergeOwnerStrategy(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrategy) *appsv1.RollingUpdateDeployment {
 	u := &appsv1.RollingUpdateDeployment{}
 	if s.RollingUpdate != nil {
 		u = s.RollingUpdate.DeepCopy()
@@ -73,7 +72,7 @@ func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrateg
 	return u
 }
 
-// setDefaults fills in what the API server would.
+// setDefaults fills in the defaults of kube-apiserver.
 func setDefaults(u *appsv1.RollingUpdateDeployment) {
 	quarter := intstr.FromString("25%")
 	if u.MaxUnavailable == nil {
@@ -84,8 +83,8 @@ func setDefaults(u *appsv1.RollingUpdateDeployment) {
 	}
 }
 
-// RestoreStrategy implements Adapter. Paused and RollingUpdate with two active sets makes
-// the native controller scale both, so it waits until only stable has pods.
+// RestoreStrategy implements Adapter. It waits until only stable has pods: with RollingUpdate and
+// two active ReplicaSets the native controller scales both, even while the Deployment is paused.
 func (deployment) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
@@ -96,17 +95,17 @@ func (deployment) RestoreStrategy(obj object.Object, owned []object.Object, hold
 	}
 	want := hold.copyOf(d).(*appsv1.Deployment)
 	restoreStrategy(want, hold)
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
-// restoreStrategy puts the owner's strategy back where ours is.
+// restoreStrategy restores the owner's strategy if the spec has Weir's.
 func restoreStrategy(d *appsv1.Deployment, hold Hold) {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return
 	}
 	update := hold.strategy.RollingUpdate.DeepCopy()
 	if hold.Controlled && !hold.hasStrategy {
-		// The original is lost. The default is no outage, Recreate may be one.
+		// The saved strategy is lost. The default causes no outage; Recreate might.
 		update = &appsv1.RollingUpdateDeployment{}
 		setDefaults(update)
 	}
@@ -118,57 +117,57 @@ func restoreStrategy(d *appsv1.Deployment, hold Hold) {
 	}
 }
 
-// Restore implements Adapter. First the sizes that the native controller noted
-// on active sets are removed where they are stale, since they would wedge it or
-// break availability; then everything goes back in one write; then, when the
-// native controller has seen that, its copies of our annotations go, since
-// kubectl rollout undo would write them back to the Deployment.
+// Restore implements Adapter. Stale size annotations of active ReplicaSets are removed first,
+// because they would block the native controller or reduce availability. Then one write restores all
+// settings of the Deployment. When the native controller has observed this write, its copies of
+// Weir's annotations on ReplicaSets are removed: kubectl rollout undo would copy them back to the
+// Deployment.
 func (deployment) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned, hold)
 	var changes []object.Change
-	if !hasKeys(d) {
-		if !settled(d) {
+	if !hasOurKeys(d) {
+		if !isObserved(d) {
 			return nil
 		}
-		return stripped(r)
+		return stripAnnotations(r)
 	}
 	for _, rs := range r.all {
-		if stale(rs, replicas(d)) {
-			changes = append(changes, change(rs, resized(rs, sizes.Scale{}, size(rs)))...)
+		if hasStaleSizeAnnotation(rs, replicas(d)) {
+			changes = append(changes, changesBetween(rs, resizeSet(rs, sizes.Scale{}, size(rs)))...)
 		}
 	}
-	return append(changes, change(obj, restored(d.DeepCopy(), hold, how.KeepPaused))...)
+	return append(changes, changesBetween(obj, restoreDeployment(d.DeepCopy(), hold, how.KeepPaused))...)
 }
 
-// stripped takes our annotations off the sets that have copies of them.
-func stripped(r revisions) []object.Change {
+// stripAnnotations removes Weir's annotations from ReplicaSets.
+func stripAnnotations(r revisions) []object.Change {
 	var changes []object.Change
 	for _, rs := range r.all {
 		want := rs.DeepCopy()
-		want.Annotations = without(want.Annotations, ourAnnotations...)
-		changes = append(changes, change(rs, want)...)
+		want.Annotations = withoutKeys(want.Annotations, ourAnnotations...)
+		changes = append(changes, changesBetween(rs, want)...)
 	}
 	return changes
 }
 
-// stale reports whether the native controller would take an active set for one that
-// is being scaled.
-func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
+// hasStaleSizeAnnotation reports whether the native controller would believe that the Deployment of
+// an active ReplicaSet is being scaled.
+func hasStaleSizeAnnotation(rs *appsv1.ReplicaSet, replicas int32) bool {
 	desired, ok := rs.Annotations[annotationDesired]
 	return ok && size(rs) > 0 && desired != strconv.Itoa(int(replicas))
 }
 
-// restored completes what is wanted of a Deployment that is given back.
-func restored(want *appsv1.Deployment, hold Hold, keepPaused bool) *appsv1.Deployment {
+// restoreDeployment restores the owner's settings in want.
+func restoreDeployment(want *appsv1.Deployment, hold Hold, keepPaused bool) *appsv1.Deployment {
 	restoreStrategy(want, hold)
 	restoreLimit(hold.strategy, &want.Spec.RevisionHistoryLimit)
-	if hold.Active() && keepsHistory(want) {
+	if hold.Active() && hasNoHistoryEdit(want) {
 		want.Spec.RevisionHistoryLimit = new(int32)
 	}
 	if (hold.Active() || hold.hasStrategy) && !keepPaused {
 		want.Spec.Paused = false
 	}
-	unmark(want)
+	removeRecords(want)
 	return want
 }

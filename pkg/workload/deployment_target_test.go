@@ -17,16 +17,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func yes() *bool { v := true; return &v }
+func truePointer() *bool { v := true; return &v }
 
 func owner() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: "rollouts.kruise.io/v1beta1", Kind: "BatchRelease", Name: "web", UID: "b-1",
-		Controller: yes(), BlockOwnerDeletion: yes(),
+		Controller: truePointer(), BlockOwnerDeletion: truePointer(),
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFindRevisions(t *testing.T) {
 	type found struct {
 		Label, Key string
 		OK         bool
@@ -61,9 +61,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestChanges has one golden file for each case; where an edit is given, it
-// says what differs from the state of the input file. Every case must also be
-// done after one pass: what a pass wants is absent from the next.
+// TestChanges has one golden file for each case. An edit says what differs from the state of the
+// input file. A second pass must have no changes.
 func TestChanges(t *testing.T) {
 	a := deployment{}
 	drive := func(to planner.Target) func(*appsv1.Deployment, []object.Object) []object.Change {
@@ -77,10 +76,10 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Label(d, HoldFromRecords(d))
+		return rowOf(t, deploymentKind).AddTypeLabel(d, HoldFromRecords(d))
 	}
 	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
-		return rowOf(t, deploymentKind).Unlabel(d, HoldFromRecords(d))
+		return rowOf(t, deploymentKind).RemoveTypeLabel(d, HoldFromRecords(d))
 	}
 	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}
 	for name, tc := range map[string]struct {
@@ -123,14 +122,14 @@ func TestChanges(t *testing.T) {
 				return a.RestoreStrategy(d, owned, HoldFromRecords(d))
 			},
 			edit: func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-				*set(t, owned, "web-two").Spec.Replicas = 1
+				*findSet(t, owned, "web-two").Spec.Replicas = 1
 			},
 		},
 		"restore-driven": {in: "driven", op: restore(false)},
 		"restore-paused": {in: "aborted", op: restore(true)},
 		// A note on a set without pods misleads nobody.
 		"restore-idle": {in: "driven", op: restore(false), edit: func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
-			resize("web-one", 0)(t, d, owned)
+			setReplicas("web-one", 0)(t, d, owned)
 		}},
 		"restore-held":    {in: "held", op: restore(false)},
 		"restore-copies":  {in: "copied", op: restore(false)},
@@ -153,7 +152,7 @@ func TestChanges(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, tc.in)
+			d, owned := readState(t, tc.in)
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
@@ -163,7 +162,7 @@ func TestChanges(t *testing.T) {
 			if diff := cmp.Diff(before, golden.Text(t, d)); diff != "" {
 				t.Errorf("the input was changed (-before +after):\n%s", diff)
 			}
-			d, owned = apply(d, owned, changes)
+			d, owned = applyChanges(d, owned, changes)
 			d.Generation, d.Status.ObservedGeneration = d.Generation+1, d.Generation
 			if again := tc.op(d, owned); len(again) != 0 {
 				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
@@ -172,11 +171,12 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestRestoreConverges gives back step by step: stale notes and Deployment at
-// once, copies once it has settled. Mine holds until all of it is done.
+// TestRestoreConverges restores step by step: first stale size annotations and the Deployment, then,
+// once the native controller has observed this, the copies on ReplicaSets. Weir's keys count until
+// the end.
 func TestRestoreConverges(t *testing.T) {
 	a := deployment{}
-	d, owned := read(t, "driven")
+	d, owned := readState(t, "driven")
 	type pass struct {
 		Mine    bool
 		Changes []string
@@ -189,7 +189,7 @@ func TestRestoreConverges(t *testing.T) {
 			p.Changes = append(p.Changes, golden.Title(c.Base))
 		}
 		got = append(got, p)
-		d, owned = apply(d, owned, changes)
+		d, owned = applyChanges(d, owned, changes)
 		switch len(got) {
 		case 1:
 			d.Generation++
@@ -208,9 +208,8 @@ func TestRestoreConverges(t *testing.T) {
 	}
 }
 
-// TestOwnerGetsBackWhatWasTaken drives every kind of owner's settings there and
-// back.
-func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
+// TestOwnerSettingsAreRestored releases with all kinds of owner's settings, and restores them.
+func TestOwnerSettingsAreRestored(t *testing.T) {
 	a := deployment{}
 	n := intstr.FromInt32(3)
 	for name, edit := range map[string]func(*appsv1.DeploymentSpec){
@@ -225,11 +224,11 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			original, owned := read(t, "native")
+			original, owned := readState(t, "native")
 			edit(&original.Spec)
 			d := original.DeepCopy()
-			a.Hold(d, "web", hasMark(d))
-			if back, _ := apply(d.DeepCopy(), owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); !cmp.Equal(original, back) {
+			a.Hold(d, "web", hasHoldMark(d))
+			if back, _ := applyChanges(d.DeepCopy(), owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{})); !cmp.Equal(original, back) {
 				t.Errorf("held and restored (-original +restored):\n%s", cmp.Diff(original, back))
 			}
 			if n := *d.Spec.RevisionHistoryLimit; n == 0 {
@@ -238,12 +237,12 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			for i, to := range []planner.Target{
 				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
 			} {
-				d, owned = apply(d, owned, a.SetTarget(d, owned, HoldFromRecords(d), planner.SetTarget{Target: to}, owner()))
+				d, owned = applyChanges(d, owned, a.SetTarget(d, owned, HoldFromRecords(d), planner.SetTarget{Target: to}, owner()))
 				if i == 1 {
-					d, owned = apply(d, owned, a.RestoreStrategy(d, owned, HoldFromRecords(d)))
+					d, owned = applyChanges(d, owned, a.RestoreStrategy(d, owned, HoldFromRecords(d)))
 				}
 			}
-			d, _ = apply(d, owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+			d, _ = applyChanges(d, owned, a.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 			if diff := cmp.Diff(original, d); diff != "" {
 				t.Errorf("(-original +restored):\n%s", diff)
 			}

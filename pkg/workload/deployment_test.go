@@ -23,10 +23,10 @@ const hashV1, hashV2, hashV3 = "59cd647957", "58597d7d56", "79ddbdf7bc"
 func TestTemplateHash(t *testing.T) {
 	var got []string
 	for _, in := range []string{"native", "held"} {
-		d, _ := read(t, in)
+		d, _ := readState(t, in)
 		plain := TemplateHash(&d.Spec.Template)
-		d.Spec.Template.Labels[hashKey] = "any"
-		got = append(got, plain, TemplateHash(&d.Spec.Template), collidedHash(&d.Spec.Template, 1))
+		d.Spec.Template.Labels[hashLabel] = "any"
+		got = append(got, plain, TemplateHash(&d.Spec.Template), hashWithCollisions(&d.Spec.Template, 1))
 	}
 	want := []string{hashV1, hashV1, "fdb8b46d4", hashV2, hashV2, "5bf8567bd9"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -36,13 +36,13 @@ func TestTemplateHash(t *testing.T) {
 
 type edit func(t *testing.T, d *appsv1.Deployment, owned []object.Object)
 
-func resize(name string, n int32) edit {
+func setReplicas(name string, n int32) edit {
 	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-		*set(t, owned, name).Spec.Replicas = n
+		*findSet(t, owned, name).Spec.Replicas = n
 	}
 }
 
-func edits(all ...edit) edit {
+func allEdits(all ...edit) edit {
 	return func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 		for _, e := range all {
 			e(t, d, owned)
@@ -50,16 +50,16 @@ func edits(all ...edit) edit {
 	}
 }
 
-func image(name string) edit {
+func setImage(name string) edit {
 	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 		d.Spec.Template.Spec.Containers[0].Image = name
 	}
 }
 
-// orphan gives a set another owner, which makes it a stranger.
-func orphan(name string) edit {
+// setOtherOwner gives a ReplicaSet another owner.
+func setOtherOwner(name string) edit {
 	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-		set(t, owned, name).OwnerReferences[0].UID = "d-other"
+		findSet(t, owned, name).OwnerReferences[0].UID = "d-other"
 	}
 }
 
@@ -103,44 +103,44 @@ func TestObserve(t *testing.T) {
 			d.Labels[rollouts.LabelWorkloadType] = "other"
 		}, func(w *planner.Workload) { w.Labelled = false }},
 		"names and hashes decide nothing": {native, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-			rs := set(t, owned, "web-one")
-			rs.Name, rs.Labels[hashKey], rs.Spec.Template.Labels[hashKey] = "x", "y", "z"
+			rs := findSet(t, owned, "web-one")
+			rs.Name, rs.Labels[hashLabel], rs.Spec.Template.Labels[hashLabel] = "x", "y", "z"
 		}, func(*planner.Workload) {}},
-		"a stranger's set does not count": {driven, orphan("web-two"), func(w *planner.Workload) {
+		"a stranger's set does not count": {driven, setOtherOwner("web-two"), func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 		}},
-		"a set whose controller has not seen yet that it is to be empty may bring pods": {driven, edits(resize("web-two", 0), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-			rs := set(t, owned, "web-two")
+		"a set whose controller has not seen yet that it is to be empty may bring pods": {driven, allEdits(setReplicas("web-two", 0), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			rs := findSet(t, owned, "web-two")
 			rs.Generation, rs.Status.ObservedGeneration = 2, 1
 			rs.Status.Replicas, rs.Status.ReadyReplicas = 0, 0
 		}), func(w *planner.Workload) {
 			w.Settled, w.UpdatedReplicas, w.UpdatedReadyReplicas = false, 0, 0
 		}},
 		"a set that is going does not count": {driven, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
-			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
+			findSet(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 			w.AdoptableSet = "replicaset web-two is being deleted; its pods run on until it is gone"
 		}},
-		"of three versions the lowest is stable": {native, edits(image("web:v3"), resize("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+		"of three versions the lowest is stable": {native, allEdits(setImage("web:v3"), setReplicas("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			// It came back by a rollback, so it is the oldest set but not the lowest.
-			set(t, owned, "web-zero").Annotations[annotationRevision] = "3"
+			findSet(t, owned, "web-zero").Annotations[annotationRevision] = "3"
 		}), func(w *planner.Workload) {
 			w.HasStableTemplate, w.NativeUpdateRunning, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
 			w.NewestReadyRevision = "one"
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
-			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
+			findSet(t, owned, "web-zero").Spec.Template = d.Spec.Template
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "zero", 0, 0
 			w.StableReplicas, w.NativeUpdateRunning = 10, true
 		}},
-		"native update without its set": {native, image("web:v2"), func(w *planner.Workload) {
+		"native update without its set": {native, setImage("web:v2"), func(w *planner.Workload) {
 			w.HasStableTemplate, w.NativeUpdateRunning, w.UpdateRevision, w.PodTemplateHash = false, true, hashV2, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 0, 0, 10
 		}},
-		"native update half way": {native, resize("web-zero", 1), func(w *planner.Workload) {
+		"native update half way": {native, setReplicas("web-zero", 1), func(w *planner.Workload) {
 			w.HasStableTemplate, w.NativeUpdateRunning, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
 		}},
 		"native update not seen yet": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Generation++ },
@@ -149,29 +149,29 @@ func TestObserve(t *testing.T) {
 			func(w *planner.Workload) { w.NativeUpdateRunning = true }},
 		"scaling is no release": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = 20 },
 			func(w *planner.Workload) { w.Replicas, w.MaxUnavailable = 20, 2 }},
-		"size zero": {native, edits(resize("web-one", 0), func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+		"size zero": {native, allEdits(setReplicas("web-one", 0), func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			*d.Spec.Replicas = 0
 			d.Status.Replicas, d.Status.UpdatedReplicas = 0, 0
-			set(t, owned, "web-one").Status = appsv1.ReplicaSetStatus{}
+			findSet(t, owned, "web-one").Status = appsv1.ReplicaSetStatus{}
 		}), func(w *planner.Workload) {
 			w.Replicas, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReadyReplicas, w.MaxUnavailable = 0, 0, 0, 0, 0
 		}},
-		"held without a change": {held, image("web:v1"), func(w *planner.Workload) {
+		"held without a change": {held, setImage("web:v1"), func(w *planner.Workload) {
 			w.HasStableTemplate, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 10, 10, 0
 		}},
-		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
+		"held, then sized to zero": {held, setReplicas("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"a label that nothing of ours explains": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
 		}, func(w *planner.Workload) { w.HasManagedFields = true }},
-		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
+		"the stable set is gone": {driven, setOtherOwner("web-one"), func(w *planner.Workload) {
 			w.StableReplicas, w.StableReadyReplicas, w.StableRevisionGone = 0, 0, true
 		}},
-		"the template went back": {driven, image("web:v1"), func(w *planner.Workload) {
+		"the template went back": {driven, setImage("web:v1"), func(w *planner.Workload) {
 			w.HasStableTemplate, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 7, 7, 3, 3
 		}},
-		"at all pods, stable is known by its label": {driven, edits(resize("web-one", 0), resize("web-two", 10)),
+		"at all pods, stable is known by its label": {driven, allEdits(setReplicas("web-one", 0), setReplicas("web-two", 10)),
 			func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"driven by a name that leads nowhere": {driven, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationControlInfo] = "someone"
@@ -182,7 +182,7 @@ func TestObserve(t *testing.T) {
 		}},
 		"pods that go after all has come to rest ask for nothing": {base{"aborted", driven.want}, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
-			set(t, owned, "web-two").Status.Replicas = 2
+			findSet(t, owned, "web-two").Status.Replicas = 2
 		}, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
 			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.OwnerStrategyActive = true, planner.Revision{}, false, true
@@ -192,7 +192,7 @@ func TestObserve(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, tc.in)
+			d, owned := readState(t, tc.in)
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
@@ -225,20 +225,20 @@ func TestObserve(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	a := deployment{}
-	d, _ := read(t, "native")
+	d, _ := readState(t, "native")
 	want := d.DeepCopy()
 	want.Spec.Paused = true
 	want.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"shop"}`}
-	before := hasMark(d)
-	a.Hold(d, "shop", hasMark(d))
-	if diff := cmp.Diff(want, d); diff != "" || before || !hasMark(d) {
-		t.Errorf("held %t, then %t (-want +got):\n%s", before, hasMark(d), diff)
+	before := hasHoldMark(d)
+	a.Hold(d, "shop", hasHoldMark(d))
+	if diff := cmp.Diff(want, d); diff != "" || before || !hasHoldMark(d) {
+		t.Errorf("held %t, then %t (-want +got):\n%s", before, hasHoldMark(d), diff)
 	}
 }
 
-// TestKeep edits a workload as others do and compares the outcome with the
+// TestPreserveHold edits a workload as others do and compares the outcome with the
 // workload before and what of the edit may stay.
-func TestKeep(t *testing.T) {
+func TestPreserveHold(t *testing.T) {
 	three := intstr.FromInt32(3)
 	rollingUpdate := func(d *appsv1.Deployment) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{
@@ -284,7 +284,7 @@ func TestKeep(t *testing.T) {
 		"unreadable, so nothing can be saved":             {in: "driven", prepare: save("lost"), edit: rollingUpdate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			old, _ := read(t, tc.in)
+			old, _ := readState(t, tc.in)
 			if tc.prepare != nil {
 				tc.prepare(old)
 			}
@@ -294,7 +294,7 @@ func TestKeep(t *testing.T) {
 				tc.stays(want)
 			}
 			before := old.DeepCopy()
-			deployment{}.Keep(old, got)
+			deployment{}.PreserveHold(old, got)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -11,31 +11,31 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Health is how the pods of a revision get on. Of pods that were there before since, only
-// containers that started after it count as failed. What a node or the scheduler does to a
-// pod is no fault of the revision.
-func Health(pods []*corev1.Pod, since time.Time) planner.PodHealth {
+// ObserveHealth counts ready and failing pods of a revision. For pods that are older than since, it
+// counts only containers that terminated after since. Failures that a node or the scheduler causes
+// do not count against the revision.
+func ObserveHealth(pods []*corev1.Pod, since time.Time) planner.PodHealth {
 	h := planner.PodHealth{}
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		h.Pods++
-		if Well(pod) {
+		if IsReadyOrTerminating(pod) {
 			h.Ready++
 		} else if at := unreadySince(pod); !at.IsZero() && (h.UnreadySince.IsZero() || at.Before(h.UnreadySince)) {
 			h.UnreadySince = at
 		}
-		countEnds(&h, pod, since)
+		countTerminations(&h, pod, since)
 	}
 	return h
 }
 
-// countEnds counts what has become of the containers of a pod.
-func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
+// countTerminations adds the terminations and crash loops of the containers of a pod.
+func countTerminations(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
 	loops := false
 	for _, c := range pod.Status.ContainerStatuses {
-		ended, killed := ends(c, pod.CreationTimestamp.Time, since)
+		ended, killed := terminations(c, pod.CreationTimestamp.Time, since)
 		h.ErrorExits, h.OOMKills = h.ErrorExits+ended, h.OOMKills+killed
 		loops = loops || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 	}
@@ -44,9 +44,9 @@ func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
 	}
 }
 
-// ends are how often a container has ended with an error since then, and how often of
-// these it was out of memory, as far as its last end tells.
-func ends(c corev1.ContainerStatus, created, since time.Time) (all, outOfMemory int32) {
+// terminations returns how often a container has terminated with an error since then, and how many
+// of these terminations were out-of-memory kills, judged by the last one.
+func terminations(c corev1.ContainerStatus, created, since time.Time) (all, outOfMemory int32) {
 	last := c.LastTerminationState.Terminated
 	if c.State.Terminated != nil {
 		last = c.State.Terminated
@@ -67,14 +67,13 @@ func ends(c corev1.ContainerStatus, created, since time.Time) (all, outOfMemory 
 	return all, outOfMemory
 }
 
-// unreadySince is since when a pod is unready that had been ready before; zero if it had
-// not been.
+// unreadySince returns when a pod that had been ready became unready; zero if it was never ready.
 func unreadySince(pod *corev1.Pod) time.Time {
 	ready, initialized := condition(pod, corev1.PodReady), condition(pod, corev1.PodInitialized)
 	if ready == nil || initialized == nil || ready.Status == corev1.ConditionTrue || nodeGone(pod) != "" {
 		return time.Time{}
 	}
-	// One that never was ready has both from its beginning.
+	// A pod that was never ready has both conditions since its creation.
 	if at := ready.LastTransitionTime.Time; at.After(initialized.LastTransitionTime.Add(2 * time.Second)) {
 		return at
 	}

@@ -10,59 +10,59 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// minHistory keeps the native controller from deleting the stable revision the moment it
-// has no pods.
-const minHistory int32 = 10
+// minHistoryLimit keeps the native controller from deleting the stable revision as soon as it has no
+// pods.
+const minHistoryLimit int32 = 10
 
 // raiseLimit saves a limit that is too low, and raises it.
 func raiseLimit(v *strategyRecord, limit **int32) {
-	if *limit != nil && **limit < minHistory {
-		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
+	if *limit != nil && **limit < minHistoryLimit {
+		v.RevisionHistoryLimit, *limit = *limit, new(minHistoryLimit)
 	}
 }
 
-// keepLimit saves what the owner writes meanwhile, and keeps what it was.
+// keepLimit saves a limit that the owner changes during a release, and reverts the change.
 func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
 	v, recorded := readStrategy(was)
-	if recorded && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
+	if recorded && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistoryLimit {
 		v.RevisionHistoryLimit, *limit = *limit, had
 		writeStrategy(is, v)
 	}
 }
 
-// restoreLimit gives the owner's back.
+// restoreLimit restores the owner's limit.
 func restoreLimit(v strategyRecord, limit **int32) {
-	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
+	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistoryLimit {
 		*limit = v.RevisionHistoryLimit
 	}
 }
 
-// forgets reports whether the native controller deletes each set of a Deployment that has no pods,
-// the stable one too where it is scaled to 0 before its first batch.
-func forgets(d *appsv1.Deployment) bool {
+// keepsNoHistory reports whether the native controller deletes every ReplicaSet without pods. This
+// includes the stable ReplicaSet if the Deployment is scaled to 0 before its first batch.
+func keepsNoHistory(d *appsv1.Deployment) bool {
 	return d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit == 0
 }
 
-// noHistory is the note of that owner's wish. Each door writes it with the hold, in
-// these bytes.
-const noHistory = `{"revisionHistoryLimit":0}`
+// noHistoryEdit is the pending edit of an owner who set the limit to 0. The webhook and the policies
+// write it in exactly these bytes when they hold the workload.
+const noHistoryEdit = `{"revisionHistoryLimit":0}`
 
-// keepsHistory reports whether a door has raised the limit and left that note.
-func keepsHistory(obj metav1.Object) bool {
-	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] == noHistory
+// hasNoHistoryEdit reports whether admission has raised a limit of 0 and left that note.
+func hasNoHistoryEdit(obj metav1.Object) bool {
+	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] == noHistoryEdit
 }
 
-// keepHistory raises a limit of 0 with the hold.
-func keepHistory(d *appsv1.Deployment) {
-	if forgets(d) {
-		d.Spec.RevisionHistoryLimit = new(minHistory)
-		annotate(d, rollouts.AnnotationWantedSpec, noHistory)
+// raiseZeroLimit raises a limit of 0 when the Deployment is held.
+func raiseZeroLimit(d *appsv1.Deployment) {
+	if keepsNoHistory(d) {
+		d.Spec.RevisionHistoryLimit = new(minHistoryLimit)
+		setAnnotation(d, rollouts.AnnotationWantedSpec, noHistoryEdit)
 	}
 }
 
-// saveHistory raises a limit of 0 that is written while a Deployment is held.
-func saveHistory(was, d *appsv1.Deployment) {
-	if forgets(d) && !forgets(was) {
+// saveZeroLimit saves and raises a limit of 0 that the owner writes while the Deployment is held.
+func saveZeroLimit(was, d *appsv1.Deployment) {
+	if keepsNoHistory(d) && !keepsNoHistory(was) {
 		v, _ := readStrategy(d)
 		raiseLimit(&v, &d.Spec.RevisionHistoryLimit)
 		writeStrategy(d, v)

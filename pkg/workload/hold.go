@@ -20,8 +20,8 @@ import (
 // stable, and how far the release may go. Adapters get the Hold as an argument. They do not read the
 // annotations that repeat this state, because everyone who may write the workload may write those.
 type Hold struct {
-	// Known is what the store says. The other fields apply it to one object.
-	Known planner.HoldState
+	// Stored is the state in the store. The other fields apply it to one object.
+	Stored planner.HoldState
 	// Held reports whether the workload is taken from its native controller, and Holder is
 	// the name of the Rollout for which; it may be empty.
 	Held   bool
@@ -37,7 +37,7 @@ type Hold struct {
 	hasStrategy bool
 }
 
-// HoldOf applies to a workload what the store says about it.
+// HoldOf returns the state of a workload from the store's state k.
 func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldState) Hold {
 	if k.UID != "" && k.UID != obj.GetUID() {
 		// The released workload was deleted, and this one was created later.
@@ -47,7 +47,7 @@ func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldStat
 		// The workload was given back. The revision that serves is stable again.
 		k.Target, k.Stable, k.StableTemplate = nil, "", ""
 	}
-	h := Hold{Known: k, Held: r.isHeld(obj, owned, k), Holder: k.Holder, Controlled: k.Target != nil}
+	h := Hold{Stored: k, Held: r.isHeld(obj, owned, k), Holder: k.Holder, Controlled: k.Target != nil}
 	h.strategy, h.hasStrategy = strategyOf(obj, k, h.Held)
 	if h.Controlled {
 		h.Controller = k.Batch
@@ -59,7 +59,7 @@ func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldStat
 	if h.Stable == "" && h.Held && k.StableTemplate != "" {
 		// The pods do not show the stable revision: the workload may have been scaled to 0 and up
 		// again, and its native controller gives new pods to the youngest ReplicaSet.
-		h.Stable = r.Named(obj, owned, k.StableTemplate)
+		h.Stable = r.FindRevisionByDigest(obj, owned, k.StableTemplate)
 	}
 	return h
 }
@@ -71,7 +71,7 @@ func (r Row) isHeld(obj object.Object, owned []object.Object, k planner.HoldStat
 	switch {
 	case k.Holder != "":
 		return true
-	case !hasMark(obj):
+	case !hasHoldMark(obj):
 		return false
 	case k.Releasing:
 		return true
@@ -108,7 +108,7 @@ func strategyOf(obj metav1.Object, k planner.HoldState, isHeld bool) (s strategy
 // workloads without a release in the store: those that clients of OpenKruise drive by annotations,
 // and those that a lost release has left behind.
 func HoldFromRecords(obj metav1.Object) Hold {
-	h := Hold{Held: hasMark(obj), Holder: HolderOf(obj)}
+	h := Hold{Held: hasHoldMark(obj), Holder: HolderOf(obj)}
 	h.Controller, h.Controlled = readController(obj)
 	h.strategy, h.hasStrategy = readStrategy(obj)
 	if h.Active() {
@@ -173,30 +173,30 @@ func (h Hold) copyOf(obj object.Object) object.Object {
 // another spelling stays, because it is not worth a write.
 func (h Hold) writeRecords(obj metav1.Object) {
 	if !h.Active() {
-		unmark(obj)
+		removeRecords(obj)
 		return
 	}
 	var obsolete []string
 	if !h.Held {
 		obsolete = append(obsolete, rollouts.AnnotationInProgress)
-	} else if by := HolderOf(obj); !hasMark(obj) || len(obj.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark || h.Holder != "" && by != "" && by != h.Holder {
-		writeMark(obj, h.Holder)
+	} else if by := HolderOf(obj); !hasHoldMark(obj) || len(obj.GetAnnotations()[rollouts.AnnotationInProgress]) > maxMark || h.Holder != "" && by != "" && by != h.Holder {
+		writeHoldMark(obj, h.Holder)
 	}
 	if !h.Controlled {
 		obsolete = append(obsolete, rollouts.AnnotationControlInfo)
 	} else if by, ok := readController(obj); !ok || by != h.Controller {
-		annotate(obj, rollouts.AnnotationControlInfo, encode(metav1.OwnerReference{UID: h.Controller}))
+		setAnnotation(obj, rollouts.AnnotationControlInfo, encode(metav1.OwnerReference{UID: h.Controller}))
 	}
 	if !h.hasStrategy {
 		obsolete = append(obsolete, rollouts.AnnotationDeploymentStrategy)
 	} else {
 		writeStrategy(obj, h.strategy)
 	}
-	obj.SetAnnotations(without(obj.GetAnnotations(), obsolete...))
+	obj.SetAnnotations(withoutKeys(obj.GetAnnotations(), obsolete...))
 	if h.Stable == "" {
-		obj.SetLabels(without(obj.GetLabels(), rollouts.LabelStableRevision))
+		obj.SetLabels(withoutKeys(obj.GetLabels(), rollouts.LabelStableRevision))
 	} else if obj.GetLabels()[rollouts.LabelStableRevision] != h.Stable {
-		label(obj, rollouts.LabelStableRevision, h.Stable)
+		setLabel(obj, rollouts.LabelStableRevision, h.Stable)
 	}
 }
 
@@ -229,7 +229,7 @@ func diffKeys(keys []string, a, b map[string]string) []string {
 // sizes the ReplicaSets, because sizes follow the store.
 func (r Row) checkRecords(obj metav1.Object, hold Hold) (tampered []string, isUnrecorded bool) {
 	tampered = hold.diffRecords(obj)
-	if r.sets == nil || !hold.Known.Unrecorded {
+	if r.sizer == nil || !hold.Stored.Unrecorded {
 		return tampered, false
 	}
 	all := len(tampered)
@@ -237,16 +237,16 @@ func (r Row) checkRecords(obj metav1.Object, hold Hold) (tampered []string, isUn
 	return tampered, len(tampered) < all
 }
 
-// Repair adds the repair of Weir's records to the changes of a workload, unless one of the changes
+// RepairRecords adds the repair of Weir's records to the changes of a workload, unless one of the changes
 // repairs them already.
-func (r Row) Repair(obj object.Object, hold Hold, changes []object.Change) []object.Change {
+func (r Row) RepairRecords(obj object.Object, hold Hold, changes []object.Change) []object.Change {
 	if slices.ContainsFunc(changes, func(c object.Change) bool { return c.Base == obj }) {
 		return changes
 	}
 	if tampered, isUnrecorded := r.checkRecords(obj, hold); len(tampered) == 0 && !isUnrecorded {
 		return changes
 	}
-	return append(change(obj, hold.copyOf(obj)), changes...)
+	return append(changesBetween(obj, hold.copyOf(obj)), changes...)
 }
 
 // Facts returns the facts of a workload under a release. nameConflict is an object that has the
@@ -255,8 +255,8 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	w := r.Observe(obj, owned, hold)
 	w.UID = obj.GetUID()
 	_, controlled := readController(obj)
-	w.HasUnknownRecords = controlled && hold.Known.Batch == ""
-	w.HasManagedFields = w.HasManagedFields || hasKeys(obj)
+	w.HasUnknownRecords = controlled && hold.Stored.Batch == ""
+	w.HasManagedFields = w.HasManagedFields || hasOurKeys(obj)
 	w.LastRequeueAnnotation = obj.GetAnnotations()[rollouts.AnnotationAskedAgain]
 	tampered, isUnrecorded := r.checkRecords(obj, hold)
 	w.TamperedKeys, w.ResumeHint = tampered, r.ResumeHint
@@ -264,39 +264,40 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), obj)
 	}
 	w.TargetApplied = w.TargetApplied && len(tampered) == 0
-	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || isUnrecorded
-	if r.Extra {
+	w.SizedByStore, w.ExtraStatusStale = r.sizer != nil, w.ExtraStatusStale || isUnrecorded
+	if r.UsesExtraDeployment {
 		observeExtra(&w, obj, owned, hold)
 		w.NameConflict = explainConflict(nameConflict)
 	}
-	w.HoldRemoved = hold.Known.Holder != "" && !w.Paused && !w.HasStableTemplate && w.LiveRevision != w.StableRevision && !r.opened(&w, hold.Known.Update)
+	w.HoldRemoved = hold.Stored.Holder != "" && !w.Paused && !w.HasStableTemplate && w.LiveRevision != w.StableRevision && !r.allowsLivePods(&w, hold.Stored.Update)
 	return w
 }
 
-// opened reports whether the target lets the native controller create pods of the live template.
-func (r Row) opened(w *planner.Workload, update planner.Revision) bool {
+// allowsLivePods reports whether the target lets the native controller create pods of the live
+// template.
+func (r Row) allowsLivePods(w *planner.Workload, update planner.Revision) bool {
 	d := w.Target
-	told := d != nil && (d.Revision == (planner.Revision{}) || w.HasTemplateOf(d.Revision))
-	return r.Opens && (told || w.UsesSurge && w.HasTemplateOf(update))
+	isTarget := d != nil && (d.Revision == (planner.Revision{}) || w.HasTemplateOf(d.Revision))
+	return r.NativeReplacesPods && (isTarget || w.UsesSurge && w.HasTemplateOf(update))
 }
 
-// Sizing returns the facts by which the ReplicaSets of a Deployment are sized, and reports whether
-// Weir sizes them.
-func (r Row) Sizing(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
-	facts, ok := r.Scaling(obj, owned, hold)
-	k := hold.Known
+// ObserveScaling returns the facts that decide the sizes of the ReplicaSets, and reports whether
+// Weir sizes them now. It adds what only the store knows to ScalingFacts.
+func (r Row) ObserveScaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
+	facts, ok := r.ScalingFacts(obj, owned, hold)
+	k := hold.Stored
 	for _, rs := range replicaSets(owned) {
 		if facts.Stable != nil && k.StableTemplate != "" && rs.Name == facts.Stable.Name && hashOf(rs) == hold.Stable && Digest(&rs.Spec.Template) != k.StableTemplate {
 			facts.StableEdited = true
 		}
 		if k.Pinned != "" && hashOf(rs) == k.Pinned && metav1.IsControlledBy(rs, obj) {
-			facts.Pinned = rs.Name
+			facts.PinnedSet = rs.Name
 		}
 	}
 	return facts, ok
 }
 
-// IsAnother reports whether the store is about another object of the same name.
-func (h Hold) IsAnother(obj object.Object) bool {
-	return h.Known.UID != "" && h.Known.UID != obj.GetUID()
+// IsForAnotherObject reports whether the store's state is about another object of the same name.
+func (h Hold) IsForAnotherObject(obj object.Object) bool {
+	return h.Stored.UID != "" && h.Stored.UID != obj.GetUID()
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A mark that is longer than any that Weir or OpenKruise writes is replaced: it would take the
-// room that a workload has for the records of its release.
+// TestLongMarkIsReplaced checks that a mark that is longer than any mark of Weir or OpenKruise is
+// replaced: it would take the space that the records of the release need.
 func TestLongMarkIsReplaced(t *testing.T) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
@@ -29,7 +29,7 @@ func TestLongMarkIsReplaced(t *testing.T) {
 			"true":                  false,
 			`{"rolloutName":"` + strings.Repeat("x", 190<<10) + `"}`: true,
 		} {
-			d, owned := read(t, "held")
+			d, owned := readState(t, "held")
 			d.Annotations[rollouts.AnnotationInProgress] = mark
 			hold := row.HoldOf(d, owned, k)
 			keys, _ := row.checkRecords(d, hold)
@@ -43,8 +43,8 @@ func TestLongMarkIsReplaced(t *testing.T) {
 	}
 }
 
-// Whatever the annotations of a workload say, the state of its release is that of the store. The first
-// repair writes it.
+// TestHoldIgnoresForgedRecords checks that the state of a release is that of the store, whatever the
+// annotations of the workload say, and that the first repair corrects them.
 func TestHoldIgnoresForgedRecords(t *testing.T) {
 	row, ok := Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
@@ -69,9 +69,9 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned := read(t, "native")
+			d, owned := readState(t, "native")
 			d.Annotations = maps.Clone(forged)
-			label(d, rollouts.LabelStableRevision, "mallory")
+			setLabel(d, rollouts.LabelStableRevision, "mallory")
 			hold := row.HoldOf(d, owned, tt.known)
 			if hold.Held != tt.held || hold.Stable != tt.stable {
 				t.Errorf("held %t, stable %q; want %t and %q", hold.Held, hold.Stable, tt.held, tt.stable)
@@ -79,7 +79,7 @@ func TestHoldIgnoresForgedRecords(t *testing.T) {
 			if diff := cmp.Diff(tt.target, hold.Target()); diff != "" {
 				t.Errorf("target (-want +got):\n%s", diff)
 			}
-			changes := row.Repair(d, hold, nil)
+			changes := row.RepairRecords(d, hold, nil)
 			if len(changes) != 1 {
 				t.Fatalf("%d changes, want one that repairs the records", len(changes))
 			}

@@ -17,14 +17,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// The index of a namespace says which Rollout holds which workload. The policies
-// in kube-apiserver read it, since they cannot read Rollouts while we are down.
+// The index of a namespace is a ConfigMap that maps each held workload to its Rollout. The
+// admission policies in kube-apiserver read it, because they cannot read Rollouts while Weir is
+// unavailable.
 
-// longKeys maps each kind that the policies hold to a short prefix. The prefix replaces group and
-// kind in the index key if the name is long. A hash is impossible, because CEL in admission
+// longKeyPrefixes maps each kind that the policies hold to a short prefix. The prefix replaces group
+// and kind in the index key if the name is long. A hash is impossible, because CEL in admission
 // policies has no hash function. Keys stay unique: a name begins with a lower-case letter or a
 // digit, never with an upper-case prefix.
-var longKeys = map[schema.GroupKind]string{
+var longKeyPrefixes = map[schema.GroupKind]string{
 	deploymentKind.GroupKind():  "D",
 	statefulSetKind.GroupKind(): "S",
 	daemonSetKind.GroupKind():   "", // its names may have as many characters as a key
@@ -34,7 +35,7 @@ var longKeys = map[schema.GroupKind]string{
 // underscore, so the long form is unambiguous. The policies look up the long and the short form.
 func IndexKey(kind schema.GroupKind, name string) string {
 	key := kind.String() + "_" + name
-	if prefix, ok := longKeys[kind]; ok && !Indexable(key) {
+	if prefix, ok := longKeyPrefixes[kind]; ok && !Indexable(key) {
 		return prefix + name
 	}
 	return key
@@ -45,12 +46,12 @@ func IndexKey(kind schema.GroupKind, name string) string {
 // Deployments and StatefulSets with names of 253 characters, which cannot create pods.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 
-// room is how much an index may hold: somewhat less than etcd takes.
-const room = 1 << 20
+// maxIndexBytes is the maximum size of an index. It is somewhat below etcd's limit for one object.
+const maxIndexBytes = 1 << 20
 
-// Fits reports whether an index has room for an entry when what names some others,
-// or the Rollout, is gone from it.
-func Fits(index *corev1.ConfigMap, key, rollout string, without sets.Set[string]) bool {
+// FitsIndex reports whether the index has space for an entry after the entries of this Rollout, and
+// of the Rollouts in without, are removed.
+func FitsIndex(index *corev1.ConfigMap, key, rollout string, without sets.Set[string]) bool {
 	size := len(key) + len(rollout)
 	if index != nil {
 		for key, by := range index.Data {
@@ -59,11 +60,11 @@ func Fits(index *corev1.ConfigMap, key, rollout string, without sets.Set[string]
 			}
 		}
 	}
-	return size <= room
+	return size <= maxIndexBytes
 }
 
-// Entries are the keys that name a Rollout; index is nil where there is none.
-func Entries(index *corev1.ConfigMap, rollout string) []string {
+// IndexKeys returns the keys of the entries for a Rollout; none if index is nil.
+func IndexKeys(index *corev1.ConfigMap, rollout string) []string {
 	var keys []string
 	if index == nil || index.Labels[rollouts.LabelIndex] != "true" {
 		return nil
@@ -76,10 +77,10 @@ func Entries(index *corev1.ConfigMap, rollout string) []string {
 	return keys
 }
 
-// Enter makes a key the only entry of each Rollout that it is given, or takes all
-// of a Rollout out where the key is empty; with the last entry the index goes.
-func Enter(index *corev1.ConfigMap, namespace string, keys map[string]string) []object.Change {
-	want := entered(index, namespace, keys)
+// UpdateIndex makes each key the only entry of its Rollout. An empty key removes all entries of the
+// Rollout. The index is deleted with its last entry.
+func UpdateIndex(index *corev1.ConfigMap, namespace string, keys map[string]string) []object.Change {
+	want := buildIndex(index, namespace, keys)
 	switch {
 	case index == nil && len(want.Data) == 0:
 		return nil
@@ -90,27 +91,27 @@ func Enter(index *corev1.ConfigMap, namespace string, keys map[string]string) []
 	case equality.Semantic.DeepEqual(index, want):
 		return nil
 	case index.Immutable != nil && *index.Immutable:
-		// Somebody made it so; nothing but to make it again helps.
+		// A user has set immutable. The only remedy is to delete and recreate the ConfigMap.
 		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rollouts.IndexName}, Data: want.Data}
-		label(again, rollouts.LabelIndex, "true")
+		setLabel(again, rollouts.LabelIndex, "true")
 		return []object.Change{{Base: index}, {Want: again}}
 	}
-	// Nobody applies it field by field, and to have on record who wrote which of
-	// thousands of entries would double it: from this the API server stops to.
+	// A single empty entry makes kube-apiserver stop tracking managed fields. Tracking the writer of
+	// each of thousands of entries would double the size of the index.
 	want.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	return []object.Change{{Base: index, Want: want}}
 }
 
-func entered(index *corev1.ConfigMap, namespace string, keys map[string]string) *corev1.ConfigMap {
+func buildIndex(index *corev1.ConfigMap, namespace string, keys map[string]string) *corev1.ConfigMap {
 	want := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rollouts.IndexName}}
 	if index != nil {
 		want = index.DeepCopy()
 	}
-	label(want, rollouts.LabelIndex, "true")
+	setLabel(want, rollouts.LabelIndex, "true")
 	if want.Data == nil {
 		want.Data = map[string]string{}
 	}
-	want.BinaryData = nil // all of it is ours, and has no more room than that
+	want.BinaryData = nil // Weir owns the whole ConfigMap and needs the space
 	maps.DeleteFunc(want.Data, func(key, by string) bool {
 		only, ours := keys[by]
 		return ours && key != only

@@ -20,18 +20,17 @@ var (
 	advancedDaemonSetKind   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "DaemonSet"}
 )
 
-// inPlaceReady is the readiness gate by which Kruise takes a pod out of service
-// that it updates in place.
+// inPlaceReady is the readiness gate by which Kruise makes a pod unready during an in-place update.
 const inPlaceReady corev1.PodConditionType = "InPlaceUpdateReady"
 
-// updating reports whether a pod whose containers are well is about to be updated in place.
-func updating(p *corev1.Pod) bool {
+// isUpdatingInPlace reports whether a pod with ready containers is about to be updated in place.
+func isUpdatingInPlace(p *corev1.Pod) bool {
 	gate, containers := condition(p, inPlaceReady), condition(p, corev1.ContainersReady)
 	return gate != nil && gate.Status == corev1.ConditionFalse && containers != nil && containers.Status == corev1.ConditionTrue
 }
 
-// CloneSet is a view of Kruise's kind of that name: pods without an order, of
-// which a partition keeps a share at the earlier revision.
+// CloneSet has the fields of Kruise's CloneSet that Weir uses. Its pods have no order, and a
+// partition keeps a share of them at the earlier revision.
 type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -44,7 +43,7 @@ type CloneSet struct {
 
 func (c *CloneSet) unknownFields() *UnknownFields { return &c.Unknown }
 
-// CloneSetSpec is what its owner asks for.
+// CloneSetSpec is the desired state.
 type CloneSetSpec struct {
 	Replicas             *int32                 `json:"replicas,omitempty"`
 	Template             corev1.PodTemplateSpec `json:"template"`
@@ -54,24 +53,24 @@ type CloneSetSpec struct {
 	ScaleStrategy        CloneSetScaleStrategy  `json:"scaleStrategy,omitzero"`
 }
 
-// CloneSetScaleStrategy is how its controller makes and removes pods.
+// CloneSetScaleStrategy is how the controller creates and deletes pods.
 type CloneSetScaleStrategy struct {
-	// PodsToDelete names those that go first.
+	// PodsToDelete names the pods to delete first.
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 }
 
-// CloneSetUpdateStrategy is how its controller replaces pods, or updates them in place.
+// CloneSetUpdateStrategy is how the controller replaces pods, or updates them in place.
 type CloneSetUpdateStrategy struct {
 	Type string `json:"type,omitempty"`
 	// Partition is how many pods, or what share of them, stay at the earlier revision.
 	Partition      *intstr.IntOrString `json:"partition,omitempty"`
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// Paused stops all of it.
+	// Paused stops all updates.
 	Paused bool `json:"paused"`
 }
 
-// CloneSetStatus is what its controller counts.
+// CloneSetStatus is the observed state.
 type CloneSetStatus struct {
 	ObservedGeneration   int64  `json:"observedGeneration,omitempty"`
 	Replicas             int32  `json:"replicas"`
@@ -87,15 +86,15 @@ func (c *CloneSet) DeepCopyObject() runtime.Object {
 	out := *c
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	c.Spec.Template.DeepCopyInto(&out.Spec.Template)
-	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(c.Spec.Replicas), copied(c.Spec.RevisionHistoryLimit)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copyPointer(c.Spec.Replicas), copyPointer(c.Spec.RevisionHistoryLimit)
 	out.Spec.ScaleStrategy.PodsToDelete = slices.Clone(c.Spec.ScaleStrategy.PodsToDelete)
 	u := &out.Spec.UpdateStrategy
-	u.Partition, u.MaxUnavailable, u.MaxSurge = copied(u.Partition), copied(u.MaxUnavailable), copied(u.MaxSurge)
+	u.Partition, u.MaxUnavailable, u.MaxSurge = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.MaxSurge)
 	return &out
 }
 
-// AdvancedStatefulSet is a view of Kruise's kind StatefulSet. Of what Weir needs, it
-// spells all as the native one does, and has a little more.
+// AdvancedStatefulSet has the fields of Kruise's StatefulSet that Weir uses. Most are the same as
+// those of the native kind.
 type AdvancedStatefulSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -108,24 +107,24 @@ type AdvancedStatefulSet struct {
 
 func (s *AdvancedStatefulSet) unknownFields() *UnknownFields { return &s.Unknown }
 
-// AdvancedStatefulSetSpec is what its owner asks for.
+// AdvancedStatefulSetSpec is the desired state.
 type AdvancedStatefulSetSpec struct {
 	Replicas             *int32                            `json:"replicas,omitempty"`
 	Template             corev1.PodTemplateSpec            `json:"template"`
 	UpdateStrategy       AdvancedStatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	RevisionHistoryLimit *int32                            `json:"revisionHistoryLimit,omitempty"`
 	Ordinals             *appsv1.StatefulSetOrdinals       `json:"ordinals,omitempty"`
-	// ReserveOrdinals are left out: numbers, and ranges such as 3-5.
+	// ReserveOrdinals are ordinals that get no pod: numbers, and ranges such as 3-5.
 	ReserveOrdinals []intstr.IntOrString `json:"reserveOrdinals,omitempty"`
 }
 
-// AdvancedStatefulSetUpdateStrategy is whether its controller replaces pods, and how.
+// AdvancedStatefulSetUpdateStrategy is whether and how the controller replaces pods.
 type AdvancedStatefulSetUpdateStrategy struct {
 	Type          appsv1.StatefulSetUpdateStrategyType `json:"type,omitempty"`
 	RollingUpdate *RollingUpdateAdvancedStatefulSet    `json:"rollingUpdate,omitempty"`
 }
 
-// RollingUpdateAdvancedStatefulSet is how.
+// RollingUpdateAdvancedStatefulSet has the parameters of RollingUpdate.
 type RollingUpdateAdvancedStatefulSet struct {
 	// Partition is how many pods stay at the earlier revision.
 	Partition      *int32              `json:"partition,omitempty"`
@@ -142,18 +141,18 @@ func (s *AdvancedStatefulSet) DeepCopyObject() runtime.Object {
 	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	s.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	s.Status.DeepCopyInto(&out.Status)
-	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(s.Spec.Replicas), copied(s.Spec.RevisionHistoryLimit)
-	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copied(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
-	if u := copied(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
-		u.Partition, u.MaxUnavailable, u.Paused = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused)
-		u.MinReadySeconds = copied(u.MinReadySeconds)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copyPointer(s.Spec.Replicas), copyPointer(s.Spec.RevisionHistoryLimit)
+	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copyPointer(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
+	if u := copyPointer(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.Paused)
+		u.MinReadySeconds = copyPointer(u.MinReadySeconds)
 		out.Spec.UpdateStrategy.RollingUpdate = u
 	}
 	return &out
 }
 
-// AdvancedDaemonSet is a view of Kruise's kind DaemonSet: a pod on each node, of
-// which a partition keeps a number at the earlier revision.
+// AdvancedDaemonSet has the fields of Kruise's DaemonSet that Weir uses. Each node has a pod, and a
+// partition keeps a number of pods at the earlier revision.
 type AdvancedDaemonSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -166,7 +165,7 @@ type AdvancedDaemonSet struct {
 
 func (d *AdvancedDaemonSet) unknownFields() *UnknownFields { return &d.Unknown }
 
-// AdvancedDaemonSetSpec is what its owner asks for.
+// AdvancedDaemonSetSpec is the desired state.
 type AdvancedDaemonSetSpec struct {
 	MinReadySeconds      int32                           `json:"minReadySeconds,omitempty"`
 	Template             corev1.PodTemplateSpec          `json:"template"`
@@ -174,27 +173,27 @@ type AdvancedDaemonSetSpec struct {
 	RevisionHistoryLimit *int32                          `json:"revisionHistoryLimit,omitempty"`
 }
 
-// AdvancedDaemonSetUpdateStrategy is whether its controller replaces pods, and how.
+// AdvancedDaemonSetUpdateStrategy is whether and how the controller replaces pods.
 type AdvancedDaemonSetUpdateStrategy struct {
 	Type          appsv1.DaemonSetUpdateStrategyType `json:"type,omitempty"`
 	RollingUpdate *RollingUpdateAdvancedDaemonSet    `json:"rollingUpdate,omitempty"`
 }
 
-// RollingUpdateAdvancedDaemonSet is how.
+// RollingUpdateAdvancedDaemonSet has the parameters of RollingUpdate.
 type RollingUpdateAdvancedDaemonSet struct {
 	// Partition is on how many nodes the pod stays at the earlier revision.
 	Partition      *int32              `json:"partition,omitempty"`
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// Selector names the nodes on which a pod is replaced at all.
+	// Selector selects the nodes whose pods are replaced; nil for all.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// Paused stops all of it.
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// AdvancedDaemonSetStatus is what its controller counts, as the native one does.
+// AdvancedDaemonSetStatus is the observed state: that of the native kind, and a hash.
 type AdvancedDaemonSetStatus struct {
 	appsv1.DaemonSetStatus `json:",inline"`
-	// DaemonSetHash is the revision of the template, as pods are labelled with it.
+	// DaemonSetHash is the revision of the template. Pods have it as a label value.
 	DaemonSetHash string `json:"daemonSetHash,omitempty"`
 }
 
@@ -204,15 +203,15 @@ func (d *AdvancedDaemonSet) DeepCopyObject() runtime.Object {
 	d.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	d.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	d.Status.DaemonSetStatus.DeepCopyInto(&out.Status.DaemonSetStatus)
-	out.Spec.RevisionHistoryLimit = copied(d.Spec.RevisionHistoryLimit)
-	if u := copied(d.Spec.UpdateStrategy.RollingUpdate); u != nil {
-		u.Partition, u.MaxUnavailable, u.Paused, u.Selector = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused), u.Selector.DeepCopy()
+	out.Spec.RevisionHistoryLimit = copyPointer(d.Spec.RevisionHistoryLimit)
+	if u := copyPointer(d.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused, u.Selector = copyPointer(u.Partition), copyPointer(u.MaxUnavailable), copyPointer(u.Paused), u.Selector.DeepCopy()
 		out.Spec.UpdateStrategy.RollingUpdate = u
 	}
 	return &out
 }
 
-func copied[T any](p *T) *T {
+func copyPointer[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}

@@ -13,35 +13,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// partitioned releases a workload whose own controller replaces the pods, as many as
-// its update strategy allows. A kind of such workloads is one partitionKind.
+// partitioned releases a workload whose native controller replaces pods up to a limit in the update
+// strategy. Each such kind is one partitionKind.
 type partitioned struct{ *partitionKind }
 
 var _ Adapter = partitioned{}
 
-// partitionKind is what distinguishes one kind from the others.
+// partitionKind has what distinguishes one kind from the others.
 type partitionKind struct {
 	// kind is the kind in the API, such as StatefulSet. Messages name it.
 	kind string
-	// of returns the subject of an object, which is of the kind's Go type.
-	of func(object.Object) subject
-	// name returns the name of a revision. revision returns the name of the revision that a
-	// pod runs, in the same form.
-	name     func(*appsv1.ControllerRevision) string
-	revision func(*corev1.Pod) string
-	// arrange sets the pods of a view, and its size where the status has that.
-	arrange func(*view, []*corev1.Pod)
-	// unsupported returns what an object has that rules out a release in steps, as the end
-	// of a message that begins "the StatefulSet has". It is nil if nothing does.
+	// subjectOf returns the subject of an object, which must have the kind's Go type.
+	subjectOf func(object.Object) subject
+	// revisionName returns the name of a revision. podRevision returns the name of the revision that
+	// a pod runs, in the same form.
+	revisionName func(*appsv1.ControllerRevision) string
+	podRevision  func(*corev1.Pod) string
+	// arrangePods sets the pods of a view. It also sets the size if the status determines the size.
+	arrangePods func(*view, []*corev1.Pod)
+	// unsupported returns a feature of an object that rules out a release in steps, as the end of a
+	// message that begins "the StatefulSet has". It is nil if nothing does.
 	unsupported func(object.Object) string
-	// lacks ends the same message for a field that the release needs and the object does
-	// not have. It is nil if every object has all fields.
-	lacks func(view) string
-	// due returns the pods that Weir deletes for a target; nil if it deletes none.
-	due func(view, planner.Target) []*corev1.Pod
-	// revisionInStatus reports whether status.updateRevision, or the like, is to be used
-	// where no ControllerRevision has the live template: the controller may store a
-	// template in another form than the object has.
+	// missingField ends the same message for a field that the release needs and the object lacks. It
+	// is nil if every object has all fields.
+	missingField func(view) string
+	// selectDeletions returns the pods that Weir deletes for a target; nil if Weir deletes none.
+	selectDeletions func(view, planner.Target) []*corev1.Pod
+	// revisionInStatus reports whether status.updateRevision, or a similar field, identifies the
+	// live revision if no ControllerRevision has the live template: the controller may store a
+	// template in another form.
 	revisionInStatus bool
 	// ordered reports whether pods have ordinals. The subject is an orderedSet then.
 	ordered bool
@@ -54,127 +54,126 @@ type partitionKind struct {
 	inPlace bool
 }
 
-// subject gives access to one object of a kind. Its methods change the object.
+// subject reads and changes one object of a kind in place.
 type subject interface {
 	fields() fields
-	// stop saves what the owner wrote of the strategy, and stops the controller. isHeld reports
-	// whether the object is held already, so that the strategy is on record.
-	stop(isHeld bool)
-	// keep puts the strategy back as the API object was has it, and saves what the owner
-	// wrote of it.
-	// Another template stops the controller.
-	keep(was object.Object, isAnother bool)
-	// setPartition has the controller keep n pods at the earlier revision.
+	// stopController saves the owner's strategy, and stops the controller. isHeld reports whether
+	// the object is held already, so that the strategy is saved.
+	stopController(isHeld bool)
+	// preserveStrategy restores the strategy that was has, and saves the strategy that the owner
+	// wrote. isAnother reports whether the template changes as well; then it stops the controller.
+	preserveStrategy(was object.Object, isAnother bool)
+	// setPartition makes the controller keep n pods at the earlier revision.
 	setPartition(n int32)
-	// restore puts the owner's strategy back. isOurs reports whether the strategy that
-	// is there is that of a release.
+	// restore writes the owner's strategy back. isOurs reports whether the current strategy is
+	// Weir's.
 	restore(v view, how planner.RestoreWorkload, isOurs bool)
 }
 
-// pausable is a subject that its owner can pause apart from the partition.
+// pausable is implemented by a subject whose owner can pause it independently of the partition.
 type pausable interface{ resume() }
 
-// fields are what the kinds have in common. Pointers lead into the object.
+// fields are the fields that the kinds have in common. Pointers lead into the object.
 type fields struct {
 	template *corev1.PodTemplateSpec
 	// unknown points to the unknown fields of the template; nil for built-in kinds, for which
 	// kube-apiserver stores no unknown fields.
 	unknown      *UnknownFields
 	historyLimit **int32
-	// replicas is the size that the owner asks for; nil for the default, and where the
-	// number of nodes is the size.
+	// replicas is the size that the owner asks for. It is nil for the default, and if the number of
+	// nodes is the size.
 	replicas *int32
-	// partition is how many pods stay at the earlier revision, and stopped reports
-	// whether the strategy stops the controller apart from that.
+	// partition is how many pods stay at the earlier revision. stopped reports whether another field
+	// of the strategy stops the controller.
 	partition int32
 	stopped   bool
-	// unavailable is how many pods the controller replaces at once.
-	unavailable int32
-	// What follows is the status: the generation, the revision that serves, that of the
-	// live template, and the numbers of pods.
-	observed                     int64
-	current, newest              string
-	total, updated, updatedReady int32
+	// maxUnavailable is how many pods the controller replaces at once.
+	maxUnavailable int32
+	// The following fields are from the status: the observed generation, the revision that serves,
+	// the revision of the live template, and the numbers of pods.
+	observedGeneration              int64
+	currentRevision, updateRevision string
+	total, updated, updatedReady    int32
 }
 
 // Observe implements Adapter.
 func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	v := a.view(obj, owned, hold)
 	w := planner.Workload{
-		Generation: obj.GetGeneration(), Settled: v.settled(), Replicas: v.size,
+		Generation: obj.GetGeneration(), Settled: v.isObserved(), Replicas: v.size,
 		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: hold.Held,
-		PendingEdit: hold.Active() && hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
+		PendingEdit: hold.Active() && hasPendingEdit(obj), HasManagedFields: hasOurKeys(obj),
 		Paused:             v.stopped || v.partition >= max(v.size, 1),
-		KeepsLastStablePod: v.lastStays(), NewPodsUseTemplate: a.newPodsUseTemplate,
+		KeepsLastStablePod: v.keepsLastStablePod(), NewPodsUseTemplate: a.newPodsUseTemplate,
 		StableRevision: v.stable,
 		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
 		HasStableTemplate: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: hold.Target(),
-		Revisions: v.history.names(), MaxUnavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
-		NativeUpdateRunning: !hold.Held && v.rolling(), RevisionKind: controllerRevision,
+		Revisions: v.history.names(), MaxUnavailable: v.maxUnavailable, UnsupportedReason: v.unsupportedReason(),
+		NativeUpdateRunning: !hold.Held && v.isRolling(), RevisionKind: controllerRevision,
 		StableRevisionGone: v.stable != "" && v.history[v.stable] == nil,
 		StableTemplate:     v.history.digest(v.stable), AbortSetsTemplate: true,
 	}
 	if v.aside == "" {
-		w.UpdateTemplate = withUnknown(digestOfPods(v.template), unknownIn(obj))
+		w.UpdateTemplate = withUnknown(digestWithLabels(v.template), unknownIn(obj))
 	}
-	v.count(&w)
+	v.countPods(&w)
 	if to := w.Target; to != nil {
 		want, aside := v.forTarget(*to)
-		w.TargetApplied = len(change(obj, want)) == 0 && aside == hold.strategy.aside() && len(v.deletes(*to)) == 0
+		w.TargetApplied = len(changesBetween(obj, want)) == 0 && aside == hold.strategy.aside() && len(v.podsToDelete(*to)) == 0
 	}
-	w.OwnerStrategyActive = w.Target == nil || v.isBackAfterAbort(*w.Target)
+	w.OwnerStrategyActive = w.Target == nil || v.isAbortComplete(*w.Target)
 	return w
 }
 
-// Unholdable implements Adapter.
-func (a partitioned) Unholdable(old, update object.Object, isHeld bool) string {
+// UnholdableReason implements Adapter.
+func (a partitioned) UnholdableReason(old, update object.Object, isHeld bool) string {
 	if why := a.unsupportedReason(update); why != "" && !isHeld {
 		return why
 	}
-	was := a.of(old).fields()
-	return empties(was.replicas, a.of(update).fields().replicas, was.total, isHeld)
+	was := a.subjectOf(old).fields()
+	return scaledToZeroReason(was.replicas, a.subjectOf(update).fields().replicas, was.total, isHeld)
 }
 
-// unsupportedReason returns why an object cannot be released; empty if it can. Of a held object
-// only its owner's strategy would show that.
+// unsupportedReason returns why an object cannot be released; empty if it can. Call it only for
+// objects that are not held: the strategy in a held object is Weir's, not the owner's.
 func (a partitioned) unsupportedReason(obj object.Object) string {
 	if a.unsupported == nil {
 		return ""
 	}
-	return a.has(a.unsupported(obj))
+	return a.explainHas(a.unsupported(obj))
 }
 
-// has returns the message for what an object has; empty for nothing.
-func (k *partitionKind) has(what string) string {
+// explainHas returns the message about a feature of an object; empty for an empty feature.
+func (k *partitionKind) explainHas(what string) string {
 	if what == "" {
 		return ""
 	}
 	return "the " + k.kind + " has " + what
 }
 
-// canHold reports whether there is something to hold. Without pods the controller takes
-// the newest template for the stable one at once. A DaemonSet without nodes is held all
-// the same until the controller sees that: admission would know from a status only.
+// canHold reports whether there is something to hold. Without pods the controller takes the newest
+// template for the stable one at once. A DaemonSet without nodes is held until the controller has
+// observed the template, because only its status shows that there are no nodes.
 func (a partitioned) canHold(obj object.Object) bool {
-	return (a.unsupported == nil || a.unsupported(obj) == "") && !isZero(a.of(obj).fields().replicas)
+	return (a.unsupported == nil || a.unsupported(obj) == "") && !isZero(a.subjectOf(obj).fields().replicas)
 }
 
-// isZero reports whether no pods are wanted; the default is 1.
+// isZero reports whether the size is 0. The default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
-// Hold implements Adapter. Another door of admission may have held the object a moment
-// ago: then what it saved of the owner's strategy stays.
+// Hold implements Adapter. Scenario: an admission policy or another webhook has held the object a
+// moment ago. Then the saved strategy of the owner stays.
 func (a partitioned) Hold(obj object.Object, by string, isHeld bool) {
-	a.of(obj).stop(isHeld)
-	writeMark(obj, by)
+	a.subjectOf(obj).stopController(isHeld)
+	writeHoldMark(obj, by)
 }
 
-// Keep implements Adapter.
-func (a partitioned) Keep(old, update object.Object) {
+// PreserveHold implements Adapter.
+func (a partitioned) PreserveHold(old, update object.Object) {
 	KeepRecords(old, update)
-	was, is := a.of(old).fields(), a.of(update).fields()
-	isAnother := !samePods(was.template, is.template) || !sameUnknown(old, update)
-	a.of(update).keep(old, isAnother)
+	was, is := a.subjectOf(old).fields(), a.subjectOf(update).fields()
+	isAnother := !sameWholeTemplate(was.template, is.template) || !sameUnknown(old, update)
+	a.subjectOf(update).preserveStrategy(old, isAnother)
 	keepLimit(old, update, is.historyLimit, *was.historyLimit)
 	if isAnother {
 		clearAside(update)
@@ -186,28 +185,28 @@ func (a partitioned) SetTarget(obj object.Object, owned []object.Object, hold Ho
 	v := a.view(obj, owned, hold)
 	want, aside := v.forTarget(to.Target)
 	v.writeTarget(want, rollouts.StylePartition, to.Target, aside, owner)
-	changes := change(obj, want)
+	changes := changesBetween(obj, want)
 	if len(changes) > 0 {
 		return changes
 	}
-	for _, p := range v.deletes(to.Target) {
+	for _, p := range v.podsToDelete(to.Target) {
 		changes = append(changes, object.Change{Base: p})
 	}
 	return changes
 }
 
-// RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
-// once the controller takes the stable one for the current one.
+// RestoreStrategy implements Adapter. It sets the owner's template again, held, as soon as the
+// controller takes the stable revision for the current one.
 func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	v := a.view(obj, owned, hold)
-	if a.newPodsUseTemplate || !v.settled() || v.size == 0 || v.current != v.stable {
+	if a.newPodsUseTemplate || !v.isObserved() || v.size == 0 || v.currentRevision != v.stable {
 		return nil
 	}
 	want := copyOf(obj)
 	v.setUpdateTemplate(want)
-	a.of(want).setPartition(frozen)
+	a.subjectOf(want).setPartition(frozen)
 	hold.withAside(planner.Revision{}).writeRecords(want)
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
 // SetStable implements Adapter.
@@ -219,28 +218,28 @@ func (a partitioned) SetStable(obj object.Object, owned []object.Object, hold Ho
 	want := copyOf(obj)
 	v.setTemplate(want, v.stable)
 	hold.withAside(planner.Revision{}).writeRecords(want)
-	label(want, rollouts.LabelStableRevision, v.stable)
-	return change(obj, want)
+	setLabel(want, rollouts.LabelStableRevision, v.stable)
+	return changesBetween(obj, want)
 }
 
 // Restore implements Adapter.
 func (a partitioned) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
-	return change(obj, a.view(obj, owned, hold).restored(how))
+	return changesBetween(obj, a.view(obj, owned, hold).restoredObject(how))
 }
 
-// restored is the object as its owner wants it. A kind whose new pods have the live
-// template keeps the stable one where the workload stays paused.
-func (v view) restored(how planner.RestoreWorkload) object.Object {
+// restoredObject returns the object with the owner's settings. A kind that creates new pods from the
+// live template keeps the stable template if the workload stays paused.
+func (v view) restoredObject(how planner.RestoreWorkload) object.Object {
 	want := v.hold.copyOf(v.obj)
 	if !v.newPodsUseTemplate || !how.KeepPaused {
 		v.setUpdateTemplate(want)
 	}
-	s := v.of(want)
+	s := v.subjectOf(want)
 	s.restore(v, how, v.hold.Active())
 	restoreLimit(v.hold.strategy, s.fields().historyLimit)
-	unmark(want)
+	removeRecords(want)
 	return want
 }
 
-// copyOf is a deep copy.
+// copyOf returns a deep copy.
 func copyOf(obj object.Object) object.Object { return obj.DeepCopyObject().(object.Object) }

@@ -15,9 +15,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A partition does not lead back: the controller replaces no pod by an earlier template.
-// So for the way back Weir sets the stable template, and notes which template the owner
-// asks for. Weir does the same at size 0, where the controller takes the live template
+// A partition cannot undo an update: the controller never replaces a pod by one of an earlier
+// template. So for an abort Weir makes the stable template the live one, and records the owner's
+// template as set aside. Weir does the same at size 0, where the controller takes the live template
 // for the stable one and would create every later pod from it.
 
 // view is a partitioned workload with its pods and revisions by role.
@@ -27,29 +27,29 @@ type view struct {
 	obj     object.Object
 	hold    Hold
 	history history
-	// pods are those of the workload that are there. Where they are ordered, places has the
-	// place of each, from 0 on, and none that is missing.
+	// pods are the existing pods of the workload. If they are ordered, places has the place of each
+	// pod, counted from 0. Missing pods have no entry.
 	pods   []*corev1.Pod
 	places []int32
-	// size is how many pods there are to be.
+	// size is the desired number of pods.
 	size int32
-	// doubted reports whether the status says fewer than there are.
-	doubted bool
-	// beyond reports whether pods are still there that the size has no place for.
-	beyond bool
-	// live is the revision of the live template, and update the one to release; they
-	// differ while the update template is set aside. Empty until the controller has seen
-	// the template.
+	// isStatusBehind reports whether the status counts fewer pods than exist.
+	isStatusBehind bool
+	// hasSurplusPods reports whether pods exist whose ordinals are beyond the size.
+	hasSurplusPods bool
+	// live is the revision of the live template. update is the revision to release. They differ
+	// while the update template is set aside. Both are empty until the controller has observed the
+	// template.
 	live, update string
-	// aside is the update revision while its template is set aside, else empty, and
-	// asideTemplate the digest of that template.
+	// aside is the update revision while its template is set aside, and empty otherwise.
+	// asideTemplate is the digest of that template.
 	aside, asideTemplate string
-	// stable served before.
+	// stable is the revision that served before the release.
 	stable string
 }
 
 func (a partitioned) view(obj object.Object, owned []object.Object, hold Hold) view {
-	v := view{partitioned: a, fields: a.of(obj).fields(), obj: obj, hold: hold, history: historyOf(obj, owned, a.name)}
+	v := view{partitioned: a, fields: a.subjectOf(obj).fields(), obj: obj, hold: hold, history: historyOf(obj, owned, a.revisionName)}
 	v.size = orElse(v.replicas, 1)
 	var pods []*corev1.Pod
 	for _, o := range owned {
@@ -57,13 +57,13 @@ func (a partitioned) view(obj object.Object, owned []object.Object, hold Hold) v
 			pods = append(pods, p)
 		}
 	}
-	a.arrange(&v, pods)
+	a.arrangePods(&v, pods)
 	inStatus := ""
-	if a.revisionInStatus && v.settled() {
-		inStatus = v.newest
+	if a.revisionInStatus && v.isObserved() {
+		inStatus = v.updateRevision
 	}
-	v.live = v.history.live(v.fields, inStatus)
-	v.stable = cmp.Or(hold.Stable, v.served())
+	v.live = v.history.liveRevision(v.fields, inStatus)
+	v.stable = cmp.Or(hold.Stable, v.servedRevision())
 	v.update = v.live
 	if aside := hold.strategy.aside(); aside.Name != "" && v.live == v.stable {
 		v.update, v.aside, v.asideTemplate = aside.Name, aside.Name, aside.Template
@@ -71,62 +71,63 @@ func (a partitioned) view(obj object.Object, owned []object.Object, hold Hold) v
 	return v
 }
 
-// served is the revision that served before the live one, as far as pods and status
-// show it. Pods with ordinals that are on their way out count, too. A kind whose status
-// names no such revision has served the live one if no pod shows another.
-func (v view) served() string {
+// servedRevision returns the revision that served before the live one, judged by pods and status.
+// Pods with ordinals count even while they are being deleted. For a kind whose status names no
+// current revision, it is the live one unless pods show another.
+func (v view) servedRevision() string {
 	pods := map[string]int32{}
 	for _, p := range v.pods {
-		if v.ordered || counts(p) {
-			pods[v.revision(p)]++
+		if v.ordered || isActive(p) {
+			pods[v.podRevision(p)]++
 		}
 	}
-	current := v.current
+	current := v.currentRevision
 	if v.newPodsUseTemplate {
 		current = v.live
 	}
-	return v.history.served(current, v.live, pods)
+	return v.history.servedRevision(current, v.live, pods)
 }
 
-func (v view) settled() bool { return v.observed >= v.obj.GetGeneration() }
+func (v view) isObserved() bool { return v.observedGeneration >= v.obj.GetGeneration() }
 
-// lastStays reports whether the controller would take the update revision for the current
-// one as soon as every pod runs it, and create all pods from it.
-func (v view) lastStays() bool { return !v.newPodsUseTemplate && v.update != v.stable }
+// keepsLastStablePod reports whether the last pod must stay at the stable revision until the end of
+// the release. As soon as every pod runs the update revision, the controller takes it for the
+// current revision and creates all pods from it.
+func (v view) keepsLastStablePod() bool { return !v.newPodsUseTemplate && v.update != v.stable }
 
-// unsupportedReason says why the workload cannot be released; empty if it can.
+// unsupportedReason returns why the workload cannot be released; empty if it can.
 func (v view) unsupportedReason() string {
 	if v.hold.Held {
 		return ""
 	}
 	why := v.partitioned.unsupportedReason(v.obj)
-	if why == "" && v.lacks != nil {
-		why = v.has(v.lacks(v))
+	if why == "" && v.missingField != nil {
+		why = v.explainHas(v.missingField(v))
 	}
 	return why
 }
 
-// rolling reports whether pods of another template are still to be replaced.
-func (v view) rolling() bool {
-	behind := !v.settled() || v.updated < v.total || len(v.outdated()) > 0
+// isRolling reports whether pods of another template still have to be replaced.
+func (v view) isRolling() bool {
+	behind := !v.isObserved() || v.updated < v.total || len(v.outdated()) > 0
 	if v.newPodsUseTemplate {
 		return behind && v.size > 0
 	}
-	return behind || v.current != v.newest
+	return behind || v.currentRevision != v.updateRevision
 }
 
-// outdated returns the pods of another template that are there, whatever the status counts.
+// outdated returns the active pods of other templates than the live one, whatever the status counts.
 func (v view) outdated() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !counts(p) || v.revision(p) == v.live })
+	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !isActive(p) || v.podRevision(p) == v.live })
 }
 
 // isStable reports whether the live template is the stable one, and every pod runs it.
 func (v view) isStable() bool { return v.live == v.stable && len(v.outdated()) == 0 }
 
-// count is the facts about pods. What the controller has not counted yet, others do not
-// see either.
-func (v view) count(w *planner.Workload) {
-	all, ready := v.census()
+// countPods sets the facts about pods. It does not count a pod as updated before the controller
+// does, because other clients rely on the status.
+func (v view) countPods(w *planner.Workload) {
+	all, ready := v.countByRevision()
 	for revision, n := range all {
 		if revision != v.update {
 			w.StableReplicas += n
@@ -135,29 +136,29 @@ func (v view) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.SupersededKept, w.DeletionBlocked, w.HasSurplusPods = v.behind(), keptPod(v.pods), v.beyond
-	if v.inPlace && v.settled() && v.live != "" {
+	w.SupersededKept, w.DeletionBlocked, w.HasSurplusPods = v.countBehind(), blockedPodDeletion(v.pods), v.hasSurplusPods
+	if v.inPlace && v.isObserved() && v.live != "" {
 		all[v.live] = min(all[v.live], v.updated)
 		ready[v.live] = min(ready[v.live], all[v.live], v.updatedReady)
 	}
 	w.StableReadyReplicas, w.LiveReadyReplicas = ready[v.stable], ready[v.live]
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[v.update], ready[v.update]
-	if v.settled() && v.live == v.update {
+	if v.isObserved() && v.live == v.update {
 		w.UpdatedReplicas = min(w.UpdatedReplicas, v.updated)
 		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
 	}
 }
 
-// census counts the pods of each revision, and those that are ready.
-func (v view) census() (all, ready map[string]int32) {
+// countByRevision counts all active pods, and the ready ones, by revision.
+func (v view) countByRevision() (all, ready map[string]int32) {
 	all, ready = map[string]int32{}, map[string]int32{}
 	for _, p := range v.pods {
-		if !counts(p) {
+		if !isActive(p) {
 			continue
 		}
-		all[v.revision(p)]++
+		all[v.podRevision(p)]++
 		if isReady(p) {
-			ready[v.revision(p)]++
+			ready[v.podRevision(p)]++
 		}
 	}
 	return all, ready
@@ -167,7 +168,7 @@ func (v view) census() (all, ready map[string]int32) {
 // revision that is set aside for it.
 func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Revision) {
 	want, aside = copyOf(v.obj), v.hold.strategy.aside()
-	s := v.of(want)
+	s := v.subjectOf(want)
 	if p, ok := s.(pausable); ok {
 		p.resume()
 	}
@@ -181,7 +182,7 @@ func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Re
 		s.setPartition(frozen)
 	case v.aside == "" && !v.newPodsUseTemplate:
 		s.setPartition(v.partitionFor(to, false))
-	case v.newPodsUseTemplate, v.settled() && v.current == v.stable:
+	case v.newPodsUseTemplate, v.isObserved() && v.currentRevision == v.stable:
 		v.setUpdateTemplate(want)
 		aside = planner.Revision{}
 		s.setPartition(v.partitionFor(to, false))
@@ -189,15 +190,15 @@ func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Re
 	return want, aside
 }
 
-// partitionFor is the partition with which as many pods run the update revision as the
-// target says. On the way back these are the pods that keep it.
+// partitionFor returns the partition for a target. Forward, as many pods run the update revision as
+// the target says. On the way back, that many pods keep it.
 func (v view) partitionFor(to planner.Target, isBack bool) int32 {
-	share := to.LimitFor(&planner.Workload{Replicas: v.size, KeepsLastStablePod: v.lastStays()})
+	share := to.LimitFor(&planner.Workload{Replicas: v.size, KeepsLastStablePod: v.keepsLastStablePod()})
 	switch {
 	case v.ordered && isBack:
-		return keeping(v, to.Limit(v.size))
+		return partitionKeeping(v, to.Limit(v.size))
 	case v.ordered:
-		return releasing(v, share)
+		return partitionReleasing(v, share)
 	case isBack:
 		return share
 	default:
@@ -205,30 +206,29 @@ func (v view) partitionFor(to planner.Target, isBack bool) int32 {
 	}
 }
 
-// deletes returns the pods that Weir deletes for a target.
-func (v view) deletes(to planner.Target) []*corev1.Pod {
-	if v.due == nil {
+// podsToDelete returns the pods that Weir deletes for a target.
+func (v view) podsToDelete(to planner.Target) []*corev1.Pod {
+	if v.selectDeletions == nil {
 		return nil
 	}
-	return v.due(v, to)
+	return v.selectDeletions(v, to)
 }
 
-// hasStableTemplate reports whether the stable template is the live one, or can be set
-// in its place.
+// hasStableTemplate reports whether the stable template is the live one, or can be set.
 func (v view) hasStableTemplate() bool {
 	return v.live == v.stable || v.live != "" && v.history.template(v.stable) != nil
 }
 
 // setStableTemplate makes the stable template the live one, and returns the update revision, which
-// is set aside by that.
+// is set aside by this change.
 func (v view) setStableTemplate(want object.Object) planner.Revision {
 	v.setTemplate(want, v.stable)
-	return planner.Revision{Name: v.live, Template: withUnknown(digestOfPods(v.template), unknownIn(v.obj))}
+	return planner.Revision{Name: v.live, Template: withUnknown(digestWithLabels(v.template), unknownIn(v.obj))}
 }
 
 // setTemplate copies the template of a revision, unknown fields included, into the spec of want.
 func (v view) setTemplate(want object.Object, revision string) {
-	f := v.of(want).fields()
+	f := v.subjectOf(want).fields()
 	*f.template = *v.history.template(revision)
 	if f.unknown != nil {
 		*f.unknown = v.history.unknown(revision)
@@ -245,8 +245,7 @@ func (v view) setUpdateTemplate(want object.Object) {
 	}
 }
 
-// needsStableTemplate reports whether the stable template must be the live one for a
-// target.
+// needsStableTemplate reports whether the stable template must be the live one for a target.
 func (v view) needsStableTemplate(to planner.Target) bool {
 	switch {
 	case v.newPodsUseTemplate:
@@ -255,15 +254,14 @@ func (v view) needsStableTemplate(to planner.Target) bool {
 		return v.update != v.stable
 	case !to.Abort:
 		return false
-	case v.current != v.stable || v.aside != "":
+	case v.currentRevision != v.stable || v.aside != "":
 		return true
 	}
-	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return v.revision(p) != v.stable })
+	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return v.podRevision(p) != v.stable })
 }
 
-// isBackAfterAbort reports whether an abort is complete. Without pods the stable template
-// must stay.
-func (v view) isBackAfterAbort(to planner.Target) bool {
+// isAbortComplete reports whether an abort is complete. Without pods the stable template must stay.
+func (v view) isAbortComplete(to planner.Target) bool {
 	switch {
 	case !to.Abort:
 		return false
@@ -274,9 +272,9 @@ func (v view) isBackAfterAbort(to planner.Target) bool {
 	}
 }
 
-// unavailable is how many pods a limit lets be missing. It is 1 at least, or the
-// controller could replace nothing.
-func unavailable(limit *intstr.IntOrString, of int32, roundUp bool) int32 {
+// resolveUnavailable returns how many pods a limit allows to be missing. The result is at least 1,
+// because with 0 the controller could not replace any pod.
+func resolveUnavailable(limit *intstr.IntOrString, of int32, roundUp bool) int32 {
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(limit, intstr.FromInt32(1)), int(of), roundUp)
 	if err != nil {
 		return 1

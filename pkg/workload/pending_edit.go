@@ -13,9 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// pendingEdit is the value of the annotation in which the policies note what an owner
-// wrote of a held workload. They keep it as it is stored, whatever its style; what
-// becomes of the edit is said by Keep alone, here and not in kube-apiserver.
+// pendingEdit is the annotation in which the admission policies save an owner's change to a held
+// workload while the webhook is unavailable. The policies revert the change in the spec, whatever
+// the style. Only PreserveHold decides what becomes of the edit.
 type pendingEdit struct {
 	UpdateStrategy          *appsv1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	Strategy                *appsv1.DeploymentStrategy        `json:"strategy,omitempty"`
@@ -24,24 +24,24 @@ type pendingEdit struct {
 	ProgressDeadlineSeconds *int32                            `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// hasPendingEdit reports whether there is such a note.
+// hasPendingEdit reports whether the policies saved an edit.
 func hasPendingEdit(obj object.Object) bool {
 	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != ""
 }
 
-// Keep puts back on update what others must not change on a held workload. What a
-// policy has noted of the update counts as written by it.
-func (r Row) Keep(old, update object.Object) {
+// PreserveHold reverts the changes of an update that would end the hold. An edit that the policies
+// saved counts as part of the update.
+func (r Row) PreserveHold(old, update object.Object) {
 	noted := hasPendingEdit(update)
-	applyNote(r, update)
-	r.Adapter.Keep(old, update)
+	mergePendingEdit(r, update)
+	r.Adapter.PreserveHold(old, update)
 	if noted {
-		update.SetAnnotations(without(update.GetAnnotations(), rollouts.AnnotationWantedSpec))
+		update.SetAnnotations(withoutKeys(update.GetAnnotations(), rollouts.AnnotationWantedSpec))
 	}
 }
 
-// ApplyPendingEdit does what Keep would have done about an edit that the policies noted
-// while nobody answered the webhook. Of what is not held nothing was noted.
+// ApplyPendingEdit applies an edit that the policies saved while the webhook was unavailable, as
+// PreserveHold would have done. For a workload that is not held, it only removes the edit.
 func (r Row) ApplyPendingEdit(obj object.Object, hold Hold) []object.Change {
 	if !hasPendingEdit(obj) {
 		return nil
@@ -49,39 +49,40 @@ func (r Row) ApplyPendingEdit(obj object.Object, hold Hold) []object.Change {
 	repaired := hold.copyOf(obj)
 	want := copyOf(repaired)
 	if hold.Held {
-		r.Keep(repaired, want)
+		r.PreserveHold(repaired, want)
 	} else {
-		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationWantedSpec))
+		want.SetAnnotations(withoutKeys(want.GetAnnotations(), rollouts.AnnotationWantedSpec))
 	}
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
-// Take holds a workload that admission has missed, or one that is held and not stopped (again). In
-// its spec are Weir's values then, so the record of its owner's stays. The same applies to a
-// workload that was driven by a release which the store does not know: the store may have been
-// restored to a backup from before that release.
-func (r Row) Take(obj object.Object, hold Hold, by string, again bool) []object.Change {
+// HoldMissed holds a workload that admission has missed. If again is true, the workload is marked as
+// held but its controller is not stopped. Then the spec has Weir's values, so the saved strategy of
+// the owner stays. The same applies to a workload with a target from a release that the store does
+// not know: the store may have been restored from a backup that is older than the release.
+func (r Row) HoldMissed(obj object.Object, hold Hold, by string, again bool) []object.Change {
 	want, noted := hold.copyOf(obj), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
 	r.Hold(want, by, hold.Held)
 	if _, controlled := readController(obj); again || controlled {
-		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+		want.SetAnnotations(withoutKeys(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
 		if noted != "" {
-			annotate(want, rollouts.AnnotationOriginalStrategy, noted)
+			setAnnotation(want, rollouts.AnnotationOriginalStrategy, noted)
 		}
 	}
-	return change(obj, want)
+	return changesBetween(obj, want)
 }
 
-// applyNote writes the note, if there is one, into the spec. One that is unreadable says nothing.
-func applyNote(r Row, obj object.Object) {
+// mergePendingEdit writes the saved edit, if there is one, into the spec. An unreadable edit is
+// ignored.
+func mergePendingEdit(r Row, obj object.Object) {
 	note := obj.GetAnnotations()[rollouts.AnnotationWantedSpec]
 	var w pendingEdit
-	if err := json.Unmarshal([]byte(note), &w); err == nil && r.rewrite != nil {
-		r.rewrite(obj, w)
+	if err := json.Unmarshal([]byte(note), &w); err == nil && r.applyEdit != nil {
+		r.applyEdit(obj, w)
 	}
 }
 
-func rewriteDeployment(obj object.Object, w pendingEdit) {
+func applyDeploymentEdit(obj object.Object, w pendingEdit) {
 	s := &obj.(*appsv1.Deployment).Spec
 	s.Strategy = orElse(w.Strategy, s.Strategy)
 	s.MinReadySeconds = orElse(w.MinReadySeconds, s.MinReadySeconds)
@@ -89,7 +90,7 @@ func rewriteDeployment(obj object.Object, w pendingEdit) {
 	s.ProgressDeadlineSeconds = cmp.Or(w.ProgressDeadlineSeconds, s.ProgressDeadlineSeconds)
 }
 
-func rewriteStatefulSet(obj object.Object, w pendingEdit) {
+func applyStatefulSetEdit(obj object.Object, w pendingEdit) {
 	s := &nativeOf(obj).Spec
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = u.Type
@@ -100,7 +101,7 @@ func rewriteStatefulSet(obj object.Object, w pendingEdit) {
 	s.RevisionHistoryLimit = cmp.Or(w.RevisionHistoryLimit, s.RevisionHistoryLimit)
 }
 
-func rewriteDaemonSet(obj object.Object, w pendingEdit) {
+func applyDaemonSetEdit(obj object.Object, w pendingEdit) {
 	s := &obj.(*appsv1.DaemonSet).Spec
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(u.Type)

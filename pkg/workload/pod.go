@@ -14,11 +14,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Pods are the facts of those pods that count: neither on their way out nor done.
-func Pods(pods []*corev1.Pod) []planner.UpdatedPod {
+// UpdatedPods returns the facts of the active pods.
+func UpdatedPods(pods []*corev1.Pod) []planner.UpdatedPod {
 	var out []planner.UpdatedPod
 	for _, p := range pods {
-		if !counts(p) {
+		if !isActive(p) {
 			continue
 		}
 		number, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
@@ -26,7 +26,7 @@ func Pods(pods []*corev1.Pod) []planner.UpdatedPod {
 			number = 0
 		}
 		out = append(out, planner.UpdatedPod{
-			Name: p.Name, UID: p.UID, UpdatedAt: came(p),
+			Name: p.Name, UID: p.UID, UpdatedAt: updatedAt(p),
 			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(number),
 			Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 		})
@@ -34,27 +34,27 @@ func Pods(pods []*corev1.Pod) []planner.UpdatedPod {
 	return out
 }
 
-// counts reports whether a pod is neither on its way out nor done.
-func counts(p *corev1.Pod) bool {
+// isActive reports whether a pod is neither being deleted nor finished.
+func isActive(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
 }
 
 func isReady(p *corev1.Pod) bool {
 	c := condition(p, corev1.PodReady)
-	return counts(p) && c != nil && c.Status == corev1.ConditionTrue
+	return isActive(p) && c != nil && c.Status == corev1.ConditionTrue
 }
 
-// came is when a pod came to its revision.
-func came(p *corev1.Pod) time.Time {
+// updatedAt returns when a pod was created or last updated in place.
+func updatedAt(p *corev1.Pod) time.Time {
 	if gate := condition(p, inPlaceReady); gate != nil && gate.LastTransitionTime.After(p.CreationTimestamp.Time) {
 		return gate.LastTransitionTime.Time
 	}
 	return p.CreationTimestamp.Time
 }
 
-// Labels are what a mark means on a pod. The revision is there for clients that
-// look for it on pods of every kind; it stays where it is there already.
-func Labels(m planner.PodLabel) map[string]string {
+// BatchLabels returns the labels that record the batch of a pod. OpenKruise clients look for the
+// revision label on pods of every kind. A pod that already has the revision label keeps its value.
+func BatchLabels(m planner.PodLabel) map[string]string {
 	return map[string]string{
 		rollouts.LabelRolloutID:               m.RolloutID,
 		rollouts.LabelRolloutBatchID:          strconv.Itoa(int(m.Batch)),
@@ -62,9 +62,9 @@ func Labels(m planner.PodLabel) map[string]string {
 	}
 }
 
-// keptPod says which pod was deleted and is kept by finalizers. Nothing comes in its
-// place until then.
-func keptPod(pods []*corev1.Pod) string {
+// blockedPodDeletion returns a message about a deleted pod that finalizers keep. The controller
+// creates no replacement before the pod is gone.
+func blockedPodDeletion(pods []*corev1.Pod) string {
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil && len(p.Finalizers) > 0 {
 			return rollouts.Lingers("pod", p)

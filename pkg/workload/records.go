@@ -60,7 +60,7 @@ func (s *strategyRecord) dropInvalid() {
 	if limit := s.RevisionHistoryLimit; limit != nil && *limit < 0 {
 		s.RevisionHistoryLimit = nil
 	}
-	if s.RollingUpdate != nil && wrongUpdate(s.RollingUpdate) != "" {
+	if s.RollingUpdate != nil && validateRollingUpdate(s.RollingUpdate) != "" {
 		s.RollingUpdate = &appsv1.RollingUpdateDeployment{}
 		setDefaults(s.RollingUpdate)
 	}
@@ -71,7 +71,7 @@ func writeStrategy(obj metav1.Object, s strategyRecord) {
 	if old, ok := readStrategy(obj); ok && equality.Semantic.DeepEqual(old, s) {
 		return
 	}
-	annotate(obj, rollouts.AnnotationDeploymentStrategy, encode(s))
+	setAnnotation(obj, rollouts.AnnotationDeploymentStrategy, encode(s))
 }
 
 func (s strategyRecord) target() planner.Target {
@@ -118,7 +118,7 @@ func writeController(obj metav1.Object, ref metav1.OwnerReference) {
 	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationControlInfo]), &old); err == nil && equality.Semantic.DeepEqual(old, ref) {
 		return
 	}
-	annotate(obj, rollouts.AnnotationControlInfo, encode(ref))
+	setAnnotation(obj, rollouts.AnnotationControlInfo, encode(ref))
 }
 
 // StyleOf returns the style of the last target that was written on a workload.

@@ -15,31 +15,32 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-const hashKey = appsv1.DefaultDeploymentUniqueLabelKey
+const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
 // hashOf returns the revision of a ReplicaSet: the hash in its selector, which is immutable. A
 // user who may write ReplicaSets may give the metadata label of the same key any value.
 func hashOf(rs *appsv1.ReplicaSet) string {
-	if rs.Spec.Selector != nil && rs.Spec.Selector.MatchLabels[hashKey] != "" {
-		return rs.Spec.Selector.MatchLabels[hashKey]
+	if rs.Spec.Selector != nil && rs.Spec.Selector.MatchLabels[hashLabel] != "" {
+		return rs.Spec.Selector.MatchLabels[hashLabel]
 	}
-	return rs.Labels[hashKey]
+	return rs.Labels[hashLabel]
 }
 
-// revisions are the ReplicaSets of a Deployment by the part they play. They
-// are recognised by template, never by name or hash, as the native controller
-// does: the hash of one template differs between versions of Kubernetes.
+// revisions are the ReplicaSets of a Deployment by role. A ReplicaSet is recognized by its template,
+// as the native controller does, and never by name or hash: the hash of one template differs between
+// versions of Kubernetes.
 type revisions struct {
-	// all in order of age.
+	// all are the ReplicaSets that are not being deleted, oldest first.
 	all []*appsv1.ReplicaSet
-	// ending were deleted, and finalizers keep them. They make no pods, and the native
-	// controller counts them all the same.
-	ending []*appsv1.ReplicaSet
+	// terminating were deleted, and finalizers keep them. They create no pods, but the native
+	// controller still counts them.
+	terminating []*appsv1.ReplicaSet
 	// update has the live template; nil until it exists.
 	update *appsv1.ReplicaSet
-	// stable served before; nil if it is gone. It may be the update set.
+	// stable has the template that served before the release; nil if it is gone. It may be the same
+	// as update.
 	stable *appsv1.ReplicaSet
-	// stableRevision is stable's hash, known even when the set is gone.
+	// stableRevision is the hash of stable. It is known even if the ReplicaSet is gone.
 	stableRevision string
 }
 
@@ -49,12 +50,12 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object, hold Hold) revis
 		switch {
 		case !metav1.IsControlledBy(rs, d):
 		case rs.DeletionTimestamp != nil:
-			r.ending = append(r.ending, rs)
+			r.terminating = append(r.terminating, rs)
 		default:
 			r.all = append(r.all, rs)
 		}
 	}
-	slices.SortFunc(r.all, older)
+	slices.SortFunc(r.all, compareAge)
 	for _, rs := range r.all {
 		if sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
 			r.update = rs
@@ -72,19 +73,19 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object, hold Hold) revis
 	return r
 }
 
-// deriveStable finds what served before the live template without being told.
+// deriveStable returns the ReplicaSet that served before the live template if no record names it.
 func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	others := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool { return rs == r.update })
 	active := slices.DeleteFunc(slices.Clone(others), func(rs *appsv1.ReplicaSet) bool { return size(rs) == 0 })
-	lowest := first(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(a), age(b)) })
-	highest := first(others, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revision(b), revision(a)) })
+	lowest := smallest(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOrder(a), revisionOrder(b)) })
+	highest := smallest(others, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionNumber(b), revisionNumber(a)) })
 	switch {
 	case lowest != nil:
 		return lowest
 	case r.update != nil && (size(r.update) > 0 || !held):
 		return r.update
 	case held && highest != nil:
-		// Scaled to zero right after it was held.
+		// Scenario: the Deployment was scaled to 0 right after it was held.
 		return highest
 	case held:
 		return r.update
@@ -93,8 +94,9 @@ func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	}
 }
 
-// first is the least set of the order, the oldest of equals; nil of none.
-func first(sets []*appsv1.ReplicaSet, order func(a, b *appsv1.ReplicaSet) int) *appsv1.ReplicaSet {
+// smallest returns the first ReplicaSet in the given order, the oldest of equals; nil if there is
+// none.
+func smallest(sets []*appsv1.ReplicaSet, order func(a, b *appsv1.ReplicaSet) int) *appsv1.ReplicaSet {
 	if len(sets) == 0 {
 		return nil
 	}
@@ -110,24 +112,25 @@ func (r revisions) byHash(hash string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// atStable reports whether the live template is the stable one.
-func (r revisions) atStable(d *appsv1.Deployment) bool {
+// hasStableTemplate reports whether the live template is the stable one.
+func (r revisions) hasStableTemplate(d *appsv1.Deployment) bool {
 	return r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
 }
 
-// split reports whether more than one set beside the live template's has pods.
-func (r revisions) split() bool {
-	n := r.active()
+// hasSeveralOldSets reports whether more than one ReplicaSet other than that of the live template
+// has pods.
+func (r revisions) hasSeveralOldSets() bool {
+	n := r.countActive()
 	if r.update != nil && size(r.update) > 0 {
 		n--
 	}
 	return n > 1
 }
 
-// rolled is the revision to which a rolling update was going that was stopped on
-// the way, if it serves at all.
-func (r revisions) rolled() (revision, digest string) {
-	if !r.split() {
+// newestReadyRevision returns the newest old revision with ready pods, if a rolling update between
+// old revisions was stopped half-way; else nothing.
+func (r revisions) newestReadyRevision() (revision, digest string) {
+	if !r.hasSeveralOldSets() {
 		return "", ""
 	}
 	serving := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool {
@@ -136,12 +139,12 @@ func (r revisions) rolled() (revision, digest string) {
 	if len(serving) == 0 {
 		return "", ""
 	}
-	newest := first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) })
+	newest := smallest(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOrder(b), revisionOrder(a)) })
 	return hashOf(newest), Digest(&newest.Spec.Template)
 }
 
-// active counts the sets that are asked to have pods.
-func (r revisions) active() int {
+// countActive counts the ReplicaSets whose desired size is not 0.
+func (r revisions) countActive() int {
 	n := 0
 	for _, rs := range r.all {
 		if size(rs) > 0 {
@@ -161,7 +164,7 @@ func replicaSets(owned []object.Object) []*appsv1.ReplicaSet {
 	return sets
 }
 
-func older(a, b *appsv1.ReplicaSet) int {
+func compareAge(a, b *appsv1.ReplicaSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
@@ -172,8 +175,9 @@ func size(rs *appsv1.ReplicaSet) int32 {
 	return *rs.Spec.Replicas
 }
 
-// revision is the native controller's number; 0 until it has given one.
-func revision(rs *appsv1.ReplicaSet) int64 {
+// revisionNumber returns the number that the native controller gave to the ReplicaSet; 0 if it has
+// none.
+func revisionNumber(rs *appsv1.ReplicaSet) int64 {
 	n, err := strconv.ParseInt(rs.Annotations[annotationRevision], 10, 64)
 	if err != nil {
 		return 0
@@ -181,20 +185,22 @@ func revision(rs *appsv1.ReplicaSet) int64 {
 	return n
 }
 
-// age orders by revision; a set without a number is the newest.
-func age(rs *appsv1.ReplicaSet) int64 {
-	if n := revision(rs); n > 0 {
+// revisionOrder returns the revision number for sorting. A ReplicaSet without a number is the
+// newest.
+func revisionOrder(rs *appsv1.ReplicaSet) int64 {
+	if n := revisionNumber(rs); n > 0 {
 		return n
 	}
 	return math.MaxInt64
 }
 
-func annotated(rs *appsv1.ReplicaSet) bool {
-	return hasAny(rs.Annotations, []string{annotationDesired, annotationMax})
+func hasSizeAnnotations(rs *appsv1.ReplicaSet) bool {
+	return hasAnyKey(rs.Annotations, []string{annotationDesired, annotationMax})
 }
 
-// noted is the size of the Deployment that a set was sized for; 0 if unknown.
-func noted(rs *appsv1.ReplicaSet) int32 {
+// notedReplicas returns the size of the Deployment for which the native controller last sized the
+// ReplicaSet; 0 if unknown.
+func notedReplicas(rs *appsv1.ReplicaSet) int32 {
 	n, err := strconv.ParseInt(rs.Annotations[annotationDesired], 10, 32)
 	if err != nil || n < 0 {
 		return 0

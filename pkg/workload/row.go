@@ -14,55 +14,54 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Held reports whether the workload is taken from its native controller.
-func (r Row) Held(obj object.Object) bool { return hasMark(obj) }
+// Held reports whether the workload has the annotation that marks a held workload.
+func (r Row) Held(obj object.Object) bool { return hasHoldMark(obj) }
 
-// Changed reports whether an update asks for another release. It is the only home of that
-// rule in Go; the policies have it in CEL, and TestChanged of pkg/admission/workload runs
+// StartsRelease reports whether an update asks for another release. No other Go code decides this.
+// The admission policies repeat the rule in CEL, and TestChanged of pkg/admission/workload compares
 // both.
-func (r Row) Changed(old, update object.Object) bool {
-	return (r.Rolls(old, update) || renamed(old, update)) && (r.canHold == nil || r.canHold(update))
+func (r Row) StartsRelease(old, update object.Object) bool {
+	return (r.ReplacesPods(old, update) || changesRolloutID(old, update)) && (r.canHold == nil || r.canHold(update))
 }
 
-// Rolls reports whether the native controller replaces pods for an update.
-func (r Row) Rolls(old, update object.Object) bool {
-	same := samePods
-	if r.same != nil {
-		same = r.same
+// ReplacesPods reports whether the native controller replaces pods because of an update.
+func (r Row) ReplacesPods(old, update object.Object) bool {
+	same := sameWholeTemplate
+	if r.sameTemplates != nil {
+		same = r.sameTemplates
 	}
 	return !same(r.Template(old), r.Template(update)) || !sameUnknown(old, update)
 }
 
-// Refused says why an update must not be: it changes the template of a workload that
-// cannot be held as it is then. It is empty if the update may be, and is asked only
-// where a Rollout in service names the workload, or holds it: then fitness counts no
-// more. Marks in the update do not count.
-func (r Row) Refused(old, update object.Object, isHeld bool) string {
-	if !r.Rolls(old, update) {
+// RefusalReason returns why an update must be refused: it changes the template and, in the same
+// write, makes the workload impossible to hold. It is empty if the update is allowed. Admission
+// calls it only if an enabled Rollout names the workload or holds it. Records of Weir that the
+// update changes do not count.
+func (r Row) RefusalReason(old, update object.Object, isHeld bool) string {
+	if !r.ReplacesPods(old, update) {
 		return ""
 	}
 	clean := copyOf(update)
 	KeepRecords(old, clean)
-	why := r.Unholdable(old, clean, isHeld)
+	why := r.UnholdableReason(old, clean, isHeld)
 	if why == "" {
 		return ""
 	}
 	return "spec.template must not change in this update: " + why + ". Do one after the other"
 }
 
-// empties says why another template cannot be held in an update after which no pods are
-// wanted, while there are some: the native controller takes the newest template for the
-// stable one as soon as there are none. While the workload is held, the way back stays
-// open.
-func empties(was, is *int32, pods int32, isHeld bool) string {
+// scaledToZeroReason returns why a new template cannot be held by an update that also scales the
+// workload to 0: the native controller then takes the newest template for the stable one at once. A
+// held workload may always be scaled, so that an owner can revert.
+func scaledToZeroReason(was, is *int32, pods int32, isHeld bool) string {
 	if !isHeld && isZero(is) && (!isZero(was) || pods > 0) {
 		return "with spec.replicas 0 nothing can be held; set spec.replicas first, and change the template when no pod is left"
 	}
 	return ""
 }
 
-// PodLabels are the labels of the live template, by which a Service selects pods. They
-// are not nil.
+// PodLabels returns the labels of the live template, by which a Service selects pods. The result is
+// never nil.
 func (r Row) PodLabels(obj object.Object) map[string]string {
 	labels := maps.Clone(r.Template(obj).Labels)
 	if labels == nil {
@@ -71,64 +70,63 @@ func (r Row) PodLabels(obj object.Object) map[string]string {
 	return labels
 }
 
-// TypeLabel is the value of the workload-type label, as OpenKruise has it.
+// TypeLabel returns the value of the workload-type label in OpenKruise's spelling.
 func (r Row) TypeLabel() string { return typeLabel(r.GVK.Kind) }
 
 func typeLabel(kind string) string { return strings.ToLower(kind) }
 
-// Label makes the workload visible to admission.
-func (r Row) Label(obj object.Object, hold Hold) []object.Change {
+// AddTypeLabel adds the label by which admission selects the workload.
+func (r Row) AddTypeLabel(obj object.Object, hold Hold) []object.Change {
 	want := hold.copyOf(obj)
-	label(want, rollouts.LabelWorkloadType, r.TypeLabel())
-	return change(obj, want)
+	setLabel(want, rollouts.LabelWorkloadType, r.TypeLabel())
+	return changesBetween(obj, want)
 }
 
-// Unlabel takes that back.
-func (r Row) Unlabel(obj object.Object, hold Hold) []object.Change {
+// RemoveTypeLabel removes the label by which admission selects the workload.
+func (r Row) RemoveTypeLabel(obj object.Object, hold Hold) []object.Change {
 	want := hold.copyOf(obj)
-	want.SetLabels(without(want.GetLabels(), rollouts.LabelWorkloadType))
-	return change(obj, want)
+	want.SetLabels(withoutKeys(want.GetLabels(), rollouts.LabelWorkloadType))
+	return changesBetween(obj, want)
 }
 
-// Discard removes what was made beside the workload.
-func (r Row) Discard(_ object.Object, owned []object.Object) []object.Change {
-	if r.discard == nil {
+// RemoveExtraDeployments deletes the extra Deployments of a release.
+func (r Row) RemoveExtraDeployments(_ object.Object, owned []object.Object) []object.Change {
+	if r.removeExtras == nil {
 		return nil
 	}
-	return r.discard(owned)
+	return r.removeExtras(owned)
 }
 
-// Scaling returns the facts that sizes are decided by, and reports whether sizes are to
-// be decided here at all.
-func (r Row) Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
-	if r.sets == nil {
+// ScalingFacts returns the facts that decide the sizes of ReplicaSets, and reports whether Weir
+// sizes them now.
+func (r Row) ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool) {
+	if r.sizer == nil {
 		return sizes.Scaling{}, false
 	}
-	return r.sets.Scaling(obj, owned, hold)
+	return r.sizer.ScalingFacts(obj, owned, hold)
 }
 
-// Sets turns decided sizes into changes.
-func (r Row) Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
-	if r.sets == nil {
+// ResizeReplicaSets returns the changes that apply the sizes.
+func (r Row) ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error) {
+	if r.sizer == nil {
 		return nil, nil
 	}
-	return r.sets.Sets(obj, owned, hold, scale)
+	return r.sizer.ResizeReplicaSets(obj, owned, hold, scale)
 }
 
-// Limits are how many pods the owner allows to come beside those that there are to be, and
-// to be missing.
-func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
+// OwnerLimits returns how many pods above the size, and how many missing pods, the owner allows.
+func (r Row) OwnerLimits(obj object.Object) (surge, unavailable int32) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		return ownersLimits(o, HoldFromRecords(o))
+		return ownerLimits(o, HoldFromRecords(o))
 	case *CloneSet:
-		surge = scaled(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
+		surge = resolveShare(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
 	}
 	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).MaxUnavailable
 }
 
-// UpdateExtraStatus writes counters of pods to an annotation of the workload. Its status has no
-// fields for them, and clients that drive a Deployment by annotations read them.
+// UpdateExtraStatus writes pod counters to an annotation of the workload. The status has no fields
+// for them, and clients that drive a Deployment by annotations read them.
 func (r Row) UpdateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	if r.updateExtraStatus == nil {
 		return nil

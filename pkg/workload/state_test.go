@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// read returns the Deployment and the ReplicaSets of testdata/<name>.in.yaml.
-func read(t testing.TB, name string) (*appsv1.Deployment, []object.Object) {
+// readState returns the Deployment and the ReplicaSets of testdata/<name>.in.yaml.
+func readState(t testing.TB, name string) (*appsv1.Deployment, []object.Object) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".in.yaml"))
 	if err != nil {
@@ -41,8 +41,8 @@ func read(t testing.TB, name string) (*appsv1.Deployment, []object.Object) {
 	return d, owned
 }
 
-// set returns the ReplicaSet of a name.
-func set(t *testing.T, owned []object.Object, name string) *appsv1.ReplicaSet {
+// findSet returns the ReplicaSet of a name.
+func findSet(t *testing.T, owned []object.Object, name string) *appsv1.ReplicaSet {
 	t.Helper()
 	for _, o := range owned {
 		if o.GetName() == name {
@@ -53,8 +53,8 @@ func set(t *testing.T, owned []object.Object, name string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// apply is a cluster without controllers: every change replaces its object.
-func apply(d *appsv1.Deployment, owned []object.Object, changes []object.Change) (*appsv1.Deployment, []object.Object) {
+// applyChanges applies changes as a cluster without controllers does: every change replaces its object.
+func applyChanges(d *appsv1.Deployment, owned []object.Object, changes []object.Change) (*appsv1.Deployment, []object.Object) {
 	var next []object.Object
 	for _, o := range owned {
 		for _, c := range changes {
@@ -80,7 +80,7 @@ func apply(d *appsv1.Deployment, owned []object.Object, changes []object.Change)
 	return d, next
 }
 
-// rowOf is the first row of a kind.
+// rowOf returns the first row of a kind.
 func rowOf(t *testing.T, kind schema.GroupVersionKind) Row {
 	t.Helper()
 	for _, r := range Table {

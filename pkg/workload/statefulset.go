@@ -15,46 +15,45 @@ import (
 
 var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-// statefulSet releases a StatefulSet by its partition: its native controller replaces
-// the pods of the highest ordinals, and goes no further than it is told.
+// statefulSet releases a StatefulSet by its partition: the native controller replaces only pods
+// whose ordinal is not below the partition, the highest first.
 var statefulSet = partitioned{&partitionKind{
-	kind:        statefulSetKind.Kind,
-	of:          func(o object.Object) subject { return nativeStatefulSet{nativeOf(o)} },
-	name:        (*appsv1.ControllerRevision).GetName,
-	revision:    revisionOf,
-	arrange:     byOrdinal,
-	unsupported: onDeleteUnsupported,
-	due:         stuck,
-	ordered:     true,
+	kind:            statefulSetKind.Kind,
+	subjectOf:       func(o object.Object) subject { return nativeStatefulSet{nativeOf(o)} },
+	revisionName:    (*appsv1.ControllerRevision).GetName,
+	podRevision:     revisionLabelOf,
+	arrangePods:     arrangeByOrdinal,
+	unsupported:     onDeleteUnsupported,
+	selectDeletions: stuckPods,
+	ordered:         true,
 }}
 
-// statefulSetLike releases a StatefulSet of any other group like a native one, if it has
-// the same fields.
+// statefulSetLike releases a StatefulSet of another API group, if it has the same fields as the
+// native one.
 var statefulSetLike = func() partitioned {
 	kind := *statefulSet.partitionKind
-	kind.of = func(o object.Object) subject {
+	kind.subjectOf = func(o object.Object) subject {
 		return likeStatefulSet{nativeStatefulSet{nativeOf(o)}, o.(*StatefulSetLike)}
 	}
-	kind.revisionInStatus, kind.lacks = true, missing
+	kind.revisionInStatus, kind.missingField = true, missingStatefulSetField
 	return partitioned{&kind}
 }()
 
-// frozen is the partition that lets nothing be replaced, as other clients of the
-// API write it.
+// frozen is the partition that allows no replacement. OpenKruise writes the same value.
 const frozen int32 = math.MaxInt16
 
-// missing names a field that a release needs and that the object does not have. The
-// controller of a new object may not have written its status yet.
-func missing(v view) string {
+// missingStatefulSetField returns a field that a release needs and the object lacks. The controller
+// may not have written the status of a new object yet.
+func missingStatefulSetField(v view) string {
 	field := ""
 	switch {
 	case len(v.template.Spec.Containers) == 0:
 		field = "pods in spec.template"
-	case v.observed == 0:
+	case v.observedGeneration == 0:
 		field = "status.observedGeneration"
-	case v.newest == "":
+	case v.updateRevision == "":
 		field = "status.updateRevision"
-	case v.history[v.current] == nil:
+	case v.history[v.currentRevision] == nil:
 		field = "ControllerRevision of the name in status.currentRevision"
 	default:
 		return ""
@@ -72,26 +71,26 @@ type orderedSet interface {
 	updateType() *appsv1.StatefulSetUpdateStrategyType
 	// copyStrategyFrom copies the update strategy of another object of the same kind.
 	copyStrategyFrom(other orderedSet)
-	// places returns the function that says the place of the pod whose name ends with a
-	// number: 0 is the first pod. It is negative if the set has no such pod.
-	places() func(number int) int
+	// placeOf returns a function from an ordinal to the place of the pod: 0 is the first pod. The
+	// place is negative if the set has no pod with this ordinal.
+	placeOf() func(number int) int
 }
 
 var _ orderedSet = nativeStatefulSet{}
 
-// onDeleteUnsupported refuses an update strategy with which the controller replaces no
-// pods. RollingUpdate is the only one with which it does.
+// onDeleteUnsupported refuses update strategies other than RollingUpdate, with which the controller
+// replaces no pods.
 func onDeleteUnsupported(obj object.Object) string {
 	t := *orderedSetOf(obj).updateType()
-	if rolls(t) {
+	if isRollingUpdate(t) {
 		return ""
 	}
 	return "spec.updateStrategy.type " + string(t) +
 		", with which a pod is replaced when somebody deletes it, and here none is deleted for that; set RollingUpdate to release in steps"
 }
 
-// orderedSetOf returns the subject of an object whose pods have ordinals. The API type of
-// a native StatefulSet has no methods of ours, so it is wrapped.
+// orderedSetOf returns the subject of an object whose pods have ordinals. A native StatefulSet is
+// wrapped, because its type has none of the methods.
 func orderedSetOf(obj object.Object) orderedSet {
 	if s, ok := obj.(orderedSet); ok {
 		return s
@@ -99,34 +98,34 @@ func orderedSetOf(obj object.Object) orderedSet {
 	return nativeStatefulSet{nativeOf(obj)}
 }
 
-// rolls reports whether the controller replaces pods with an update strategy of the type.
-func rolls(t appsv1.StatefulSetUpdateStrategyType) bool {
+// isRollingUpdate reports whether the controller replaces pods with an update strategy of the type.
+func isRollingUpdate(t appsv1.StatefulSetUpdateStrategyType) bool {
 	return t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType
 }
 
-// stopOrdered keeps the owner's own partition for the end.
-func stopOrdered(s orderedSet, isHeld bool) {
-	own := ownersStrategy{Partition: s.fields().partition}
+// stopOrderedController saves the owner's partition, and freezes the set.
+func stopOrderedController(s orderedSet, isHeld bool) {
+	own := originalStrategy{Partition: s.fields().partition}
 	switch {
 	case isHeld:
-		own = owners(s)
+		own = readOriginalStrategy(s)
 	case own.Partition >= frozen:
 		own.Partition = 0
 	}
-	keepOwners(s, own)
+	saveOriginalStrategy(s, own)
 	s.setPartition(frozen)
 }
 
-// keepOrdered has what the owner writes of the strategy given back in the end. Another
-// template goes nowhere until a step says how far.
-func keepOrdered(was, s orderedSet, isAnother bool) {
+// preserveOrderedStrategy restores the strategy that was has, and saves what the owner wrote. It
+// freezes the set if the template changes, until a step sets the next partition.
+func preserveOrderedStrategy(was, s orderedSet, isAnother bool) {
 	before, wrote := was.fields().partition, s.fields().partition
 	switch t := *s.updateType(); {
-	case !rolls(t):
-		keepOwners(s, ownersStrategy{Type: string(t)})
+	case !isRollingUpdate(t):
+		saveOriginalStrategy(s, originalStrategy{Type: string(t)})
 		s.copyStrategyFrom(was)
 	case wrote != before:
-		keepOwners(s, ownersStrategy{Partition: wrote})
+		saveOriginalStrategy(s, originalStrategy{Partition: wrote})
 		s.setPartition(before)
 	}
 	if isAnother {
@@ -175,33 +174,33 @@ func (s likeStatefulSet) fields() fields {
 type nativeStatefulSet struct{ *appsv1.StatefulSet }
 
 func (s nativeStatefulSet) fields() fields {
-	f := fields{template: &s.Spec.Template, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, unavailable: 1}
+	f := fields{template: &s.Spec.Template, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, maxUnavailable: 1}
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
-		f.partition, f.unavailable = orZero(u.Partition), unavailable(u.MaxUnavailable, orElse(f.replicas, 1), false)
+		f.partition, f.maxUnavailable = orZero(u.Partition), resolveUnavailable(u.MaxUnavailable, orElse(f.replicas, 1), false)
 	}
 	f.countOrdered(&s.Status)
 	return f
 }
 
 func (f *fields) countOrdered(st *appsv1.StatefulSetStatus) {
-	f.observed, f.current, f.newest = st.ObservedGeneration, st.CurrentRevision, st.UpdateRevision
+	f.observedGeneration, f.currentRevision, f.updateRevision = st.ObservedGeneration, st.CurrentRevision, st.UpdateRevision
 	f.total, f.updated = st.Replicas, st.UpdatedReplicas
 }
 
-func (s nativeStatefulSet) stop(isHeld bool) { stopOrdered(s, isHeld) }
+func (s nativeStatefulSet) stopController(isHeld bool) { stopOrderedController(s, isHeld) }
 
-// keep keeps the ordinals, too: others would take pods below the partition away, and
-// make new ones above it. An abort waits for available pods, so that when they count as
-// that is settled before.
-func (s nativeStatefulSet) keep(old object.Object, isAnother bool) {
+// preserveStrategy implements subject. It also keeps the ordinals: others would delete pods below
+// the partition, and create new ones above it. It keeps minReadySeconds, because an abort waits for
+// available pods, so the definition of available must not change.
+func (s nativeStatefulSet) preserveStrategy(old object.Object, isAnother bool) {
 	was := nativeStatefulSet{nativeOf(old)}
-	s.Spec.Ordinals, s.Spec.MinReadySeconds = copied(was.Spec.Ordinals), was.Spec.MinReadySeconds
-	keepOrdered(was, s, isAnother)
+	s.Spec.Ordinals, s.Spec.MinReadySeconds = copyPointer(was.Spec.Ordinals), was.Spec.MinReadySeconds
+	preserveOrderedStrategy(was, s, isAnother)
 }
 
 func (s nativeStatefulSet) setPartition(n int32) {
 	u := &s.Spec.UpdateStrategy
-	if u.Type != "" { // a kind of another group may have none
+	if u.Type != "" { // a kind of another group may lack the type
 		u.Type = appsv1.RollingUpdateStatefulSetStrategyType
 	}
 	if u.RollingUpdate == nil {
@@ -210,9 +209,10 @@ func (s nativeStatefulSet) setPartition(n int32) {
 	u.RollingUpdate.Partition = &n
 }
 
-// restore keeps a partition that lets nothing be replaced where the workload stays paused.
+// restore implements subject. A workload that stays paused keeps a partition that allows no
+// replacement.
 func (s nativeStatefulSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
-	switch own := owners(s); {
+	switch own := readOriginalStrategy(s); {
 	case how.KeepPaused:
 		s.setPartition(frozen)
 	case own.Type != "":
@@ -230,7 +230,7 @@ func (s nativeStatefulSet) copyStrategyFrom(other orderedSet) {
 	s.Spec.UpdateStrategy = *other.(nativeStatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-func (s nativeStatefulSet) places() func(number int) int {
+func (s nativeStatefulSet) placeOf() func(number int) int {
 	first := int(orZero(s.Spec.Ordinals).Start)
 	return func(number int) int { return number - first }
 }

@@ -16,78 +16,79 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedStatefulSet releases a StatefulSet of Kruise like a native one, but for two
-// things. Its owner may pause it: that is ended by the first step, and is back in the
-// end. And ordinals may be reserved: Kruise leaves these out, so that the pods count as
-// those of a set without a gap.
+// advancedStatefulSet releases a StatefulSet of Kruise like a native one, with two differences. Its
+// owner may pause it: the first step ends the pause, and the end of the release restores it.
+// Ordinals may be reserved: Kruise creates no pods for them, and places are counted without them.
 var advancedStatefulSet = pausableSet{func() partitioned {
 	kind := *statefulSet.partitionKind
-	kind.of, kind.revisionInStatus = func(o object.Object) subject { return o.(*AdvancedStatefulSet) }, true
+	kind.subjectOf, kind.revisionInStatus = func(o object.Object) subject { return o.(*AdvancedStatefulSet) }, true
 	return partitioned{&kind}
 }()}
 
 // pausableSet is a StatefulSet that its owner may pause.
 type pausableSet struct{ partitioned }
 
-// Restore implements Adapter. The owner's pause would leave pods of the other version,
-// so it comes back when those are gone; unless the owner's partition leaves some, too.
+// Restore implements Adapter. The owner's pause would keep pods of the other version, so it is
+// restored when those pods are gone. If the owner also has a partition, pods stay anyway, and the
+// pause is restored at once.
 func (a pausableSet) Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change {
 	v := a.view(obj, owned, hold)
 	isBack := v.live != "" && v.update == v.stable
-	if hold.Active() && owners(obj) == (ownersStrategy{Paused: true}) && !how.KeepPaused && (how.Wait || isBack) {
+	if hold.Active() && readOriginalStrategy(obj) == (originalStrategy{Paused: true}) && !how.KeepPaused && (how.Wait || isBack) {
 		want := hold.copyOf(obj).(*AdvancedStatefulSet)
 		want.resume()
 		want.setPartition(0)
-		if changes := change(obj, want); len(changes) > 0 || v.rolling() {
+		if changes := changesBetween(obj, want); len(changes) > 0 || v.isRolling() {
 			return changes
 		}
 	}
-	return change(obj, v.restored(how))
+	return changesBetween(obj, v.restoredObject(how))
 }
 
 var _ orderedSet = (*AdvancedStatefulSet)(nil)
 
 func (s *AdvancedStatefulSet) fields() fields {
-	f := fields{template: &s.Spec.Template, unknown: &s.Unknown, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, unavailable: 1}
+	f := fields{template: &s.Spec.Template, unknown: &s.Unknown, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, maxUnavailable: 1}
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
-		f.partition, f.unavailable = orZero(u.Partition), unavailable(u.MaxUnavailable, orElse(f.replicas, 1), false)
+		f.partition, f.maxUnavailable = orZero(u.Partition), resolveUnavailable(u.MaxUnavailable, orElse(f.replicas, 1), false)
 		f.stopped = orZero(u.Paused)
 	}
 	f.countOrdered(&s.Status)
 	return f
 }
 
-func (s *AdvancedStatefulSet) stop(isHeld bool) { stopOrdered(s, isHeld) }
+func (s *AdvancedStatefulSet) stopController(isHeld bool) { stopOrderedController(s, isHeld) }
 
-// resume ends the owner's pause, and has it back in the end.
+// resume ends the owner's pause, and saves it.
 func (s *AdvancedStatefulSet) resume() {
 	if !s.paused() {
 		return
 	}
 	s.pause(false)
-	own := owners(s)
+	own := readOriginalStrategy(s)
 	own.Paused = true
-	keepOwners(s, own)
+	saveOriginalStrategy(s, own)
 }
 
-// keep also keeps the ordinals and minReadySeconds as they are stored. From the first step
-// on Weir sets rollingUpdate.paused, so keep saves and puts that back as well.
-func (s *AdvancedStatefulSet) keep(old object.Object, isAnother bool) {
+// preserveStrategy implements subject. It also keeps the ordinals and minReadySeconds as they are
+// stored. From the first step on Weir sets rollingUpdate.paused, so this field is saved and reverted
+// as well.
+func (s *AdvancedStatefulSet) preserveStrategy(old object.Object, isAnother bool) {
 	was, wrote := old.(*AdvancedStatefulSet), s.paused()
-	keepOrdered(was, s, isAnother)
-	s.Spec.Ordinals, s.Spec.ReserveOrdinals = copied(was.Spec.Ordinals), slices.Clone(was.Spec.ReserveOrdinals)
+	preserveOrderedStrategy(was, s, isAnother)
+	s.Spec.Ordinals, s.Spec.ReserveOrdinals = copyPointer(was.Spec.Ordinals), slices.Clone(was.Spec.ReserveOrdinals)
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
 		u.MinReadySeconds = was.minReady()
 	}
 	if _, controlled := readController(was); !controlled {
 		return
 	}
-	own := owners(s)
-	if own.Paused = owners(was).Paused; wrote != was.paused() {
+	own := readOriginalStrategy(s)
+	if own.Paused = readOriginalStrategy(was).Paused; wrote != was.paused() {
 		own.Paused = wrote
 	}
-	if own != owners(s) {
-		keepOwners(s, own)
+	if own != readOriginalStrategy(s) {
+		saveOriginalStrategy(s, own)
 	}
 	s.pause(was.paused())
 }
@@ -101,7 +102,7 @@ func (s *AdvancedStatefulSet) setPartition(n int32) {
 }
 
 func (s *AdvancedStatefulSet) restore(_ view, how planner.RestoreWorkload, isOurs bool) {
-	own := owners(s)
+	own := readOriginalStrategy(s)
 	paused := s.paused() || own.Paused
 	switch {
 	case how.KeepPaused:
@@ -124,10 +125,10 @@ func (s *AdvancedStatefulSet) copyStrategyFrom(other orderedSet) {
 		u.RollingUpdate = nil
 		return
 	}
-	s.rollingUpdate().Partition = copied(was.RollingUpdate.Partition)
+	s.rollingUpdate().Partition = copyPointer(was.RollingUpdate.Partition)
 }
 
-// rollingUpdate is that part of the strategy, made if it is not there.
+// rollingUpdate returns the parameters of RollingUpdate, and creates them if they are missing.
 func (s *AdvancedStatefulSet) rollingUpdate() *RollingUpdateAdvancedStatefulSet {
 	if s.Spec.UpdateStrategy.RollingUpdate == nil {
 		s.Spec.UpdateStrategy.RollingUpdate = &RollingUpdateAdvancedStatefulSet{}
@@ -137,7 +138,7 @@ func (s *AdvancedStatefulSet) rollingUpdate() *RollingUpdateAdvancedStatefulSet 
 
 func (s *AdvancedStatefulSet) minReady() *int32 {
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
-		return copied(u.MinReadySeconds)
+		return copyPointer(u.MinReadySeconds)
 	}
 	return nil
 }
@@ -150,12 +151,13 @@ func (s *AdvancedStatefulSet) pause(paused bool) {
 	}
 }
 
-// places leaves out numbers that are reserved. A pod that has one is about to go.
-func (s *AdvancedStatefulSet) places() func(number int) int {
+// placeOf implements orderedSet. A pod with a reserved ordinal has no place, because Kruise deletes
+// it.
+func (s *AdvancedStatefulSet) placeOf() func(number int) int {
 	first := int(orZero(s.Spec.Ordinals).Start)
-	gaps := gapsOf(s.Spec.ReserveOrdinals, first)
+	gaps := reservedRanges(s.Spec.ReserveOrdinals, first)
 	return func(number int) int {
-		i, _ := slices.BinarySearchFunc(gaps, number, func(g gap, n int) int { return cmp.Compare(g.to, n) })
+		i, _ := slices.BinarySearchFunc(gaps, number, func(g reservedRange, n int) int { return cmp.Compare(g.to, n) })
 		switch {
 		case i < len(gaps) && gaps[i].from <= number:
 			return -1
@@ -167,23 +169,23 @@ func (s *AdvancedStatefulSet) places() func(number int) int {
 	}
 }
 
-// gap is a range of reserved numbers.
-type gap struct {
+// reservedRange is a range of reserved ordinals.
+type reservedRange struct {
 	from, to int
-	// below is how many numbers are reserved up to its end, from the first one on.
+	// below is how many ordinals from the first one up to the end of the range are reserved.
 	below int
 }
 
-// gapsOf returns what is reserved in order, and nothing twice. It counts no numbers one by
-// one: a range may have billions.
-func gapsOf(reserved []intstr.IntOrString, first int) []gap {
-	var gaps []gap
+// reservedRanges returns the reserved ordinals in order and without overlaps. It never enumerates
+// the ordinals, because a range may have billions.
+func reservedRanges(reserved []intstr.IntOrString, first int) []reservedRange {
+	var gaps []reservedRange
 	for _, r := range reserved {
-		if from, to := spanOf(r); from <= to {
-			gaps = append(gaps, gap{from: from, to: to})
+		if from, to := parseRange(r); from <= to {
+			gaps = append(gaps, reservedRange{from: from, to: to})
 		}
 	}
-	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(gaps, func(a, b reservedRange) int { return cmp.Compare(a.from, b.from) })
 	apart, below, last := gaps[:0], 0, -1
 	for _, g := range gaps {
 		if g.to <= last {
@@ -197,8 +199,8 @@ func gapsOf(reserved []intstr.IntOrString, first int) []gap {
 	return apart
 }
 
-// spanOf is a number, or a range such as 3-5; nothing if it is unreadable.
-func spanOf(reserved intstr.IntOrString) (from, to int) {
+// parseRange reads an ordinal, or a range such as 3-5; an empty range if it is unreadable.
+func parseRange(reserved intstr.IntOrString) (from, to int) {
 	first, last, ranged := strings.Cut(reserved.String(), "-")
 	if !ranged {
 		last = first

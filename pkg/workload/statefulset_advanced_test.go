@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// advancedOf is Kruise's of what a scene has, paused if its owner has done that.
-func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
+// advancedOf returns a scene's StatefulSet as one of Kruise, paused by its owner if paused is true.
+func advancedOf(s *statefulScene, paused bool) *AdvancedStatefulSet {
 	a := &AdvancedStatefulSet{TypeMeta: s.set.TypeMeta, Status: s.set.Status}
 	a.APIVersion = advancedStatefulSetKind.GroupVersion().String()
 	a.Spec.Replicas, a.ObjectMeta, a.Spec.Template = s.set.Spec.Replicas, s.set.ObjectMeta, s.set.Spec.Template
@@ -34,22 +34,22 @@ func setTarget(share string, abort bool) planner.SetTarget {
 	return planner.SetTarget{Target: planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}}
 }
 
-// TestAdvancedPaused has one golden file for each case: what its owner has paused
-// goes on from the first step, and is paused again in the end.
+// TestAdvancedPaused has one golden file for each case: the first step ends the owner's pause, and
+// the end of the release restores it.
 func TestAdvancedPaused(t *testing.T) {
 	a := advancedStatefulSet
 	held := func(paused bool) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-			s := stateful(t, "b", "AAAAA")
+			s := newStatefulScene(t, "b", "AAAAA")
 			set := advancedOf(s, paused)
-			a.Hold(set, "db", hasMark(set))
+			a.Hold(set, "db", hasHoldMark(set))
 			return set, s.owned
 		}
 	}
 	driven := func(paused bool, own string) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-			s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
-			annotate(s.set, rollouts.AnnotationOriginalStrategy, own)
+			s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
+			setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, own)
 			return advancedOf(s, paused), s.owned
 		}
 	}
@@ -63,8 +63,8 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 	wait := planner.RestoreWorkload{Wait: true}
 	complete := func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
-		s := stateful(t, "b", "BBBBB", toldSo(0, 5, false, ""), completed)
-		annotate(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
+		s := newStatefulScene(t, "b", "BBBBB", setStatefulTarget(0, 5, false, ""), completeStatefulSet)
+		setAnnotation(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
 		return advancedOf(s, false), s.owned
 	}
 	for name, tc := range map[string]struct {
@@ -99,58 +99,58 @@ func TestAdvancedPaused(t *testing.T) {
 	}
 }
 
-// What its owner writes of the pause in the middle of a release counts in the end.
-func TestAdvancedKeep(t *testing.T) {
+// TestAdvancedPreserveHold checks that a change of the pause during a release takes effect in the end.
+func TestAdvancedPreserveHold(t *testing.T) {
 	a := advancedStatefulSet
-	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
+	was := advancedOf(newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, "")), false)
 	paused := was.DeepCopyObject().(*AdvancedStatefulSet)
 	paused.pause(true)
-	a.Keep(was, paused)
-	if paused.paused() || !owners(paused).Paused {
-		t.Errorf("is paused %t, will be %t", paused.paused(), owners(paused).Paused)
+	a.PreserveHold(was, paused)
+	if paused.paused() || !readOriginalStrategy(paused).Paused {
+		t.Errorf("is paused %t, will be %t", paused.paused(), readOriginalStrategy(paused).Paused)
 	}
 	third := paused.DeepCopyObject().(*AdvancedStatefulSet)
 	third.Spec.Template, third.Spec.UpdateStrategy.RollingUpdate.Partition = *templateOf("c"), new(int32(1))
-	a.Keep(paused, third)
-	if own := owners(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
+	a.PreserveHold(paused, third)
+	if own := readOriginalStrategy(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
 		t.Errorf("the owner's are %+v, it has %+v", own, third.Spec.UpdateStrategy.RollingUpdate)
 	}
 	moved := was.DeepCopyObject().(*AdvancedStatefulSet)
 	moved.Spec.Ordinals, moved.Spec.ReserveOrdinals = &appsv1.StatefulSetOrdinals{Start: 1}, []intstr.IntOrString{intstr.FromInt32(1)}
-	if a.Keep(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
+	if a.PreserveHold(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
 		t.Errorf("its pods are others: %v, %v", moved.Spec.Ordinals, moved.Spec.ReserveOrdinals)
 	}
 	slow := was.DeepCopyObject().(*AdvancedStatefulSet)
 	slow.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(100000))
-	if a.Keep(was, slow); slow.minReady() != nil {
+	if a.PreserveHold(was, slow); slow.minReady() != nil {
 		t.Errorf("its pods count after %d s", *slow.minReady())
 	}
-	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
+	held := advancedOf(newStatefulScene(t, "b", "AAAAA", holdStatefulSet), true)
 	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
 	goes.pause(false)
-	if a.Keep(held, goes); goes.paused() || owners(goes).Paused {
+	if a.PreserveHold(held, goes); goes.paused() || readOriginalStrategy(goes).Paused {
 		t.Error("before the first step the pause is its owner's")
 	}
 }
 
-// gaps has pods 0, 2, 6, 7 and 8.
-func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
-	s := stateful(t, live, pods, toldSo(4, 1, false, ""))
+// setWithReservedOrdinals returns a set with pods 0, 2, 6, 7 and 8.
+func setWithReservedOrdinals(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
+	s := newStatefulScene(t, live, pods, setStatefulTarget(4, 1, false, ""))
 	set := advancedOf(s, false)
 	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-5"), intstr.FromString("4")}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[numberOf(p)])
+			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[ordinalOf(p)])
 		}
 	}
 	return set, s.owned
 }
 
-// Ordinals that are left out are no pods that are missing, nor does a step stop short
-// of them; a pod that has one is about to go.
+// TestAdvancedGaps checks that reserved ordinals count neither as missing pods nor as pods of a
+// step. A pod with a reserved ordinal is about to be deleted.
 func TestAdvancedGaps(t *testing.T) {
 	a := advancedStatefulSet
-	set, owned := gaps(t, "b", "AAAAB")
+	set, owned := setWithReservedOrdinals(t, "b", "AAAAB")
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"
 	w := a.Observe(set, append(owned, goes), HoldFromRecords(set))
@@ -162,7 +162,7 @@ func TestAdvancedGaps(t *testing.T) {
 		t.Errorf("partition %d, want 2", got)
 	}
 	// One that hangs is deleted by the name that it has.
-	set, owned = gaps(t, "c", "AAABb")
+	set, owned = setWithReservedOrdinals(t, "c", "AAABb")
 	var deleted []string
 	for _, c := range a.SetTarget(set, owned, HoldFromRecords(set), setTarget("1", false), owner()) {
 		if c.Want == nil {

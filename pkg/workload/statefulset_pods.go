@@ -16,16 +16,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// byOrdinal puts the pods of a StatefulSet in their order. Nothing is kept of those that are
-// missing: who writes a StatefulSet may have it ask for two billion.
-func byOrdinal(v *view, pods []*corev1.Pod) {
-	place, at := orderedSetOf(v.obj).places(), map[int]*corev1.Pod{}
+// arrangeByOrdinal sorts the pods of a StatefulSet by place. It stores nothing for missing pods,
+// because a StatefulSet may ask for two billion.
+func arrangeByOrdinal(v *view, pods []*corev1.Pod) {
+	place, at := orderedSetOf(v.obj).placeOf(), map[int]*corev1.Pod{}
 	for _, p := range pods {
-		switch i := place(numberOf(p)); {
+		switch i := place(ordinalOf(p)); {
 		case i >= 0 && i < int(v.size):
 			at[i] = p
-		case i >= 0 && counts(p):
-			v.beyond = true
+		case i >= 0 && isActive(p):
+			v.hasSurplusPods = true
 		}
 	}
 	for _, i := range slices.Sorted(maps.Keys(at)) {
@@ -33,8 +33,8 @@ func byOrdinal(v *view, pods []*corev1.Pod) {
 	}
 }
 
-// numberOf is the number at the end of the name of a pod; -1 if there is none.
-func numberOf(p *corev1.Pod) int {
+// ordinalOf returns the number at the end of the name of a pod; -1 if there is none.
+func ordinalOf(p *corev1.Pod) int {
 	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
 	if err != nil {
 		return -1
@@ -42,16 +42,16 @@ func numberOf(p *corev1.Pod) int {
 	return n
 }
 
-func revisionOf(p *corev1.Pod) string { return p.Labels[appsv1.ControllerRevisionHashLabelKey] }
+func revisionLabelOf(p *corev1.Pod) string { return p.Labels[appsv1.ControllerRevisionHashLabelKey] }
 
-// behind counts superseded pods below the first of the update revision, which the
-// native controller replaces last.
-func (v view) behind() int32 {
+// countBehind counts superseded pods below the first pod of the update revision. The native
+// controller replaces these pods last.
+func (v view) countBehind() int32 {
 	var n int32
 	for _, p := range v.pods {
 		switch {
-		case !v.ordered || !counts(p) || v.revision(p) == v.stable:
-		case v.revision(p) == v.update:
+		case !v.ordered || !isActive(p) || v.podRevision(p) == v.stable:
+		case v.podRevision(p) == v.update:
 			return n
 		default:
 			n++
@@ -60,30 +60,29 @@ func (v view) behind() int32 {
 	return 0
 }
 
-// keeping is the partition with which the native controller leaves that many pods
-// of the update revision: those of the lowest ordinals.
-func keeping(v view, n int32) int32 {
+// partitionKeeping returns the partition with which the native controller keeps n pods of the update
+// revision, those with the lowest ordinals.
+func partitionKeeping(v view, n int32) int32 {
 	if n == 0 {
 		return 0
 	}
 	for i, p := range v.pods {
-		if v.revision(p) == v.update {
+		if v.podRevision(p) == v.update {
 			return v.places[i] + min(n, math.MaxInt32-v.places[i])
 		}
 	}
 	return 0
 }
 
-// releasing is the partition with which as many pods run the update revision as the
-// share says. Those below it that run it already count: on the way back in batches, which
-// the lowest ordinals have never left, and where the size has grown. Where there are as
-// many without one above it, or too many, nothing more is let through, however the pods
-// move.
-func releasing(v view, share int32) int32 {
+// partitionReleasing returns the partition with which share pods run the update revision. Pods below
+// the partition may run it already: after an abort in batches, or after the size has grown. They
+// count. If enough pods, or too many, run the update revision, the partition allows no further
+// replacement.
+func partitionReleasing(v view, share int32) int32 {
 	more := share
 	var running []int32
 	for i, p := range v.pods {
-		if v.revision(p) == v.update {
+		if v.podRevision(p) == v.update {
 			running = append(running, v.places[i])
 			more--
 		}
@@ -93,7 +92,7 @@ func releasing(v view, share int32) int32 {
 	}
 	from := max(v.size-more, 0)
 	for _, place := range slices.Backward(running) {
-		// One that runs it above the partition, or right below it, is none of those to come.
+		// A pod that runs the revision above the partition, or right below it, needs no replacement.
 		if from > 0 && place >= from-1 {
 			from--
 		}
@@ -104,28 +103,27 @@ func releasing(v view, share int32) int32 {
 	return from
 }
 
-// stuck are pods that are to be replaced and are not ready, or are not ready and of
-// a version that was superseded. The native controller waits for such a pod to get
-// ready before it replaces it, or makes another, which may be never. Below the
-// partition it makes the one that its status names, so that none is deleted there while
-// that is not the stable one.
-func stuck(v view, _ planner.Target) []*corev1.Pod {
-	if !v.settled() || v.live == "" {
+// stuckPods returns unready pods that are to be replaced, or that run a superseded version. The
+// native controller waits until such a pod is ready before it replaces it or creates another, which
+// may never happen. Below the partition it recreates a pod from the revision that its status names
+// as current. So pods there are deleted only if this revision is the stable one.
+func stuckPods(v view, _ planner.Target) []*corev1.Pod {
+	if !v.isObserved() || v.live == "" {
 		return nil
 	}
 	var stuck []*corev1.Pod
 	for i, p := range v.pods {
-		if !hangs(p) || v.revision(p) == v.live {
+		if !isStuck(p) || v.podRevision(p) == v.live {
 			continue
 		}
-		if v.places[i] >= v.partition || v.revision(p) != v.stable && v.current == v.stable {
+		if v.places[i] >= v.partition || v.podRevision(p) != v.stable && v.currentRevision == v.stable {
 			stuck = append(stuck, p)
 		}
 	}
 	return stuck
 }
 
-// hangs reports whether a pod is not ready, and that nobody is about to replace it.
-func hangs(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && !isReady(p) && !updating(p)
+// isStuck reports whether a pod is not ready, and nobody is about to replace it.
+func isStuck(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && !isReady(p) && !isUpdatingInPlace(p)
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The ordinals of a StatefulSet may begin anywhere.
+// TestOrdinals checks a StatefulSet whose ordinals do not begin at 0.
 func TestOrdinals(t *testing.T) {
-	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+	s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
 	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", numberOf(p)+7)
+			p.Name = fmt.Sprintf("db-%d", ordinalOf(p)+7)
 		}
 	}
 	if w := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
@@ -32,8 +32,8 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// However its pods move while a step waits, no more of the new version are let through
-// than it has; a partition that is frozen gives those that come the stable version.
+// TestPartition checks that a waiting step allows no more pods of the new version than it has,
+// whichever pods move. With a frozen partition, new pods get the stable version.
 func TestPartition(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods, share string
@@ -54,15 +54,16 @@ func TestPartition(t *testing.T) {
 		"all of one pod":                   {"A", "100%", 0},
 		"a number is never all":            {"AAB", "3", 1},
 	} {
-		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
+		s := newStatefulScene(t, "b", tc.pods, setStatefulTarget(3, 1, false, ""))
 		if got := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}
 }
 
-// A pod that Kruise takes out of service to update it in place is about to be well.
-func TestHangs(t *testing.T) {
+// TestIsStuck checks that a pod that Kruise makes unready for an in-place update does not count as
+// stuck.
+func TestIsStuck(t *testing.T) {
 	t.Parallel()
 	pod := func(unready ...corev1.PodConditionType) *corev1.Pod {
 		p := &corev1.Pod{}
@@ -85,16 +86,16 @@ func TestHangs(t *testing.T) {
 		"updated, to what does not get ready": {pod(corev1.PodReady, corev1.ContainersReady, inPlaceReady), true},
 		"never seen":                          {&corev1.Pod{}, true},
 	} {
-		if got := hangs(tc.pod); got != tc.want {
+		if got := isStuck(tc.pod); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }
 
-// TestKeptPod names a pod that was deleted and that finalizers keep, and nothing of one
-// that is on its way out.
-func TestKeptPod(t *testing.T) {
-	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
+// TestBlockedPodDeletion checks that the message names a deleted pod that finalizers keep, but no other deleted
+// pod.
+func TestBlockedPodDeletion(t *testing.T) {
+	s, n := newStatefulScene(t, "a", "AAB"), newDaemonScene("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){
 		"StatefulSet": func() (*corev1.Pod, string) {
 			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).DeletionBlocked

@@ -22,18 +22,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// scene is a StatefulSet as its native controller left it: a letter for each pod,
-// from the lowest ordinal, says which revision it runs; small ones are not ready,
-// and a dot is none.
-type scene struct {
+// statefulScene is a StatefulSet as its native controller left it. The letters are the revisions of the
+// pods, from the lowest ordinal; lower-case pods are not ready, and a dot is a missing pod.
+type statefulScene struct {
 	*testing.T
 	set   *appsv1.StatefulSet
 	owned []object.Object
 }
 
-func stateful(t *testing.T, live, pods string, edits ...func(*appsv1.StatefulSet)) *scene {
+func newStatefulScene(t *testing.T, live, pods string, edits ...func(*appsv1.StatefulSet)) *statefulScene {
 	t.Helper()
-	s := &scene{T: t, set: &appsv1.StatefulSet{
+	s := &statefulScene{T: t, set: &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "s-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "statefulset"}},
 		Spec: appsv1.StatefulSetSpec{
@@ -84,76 +83,78 @@ func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
 	return p
 }
 
-func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasMark(s)) }
+func holdStatefulSet(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db", hasHoldMark(s)) }
 
-// toldSo is what a release wrote.
-func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
+// setStatefulTarget writes the records of a target.
+func setStatefulTarget(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
-		isHeld(s)
+		holdStatefulSet(s)
 		nativeStatefulSet{s}.setPartition(partition)
 		s.Labels[rollouts.LabelStableRevision] = "db-a"
-		s.Spec.RevisionHistoryLimit = new(minHistory)
+		s.Spec.RevisionHistoryLimit = new(minHistoryLimit)
 		writeController(s, owner())
-		annotate(s, rollouts.AnnotationDeploymentStrategy,
+		setAnnotation(s, rollouts.AnnotationDeploymentStrategy,
 			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"db-b","revisionHistoryLimit":2%s}`, share, abort, more))
 	}
 }
 
 const asideB = `,"aside":"db-b"`
 
-func completed(s *appsv1.StatefulSet) { s.Status.CurrentRevision = s.Status.UpdateRevision }
+func completeStatefulSet(s *appsv1.StatefulSet) { s.Status.CurrentRevision = s.Status.UpdateRevision }
 
-func notSeen(s *appsv1.StatefulSet) {
+func unobservedStatefulSet(s *appsv1.StatefulSet) {
 	s.Generation++
 	s.Status.UpdateRevision = "db-a"
 }
 
-// TestStatefulSetChanges has one golden file for each case, and is done after it.
+// TestStatefulSetChanges has one golden file for each case. A second pass must have no changes.
 func TestStatefulSetChanges(t *testing.T) {
 	a := statefulSet
-	drive := func(share string, abort bool) func(*scene) []object.Change {
-		return func(s *scene) []object.Change {
+	drive := func(share string, abort bool) func(*statefulScene) []object.Change {
+		return func(s *statefulScene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}
 			return a.SetTarget(s.set, s.owned, HoldFromRecords(s.set), planner.SetTarget{Target: to}, owner())
 		}
 	}
-	restore := func(paused bool) func(*scene) []object.Change {
-		return func(s *scene) []object.Change {
+	restore := func(paused bool) func(*statefulScene) []object.Change {
+		return func(s *statefulScene) []object.Change {
 			return a.Restore(s.set, s.owned, HoldFromRecords(s.set), planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *scene) []object.Change { return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set)) }
-	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
+	rest := func(s *statefulScene) []object.Change {
+		return a.RestoreStrategy(s.set, s.owned, HoldFromRecords(s.set))
+	}
+	stable := func(s *statefulScene) []object.Change { return a.SetStable(s.set, s.owned, HoldFromRecords(s.set)) }
 	for name, tc := range map[string]struct {
-		in func(*testing.T) *scene
-		op func(*scene) []object.Change
+		in func(*testing.T) *statefulScene
+		op func(*statefulScene) []object.Change
 	}{
-		"drive-first": {of("b", "AAAAA", isHeld), drive("20%", false)},
-		"drive-on":    {of("b", "AAAAB", toldSo(4, 1, false, "")), drive("60%", false)},
-		"drive-third": {of("c", "AAABB", toldSo(frozen, 1, false, "")), drive("20%", false)},
+		"drive-first": {statefulSceneOf("b", "AAAAA", holdStatefulSet), drive("20%", false)},
+		"drive-on":    {statefulSceneOf("b", "AAAAB", setStatefulTarget(4, 1, false, "")), drive("60%", false)},
+		"drive-third": {statefulSceneOf("c", "AAABB", setStatefulTarget(frozen, 1, false, "")), drive("20%", false)},
 		// A pod that never gets ready holds its native controller up.
-		"drive-stuck": {of("c", "AAABb", toldSo(4, 1, false, "")), drive("1", false)},
+		"drive-stuck": {statefulSceneOf("c", "AAABb", setStatefulTarget(4, 1, false, "")), drive("1", false)},
 		// The lowest ordinals run the stable version already.
-		"drive-batches":    {of("a", "AAABB", toldSo(frozen, 4, false, "")), drive("4", false)},
-		"drive-back":       {of("b", "AAABB", toldSo(3, 2, false, "")), drive("0", true)},
-		"drive-back-but-1": {of("b", "AAABB", toldSo(3, 2, false, "")), drive("1", true)},
-		"drive-back-all":   {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), drive("0", true)},
-		"drive-back-none":  {of("b", "AAAAA", toldSo(4, 1, false, "")), drive("0", true)},
-		"drive-back-stuck": {of("a", "AAAAb", toldSo(0, 0, true, asideB)), drive("0", true)},
-		"drive-retry":      {of("b", "AAAAA", toldSo(frozen, 0, true, "")), drive("20%", false)},
-		"drive-zero":       {of("b", "", toldSo(4, 1, false, "")), drive("1", false)},
-		"drive-grown":      {of("a", "AAAAA", toldSo(0, 1, false, asideB)), drive("1", false)},
-		"drive-growing":    {of("a", "AAAAA", toldSo(0, 1, false, asideB), notSeen), drive("1", false)},
-		"rest":             {of("a", "AAAAA", toldSo(0, 0, true, asideB)), rest},
-		"rest-early":       {of("a", "AAAAA", toldSo(0, 0, true, asideB), func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "db-b" }), rest},
-		"stable":           {of("b", "AAAAA", toldSo(frozen, 0, true, "")), stable},
-		"restore":          {of("b", "BBBBB", toldSo(0, 5, false, "")), restore(false)},
-		"restore-held":     {of("b", "AAAAA", isHeld), restore(false)},
-		"restore-paused":   {of("b", "AAAAA", toldSo(frozen, 0, true, "")), restore(true)},
-		"restore-zero":     {of("a", "", toldSo(0, 5, false, asideB)), restore(false)},
-		"restore-nothing":  {of("b", "BBBBB"), restore(false)},
-		"restore-owners": {of("b", "BBBBB", toldSo(0, 5, false, ""), func(s *appsv1.StatefulSet) {
-			annotate(s, rollouts.AnnotationOriginalStrategy, `{"type":"OnDelete"}`)
+		"drive-batches":    {statefulSceneOf("a", "AAABB", setStatefulTarget(frozen, 4, false, "")), drive("4", false)},
+		"drive-back":       {statefulSceneOf("b", "AAABB", setStatefulTarget(3, 2, false, "")), drive("0", true)},
+		"drive-back-but-1": {statefulSceneOf("b", "AAABB", setStatefulTarget(3, 2, false, "")), drive("1", true)},
+		"drive-back-all":   {statefulSceneOf("b", "BBBBB", setStatefulTarget(0, 5, false, ""), completeStatefulSet), drive("0", true)},
+		"drive-back-none":  {statefulSceneOf("b", "AAAAA", setStatefulTarget(4, 1, false, "")), drive("0", true)},
+		"drive-back-stuck": {statefulSceneOf("a", "AAAAb", setStatefulTarget(0, 0, true, asideB)), drive("0", true)},
+		"drive-retry":      {statefulSceneOf("b", "AAAAA", setStatefulTarget(frozen, 0, true, "")), drive("20%", false)},
+		"drive-zero":       {statefulSceneOf("b", "", setStatefulTarget(4, 1, false, "")), drive("1", false)},
+		"drive-grown":      {statefulSceneOf("a", "AAAAA", setStatefulTarget(0, 1, false, asideB)), drive("1", false)},
+		"drive-growing":    {statefulSceneOf("a", "AAAAA", setStatefulTarget(0, 1, false, asideB), unobservedStatefulSet), drive("1", false)},
+		"rest":             {statefulSceneOf("a", "AAAAA", setStatefulTarget(0, 0, true, asideB)), rest},
+		"rest-early":       {statefulSceneOf("a", "AAAAA", setStatefulTarget(0, 0, true, asideB), func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "db-b" }), rest},
+		"stable":           {statefulSceneOf("b", "AAAAA", setStatefulTarget(frozen, 0, true, "")), stable},
+		"restore":          {statefulSceneOf("b", "BBBBB", setStatefulTarget(0, 5, false, "")), restore(false)},
+		"restore-held":     {statefulSceneOf("b", "AAAAA", holdStatefulSet), restore(false)},
+		"restore-paused":   {statefulSceneOf("b", "AAAAA", setStatefulTarget(frozen, 0, true, "")), restore(true)},
+		"restore-zero":     {statefulSceneOf("a", "", setStatefulTarget(0, 5, false, asideB)), restore(false)},
+		"restore-nothing":  {statefulSceneOf("b", "BBBBB"), restore(false)},
+		"restore-owners": {statefulSceneOf("b", "BBBBB", setStatefulTarget(0, 5, false, ""), func(s *appsv1.StatefulSet) {
+			setAnnotation(s, rollouts.AnnotationOriginalStrategy, `{"type":"OnDelete"}`)
 		}), restore(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,54 +178,54 @@ func TestStatefulSetChanges(t *testing.T) {
 	}
 }
 
-func of(live, pods string, edits ...func(*appsv1.StatefulSet)) func(*testing.T) *scene {
-	return func(t *testing.T) *scene { t.Helper(); return stateful(t, live, pods, edits...) }
+func statefulSceneOf(live, pods string, edits ...func(*appsv1.StatefulSet)) func(*testing.T) *statefulScene {
+	return func(t *testing.T) *statefulScene { t.Helper(); return newStatefulScene(t, live, pods, edits...) }
 }
 
 // TestObserveStatefulSet names the facts that matter in each case.
 func TestObserveStatefulSet(t *testing.T) {
 	type facts = planner.Workload
 	for name, tc := range map[string]struct {
-		in   func(*testing.T) *scene
+		in   func(*testing.T) *statefulScene
 		want facts
 	}{
-		"at rest": {of("a", "AAAAA"), facts{
+		"at rest": {statefulSceneOf("a", "AAAAA"), facts{
 			Settled: true, StableRevision: "db-a", UpdateRevision: "db-a", HasStableTemplate: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"rolling natively": {of("b", "AAABB"), facts{
+		"rolling natively": {statefulSceneOf("b", "AAABB"), facts{
 			Settled: true, StableRevision: "db-a", UpdateRevision: "db-b", NativeUpdateRunning: true,
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, OwnerStrategyActive: true,
 		}},
-		"held, not named yet": {of("d", "AAAAA", isHeld, notSeen), facts{
+		"held, not named yet": {statefulSceneOf("d", "AAAAA", holdStatefulSet, unobservedStatefulSet), facts{
 			Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a",
 			StableReplicas: 5, StableReadyReplicas: 5, OwnerStrategyActive: true,
 		}},
-		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
+		"driven": {statefulSceneOf("b", "AAAAb", setStatefulTarget(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
-		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
+		"a third": {statefulSceneOf("c", "AAABC", setStatefulTarget(4, 1, false, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, SupersededKept: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
-		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(frozen, 5, false, ""), completed), facts{
+		"complete, and its controller has forgotten": {statefulSceneOf("b", "BBBBB", setStatefulTarget(frozen, 5, false, ""), completeStatefulSet), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
-		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
+		"going back": {statefulSceneOf("a", "AAAAB", setStatefulTarget(0, 0, true, asideB)), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
-		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
+		"back, and at rest": {statefulSceneOf("b", "AAAAA", setStatefulTarget(frozen, 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, OwnerStrategyActive: true,
 		}},
-		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
+		"told to go back, and not on the way": {statefulSceneOf("b", "AAAAB", setStatefulTarget(4, 0, true, "")), facts{
 			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
-		"another came on the way back": {of("c", "AAAAB", toldSo(frozen, 0, true, asideB)), facts{
+		"another came on the way back": {statefulSceneOf("c", "AAAAB", setStatefulTarget(frozen, 0, true, asideB)), facts{
 			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			StableReplicas: 5, StableReadyReplicas: 4, SupersededReplicas: 1,
 		}},
@@ -236,10 +237,10 @@ func TestObserveStatefulSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.KeepsLastStablePod = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.AbortSetsTemplate = true; !tc.want.StableRevisionGone {
-				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestWithLabels(templateOf(hashSuffix(tc.want.StableRevision)))
 			}
 			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
-				tc.want.UpdateTemplate = digestOfPods(&s.set.Spec.Template)
+				tc.want.UpdateTemplate = digestWithLabels(&s.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -248,16 +249,17 @@ func TestObserveStatefulSet(t *testing.T) {
 	}
 }
 
-// A StatefulSet whose controller replaces no pods says why it is not released.
-func TestUnfitStatefulSet(t *testing.T) {
-	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
+// TestOnDeleteUnsupported checks the reason for a StatefulSet whose controller replaces no pods.
+func TestOnDeleteUnsupported(t *testing.T) {
+	s := newStatefulScene(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
 	if why := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
 		t.Errorf("says %q", why)
 	}
 }
 
-// A StatefulSet of another group names the field that it does not have, unless a release is under way.
-func TestShaped(t *testing.T) {
+// TestStatefulSetLikeMissingField checks that a StatefulSet of another group without a release reports the field that it
+// lacks.
+func TestStatefulSetLikeMissingField(t *testing.T) {
 	for want, edit := range map[string]func(*appsv1.StatefulSet){
 		"":                               func(*appsv1.StatefulSet) {},
 		"no pods in spec.template":       func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers = nil },
@@ -266,28 +268,28 @@ func TestShaped(t *testing.T) {
 		"no ControllerRevision":          func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "" },
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
-		s := stateful(t, "a", "AAA", edit)
+		s := newStatefulScene(t, "a", "AAA", edit)
 		got := statefulSetLike.Observe(likeOf(s), s.owned, HoldFromRecords(likeOf(s))).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
-		isHeld(s.set)
+		holdStatefulSet(s.set)
 		if got := statefulSetLike.Observe(likeOf(s), s.owned, HoldFromRecords(likeOf(s))).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}
 }
 
-// What a kind has no field for is not written: it would be missed again at once.
-func TestShapedWithoutType(t *testing.T) {
-	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
+// TestStatefulSetLikeWithoutType checks that Weir does not write a field that the kind lacks: the field would
+// be missing again after every write.
+func TestStatefulSetLikeWithoutType(t *testing.T) {
+	s := newStatefulScene(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, holdStatefulSet)
 	if got := s.set.Spec.UpdateStrategy.Type; got != "" || *s.set.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
 		t.Errorf("type %q, partition %d", got, *s.set.Spec.UpdateStrategy.RollingUpdate.Partition)
 	}
 }
 
-// TestHoldAgain holds a StatefulSet in the middle of a step: what its owner wrote before is
-// still the owner's.
+// TestHoldAgain holds a StatefulSet again during a step. The owner's saved settings stay.
 func TestHoldAgain(t *testing.T) {
 	t.Parallel()
 	row, _ := Find("apps/v1", "StatefulSet", rollouts.StylePartition)
@@ -295,10 +297,10 @@ func TestHoldAgain(t *testing.T) {
 	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
 		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
 	}
-	row.Hold(s, "web", hasMark(s))
+	row.Hold(s, "web", hasHoldMark(s))
 	noted := s.Annotations[rollouts.AnnotationOriginalStrategy]
 	s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
-	row.Hold(s, "web", hasMark(s))
+	row.Hold(s, "web", hasHoldMark(s))
 	if again := s.Annotations[rollouts.AnnotationOriginalStrategy]; again != noted || noted == "" {
 		t.Errorf("the owner's strategy is %q, and %q when held again", noted, again)
 	}

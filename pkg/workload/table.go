@@ -15,84 +15,83 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Table is every kind and style that can be released. Messages name the kinds in this
-// order.
+// Table lists every kind and style that Weir can release. Messages name the kinds in this order.
 var Table = []Row{
 	ofDeployment(Row{
-		Style:   rollouts.StylePartition,
-		Adapter: deployment{},
-		wrong:   deploymentWrong,
-		sets:    deployment{},
+		Style:    rollouts.StylePartition,
+		Adapter:  deployment{},
+		validate: validateDeployment,
+		sizer:    deployment{},
 	}),
 	ofDeployment(Row{
-		Style:   rollouts.StyleCanary,
-		Adapter: canary{},
-		Extra:   true,
-		wrong:   canaryWrong,
-		discard: discardExtras,
+		Style:               rollouts.StyleCanary,
+		Adapter:             canary{},
+		UsesExtraDeployment: true,
+		validate:            validateCanary,
+		removeExtras:        removeAllExtras,
 	}),
 	ofDeployment(Row{
-		Style:   rollouts.StyleBlueGreen,
-		Adapter: blueGreen{},
-		Opens:   true,
-		Scalers: true,
-		wrong:   blueGreenWrong,
+		Style:              rollouts.StyleBlueGreen,
+		Adapter:            blueGreen{},
+		NativeReplacesPods: true,
+		OwnsAutoscalers:    true,
+		validate:           validateBlueGreen,
 	}),
 	partitionedRow(statefulSet, Row{
-		GVK:         statefulSetKind,
-		New:         func() object.Object { return &appsv1.StatefulSet{} },
-		ResumeHint:  "lower spec.updateStrategy.rollingUpdate.partition",
-		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
-		Opens:       true,
-		rewrite:     rewriteStatefulSet,
+		GVK:                statefulSetKind,
+		New:                func() object.Object { return &appsv1.StatefulSet{} },
+		ResumeHint:         "lower spec.updateStrategy.rollingUpdate.partition",
+		RevisionKey:        appsv1.ControllerRevisionHashLabelKey,
+		NativeReplacesPods: true,
+		applyEdit:          applyStatefulSetEdit,
 	}),
 	partitionedRow(daemonSet, Row{
 		GVK:         daemonSetKind,
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		ResumeHint:  "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
-		wrong:       daemonSetWrong,
-		rewrite:     rewriteDaemonSet,
+		validate:    validateDaemonSet,
+		applyEdit:   applyDaemonSetEdit,
 	}),
 	ofCloneSet(Row{
 		Style:   rollouts.StylePartition,
 		Adapter: cloneSet,
 	}),
 	ofCloneSet(Row{
-		Style:   rollouts.StyleBlueGreen,
-		Adapter: cloneSetBlueGreen{cloneSet},
-		Scalers: true,
+		Style:           rollouts.StyleBlueGreen,
+		Adapter:         cloneSetBlueGreen{cloneSet},
+		OwnsAutoscalers: true,
 	}),
 	partitionedRow(advancedStatefulSet.partitioned, Row{
-		GVK:         advancedStatefulSetKind,
-		New:         func() object.Object { return &AdvancedStatefulSet{} },
-		ResumeHint:  "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
-		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
-		Opens:       true,
-		Adapter:     advancedStatefulSet,
+		GVK:                advancedStatefulSetKind,
+		New:                func() object.Object { return &AdvancedStatefulSet{} },
+		ResumeHint:         "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
+		RevisionKey:        appsv1.ControllerRevisionHashLabelKey,
+		NativeReplacesPods: true,
+		Adapter:            advancedStatefulSet,
 	}),
 	partitionedRow(advancedDaemonSet, Row{
-		GVK:         advancedDaemonSetKind,
-		New:         func() object.Object { return &AdvancedDaemonSet{} },
-		ResumeHint:  "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
-		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
-		Opens:       true,
+		GVK:                advancedDaemonSetKind,
+		New:                func() object.Object { return &AdvancedDaemonSet{} },
+		ResumeHint:         "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
+		RevisionKey:        appsv1.DefaultDaemonSetUniqueLabelKey,
+		NativeReplacesPods: true,
 	}),
 }
 
-// ofDeployment adds what all rows of Deployments have in common.
+// ofDeployment fills in the fields that all rows of Deployments share.
 func ofDeployment(r Row) Row {
 	r.GVK, r.New = deploymentKind, func() object.Object { return &appsv1.Deployment{} }
 	r.ResumeHint = "set spec.paused to false"
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }
-	r.File, r.Named = fileReplicaSet, namedReplicaSet
-	r.same, r.rewrite, r.updateExtraStatus = sameTemplate, rewriteDeployment, updateExtraStatus
+	r.Snapshot, r.FindRevisionByDigest = snapshotReplicaSet, findReplicaSetByDigest
+	r.sameTemplates, r.applyEdit, r.updateExtraStatus = sameTemplate, applyDeploymentEdit, updateExtraStatus
 	return r
 }
 
-// partitionedRow adds what all rows of a partitioned kind have in common.
+// partitionedRow fills in the fields that all rows of partitioned kinds share.
 func partitionedRow(a partitioned, r Row) Row {
 	if r.Adapter == nil {
 		r.Adapter = a
@@ -101,18 +100,18 @@ func partitionedRow(a partitioned, r Row) Row {
 		r.Style = rollouts.StylePartition
 	}
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")}
-	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return a.of(o).fields().template }
-	r.File, r.Named, r.canHold = fileControllerRevision, a.namedRevision, a.canHold
+	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return a.subjectOf(o).fields().template }
+	r.Snapshot, r.FindRevisionByDigest, r.canHold = snapshotControllerRevision, a.findRevisionByDigest, a.canHold
 	return r
 }
 
-// ofCloneSet adds what both rows of CloneSets have in common.
+// ofCloneSet fills in the fields that both rows of CloneSets share.
 func ofCloneSet(r Row) Row {
 	r.GVK, r.New = cloneSetKind, func() object.Object { return &CloneSet{} }
 	r.ResumeHint = "set spec.updateStrategy.paused to false and partition to 0"
-	r.wrong = cloneSetWrong
+	r.validate = validateCloneSet
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
-	r.Opens = true
+	r.NativeReplacesPods = true
 	return partitionedRow(cloneSet, r)
 }
 
@@ -127,9 +126,9 @@ func Kinds() []Row {
 	return rows
 }
 
-// Served says in a message which kinds can be released: "a Deployment or a DaemonSet of
-// apps/v1 is, a CloneSet of apps.kruise.io, or a StatefulSet of any group".
-func Served() string {
+// DescribeKinds returns the part of a message that names the supported kinds: "a Deployment or a
+// DaemonSet of apps/v1 is, a CloneSet of apps.kruise.io, or a StatefulSet of any group".
+func DescribeKinds() string {
 	var groups, phrases []string
 	kinds := map[string][]string{}
 	for _, r := range Kinds() {
@@ -157,8 +156,8 @@ func Served() string {
 	return strings.Join(append(phrases, "or a "+statefulSetKind.Kind+" of any group"), ", ")
 }
 
-// Find returns the row of a kind, whatever its version, and style. A StatefulSet of a
-// group that the table does not know has the row of the native kind.
+// Find returns the row of a kind, in any version, and style. A StatefulSet of a group that the table
+// lacks gets the row of the native kind.
 func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -179,6 +178,6 @@ func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 	}
 	native.GVK, native.Adapter = gvk, statefulSetLike
 	native.New = func() object.Object { return &StatefulSetLike{} }
-	native.Template = func(o object.Object) *corev1.PodTemplateSpec { return statefulSetLike.of(o).fields().template }
+	native.Template = func(o object.Object) *corev1.PodTemplateSpec { return statefulSetLike.subjectOf(o).fields().template }
 	return native, true
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// TestValidationAgrees compares the table with what validation accepts, which may not
-// import it.
+// TestValidationAgrees compares the table with the kinds that package validation accepts. That
+// package may not import this one.
 func TestValidationAgrees(t *testing.T) {
 	t.Parallel()
 	var all, blueGreen []string
@@ -49,16 +49,16 @@ func TestValidationAgrees(t *testing.T) {
 	}
 }
 
-// TestServed has the kinds of the table in a sentence.
-func TestServed(t *testing.T) {
+// TestDescribeKinds checks the sentence that names the kinds of the table.
+func TestDescribeKinds(t *testing.T) {
 	t.Parallel()
 	const want = "a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group"
-	if got := Served(); got != want {
+	if got := DescribeKinds(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// TestTypeLabel: a workload has the label that its row gives it.
+// TestTypeLabel checks that a workload gets the label of its row.
 func TestTypeLabel(t *testing.T) {
 	t.Parallel()
 	for _, r := range Table {
@@ -66,7 +66,7 @@ func TestTypeLabel(t *testing.T) {
 		if r.Observe(obj, nil, HoldFromRecords(obj)).Labelled {
 			t.Errorf("%s in the style %s is labelled, and has no label", r.GVK, r.Style)
 		}
-		for _, c := range r.Label(obj, HoldFromRecords(obj)) {
+		for _, c := range r.AddTypeLabel(obj, HoldFromRecords(obj)) {
 			if !r.Observe(c.Want, nil, HoldFromRecords(c.Want)).Labelled {
 				t.Errorf("%s in the style %s is not labelled, and has %v", r.GVK, r.Style, c.Want.GetLabels())
 			}

@@ -20,23 +20,21 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// sameTemplate compares all but the hash label, as the native controller of
-// Deployments does.
+// sameTemplate reports whether two templates are equal except for the hash label. The native
+// controller of Deployments compares templates in the same way.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	return sameImages(a, b) && alike(plain(a), plain(b))
+	return sameImages(a, b) && equalContent(withoutHash(a), withoutHash(b))
 }
 
-// samePods compares all of two templates, as native controllers do that keep them
-// in ControllerRevisions: for those each label makes another revision.
-//
-// Quantities of the same value in another spelling make another revision, too: native
-// controllers compare the encoded revisions and replace the pods.
-func samePods(a, b *corev1.PodTemplateSpec) bool {
-	return sameImages(a, b) && digestOfPods(a) == digestOfPods(b)
+// sameWholeTemplate reports whether two templates are equal in all fields. Native controllers that
+// keep templates in ControllerRevisions compare in this way: each label, and each spelling of a
+// quantity such as 1000m for 1, makes another revision and replaces the pods.
+func sameWholeTemplate(a, b *corev1.PodTemplateSpec) bool {
+	return sameImages(a, b) && digestWithLabels(a) == digestWithLabels(b)
 }
 
-// sameImages is asked first: templates are compared with every event of a workload, and
-// mostly their images differ.
+// sameImages is a fast check before the full comparison. Templates are compared at every event of a
+// workload, and different templates usually have different images.
 func sameImages(a, b *corev1.PodTemplateSpec) bool {
 	x, y := a.Spec.Containers, b.Spec.Containers
 	if len(x) != len(y) {
@@ -50,30 +48,30 @@ func sameImages(a, b *corev1.PodTemplateSpec) bool {
 	return true
 }
 
-// alike compares all: those that are encoded alike are the same, and only others are walked
-// through, which takes many times longer.
-func alike(a, b *corev1.PodTemplateSpec) bool {
+// equalContent compares the encoded templates first. It compares the fields only if the encodings
+// differ, because that takes many times longer.
+func equalContent(a, b *corev1.PodTemplateSpec) bool {
 	x, xErr := a.Marshal()
 	y, yErr := b.Marshal()
 	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)
 }
 
-// plain returns a template without the hash label. It shares all else with t.
-func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	if _, ok := t.Labels[hashKey]; !ok {
+// withoutHash returns a template without the hash label. The result shares all other data with t.
+func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	if _, ok := t.Labels[hashLabel]; !ok {
 		return t
 	}
 	bare := *t
 	bare.Labels = maps.Clone(t.Labels)
-	delete(bare.Labels, hashKey)
+	delete(bare.Labels, hashLabel)
 	return &bare
 }
 
-// hashes caches the short hash of the last templates by digest, since each event of a workload
+// hashCache caches the short hash of the last templates by digest, since each event of a workload
 // needs the hash again. Keys and values have a fixed length, so the cache is bounded.
-var hashes = lru.New(cachedHashes)
+var hashCache = lru.New(hashCacheSize)
 
-const cachedHashes = 1024
+const hashCacheSize = 1024
 
 // Digest returns the SHA-256 digest of a Deployment's template without the hash label, in
 // hexadecimal digits; empty for nil. The digest identifies the template. The short hash of
@@ -82,12 +80,12 @@ func Digest(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
-	return digestOfPods(plain(t))
+	return digestWithLabels(withoutHash(t))
 }
 
-// digestOfPods returns the digest of a whole template, labels included. Kinds with
+// digestWithLabels returns the digest of a whole template, labels included. Kinds with
 // ControllerRevisions need it: for them any changed label is a new revision.
-func digestOfPods(t *corev1.PodTemplateSpec) string {
+func digestWithLabels(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
@@ -99,25 +97,25 @@ func digestOfPods(t *corev1.PodTemplateSpec) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TemplateHash identifies a template by content, with the native controller's
-// formula. It depends on the version of the API that this program was built
-// with: tell revisions apart with it, never find ReplicaSets by it.
+// TemplateHash identifies a template by content, with the native controller's formula. The hash
+// depends on the version of the API with which this program was built. Use it to distinguish
+// revisions, never to find ReplicaSets.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	key := Digest(t)
-	if hash, ok := hashes.Get(key); ok && key != "" {
+	if hash, ok := hashCache.Get(key); ok && key != "" {
 		return hash.(string)
 	}
-	hash := collidedHash(t, 0)
+	hash := hashWithCollisions(t, 0)
 	if key != "" {
-		hashes.Add(key, hash)
+		hashCache.Add(key, hash)
 	}
 	return hash
 }
 
-// collidedHash is the hash after that many collisions of names.
-func collidedHash(t *corev1.PodTemplateSpec, collisions uint32) string {
+// hashWithCollisions returns the hash after a number of name collisions.
+func hashWithCollisions(t *corev1.PodTemplateSpec, collisions uint32) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(*plain(t)))
+	fmt.Fprintf(h, "%v", dump.ForHash(*withoutHash(t)))
 	if collisions > 0 {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(collisions)))
 	}

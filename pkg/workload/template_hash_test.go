@@ -16,12 +16,12 @@ import (
 
 // clearHashes empties the cache of template hashes until the test ends.
 func clearHashes(t *testing.T) {
-	saved := hashes
-	hashes = lru.New(cachedHashes)
-	t.Cleanup(func() { hashes = saved })
+	saved := hashCache
+	hashCache = lru.New(hashCacheSize)
+	t.Cleanup(func() { hashCache = saved })
 }
 
-// live is how many bytes are in use.
+// live returns how many bytes are in use.
 func live() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -30,9 +30,10 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// The cache of template hashes is bounded, whatever templates users write, and however many.
+// TestHashCacheIsBounded checks that the cache of template hashes is bounded, whatever templates
+// users write.
 func TestHashCacheIsBounded(t *testing.T) {
-	for size, objects := range map[int]int{1 << 10: 4 * cachedHashes, 900 << 10: 32} {
+	for size, objects := range map[int]int{1 << 10: 4 * hashCacheSize, 900 << 10: 32} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
 			clearHashes(t)
 			before := live()
@@ -44,7 +45,7 @@ func TestHashCacheIsBounded(t *testing.T) {
 			if kept := int64(live()) - int64(before); kept > 6<<20 { //nolint:gosec // some MiB
 				t.Errorf("%d objects leave %d KiB", objects, kept>>10)
 			}
-			if n := hashes.Len(); n != min(objects, cachedHashes) {
+			if n := hashCache.Len(); n != min(objects, hashCacheSize) {
 				t.Errorf("%d templates are known of %d", n, objects)
 			}
 		})
@@ -54,7 +55,7 @@ func TestHashCacheIsBounded(t *testing.T) {
 func TestHashCacheKeepsLargeTemplates(t *testing.T) {
 	clearHashes(t)
 	large := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"text": strings.Repeat("x", 900<<10)}}}
-	if first := TemplateHash(large); TemplateHash(large.DeepCopy()) != first || hashes.Len() != 1 {
-		t.Errorf("%d hashes are kept of a large template", hashes.Len())
+	if first := TemplateHash(large); TemplateHash(large.DeepCopy()) != first || hashCache.Len() != 1 {
+		t.Errorf("%d hashes are kept of a large template", hashCache.Len())
 	}
 }

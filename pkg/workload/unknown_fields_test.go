@@ -18,10 +18,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// likeOf is the StatefulSet of a scene as one of another group.
-func likeOf(s *scene) *StatefulSetLike { return &StatefulSetLike{StatefulSet: *s.set} }
+// likeOf returns the StatefulSet of a scene as one of another group.
+func likeOf(s *statefulScene) *StatefulSetLike { return &StatefulSetLike{StatefulSet: *s.set} }
 
-// customRows are the rows whose kinds keep unknown fields.
+// customRows returns the rows whose kinds keep unknown fields.
 func customRows() map[string]Row {
 	rows := map[string]Row{}
 	for _, r := range Kinds() {
@@ -34,7 +34,7 @@ func customRows() map[string]Row {
 	return rows
 }
 
-// Every kind that is not of apps/v1 keeps unknown fields.
+// TestCustomKindsKeepUnknownFields checks that every kind outside apps/v1 keeps unknown fields.
 func TestCustomKindsKeepUnknownFields(t *testing.T) {
 	rows := customRows()
 	for _, r := range Kinds() {
@@ -47,7 +47,7 @@ func TestCustomKindsKeepUnknownFields(t *testing.T) {
 	}
 }
 
-// Fields that the Go types do not have survive reading and writing at every level.
+// TestUnknownFieldsRoundTrip checks that unknown fields at every level survive reading and writing.
 func TestUnknownFieldsRoundTrip(t *testing.T) {
 	const template = `{"a":null,"metadata":{"labels":{"app":"web"},"labelſ":{"app":"x"},"annotations":{"k":"v"}},"spec":{` +
 		`"containers":[{"name":"c","image":"v1","imagE":"v2","resources":{"limits":{"cpu":"1"},"x":1.5},"env":[{"name":"a"},{"name":"b","valueFrom":{"fileKeyReF":{"z":9007199254740993}}}]},{"name":"d"}],` +
@@ -85,7 +85,7 @@ func TestUnknownFieldsRoundTrip(t *testing.T) {
 }
 
 // revisionWith replaces the data of a ControllerRevision.
-func revisionWith(s *scene, name, data string) {
+func revisionWith(s *statefulScene, name, data string) {
 	for _, o := range s.owned {
 		if cr, ok := o.(*appsv1.ControllerRevision); ok && cr.Name == name {
 			cr.Data = runtime.RawExtension{Raw: []byte(data)}
@@ -95,21 +95,21 @@ func revisionWith(s *scene, name, data string) {
 
 const unknownX = UnknownFields(`{"spec":{"x":1}}`)
 
-// A template that differs from the stable one in an unknown field alone is another one. Its
-// revision is the one that has the field, or the one that the controller names once it has
-// seen the template.
+// TestUnknownFieldsMakeARevision checks that a template that differs from the stable one only in an
+// unknown field is another revision: the one with the field, or the one that the controller names
+// once it has observed the template.
 func TestUnknownFieldsMakeARevision(t *testing.T) {
-	withX := func(s *scene, revision string) {
+	withX := func(s *statefulScene, revision string) {
 		revisionWith(s, "db-"+revision, strings.Replace(encode(map[string]any{"spec": map[string]any{"template": templateOf("a")}}), `"spec":{"containers"`, `"$patch":"replace","spec":{"x":1,"containers"`, 1))
 	}
-	observed := func(t *testing.T, at func(*scene), edits ...func(*appsv1.StatefulSet)) planner.Workload {
-		s := stateful(t, "a", "AAAAA", edits...)
+	observed := func(t *testing.T, at func(*statefulScene), edits ...func(*appsv1.StatefulSet)) planner.Workload {
+		s := newStatefulScene(t, "a", "AAAAA", edits...)
 		if at != nil {
 			at(s)
 		}
 		like := likeOf(s)
 		like.Unknown = unknownX
-		statefulSetLike.Hold(like, "db", hasMark(like))
+		statefulSetLike.Hold(like, "db", hasHoldMark(like))
 		return statefulSetLike.Observe(like, s.owned, HoldFromRecords(like))
 	}
 	unseen := func(s *appsv1.StatefulSet) { s.Generation = 4 }
@@ -120,9 +120,9 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 		atStable bool
 	}{
 		"the controller has not seen it": {observed(t, nil, unseen), "", false},
-		"its revision has the field":     {observed(t, func(s *scene) { withX(s, "c") }, unseen), "db-c", false},
+		"its revision has the field":     {observed(t, func(s *statefulScene) { withX(s, "c") }, unseen), "db-c", false},
 		"the controller names another":   {observed(t, nil, named), "db-c", false},
-		"the stable revision has it": {observed(t, func(s *scene) {
+		"the stable revision has it": {observed(t, func(s *statefulScene) {
 			withX(s, "a")
 			s.owned = append(s.owned[:1:1], s.owned[3:]...)
 		}), "db-a", true},
@@ -133,10 +133,10 @@ func TestUnknownFieldsMakeARevision(t *testing.T) {
 	}
 }
 
-// An abort sets the stable template as its revision has it: with its unknown fields and
-// without those of the template that is taken back.
+// TestUnknownFieldsGoWithTheirTemplate checks that an abort sets the stable template with its own
+// unknown fields, and without those of the aborted template.
 func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
-	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+	s := newStatefulScene(t, "b", "AAAAB", setStatefulTarget(4, 1, false, ""))
 	revisionWith(s, "db-a", `{"spec":{"template":{"$patch":"replace","extra":true,"spec":{"containers":[{"name":"db","image":"db:a","y":1}]}}}}`)
 	revisionWith(s, "db-b", `{"spec":{"template":{"$patch":"replace","spec":{"x":1,"containers":[{"name":"db","image":"db:b"}]}}}}`)
 	like := likeOf(s)
@@ -167,22 +167,22 @@ func TestUnknownFieldsGoWithTheirTemplate(t *testing.T) {
 	if len(given) != 1 || template(given[0].Want) != template(like) {
 		t.Errorf("the owner's template is %s, want %s", template(given[0].Want), template(like))
 	}
-	if f := fileControllerRevision(like, s.owned, planner.Revision{Name: "db-a"}); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
+	if f := snapshotControllerRevision(like, s.owned, planner.Revision{Name: "db-a"}); f == nil || !strings.Contains(string(f.Spec), `"extra":true`) || !strings.Contains(string(f.Spec), `"y":1`) {
 		t.Errorf("on file is %v", f)
 	}
 }
 
-// The digest of a revision covers what its controller reads: keys are case-sensitive, the
-// last of two equal keys counts, and unknown fields count.
+// TestDigestOfRevisions checks that the digest of a revision covers what its controller reads: keys
+// are case-sensitive, the last of two equal keys counts, and unknown fields count.
 func TestDigestOfRevisions(t *testing.T) {
 	digestWith := func(data string) string {
-		s := stateful(t, "a", "AAAAA")
+		s := newStatefulScene(t, "a", "AAAAA")
 		revisionWith(s, "db-a", data)
 		return statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).StableTemplate
 	}
 	const good, evil = `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:a"}]}}`, `{"$patch":"replace","spec":{"containers":[{"name":"db","image":"db:evil"}]}}`
 	plain := digestWith(`{"spec":{"template":` + good + `}}`)
-	if plain != digestOfPods(templateOf("a")) {
+	if plain != digestWithLabels(templateOf("a")) {
 		t.Errorf("the digest of a template without unknown fields is %s, want that of the typed template", plain)
 	}
 	for name, data := range map[string]string{
@@ -203,14 +203,14 @@ func TestDigestOfRevisions(t *testing.T) {
 	}
 }
 
-// Values of annotations are read with regard to case, too.
+// TestAnnotationsAreCaseSensitive checks that keys in annotation values are case-sensitive, too.
 func TestAnnotationsAreCaseSensitive(t *testing.T) {
-	s := stateful(t, "a", "AAAAA")
+	s := newStatefulScene(t, "a", "AAAAA")
 	note := func(key, value string) { metav1.SetMetaDataAnnotation(&s.set.ObjectMeta, key, value) }
 	note(rollouts.AnnotationOriginalStrategy, `{"partition":1,"Partition":4}`)
 	note(rollouts.AnnotationDeploymentStrategy, `{"revision":"a","REVISION":"b","partition":"10%","PARTITION":"100%"}`)
 	note(rollouts.AnnotationControlInfo, `{"uid":"mine","UID":"theirs"}`)
-	if own := owners(s.set); own.Partition != 1 {
+	if own := readOriginalStrategy(s.set); own.Partition != 1 {
 		t.Errorf("the owner's strategy is %+v", own)
 	}
 	if v, ok := readStrategy(s.set); !ok || v.Revision != "a" || v.Partition.String() != "10%" {
@@ -221,7 +221,7 @@ func TestAnnotationsAreCaseSensitive(t *testing.T) {
 	}
 	clone := &CloneSet{}
 	clone.Annotations = map[string]string{rollouts.AnnotationOriginalStrategy: `{"paused":true,"Paused":false}`}
-	if !clonesOwner(clone).Paused {
+	if !readOriginalCloneSet(clone).Paused {
 		t.Error("the owner's pause is lost")
 	}
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload answers what a workload is doing and what must be written to
-// it to hold it, to drive it and to give it back, one row per kind and style.
-// It is pure: objects in, facts and changes out. It must not know how objects
-// are read or written, nor why a release wants what it wants.
+// Package workload adapts the kinds of workloads to the planner. For each kind and style, an adapter
+// observes the state of a workload, and returns the changes that hold it, set a target, or give it
+// back to its native controller. The package is pure: it takes objects and returns facts and
+// changes. It does not know how objects are read or written, or why a release wants a target.
 package workload
 
 import (
@@ -18,102 +18,104 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Adapter reads and changes workloads of one kind for one style. Methods that
-// return changes return what is still to do, in order; nothing when it is done.
+// Adapter observes and changes workloads of one kind in one style. A method that returns changes
+// returns the changes that are still missing, in order. It returns none if the work is done.
 type Adapter interface {
 	// Observe returns the facts of a workload and of the objects it owns.
 	Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload
-	// Unholdable says why another template cannot be held, or cannot stay held, in an
-	// update; empty if it can.
-	Unholdable(old, update object.Object, isHeld bool) string
-	// Hold takes a workload from its native controller, in place, in the name of a Rollout. isHeld
-	// reports whether it is held already: then the settings in its spec are Weir's, and those
-	// of its owner are on record.
+	// UnholdableReason returns why Weir cannot hold the new template of an update, or cannot keep
+	// holding it; empty if it can.
+	UnholdableReason(old, update object.Object, isHeld bool) string
+	// Hold changes the object in place so that the native controller does not release its template.
+	// by is the name of the Rollout. isHeld reports whether the workload is held already. In this
+	// case the settings in its spec are Weir's, and the owner's settings are on record.
 	Hold(obj object.Object, by string, isHeld bool)
-	// Keep puts back on update what others must not change on a held workload.
-	Keep(old, update object.Object)
-	// SetTarget lets the release go as far as a target. owner is the BatchRelease.
+	// PreserveHold reverts the changes of an update that would end the hold, and saves the settings
+	// that the owner changed.
+	PreserveHold(old, update object.Object)
+	// SetTarget lets the release proceed as far as the target. owner refers to the BatchRelease.
 	SetTarget(obj object.Object, owned []object.Object, hold Hold, to planner.SetTarget, owner metav1.OwnerReference) []object.Change
-	// RestoreStrategy gives the owner's strategy back once an abort is complete. The
-	// workload stays held.
+	// RestoreStrategy restores the owner's strategy after an abort is complete. The workload stays
+	// held.
 	RestoreStrategy(obj object.Object, owned []object.Object, hold Hold) []object.Change
 	// Restore gives the workload back to its native controller.
 	Restore(obj object.Object, owned []object.Object, hold Hold, how planner.RestoreWorkload) []object.Change
-	// SetStable sets the live template to the stable revision's.
+	// SetStable replaces the live template by the template of the stable revision.
 	SetStable(obj object.Object, owned []object.Object, hold Hold) []object.Change
 }
 
-// File is what is on file of an object: its name, and its spec in JSON.
-type File struct {
+// RevisionSnapshot is the copy of a revision object that a RolloutHistory keeps: its name, and its
+// spec in JSON.
+type RevisionSnapshot struct {
 	Name string
 	Spec []byte
 }
 
 // Row is one kind of workload released in one style.
 type Row struct {
-	// GVK has the version in which the kind is read and written: one that every cluster
-	// with the kind serves.
+	// GVK has the version with which Weir reads and writes the kind. Every cluster that has the kind
+	// serves this version.
 	GVK   schema.GroupVersionKind
 	Style rollouts.Style
-	// New makes an empty object of the kind. Its Go type needs only the fields that Weir
-	// uses. A field that it does not have is never written, except in the pod template
-	// (UnknownFields).
+	// New returns an empty object of the kind. Its Go type needs only the fields that Weir uses.
+	// Weir never writes a field that the type lacks, except in the pod template (UnknownFields).
 	New func() object.Object
-	// RevisionKey is the label by whose value pods of two revisions differ. Services are
-	// pinned to a revision by it.
+	// RevisionKey is the pod label whose value identifies the revision of a pod. A Service is pinned
+	// to a revision by this label.
 	RevisionKey string
-	// Owns lists the kinds of what the workload owns and Weir reads: its revisions, and
-	// its pods where no ReplicaSet owns them.
+	// Owns lists the kinds of owned objects that Weir reads: revisions, and pods if no ReplicaSet
+	// owns them.
 	Owns []schema.GroupVersionKind
-	// ResumeHint says what the owner changes in the spec so that a controller which Weir
-	// stopped continues, as in "set spec.paused to false". A message ends with it when a
-	// workload stays stopped after a release.
+	// ResumeHint says which field of the spec the owner changes so that a stopped controller
+	// continues, as in "set spec.paused to false". Messages about a workload that stays stopped
+	// after a release end with it.
 	ResumeHint string
-	// Opens reports whether the native controller itself replaces pods of a held workload,
-	// down to a limit that each step sets. It is false where Weir sizes ReplicaSets or
-	// deletes pods for a step, so that the controller of a held workload replaces none.
-	Opens bool
-	// Template is the live template, in place.
+	// NativeReplacesPods reports whether the native controller replaces pods of a held workload, up
+	// to a limit that each step sets. It is false if Weir sizes ReplicaSets or deletes pods for a
+	// step.
+	NativeReplacesPods bool
+	// Template returns the live template. The result points into the object.
 	Template func(object.Object) *corev1.PodTemplateSpec
-	// File is what is to be put on file of a revision; nil if nothing has its template. The
-	// digest identifies it. Where none is known, the label value of its pods does.
-	File func(obj object.Object, owned []object.Object, revision planner.Revision) *File
-	// Named returns the revision (the value of RevisionKey on its pods) whose template has a
-	// digest; empty if the workload has no such revision.
-	Named func(obj object.Object, owned []object.Object, digest string) string
+	// Snapshot returns the copy of a revision that a RolloutHistory keeps; nil if no object has the
+	// template. The digest identifies the revision. If the digest is unknown, the label value of its
+	// pods does.
+	Snapshot func(obj object.Object, owned []object.Object, revision planner.Revision) *RevisionSnapshot
+	// FindRevisionByDigest returns the revision (the value of RevisionKey on its pods) whose
+	// template has the digest; empty if the workload has no such revision.
+	FindRevisionByDigest func(obj object.Object, owned []object.Object, digest string) string
 	Adapter
 
-	// What follows is what only some rows have.
+	// Only some rows set the following fields.
 
-	// Scalers reports whether autoscalers of the workload are among what it owns.
-	Scalers bool
-	// Extra reports whether objects of the workload's own kind are made beside it,
-	// and belong to it by a label.
-	Extra bool
-	// same reports whether two templates make one revision; samePods if it is nil.
-	same func(a, b *corev1.PodTemplateSpec) bool
-	// canHold reports whether a workload has anything to hold; nil if each has.
+	// OwnsAutoscalers reports whether the owned objects include the autoscalers of the workload.
+	OwnsAutoscalers bool
+	// UsesExtraDeployment reports whether a release creates extra objects of the workload's own
+	// kind. The BatchRelease owns them.
+	UsesExtraDeployment bool
+	// sameTemplates reports whether two templates are one revision. If it is nil, sameWholeTemplate
+	// is used.
+	sameTemplates func(a, b *corev1.PodTemplateSpec) bool
+	// canHold reports whether a workload has pods or settings to hold; nil if every workload has.
 	canHold func(object.Object) bool
-	// wrong says what kube-apiserver would refuse, when a held workload is given back, of
-	// what an update changes; nil where a saved value that cannot be given back is read
-	// as the default.
-	wrong func(old, update object.Object) string
-	// rewrite writes a pending edit into the spec; nil if no policy holds the kind.
-	rewrite func(object.Object, pendingEdit)
-	// sets sizes the ReplicaSets; nil where the native controller sizes them.
-	sets setSizer
-	// updateExtraStatus writes counters to the workload for which its status has no field; clients
-	// that drive a Deployment by annotations read them.
+	// validate returns why kube-apiserver would refuse a setting of an update when the workload is
+	// given back. It is nil for kinds that restore the default instead of an invalid setting.
+	validate func(old, update object.Object) string
+	// applyEdit writes a pending edit into the spec; nil if no policy holds the kind.
+	applyEdit func(object.Object, pendingEdit)
+	// sizer sizes the ReplicaSets; nil if the native controller sizes them.
+	sizer replicaSetSizer
+	// updateExtraStatus writes an annotation with counters that the status of the workload lacks.
+	// Clients that drive a Deployment by annotations read them.
 	updateExtraStatus func(obj object.Object, owned []object.Object, hold Hold) []object.Change
-	// discard removes what was made beside the workload.
-	discard func(owned []object.Object) []object.Change
+	// removeExtras deletes the extra objects of a release.
+	removeExtras func(owned []object.Object) []object.Change
 }
 
-// setSizer decides and writes the sizes of ReplicaSets.
-type setSizer interface {
-	// Scaling returns the facts that sizes are decided by, and reports whether sizes
-	// are to be decided here at all.
-	Scaling(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool)
-	// Sets turns decided sizes into changes.
-	Sets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error)
+// replicaSetSizer reads the facts for sizing ReplicaSets, and writes the sizes.
+type replicaSetSizer interface {
+	// ScalingFacts returns the facts that decide the sizes, and reports whether Weir sizes the
+	// ReplicaSets now.
+	ScalingFacts(obj object.Object, owned []object.Object, hold Hold) (sizes.Scaling, bool)
+	// ResizeReplicaSets returns the changes that apply the sizes.
+	ResizeReplicaSets(obj object.Object, owned []object.Object, hold Hold, scale sizes.Scale) ([]object.Change, error)
 }

@@ -57,7 +57,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		return undecided, err
 	}
 	if request.Operation == admissionv1.Update {
-		if why := workload.Crowded(before, after); why != "" {
+		if why := workload.MetadataLimitReason(before, after); why != "" {
 			return decision{refusal: why, verdict: verdictRefused}, nil
 		}
 	}
@@ -86,7 +86,7 @@ func (h *Handler) findRollouts(ctx context.Context, request *admissionv1.Admissi
 		return nil, err
 	}
 	row, _ := findRow(kind, named)
-	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.Changed(before, after) || row.Rolls(before, after)
+	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.StartsRelease(before, after) || row.ReplacesPods(before, after)
 	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
 		return named, nil
 	}
@@ -119,9 +119,9 @@ func admissionFacts(row workload.Row, request *admissionv1.AdmissionRequest, nam
 	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
 		return planner.HoldsWorkload(r) && r.Status.WorkloadUID == before.GetUID()
 	})
-	facts.Changed, facts.UnholdableReason = row.Changed(before, update), row.Refused(before, update, facts.Held)
+	facts.Changed, facts.UnholdableReason = row.StartsRelease(before, update), row.RefusalReason(before, update, facts.Held)
 	if facts.Held && facts.UnholdableReason == "" {
-		facts.UnholdableReason = row.Wrong(before, update)
+		facts.UnholdableReason = row.ValidateOwnerSettings(before, update)
 	}
 	return facts
 }
@@ -139,13 +139,13 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 	case judged.Refusal != "":
 		return decision{refusal: judged.Refusal, verdict: verdictRefused}, nil
 	case judged.KeepHold:
-		row.Keep(before, update)
+		row.PreserveHold(before, update)
 		return decision{verdict: verdictKept}, nil
 	case judged.Hold:
 		row.HoldUpdate(before, update, judged.RolloutName)
 		return decision{verdict: verdictHeld}, nil
 	case judged.KeepRecords && request.Operation == admissionv1.Create:
-		made := row.Made(update)
+		made := row.RestoreCreated(update)
 		workload.KeepRecords(before, made)
 		return decision{verdict: verdictPassed, admitted: made}, nil
 	case judged.KeepRecords:

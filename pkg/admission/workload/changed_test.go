@@ -131,7 +131,7 @@ func TestChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			row, _ := workload.Find(kindOf(tt.old).GroupVersion().String(), kindOf(tt.old).Kind, rollouts.StylePartition)
-			got := ruling{rolls: row.Rolls(tt.old, tt.update), asks: tt.want.asks, changed: row.Changed(tt.old, tt.update)}
+			got := ruling{rolls: row.ReplacesPods(tt.old, tt.update), asks: tt.want.asks, changed: row.StartsRelease(tt.old, tt.update)}
 			if got != tt.want {
 				t.Errorf("the row says %+v, want %+v", got, tt.want)
 			}

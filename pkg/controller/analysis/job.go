@@ -139,7 +139,7 @@ func (c *Cluster) imageProblem(ctx context.Context, job *batchv1.Job) error {
 		return transientError{err}
 	}
 	for i := range pods.Items {
-		if why := workload.NoImage(&pods.Items[i]); why != "" && metav1.IsControlledBy(&pods.Items[i], job) {
+		if why := workload.ImagePullReason(&pods.Items[i]); why != "" && metav1.IsControlledBy(&pods.Items[i], job) {
 			return fmt.Errorf("job %s: %s", job.Name, why)
 		}
 	}

@@ -164,7 +164,7 @@ func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.Rol
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
-		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != (planner.Revision{}) && f != nil {
+		if f := w.Row.Snapshot(w.Object, w.Owned, p.Stable); p.Stable != (planner.Revision{}) && f != nil {
 			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
 	}

@@ -61,7 +61,7 @@ func ReadIndexEntry(index *corev1.ConfigMap, r types.NamespacedName, ref *rollou
 	if ref != nil {
 		e.Key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
 	}
-	entries := workload.Entries(index, r.Name)
+	entries := workload.IndexKeys(index, r.Name)
 	e.IsListed, e.IsCorrect = len(entries) > 0, slices.Equal(entries, []string{e.Key})
 	return e
 }
@@ -74,11 +74,11 @@ func unlistedReason(ctx context.Context, s Reader, e *IndexEntry) (string, error
 		return "", nil
 	case !workload.Indexable(e.Key):
 		return "its kind, group and name together exceed the length of a key in the ConfigMap " + rollouts.IndexName + ", so that no policy holds it; give the workload a shorter name", nil
-	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
+	case workload.FitsIndex(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}
 	strangers, err := staleNames(ctx, s, e.Rollout.Namespace, e.Index)
-	if err != nil || workload.Fits(e.Index, e.Key, e.Rollout.Name, strangers) {
+	if err != nil || workload.FitsIndex(e.Index, e.Key, e.Rollout.Name, strangers) {
 		return "", err
 	}
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
@@ -116,7 +116,7 @@ func (e *IndexEntry) isCurrent(index *corev1.ConfigMap) bool {
 	if index == e.Index {
 		return true
 	}
-	was, now := workload.Entries(e.Index, e.Rollout.Name), workload.Entries(index, e.Rollout.Name)
+	was, now := workload.IndexKeys(e.Index, e.Rollout.Name), workload.IndexKeys(index, e.Rollout.Name)
 	slices.Sort(was)
 	slices.Sort(now)
 	return slices.Equal(was, now) && rolloutAt(e.Index, e.Key) == rolloutAt(index, e.Key)

@@ -150,7 +150,7 @@ func tryEdits(ctx context.Context, s Server, r *indexQueue, edits []*edit) error
 			keys[name] = ""
 		}
 	}
-	for _, c := range workload.Enter(index, edits[0].entry.Rollout.Namespace, keys) {
+	for _, c := range workload.UpdateIndex(index, edits[0].entry.Rollout.Namespace, keys) {
 		stored, err := putIndex(ctx, s, c)
 		switch {
 		case err == nil:

@@ -87,7 +87,7 @@ func ScaleTargetNames(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return []string{workload.Scaled(h)}
+	return []string{workload.AutoscalerTarget(h)}
 }
 
 // ScaleTargetKeys returns the key in the index ByWorkload of the workload that an autoscaler scales, or
@@ -98,7 +98,7 @@ func ScaleTargetKeys(o client.Object) []string {
 		return nil
 	}
 	ref := h.Spec.ScaleTargetRef
-	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
+	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.AutoscalerTarget(h))}
 }
 
 // OwnerKeys returns the keys of an object in the index ByOwner.

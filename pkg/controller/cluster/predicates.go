@@ -71,13 +71,13 @@ func OwnedChanged() predicate.Predicate {
 
 func replicaSetChanged(was, is *appsv1.ReplicaSet) bool {
 	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
-		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) || workload.Emptied(was) != workload.Emptied(is) ||
+		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.HasStaleCounters(was) != workload.HasStaleCounters(is) || workload.HasObservedZero(was) != workload.HasObservedZero(is) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
 		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) || !slices.Equal(was.Finalizers, is.Finalizers)
 }
 
 func podChanged(was, is *corev1.Pod) bool {
-	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || podHealthChanged(was, is)
+	return workload.IsReadyOrTerminating(was) != workload.IsReadyOrTerminating(is) || was.Status.Phase != is.Status.Phase || podHealthChanged(was, is)
 }
 
 // PodHealthChanged accepts events of pods if a pod is created or deleted, or if its labels or the problem
@@ -88,10 +88,10 @@ func PodHealthChanged() predicate.Predicate { return filterUpdates(podHealthChan
 // at these pods again after a delay.
 func podHealthChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
-		message, _ := workload.Trouble([]*corev1.Pod{p}, "", time.Time{})
+		message, _ := workload.UnreadyReasons([]*corev1.Pod{p}, "", time.Time{})
 		return message
 	}
-	health := func(p *corev1.Pod) planner.PodHealth { return workload.Health([]*corev1.Pod{p}, time.Time{}) }
+	health := func(p *corev1.Pod) planner.PodHealth { return workload.ObserveHealth([]*corev1.Pod{p}, time.Time{}) }
 	return trouble(was) != trouble(is) || health(was) != health(is) ||
 		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }

@@ -116,8 +116,8 @@ func sameFacts(t *testing.T, was, is *appsv1.Deployment) {
 		if diff := cmp.Diff(row.Observe(was, owned, workload.HoldFromRecords(was)), row.Observe(is, owned, workload.HoldFromRecords(is))); diff != "" {
 			t.Errorf("the style %s sees a difference:\n%s", row.Style, diff)
 		}
-		before, sized := row.Scaling(was, owned, workload.HoldFromRecords(was))
-		after, still := row.Scaling(is, owned, workload.HoldFromRecords(is))
+		before, sized := row.ScalingFacts(was, owned, workload.HoldFromRecords(was))
+		after, still := row.ScalingFacts(is, owned, workload.HoldFromRecords(is))
 		if diff := cmp.Diff(before, after); diff != "" || sized != still {
 			t.Errorf("the style %s sizes it in another way:\n%s", row.Style, diff)
 		}

@@ -97,7 +97,7 @@ func readExtraWorkloads(ctx context.Context, s Reader, row workload.Row, obj obj
 			return nil, err
 		}
 	}
-	return row.Extras(obj, found, known), nil
+	return row.ExtraDeployments(obj, found, known), nil
 }
 
 // isExtraWorkload reports whether the object is the extra workload of a BatchRelease.

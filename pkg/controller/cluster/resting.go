@@ -39,7 +39,7 @@ func isWorkloadResting(ctx context.Context, s Reader, r *v1beta1.Rollout) bool {
 		return false
 	}
 	w, err := getStored(ctx, s, row.GVK, r.Namespace, ref.Name)
-	if err != nil || w == nil || workload.Marked(w) {
+	if err != nil || w == nil || workload.HasReleaseMark(w) {
 		return false
 	}
 	observed := w.GetGeneration() // before the first release the status has no generation

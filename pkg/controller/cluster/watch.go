@@ -103,7 +103,7 @@ func KeysOfPodOwner(gk schema.GroupKind) client.IndexerFunc {
 // workload that it belongs to.
 func keysWithPrincipal(gk schema.GroupKind, name string) []string {
 	keys := []string{WorkloadKey(gk, name)}
-	if of := workload.Principal(name); of != name {
+	if of := workload.GuessWorkloadName(name); of != name {
 		keys = append(keys, WorkloadKey(gk, of))
 	}
 	return keys

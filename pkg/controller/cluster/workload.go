@@ -52,7 +52,7 @@ func (w *Workload) Facts() planner.Workload {
 // WithRepair adds the repair of Weir's records on the workload to changes, unless one of them repairs
 // the records already.
 func (w *Workload) WithRepair(changes []object.Change) []object.Change {
-	return w.Row.Repair(w.Object, w.Hold, changes)
+	return w.Row.RepairRecords(w.Object, w.Hold, changes)
 }
 
 // IsFor reports whether w is the workload with the name and was read for the row.
@@ -80,10 +80,10 @@ func (w *Workload) ForScaling(known planner.HoldState) *Workload {
 // Sizing implements planner.ReplicaSetScaler.
 func (w *Workload) Sizing(known planner.HoldState) (sizes.Scaling, bool) {
 	sized := w.ForScaling(known)
-	if !sized.Hold.Active() || sized.Hold.IsAnother(sized.Object) {
+	if !sized.Hold.Active() || sized.Hold.IsForAnotherObject(sized.Object) {
 		return sizes.Scaling{}, false
 	}
-	return sized.Row.Sizing(sized.Object, sized.Owned, sized.Hold)
+	return sized.Row.ObserveScaling(sized.Object, sized.Owned, sized.Hold)
 }
 
 // Workload reads the workload of a row, or returns nil when there is none.
@@ -116,7 +116,7 @@ func (s Reader) RequireFreshWorkload(ctx context.Context, row workload.Row, name
 // is held. Unnamed returns nil for the extra Deployment of a release.
 func (s Reader) UnreferencedWorkload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
 	w, err := s.readWorkload(ctx, row, namespace, name, planner.HoldState{})
-	if w == nil || err != nil || !workload.Marked(w.Object) {
+	if w == nil || err != nil || !workload.HasReleaseMark(w.Object) {
 		return w, err
 	}
 	if made, err := isExtraWorkload(ctx, s, w.Object); made || err != nil {
@@ -154,7 +154,7 @@ func (s Reader) readWorkload(ctx context.Context, row workload.Row, namespace, n
 // own, and the autoscalers.
 func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.HoldState) ([]object.Object, error) {
 	var owned []object.Object
-	if row.Extra && known.Batch != "" {
+	if row.UsesExtraDeployment && known.Batch != "" {
 		extras, err := readExtraWorkloads(ctx, s, row, obj, known)
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func readOwned(ctx context.Context, s Reader, row workload.Row, obj object.Objec
 			owned = append(owned, found...)
 		}
 	}
-	if row.Scalers {
+	if row.OwnsAutoscalers {
 		scalers, err := s.Autoscalers(ctx, obj.GetNamespace(), obj.GetName())
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (s Reader) Autoscalers(ctx context.Context, namespace, name string) ([]obje
 // has the uid, so that a recreated pod is not labelled. A deleted pod needs no label.
 func (s Server) LabelPods(ctx context.Context, namespace string, marks []planner.PodLabel) error {
 	for _, m := range marks {
-		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
+		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.BatchLabels(m)}}
 		patch, err := json.Marshal(meta)
 		if err != nil {
 			return fmt.Errorf("labelling pod %s: %w", m.Pod, err)

@@ -46,7 +46,7 @@ func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*
 	if w == nil || err != nil {
 		return err
 	}
-	facts, ok := w.Row.Sizing(w.Object, w.Owned, w.Hold)
+	facts, ok := w.Row.ObserveScaling(w.Object, w.Owned, w.Hold)
 	if !ok {
 		return nil
 	}
@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*
 	case len(scale.Steps) > 0:
 		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
 		return reconcile.ScaleReplicaSets(ctx, c, w, scale)
-	case facts.Alone:
+	case facts.AnnotationDriven:
 		// The extra status is written only when the sizes rest, because each update is a write. If there is
 		// a BatchRelease, its passes write the extra status.
 		return c.Write(ctx, w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold))
@@ -93,7 +93,7 @@ func readScaledWorkload(ctx context.Context, c Cluster, key types.NamespacedName
 		return nil, nil // the BatchRelease has no target yet, or has restored the Deployment
 	default:
 		w, err := c.Workload(ctx, row, key.Namespace, key.Name, known)
-		if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsAnother(w.Object) {
+		if err != nil || w == nil || !w.Hold.Active() || w.Hold.IsForAnotherObject(w.Object) {
 			return nil, err
 		}
 		return w, nil

@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-func hasWeirAnnotation(o client.Object) bool { return workload.Marked(o) }
+func hasWeirAnnotation(o client.Object) bool { return workload.HasReleaseMark(o) }
 
 // Reconcile reconciles one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -230,7 +230,7 @@ func trimPod(o any) (any, error) {
 	}
 	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
 	slim.Status.PodIPs = pod.Status.PodIPs // for checks by http, which ask pods only
-	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, hasRestarted) {
+	if workload.IsReadyOrTerminating(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, hasRestarted) {
 		return slim, nil
 	}
 	slim.Spec.NodeName = pod.Spec.NodeName

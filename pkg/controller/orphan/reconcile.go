@@ -54,8 +54,10 @@ const lostRolloutRequeue = time.Minute
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	// A workload that stays held is reconciled again when the Rollout that names it is deleted.
 	held := predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
+		CreateFunc: func(e event.CreateEvent) bool { return workload.HasReleaseMark(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return workload.HasReleaseMark(e.ObjectNew) && !workload.HasReleaseMark(e.ObjectOld)
+		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
@@ -150,7 +152,7 @@ func (r *Reconciler) recordWarning(w *cluster.Workload, reason, message string) 
 
 // removeLeftovers removes Weir's metadata from a workload that was restored.
 func (r *Reconciler) removeLeftovers(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
-	ownedHaveCopies := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
+	ownedHaveCopies := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.HasReleaseMark(o) })
 	if !ownedHaveCopies && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
 		return 0, nil // the usual case
 	}
@@ -160,7 +162,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, w *cluster.Workload) (
 	}
 	changes := w.Row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{})
 	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned, w.Hold).Settled {
-		if changes = w.Row.Unlabel(w.Object, w.Hold); len(changes) == 0 {
+		if changes = w.Row.RemoveTypeLabel(w.Object, w.Hold); len(changes) == 0 {
 			return 0, nil // the copies on a ControllerRevision remain, and nothing reads them
 		}
 	}

@@ -84,11 +84,11 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Wo
 // enableScalerChanges returns the changes that enable the autoscalers of a workload, if a release in the
 // style of the row may have disabled them.
 func enableScalerChanges(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string) ([]object.Change, error) {
-	if !row.Scalers {
+	if !row.OwnsAutoscalers {
 		return nil, nil
 	}
 	scalers, err := c.Autoscalers(ctx, namespace, name)
-	return row.EnableScalers(name, scalers), err
+	return row.EnableAutoscalers(name, scalers), err
 }
 
 // readWorkload reads a workload, and reports whether workloads of its kind can be read. It returns nil if
@@ -113,7 +113,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		if err != nil {
 			return err
 		}
-		b.Facts.PodProblem, b.RequeueAfter = workload.Trouble(pods, whose, b.Facts.Now)
+		b.Facts.PodProblem, b.RequeueAfter = workload.UnreadyReasons(pods, whose, b.Facts.Now)
 		if refusal := facts.PodCreationErrors[revision]; refusal != "" {
 			b.Facts.PodProblem = whose + " " + refusal
 		}
@@ -122,7 +122,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		return nil
 	}
 	pods, err := c.Pods(ctx, b.workload, facts.PodTemplateHash)
-	b.Facts.Pods = workload.Pods(pods)
+	b.Facts.Pods = workload.UpdatedPods(pods)
 	return err
 }
 
@@ -151,13 +151,13 @@ func (b *Batch) workloadChanges(effect planner.Effect) ([]object.Change, error) 
 	case planner.SetTarget:
 		return w.WithRepair(w.Row.SetTarget(w.Object, w.Owned, w.Hold, a, cluster.OwnerReferenceTo(b.Release))), nil
 	case planner.DeleteExtraWorkload:
-		return w.WithRepair(w.Row.Discard(w.Object, w.Owned)), nil
+		return w.WithRepair(w.Row.RemoveExtraDeployments(w.Object, w.Owned)), nil
 	case planner.UpdateExtraStatus:
 		return w.WithRepair(w.Row.UpdateExtraStatus(w.Object, w.Owned, w.Hold)), nil
 	case planner.RestoreStrategy:
 		return w.WithRepair(w.Row.RestoreStrategy(w.Object, w.Owned, w.Hold)), nil
 	case planner.HoldWorkload:
-		return w.WithRepair(w.Row.Take(w.Object, w.Hold, b.Release.Name, a.Again)), nil
+		return w.WithRepair(w.Row.HoldMissed(w.Object, w.Hold, b.Release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.WithRepair(w.Row.Restore(w.Object, w.Owned, w.Hold, a)), nil
 	default:

@@ -33,7 +33,7 @@ func ScaleReplicaSets(ctx context.Context, c ReplicaSetCluster, w *cluster.Workl
 func replicaSetChanges(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
 	owned := w.Owned
 	for {
-		changes, err := w.Row.Sets(w.Object, owned, w.Hold, scale)
+		changes, err := w.Row.ResizeReplicaSets(w.Object, owned, w.Hold, scale)
 		if err != nil {
 			return nil, err
 		}

@@ -60,15 +60,15 @@ func (p *Pass) workloadChanges(effect planner.Effect) ([]object.Change, bool) {
 	var changes []object.Change
 	switch a := effect.(type) {
 	case planner.LabelWorkload:
-		changes = w.Row.Label(w.Object, w.Hold)
+		changes = w.Row.AddTypeLabel(w.Object, w.Hold)
 	case planner.UnlabelWorkload:
-		changes = w.Row.Unlabel(w.Object, w.Hold)
+		changes = w.Row.RemoveTypeLabel(w.Object, w.Hold)
 	case planner.HoldWorkload:
-		changes = w.Row.Take(w.Object, w.Hold, p.Rollout.Name, a.Again)
+		changes = w.Row.HoldMissed(w.Object, w.Hold, p.Rollout.Name, a.Again)
 	case planner.ApplyPendingEdit:
 		changes = w.Row.ApplyPendingEdit(w.Object, w.Hold)
 	case planner.RequeueWorkload:
-		changes = workload.AskAgain(w.Object, w.Hold, a)
+		changes = workload.Requeue(w.Object, w.Hold, a)
 	case planner.RepairRecords: // WithRepair adds the repair
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, w.Hold, a)

@@ -57,7 +57,7 @@ func (p *Pass) observeChecks(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.Facts.Pods = &planner.PodHealthByRevision{New: workload.Health(newPods, since), Stable: workload.Health(stablePods, since)}
+	p.Facts.Pods = &planner.PodHealthByRevision{New: workload.ObserveHealth(newPods, since), Stable: workload.ObserveHealth(stablePods, since)}
 	return nil
 }
 

@@ -235,7 +235,7 @@ func unsupportedReason(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; %s", ref.Kind, ref.APIVersion, workload.Served())
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; %s", ref.Kind, ref.APIVersion, workload.DescribeKinds())
 }
 
 // observeTraffic reads the Services and routers of the plan, if the plan has any.

@@ -33,7 +33,7 @@ func (m *planBuilder) observe(ctx context.Context, b *rollouts.BatchRelease) boo
 	ref := m.r.Spec.WorkloadRef
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&m.r.Spec.Strategy, ref))
 	if !ok {
-		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
+		m.addFinding(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.DescribeKinds())})
 		return false
 	}
 	seen := view.NewObserved(m.r, view.QuotaRead)
@@ -129,7 +129,7 @@ func (m *planBuilder) requestedWorkload(live object.Object) (*unstructured.Unstr
 // setFacts sets the facts with which a release of the workload begins.
 func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
 	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
-	another := obj == next || row.Rolls(obj, next)
+	another := obj == next || row.ReplacesPods(obj, next)
 	m.around.IsStableTemplate = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
 	switch {
 	case m.begin.UnderWay && another:
@@ -143,7 +143,7 @@ func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned 
 		known.Holder, known.Releasing = m.r.Name, true
 	}
 	m.begin.Workload = row.Facts(next, owned, row.HoldOf(next, owned, known), nil)
-	m.begin.Surge, _ = row.Limits(next)
+	m.begin.Surge, _ = row.OwnerLimits(next)
 	m.countPods(row)
 	if m.begin.UnderWay {
 		m.useStableTemplate(row, owned)
@@ -167,7 +167,7 @@ func (m *planBuilder) countPods(row workload.Row) {
 	switch {
 	case !b.UnderWay:
 		b.Stable, b.Update = max(w.Replicas-b.Others, 0), 0 // the workload is scaled before the release begins
-	case row.Extra && p != nil:
+	case row.UsesExtraDeployment && p != nil:
 		b.Update = p.UpdateReplicas // the new pods belong to another Deployment
 	}
 }

@@ -37,7 +37,7 @@ type availability struct {
 }
 
 func availabilityOf(d *appsv1.Deployment, owned []object.Object, hold Hold) availability {
-	_, unavailable := ownersLimits(d, hold)
+	_, unavailable := ownerLimits(d, hold)
 	s := availability{d: d, owned: owned, hold: hold}
 	if n := replicas(d); n > 0 {
 		s.floor = max(n-unavailable, 1)
@@ -47,76 +47,76 @@ func availabilityOf(d *appsv1.Deployment, owned []object.Object, hold Hold) avai
 		if rs == r.stable {
 			// These pods served before the release. A minReadySeconds that somebody raised since
 			// must not make them count as unavailable.
-			s.available += facts(rs).Ready
+			s.available += setFacts(rs).Ready
 		} else {
-			s.available += facts(rs).Available
+			s.available += setFacts(rs).Available
 		}
 	}
 	return s
 }
 
-// ready counts the ready pods of an extra Deployment.
-func (s availability) ready(e *appsv1.Deployment) int32 {
+// countReady counts the ready pods of an extra Deployment.
+func (s availability) countReady(e *appsv1.Deployment) int32 {
 	var n int32
 	for _, rs := range replicaSets(s.owned) {
 		if metav1.IsControlledBy(rs, e) && rs.DeletionTimestamp == nil {
-			n += facts(rs).Ready
+			n += setFacts(rs).Ready
 		}
 	}
 	return n
 }
 
-// needs reports whether requests still need the pods of an extra Deployment. until is the number
+// isNeeded reports whether requests still need the pods of an extra Deployment. until is the number
 // of other pods that must be available before the extra pods may be removed.
-func (s availability) needs(e *appsv1.Deployment, abort bool) (needed bool, until int32) {
-	ready, available, until := s.ready(e), s.available, s.floor
+func (s availability) isNeeded(e *appsv1.Deployment, abort bool) (needed bool, until int32) {
+	ready, available, until := s.countReady(e), s.available, s.floor
 	if live := s.isLive(e); !live || abort {
 		until = min(until, ready)
 	}
 	if abort && s.isLive(e) {
-		for _, other := range extras(s.owned) {
+		for _, other := range extraDeployments(s.owned) {
 			if other != e {
-				available += s.ready(other)
+				available += s.countReady(other)
 			}
 		}
 	}
 	return ready > 0 && available < until, until
 }
 
-// surplus returns the extra Deployments whose pods no request needs.
-func (s availability) surplus() []*appsv1.Deployment {
-	return slices.DeleteFunc(extras(s.owned), func(e *appsv1.Deployment) bool {
-		needed, _ := s.needs(e, s.hold.aborting())
+// unneededExtras returns the extra Deployments whose pods no request needs.
+func (s availability) unneededExtras() []*appsv1.Deployment {
+	return slices.DeleteFunc(extraDeployments(s.owned), func(e *appsv1.Deployment) bool {
+		needed, _ := s.isNeeded(e, s.hold.aborting())
 		return needed
 	})
 }
 
-// superseded returns the surplus extra Deployments of other templates than the live one.
-func (s availability) superseded() []*appsv1.Deployment {
-	return slices.DeleteFunc(s.surplus(), s.isLive)
+// supersededExtras returns the unneeded extra Deployments of other templates than the live one.
+func (s availability) supersededExtras() []*appsv1.Deployment {
+	return slices.DeleteFunc(s.unneededExtras(), s.isLive)
 }
 
 // isLive reports whether an extra Deployment belongs to the live template. It compares names as
 // well as templates: a user may have edited the template, which Weir then corrects.
 func (s availability) isLive(e *appsv1.Deployment) bool {
-	return e == extraOf(s.d, s.owned, s.hold.revision()) || runsSame(&e.Spec.Template, &s.d.Spec.Template)
+	return e == findExtra(s.d, s.owned, s.hold.revision()) || samePodSpec(&e.Spec.Template, &s.d.Spec.Template)
 }
 
-// explain returns the message why extra pods stay; empty if requests need none of them.
-func (s availability) explain() string {
-	for _, e := range remaining(s.owned) {
-		if needed, until := s.needs(e, s.hold.aborting()); needed {
+// explainNeeded returns the message why extra pods stay; empty if requests need none of them.
+func (s availability) explainNeeded() string {
+	for _, e := range remainingExtras(s.owned) {
+		if needed, until := s.isNeeded(e, s.hold.aborting()); needed {
 			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", s.d.Name, s.available, replicas(s.d), e.Name, until)
 		}
 	}
 	return ""
 }
 
-// availableLater returns the message that ready pods of a ReplicaSet are not yet available because
-// of minReadySeconds; empty if they are. In the canary style the step waits for available pods,
-// as in OpenKruise; in the partition style old pods stay until then. In the blue-green style
-// Weir itself sets minReadySeconds to foreverReady, so the field explains nothing.
-func availableLater(rs *appsv1.ReplicaSet) string {
+// minReadyReason returns the message that ready pods of a ReplicaSet are not yet available because
+// of minReadySeconds; empty if they are available. In the canary style the step waits for available
+// pods, as in OpenKruise. In the partition style old pods stay until then. In the blue-green style
+// Weir itself sets minReadySeconds to foreverReady, so the message would explain nothing.
+func minReadyReason(rs *appsv1.ReplicaSet) string {
 	if s := rs.Spec.MinReadySeconds; s == 0 || s == foreverReady || rs.Status.ReadyReplicas <= rs.Status.AvailableReplicas {
 		return ""
 	}

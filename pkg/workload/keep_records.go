@@ -14,15 +14,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// KeepRecords puts the records on a workload back as they are stored, whatever an
-// update makes of them. Users' own keys stay as they are written.
+// KeepRecords reverts what an update changes of Weir's records on a workload. Keys of users stay as
+// the update has them.
 func KeepRecords(old, update metav1.Object) {
 	update.SetLabels(recordsOf(update.GetLabels(), old.GetLabels(), rollouts.Offers))
 	update.SetAnnotations(recordsOf(update.GetAnnotations(), old.GetAnnotations(), nil))
 }
 
-// recordsOf is m with the records of old, and such that are offered where old has none.
-// Words of a refusal are never kept: one that is stored was there before Weir.
+// recordsOf returns m with the records of old. A record in offers that old lacks stays as m has it.
+// The annotation of a refusal is never copied from old: Weir does not store it.
 func recordsOf(m, old map[string]string, offers []string) map[string]string {
 	kept := maps.Clone(m)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -44,10 +44,11 @@ func recordsOf(m, old map[string]string, offers []string) map[string]string {
 	return kept
 }
 
-// Made is a workload that is made, as its owner wrote it: one that was exported in
-// the middle of a release has our settings in its spec, and theirs in our keys.
-func (r Row) Made(obj object.Object) object.Object {
-	if !Marked(obj) {
+// RestoreCreated returns a workload that is being created as its owner wrote it. Scenario: a
+// manifest was exported during a release. Its spec has Weir's settings, and its annotations have the
+// owner's.
+func (r Row) RestoreCreated(obj object.Object) object.Object {
+	if !HasReleaseMark(obj) {
 		return obj
 	}
 	row, ok := Find(r.GVK.GroupVersion().String(), r.GVK.Kind, StyleOf(obj))
@@ -62,20 +63,20 @@ func (r Row) Made(obj object.Object) object.Object {
 	return obj
 }
 
-// HoldUpdate holds a workload that an update changes. Records that came with the
-// update are dropped first. Of a hold that another door has set a moment ago the
-// mark and what it noted of the owner's strategy are left to Hold, which believes
-// them only if the workload is stopped as well. So is the note that it raised a limit.
+// HoldUpdate holds a workload whose template an update changes. It first drops the records that came
+// with the update. Scenario: an admission policy or another webhook has held the same update a
+// moment ago. Then the mark, the saved strategy and the note about a raised history limit are kept.
+// Hold uses the saved strategy only if the spec stops the controller as well.
 func (r Row) HoldUpdate(old, update object.Object, by string) {
-	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && keepsHistory(update)
+	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && hasNoHistoryEdit(update)
 	KeepRecords(old, update)
 	if raised {
-		annotate(update, rollouts.AnnotationWantedSpec, noHistory)
+		setAnnotation(update, rollouts.AnnotationWantedSpec, noHistoryEdit)
 	}
 	for _, key := range []string{rollouts.AnnotationInProgress, rollouts.AnnotationOriginalStrategy} {
 		if value := wrote[key]; value != "" && wrote[rollouts.AnnotationInProgress] != "" {
-			annotate(update, key, value)
+			setAnnotation(update, key, value)
 		}
 	}
-	r.Hold(update, by, hasMark(update))
+	r.Hold(update, by, hasHoldMark(update))
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestTemplateAsideIsIdentified is about somebody who replaces the ControllerRevision of an
-// aborted release by one of the same name with another template. A retry must not set it.
+// TestTemplateAsideIsIdentified has a user who replaces the ControllerRevision of an aborted release
+// by one of the same name with another template. A retry must not set this template.
 func TestTemplateAsideIsIdentified(t *testing.T) {
 	t.Parallel()
 	for name, digest := range map[string]string{
-		"the same":         digestOfPods(templateOf("b")),
-		"another":          digestOfPods(templateOf("c")),
+		"the same":         digestWithLabels(templateOf("b")),
+		"another":          digestWithLabels(templateOf("c")),
 		"before Weir knew": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"`+digest+`"`))
+			s := newStatefulScene(t, "a", "AAAAA", setStatefulTarget(5, 0, true, `,"aside":"db-b","asideTemplate":"`+digest+`"`))
 			set, aside := statefulSet.view(s.set, s.owned, HoldFromRecords(s.set)).forTarget(planner.Target{Partition: all})
 			want := set.(*appsv1.StatefulSet)
 			if aside != (planner.Revision{}) {
@@ -38,7 +38,7 @@ func TestTemplateAsideIsIdentified(t *testing.T) {
 		})
 	}
 	k := planner.HoldState{Update: planner.Revision{Name: "db-b", Template: "digest"}}
-	s := stateful(t, "a", "AAAAA", toldSo(5, 0, true, `,"aside":"db-b","asideTemplate":"forged"`))
+	s := newStatefulScene(t, "a", "AAAAA", setStatefulTarget(5, 0, true, `,"aside":"db-b","asideTemplate":"forged"`))
 	k.Target = &planner.Target{Abort: true}
 	if had, _ := strategyOf(s.set, k, true); had.SetAsideTemplate != "digest" {
 		t.Errorf("the digest is %q, want that of the store", had.SetAsideTemplate)

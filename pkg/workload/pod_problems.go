@@ -16,23 +16,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// podGracePeriod is how long a pod may do what every pod does for a while, such as
-// creating its containers, until that is taken for what keeps it.
+// podGracePeriod is how long a pod may stay in a state that every pod passes through, such as
+// creating its containers, before Weir reports the state as the cause.
 const podGracePeriod = 30 * time.Second
 
 // podProblem is one cause for which a pod is not ready.
 type podProblem struct {
 	name string
-	// of says what is the matter; empty when it is not this.
+	// of describes the problem; empty if the pod does not have it.
 	of func(*corev1.Pod) string
-	// since reports whether this is normal for a while after that moment; nil where it
-	// never is.
+	// since returns the start of podGracePeriod. It is nil if the state is never normal.
 	since func(*corev1.Pod) time.Time
 }
 
-// podProblems in the order in which they are looked for; the first that applies is
-// the cause. It never names the pod, so that it stays the same while pods come
-// and go.
+// podProblems lists the causes in the order in which they are checked. The first match is the cause.
+// Descriptions never name the pod, so that the message stays the same while pods are replaced.
 var podProblems = []podProblem{
 	{"unscheduled", unscheduled, nil},
 	{"failed", failed, nil},
@@ -40,21 +38,21 @@ var podProblems = []podProblem{
 	{"no image", inContainers(noImage), nil},
 	{"not started", inContainers(notStarted), nil},
 	{"node gone", nodeGone, nil},
-	{"gate closed", gateClosed, started},
-	{"being created", inContainers(beingCreated), started},
-	{"not ready", inContainers(notReady), started},
-	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, started},
+	{"gate closed", gateClosed, lastChange},
+	{"being created", inContainers(beingCreated), lastChange},
+	{"not ready", inContainers(notReady), lastChange},
+	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, lastChange},
 }
 
-// Trouble says why pods are not ready: whose they are, and how many. Where
-// nothing is known yet, it says when to look again, and else zero.
-func Trouble(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
+// UnreadyReasons returns a message that counts unready pods by cause. whose describes the pods. If
+// no cause is certain yet, it returns when to check again.
+func UnreadyReasons(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
 	count := map[string]int{}
 	for _, pod := range pods {
-		if Well(pod) {
+		if IsReadyOrTerminating(pod) {
 			continue
 		}
-		cause, left := Cause(pod, now)
+		cause, left := UnreadyReason(pod, now)
 		if cause != "" {
 			count[cause]++
 		} else if again == 0 || left < again {
@@ -69,15 +67,15 @@ func Trouble(pods []*corev1.Pod, whose string, now time.Time) (message string, a
 	return strings.Join(lines, "; "), again
 }
 
-// Well reports whether a pod is ready, or on its way out.
-func Well(pod *corev1.Pod) bool {
+// IsReadyOrTerminating reports whether a pod is ready or is being deleted.
+func IsReadyOrTerminating(pod *corev1.Pod) bool {
 	c := condition(pod, corev1.PodReady)
 	return pod.DeletionTimestamp != nil || c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Cause says why a pod is not ready that is not well, or else how long it may go on like
-// this.
-func Cause(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
+// UnreadyReason returns why a pod is not ready. If the state is still normal, it returns how long
+// the state may last.
+func UnreadyReason(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
 	for _, a := range podProblems {
 		cause := a.of(pod)
 		if cause == "" {
@@ -102,8 +100,8 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 	return nil
 }
 
-// started is when anything happened to the pod last, as far as it tells.
-func started(pod *corev1.Pod) time.Time {
+// lastChange returns when a condition or container of the pod last changed.
+func lastChange(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
 		if c.LastTransitionTime.After(at) {
@@ -130,7 +128,8 @@ func unscheduled(pod *corev1.Pod) string {
 	return "cannot be scheduled: " + c.Message
 }
 
-// failed pods are replaced, and stay to tell why: evicted, or rejected by a node.
+// failed describes a pod that was evicted or that a node rejected. Its controller replaces the pod,
+// and the failed pod remains.
 func failed(pod *corev1.Pod) string {
 	if pod.Status.Phase != corev1.PodFailed {
 		return ""
@@ -138,8 +137,8 @@ func failed(pod *corev1.Pod) string {
 	return strings.TrimSpace(fmt.Sprintf("failed: %s %s", pod.Status.Reason, inBrackets(pod.Status.Message)))
 }
 
-// nodeGone is how a pod looks whose node does not report: nobody but the
-// controller of nodes calls a pod unready whose containers are ready.
+// nodeGone reports a node that does not report. Only the node controller sets a pod to unready whose
+// containers are ready.
 func nodeGone(pod *corev1.Pod) string {
 	ready, all := condition(pod, corev1.PodReady), condition(pod, corev1.ContainersReady)
 	if ready == nil || all == nil || all.Status != corev1.ConditionTrue || ready.Reason != "" {
@@ -150,12 +149,12 @@ func nodeGone(pod *corev1.Pod) string {
 
 func gateClosed(pod *corev1.Pod) string {
 	if c := condition(pod, corev1.PodReady); c != nil && c.Reason == "ReadinessGatesNotReady" {
-		return "a readiness gate is closed" + before(" ", inBrackets(c.Message))
+		return "a readiness gate is closed" + prefixed(" ", inBrackets(c.Message))
 	}
 	return ""
 }
 
-// inContainers looks at one container after the other.
+// inContainers returns a check that applies a check to each container.
 func inContainers(of func(corev1.ContainerStatus) string) func(*corev1.Pod) string {
 	return func(pod *corev1.Pod) string {
 		for _, c := range containers(pod) {
@@ -167,10 +166,9 @@ func inContainers(of func(corev1.ContainerStatus) string) func(*corev1.Pod) stri
 	}
 }
 
-// crashing leaves out what the kubelet says about it, which names the pod, and
-// how long it waits this time.
+// crashing omits the kubelet's message, which names the pod and the current back-off.
 func crashing(c corev1.ContainerStatus) string {
-	last := termination(c)
+	last := lastTermination(c)
 	switch {
 	case c.Ready || !crashed(c, last):
 		return ""
@@ -183,8 +181,8 @@ func crashing(c corev1.ContainerStatus) string {
 	}
 }
 
-// termination is how the container ended last, or nil.
-func termination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+// lastTermination returns how the container last terminated; nil if it never did.
+func lastTermination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if c.State.Terminated != nil {
 		return c.State.Terminated
 	}
@@ -198,10 +196,10 @@ func crashed(c corev1.ContainerStatus, last *corev1.ContainerStateTerminated) bo
 	return last != nil && last.ExitCode != 0
 }
 
-// NoImage says which image of a pod cannot be pulled; empty if all can.
-func NoImage(pod *corev1.Pod) string { return inContainers(noImage)(pod) }
+// ImagePullReason returns which image of a pod cannot be pulled; empty if all can.
+func ImagePullReason(pod *corev1.Pod) string { return inContainers(noImage)(pod) }
 
-// noImage says the same of the failure and of the wait after it.
+// noImage returns the same message for the failure and for the back-off after the failure.
 func noImage(c corev1.ContainerStatus) string {
 	const failure, wait = "ErrImagePull", "ImagePullBackOff"
 	w := c.State.Waiting
@@ -212,22 +210,22 @@ func noImage(c corev1.ContainerStatus) string {
 	if _, why, ok := strings.Cut(message, failure+": "); ok {
 		message = why
 	}
-	return ": " + wait + before(" ", inBrackets(message))
+	return ": " + wait + prefixed(" ", inBrackets(message))
 }
 
-// creating are reasons of containers that are on their way.
-var creating = []string{"ContainerCreating", "PodInitializing"}
+// creatingReasons are the waiting reasons of containers that are being created.
+var creatingReasons = []string{"ContainerCreating", "PodInitializing"}
 
 func notStarted(c corev1.ContainerStatus) string {
 	w := c.State.Waiting
-	if w == nil || w.Reason == "" || slices.Contains(creating, w.Reason) {
+	if w == nil || w.Reason == "" || slices.Contains(creatingReasons, w.Reason) {
 		return ""
 	}
-	return ": " + w.Reason + before(" ", inBrackets(w.Message))
+	return ": " + w.Reason + prefixed(" ", inBrackets(w.Message))
 }
 
 func beingCreated(c corev1.ContainerStatus) string {
-	if w := c.State.Waiting; w != nil && w.Reason == creating[0] {
+	if w := c.State.Waiting; w != nil && w.Reason == creatingReasons[0] {
 		return " is not created yet: see the events of the pod"
 	}
 	return ""
@@ -247,18 +245,18 @@ func inBrackets(text string) string {
 	return "(" + text + ")"
 }
 
-func before(gap, text string) string {
+func prefixed(gap, text string) string {
 	if text == "" {
 		return ""
 	}
 	return gap + text
 }
 
-// podName is how the API server names a pod that it refuses.
-var podName = regexp.MustCompile(`^pods "[^"]*"`)
+// quotedPodName matches the name of a pod in a message of kube-apiserver.
+var quotedPodName = regexp.MustCompile(`^pods "[^"]*"`)
 
-// refusals say why pods of sets are not even made, by the revision of the set.
-func refusals(owned []object.Object) map[string]string {
+// podCreationErrors returns why pods of ReplicaSets cannot be created, by revision.
+func podCreationErrors(owned []object.Object) map[string]string {
 	var out map[string]string
 	for _, rs := range replicaSets(owned) {
 		for _, c := range rs.Status.Conditions {
@@ -268,7 +266,7 @@ func refusals(owned []object.Object) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[hashOf(rs)] = "pods are refused: " + podName.ReplaceAllString(c.Message, "a pod")
+			out[hashOf(rs)] = "pods are refused: " + quotedPodName.ReplaceAllString(c.Message, "a pod")
 		}
 	}
 	return out

@@ -18,8 +18,8 @@ func pods(n int32) *intstr.IntOrString { return new(intstr.FromInt32(n)) }
 
 func percent(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 
-// The rules are those of kube-apiserver: of Deployments, and of DaemonSets.
-func TestWrongLimits(t *testing.T) {
+// TestValidateLimits checks the rules of kube-apiserver for Deployments and DaemonSets.
+func TestValidateLimits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		unavailable, surge *intstr.IntOrString
 		deployment, nodes  bool // whether they are refused
@@ -38,28 +38,28 @@ func TestWrongLimits(t *testing.T) {
 		"no end of it":      {pods(0), percent("99999999999999999999%"), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if why := wrongUpdate(&appsv1.RollingUpdateDeployment{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.deployment {
+			if why := validateRollingUpdate(&appsv1.RollingUpdateDeployment{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.deployment {
 				t.Errorf("a Deployment: %q", why)
 			}
-			if why := wrongNodes(&appsv1.RollingUpdateDaemonSet{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.nodes {
+			if why := validateDaemonSetUpdate(&appsv1.RollingUpdateDaemonSet{MaxUnavailable: tt.unavailable, MaxSurge: tt.surge}); (why != "") != tt.nodes {
 				t.Errorf("a DaemonSet: %q", why)
 			}
 		})
 	}
 }
 
-// What is recorded and would be refused is given back as what kube-apiserver sets where
-// nothing is written, so that an ending ends.
-func TestGivesBackWhatIsValid(t *testing.T) {
-	d, owned := read(t, "driven")
+// TestRestoresValidSettings checks that invalid saved values are restored as the defaults of
+// kube-apiserver, so that the restore succeeds.
+func TestRestoresValidSettings(t *testing.T) {
+	d, owned := readState(t, "driven")
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":0},"partition":"30%"}`
-	d, _ = apply(d, owned, deployment{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+	d, _ = applyChanges(d, owned, deployment{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 	want := &appsv1.RollingUpdateDeployment{MaxUnavailable: percent("25%"), MaxSurge: percent("25%")}
 	if diff := cmp.Diff(want, d.Spec.Strategy.RollingUpdate); diff != "" {
 		t.Errorf("a Deployment (-want +got):\n%s", diff)
 	}
 
-	n := daemon("b", "AAAb", onHold)
+	n := newDaemonScene("b", "AAAb", holdDaemon)
 	n.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = percent("200%")
 	for _, c := range daemonSet.Restore(n.set, n.owned, HoldFromRecords(n.set), planner.RestoreWorkload{Wait: true}) {
 		if u := c.Want.(*appsv1.DaemonSet).Spec.UpdateStrategy; onDelete(c.Want.(*appsv1.DaemonSet)) || u.RollingUpdate != nil {
@@ -68,8 +68,9 @@ func TestGivesBackWhatIsValid(t *testing.T) {
 	}
 }
 
-// So it is with blue-green, field by field.
-func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
+// TestRestoresValidBlueGreenSettings checks the same for each field that a blue-green release
+// saves.
+func TestRestoresValidBlueGreenSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kept            string
 		ready, deadline int32
@@ -81,16 +82,16 @@ func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
 		"no limits":                {`{"maxUnavailable":0,"maxSurge":0,"minReadySeconds":5,"progressDeadlineSeconds":60}`, 5, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, owned := read(t, "held")
+			d, owned := readState(t, "held")
 			b := blueGreen{}
-			d, owned = apply(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), half(false), owner()))
+			d, owned = applyChanges(d, owned, b.SetTarget(d, owned, HoldFromRecords(d), halfTarget(false), owner()))
 			d.Annotations[rollouts.AnnotationOriginalStrategy] = tt.kept
 			d.Status.ObservedGeneration = d.Generation
-			d, _ = apply(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
+			d, _ = applyChanges(d, owned, b.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{}))
 			if got := *d.Spec.ProgressDeadlineSeconds; d.Spec.MinReadySeconds != tt.ready || got != tt.deadline {
 				t.Errorf("%d s to be ready, %d s in all", d.Spec.MinReadySeconds, got)
 			}
-			if u := d.Spec.Strategy.RollingUpdate; wrongUpdate(u) != "" {
+			if u := d.Spec.Strategy.RollingUpdate; validateRollingUpdate(u) != "" {
 				t.Errorf("the limits are %+v", u)
 			}
 		})

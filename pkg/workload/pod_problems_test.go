@@ -45,8 +45,8 @@ func ended(code int32, reason string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
 }
 
-// Each cause is told as such, and in the same words while the kubelet tries
-// again and again.
+// TestPodProblems checks the message for each cause. It must stay the same while the kubelet
+// retries.
 func TestPodProblems(t *testing.T) {
 	t.Parallel()
 	on := func(t corev1.PodConditionType, s corev1.ConditionStatus, reason, message string) corev1.PodCondition {
@@ -93,10 +93,10 @@ func TestPodProblems(t *testing.T) {
 			if c.want == "" {
 				prefix = ""
 			}
-			if got, again := Trouble([]*corev1.Pod{&c.pod}, "new", long); got != prefix+c.want || again != 0 {
+			if got, again := UnreadyReasons([]*corev1.Pod{&c.pod}, "new", long); got != prefix+c.want || again != 0 {
 				t.Errorf("at last %q, again in %s, want %q", got, again, prefix+c.want)
 			}
-			got, again := Trouble([]*corev1.Pod{&c.pod}, "new", podMade.Add(10*time.Second))
+			got, again := UnreadyReasons([]*corev1.Pod{&c.pod}, "new", podMade.Add(10*time.Second))
 			if c.patient && (got != "" || again != 20*time.Second) || !c.patient && got != prefix+c.want {
 				t.Errorf("at once %q, again in %s", got, again)
 			}
@@ -104,34 +104,33 @@ func TestPodProblems(t *testing.T) {
 	}
 }
 
-// Causes are counted, in an order that stays.
-func TestTrouble(t *testing.T) {
+// TestUnreadyReasons checks that causes are counted, in a stable order.
+func TestUnreadyReasons(t *testing.T) {
 	t.Parallel()
 	pull, creating := podWith(waits("ImagePullBackOff", "no such image")), podWith(waits("ContainerCreating", ""))
 	going := *pull.DeepCopy()
 	going.DeletionTimestamp = &podMade
 	crashing := podWith(waits("CrashLoopBackOff", ""))
 	pods := []*corev1.Pod{&pull, &going, &creating, &crashing, &pull}
-	got, again := Trouble(pods, "stable", podMade.Add(time.Second))
+	got, again := UnreadyReasons(pods, "stable", podMade.Add(time.Second))
 	want := "1 of 5 stable pods: container web: CrashLoopBackOff; 2 of 5 stable pods: container web: ImagePullBackOff (no such image)"
 	if diff := cmp.Diff(want, got); diff != "" || again != 29*time.Second {
 		t.Errorf("again in %s (-want +got):\n%s", again, diff)
 	}
 }
 
-// A set whose pods are refused says so, without the name of the one that was
-// tried last.
-func TestRefusals(t *testing.T) {
+// TestPodCreationErrors checks that a message about refused pods does not contain the name of a pod.
+func TestPodCreationErrors(t *testing.T) {
 	t.Parallel()
 	set := func(hash, message string, status corev1.ConditionStatus) *appsv1.ReplicaSet {
 		return &appsv1.ReplicaSet{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{hashKey: hash}},
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{hashLabel: hash}},
 			Status: appsv1.ReplicaSetStatus{Conditions: []appsv1.ReplicaSetCondition{
 				{Type: appsv1.ReplicaSetReplicaFailure, Status: status, Reason: "FailedCreate", Message: message},
 			}},
 		}
 	}
-	got := refusals([]object.Object{
+	got := podCreationErrors([]object.Object{
 		set("a", `pods "web-a-x7k2p" is forbidden: exceeded quota: small, requested: pods=1, used: pods=5, limited: pods=5`, corev1.ConditionTrue),
 		set("b", `admission webhook "no.example.com" denied the request: no`, corev1.ConditionTrue),
 		set("c", "over", corev1.ConditionFalse),

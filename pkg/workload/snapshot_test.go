@@ -11,28 +11,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A history does not keep the template of a revision that somebody has edited: the digest in
-// the store identifies it, and not the name.
-func TestFileComparesDigests(t *testing.T) {
+// TestSnapshotComparesDigests checks that a history does not keep the template of a revision that a user
+// has edited: the digest in the store identifies the revision, not its name.
+func TestSnapshotComparesDigests(t *testing.T) {
 	t.Parallel()
-	d, sets := read(t, "driven")
-	one := set(t, sets, "web-one")
-	ordered := stateful(t, "a", "AAAAA")
+	d, sets := readState(t, "driven")
+	one := findSet(t, sets, "web-one")
+	ordered := newStatefulScene(t, "a", "AAAAA")
 	for name, tt := range map[string]struct {
-		row           func(digest string) *File
+		row           func(digest string) *RevisionSnapshot
 		digest, filed string
 	}{
 		"a ReplicaSet": {
-			row: func(digest string) *File {
-				return fileReplicaSet(d, sets, planner.Revision{Name: "one", Template: digest})
+			row: func(digest string) *RevisionSnapshot {
+				return snapshotReplicaSet(d, sets, planner.Revision{Name: "one", Template: digest})
 			},
 			digest: Digest(&one.Spec.Template), filed: "web-one",
 		},
 		"a ControllerRevision": {
-			row: func(digest string) *File {
-				return fileControllerRevision(ordered.set, ordered.owned, planner.Revision{Name: "db-a", Template: digest})
+			row: func(digest string) *RevisionSnapshot {
+				return snapshotControllerRevision(ordered.set, ordered.owned, planner.Revision{Name: "db-a", Template: digest})
 			},
-			digest: digestOfPods(templateOf("a")), filed: "db-a",
+			digest: digestWithLabels(templateOf("a")), filed: "db-a",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,14 +50,15 @@ func TestFileComparesDigests(t *testing.T) {
 	}
 }
 
-// At rest the stable revision is that whose digest is on record, whatever has pods.
+// TestStableByRecord checks that after a release the stable revision is the one whose digest is
+// recorded, whichever ReplicaSets have pods.
 func TestStableByRecord(t *testing.T) {
 	t.Parallel()
 	row, _ := Find("apps/v1", "Deployment", rollouts.StylePartition)
-	d, sets := read(t, "held")
-	zero := set(t, sets, "web-one").DeepCopy()
+	d, sets := readState(t, "held")
+	zero := findSet(t, sets, "web-one").DeepCopy()
 	zero.Name, *zero.Spec.Replicas = "web-zero", 0
-	zero.Spec.Selector.MatchLabels[hashKey] = "zero"
+	zero.Spec.Selector.MatchLabels[hashLabel] = "zero"
 	zero.Spec.Template.Spec.Containers[0].Image = "web:v0"
 	sets = append(sets, zero)
 	for name, tt := range map[string]struct {

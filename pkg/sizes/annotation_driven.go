@@ -8,66 +8,66 @@ import (
 	"slices"
 )
 
-// alone sizes the sets of a Deployment that nothing but its annotation drives.
-// There is no release behind it that knows where it is, so the rules are those
-// of a native rolling update with a limit:
+// annotationSizing sizes the ReplicaSets of a Deployment that only an annotation drives. No release
+// stores its progress, so the rules are those of a native rolling update with a limit:
 //
-//   - The target is only ever approached from below. A smaller one later takes
-//     no pods back.
-//   - When the size changes, or the annotation says paused, pods are shared out
-//     among the revisions in the proportion that they have. The size that this
-//     proportion belongs to is the native controller's note on each set, which
-//     is therefore kept here, while releases remove it.
-//   - Nothing else tells old revisions apart: the newest of them goes first.
-type alone struct{ sizing }
+//   - The target is only approached from below. A smaller target later removes no pods.
+//   - When the size changes, or the annotation says paused, pods are distributed among the
+//     revisions in their present proportion. The size for which this proportion is valid is in the
+//     native controller's size annotations of each ReplicaSet. So these annotations are kept here,
+//     while releases remove them.
+//   - Nothing else distinguishes old revisions, so the newest of them shrinks first.
+type annotationSizing struct{ sizing }
 
-func sizeAlone(s Scaling) Scale {
-	x := alone{sizing{Scaling: s, target: s.Target}}
+func sizeByAnnotation(s Scaling) Scale {
+	x := annotationSizing{sizing{Scaling: s, target: s.Target}}
 	active := x.active()
 	rule := ""
 	switch {
-	case len(x.all()) > 0 && len(active) == 0, len(active) == 1 && active[0].Replicas != s.Replicas:
+	case len(x.sets()) > 0 && len(active) == 0, len(active) == 1 && active[0].Replicas != s.Replicas:
 		return Scale{Rule: "native controller sizes the only set"}
-	case s.Frozen || (len(active) > 1 && x.rescaled(active)):
+	case s.Frozen || (len(active) > 1 && x.isRescaled(active)):
 		rule = "share out"
 		x.shareOut(active)
 	default:
 		rule = "bring update up"
-		x.roll()
+		x.rollForward()
 	}
-	x.note(active)
+	x.correctNotes(active)
 	if len(x.steps) == 0 {
 		rule = "sized"
 	}
-	return Scale{Steps: x.steps, Rule: rule, Note: s.Replicas, NoteMax: s.Replicas + s.Surge}
+	return Scale{Steps: x.steps, Rule: rule, DesiredAnnotation: s.Replicas, MaxAnnotation: s.Replicas + s.Surge}
 }
 
-func (x *alone) active() []*Set {
-	return slices.DeleteFunc(x.all(), func(s *Set) bool { return s.Replicas == 0 })
+func (x *annotationSizing) active() []*Set {
+	return slices.DeleteFunc(x.sets(), func(s *Set) bool { return s.Replicas == 0 })
 }
 
-// note corrects what the size notes of sets say that keep their size.
-func (x *alone) note(active []*Set) {
+// correctNotes corrects the size annotations of ReplicaSets that keep their size.
+func (x *annotationSizing) correctNotes(active []*Set) {
 	for _, set := range active {
-		if set.Noted != x.Replicas && !x.written(set) {
+		if set.NotedReplicas != x.Replicas && !x.isWritten(set) {
 			x.write(set, set.Replicas)
 		}
 	}
 }
 
-func (x *alone) written(set *Set) bool {
+func (x *annotationSizing) isWritten(set *Set) bool {
 	return slices.ContainsFunc(x.steps, func(s Step) bool { return s.Name == set.Name })
 }
 
-// rescaled reports whether a set was sized for another size of the Deployment.
-func (x *alone) rescaled(active []*Set) bool {
-	return slices.ContainsFunc(active, x.stale)
+// isRescaled reports whether a ReplicaSet was sized for another size of the Deployment.
+func (x *annotationSizing) isRescaled(active []*Set) bool {
+	return slices.ContainsFunc(active, x.hasStaleNote)
 }
 
-func (x *alone) stale(s *Set) bool { return s.Noted != 0 && s.Noted != x.Replicas }
+func (x *annotationSizing) hasStaleNote(s *Set) bool {
+	return s.NotedReplicas != 0 && s.NotedReplicas != x.Replicas
+}
 
-// old are the active sets of other revisions, the newest first.
-func (x *alone) old() []*Set {
+// oldSets returns the ReplicaSets of other revisions that have pods, the newest first.
+func (x *annotationSizing) oldSets() []*Set {
 	sets := slices.DeleteFunc(x.active(), func(s *Set) bool { return s == x.Update })
 	slices.SortStableFunc(sets, func(a, b *Set) int { return cmp.Compare(b.Revision, a.Revision) })
 	return sets
@@ -81,22 +81,22 @@ func total(sets []*Set) int32 {
 	return n
 }
 
-// spare is how many available pods may go.
-func (x *alone) spare() int32 {
+// spareAvailable returns how many available pods may be removed.
+func (x *annotationSizing) spareAvailable() int32 {
 	spare := x.Unavailable - x.Replicas
-	for _, s := range x.all() {
+	for _, s := range x.sets() {
 		spare += s.available()
 	}
 	return max(spare, 0)
 }
 
-// roll raises the update set to the target within the surge, and otherwise
-// lowers the old ones to what remains.
-func (x *alone) roll() {
-	updated, old := x.Update.size(), x.old()
+// rollForward raises the update ReplicaSet to the target within the surge. If it cannot grow, the
+// old ReplicaSets shrink to the rest.
+func (x *annotationSizing) rollForward() {
+	updated, old := x.Update.size(), x.oldSets()
 	room := x.Replicas + x.Surge - x.total()
 	if updated == 0 && len(old) == 1 {
-		// The native controller undoes what is taken from the only set.
+		// The native controller reverts any removal from the only ReplicaSet.
 		room = max(room, 1)
 	}
 	if grow := min(room, x.target-updated); grow > 0 {
@@ -107,12 +107,13 @@ func (x *alone) roll() {
 		x.write(x.Update, updated+grow)
 		return
 	}
-	if len(old) == 0 || x.sole() != nil {
+	if len(old) == 0 || x.onlyActive() != nil {
 		return
 	}
 	over := total(old) - (x.Replicas - max(x.target, updated))
 	if updated == 0 {
-		// No more than to make room, or one set is left, and filled again.
+		// Remove only enough pods for the first new one. Otherwise a single ReplicaSet might remain,
+		// and the native controller would fill it again.
 		over = min(over, max(1-room, x.total()-x.Replicas, 0))
 	}
 	if over < 0 {
@@ -125,16 +126,15 @@ func (x *alone) roll() {
 	x.lowerOld(old, over)
 }
 
-// lowerOld takes pods that serve nobody first, then others as far as
-// availability allows.
-func (x *alone) lowerOld(old []*Set, over int32) {
+// lowerOld removes unavailable pods first, then others as far as availability allows.
+func (x *annotationSizing) lowerOld(old []*Set, over int32) {
 	left := map[string]int32{}
 	for _, s := range slices.Backward(old) {
 		idle := min(over, s.Replicas-s.available())
 		left[s.Name] = s.Replicas - idle
 		over -= idle
 	}
-	spare := x.spare()
+	spare := x.spareAvailable()
 	for _, s := range old {
 		serving := min(over, spare, s.available())
 		left[s.Name] -= serving
@@ -145,17 +145,17 @@ func (x *alone) lowerOld(old []*Set, over int32) {
 	}
 }
 
-// share is what one set is to have.
+// share is the desired size of one ReplicaSet.
 type share struct {
 	*Set
 	want int32
 }
 
-// serving is how many available pods are left at what is wanted.
+// serving returns how many available pods remain at the desired size.
 func (s *share) serving() int32 { return min(s.available(), s.want) }
 
-// shareOut gives each active set its part of the Deployment's size.
-func (x *alone) shareOut(active []*Set) {
+// shareOut distributes the Deployment's size among the ReplicaSets with pods.
+func (x *annotationSizing) shareOut(active []*Set) {
 	shares := make([]*share, 0, len(active))
 	for _, s := range active {
 		shares = append(shares, &share{s, s.Replicas})
@@ -164,7 +164,7 @@ func (x *alone) shareOut(active []*Set) {
 	older := func(a, b *share) int { return cmp.Compare(a.Revision, b.Revision) }
 	if more < 0 {
 		slices.SortStableFunc(shares, older)
-		more += x.dropIdle(shares, -more)
+		more += x.takeIdle(shares, -more)
 	}
 	slices.SortStableFunc(shares, func(a, b *share) int {
 		newer := -older(a, b)
@@ -174,9 +174,9 @@ func (x *alone) shareOut(active []*Set) {
 		return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), newer)
 	})
 	more = x.proportionally(shares, more)
-	x.rest(shares, more)
+	x.distributeRest(shares, more)
 	x.keepServing(shares)
-	x.keepOld(shares)
+	x.keepOldPod(shares)
 	for _, s := range shares {
 		if s.want != s.Replicas {
 			x.write(s.Set, s.want)
@@ -184,8 +184,8 @@ func (x *alone) shareOut(active []*Set) {
 	}
 }
 
-// dropIdle takes up to so many pods of old sets that serve nobody.
-func (x *alone) dropIdle(shares []*share, most int32) (taken int32) {
+// takeIdle removes at most the given number of unavailable pods of old ReplicaSets.
+func (x *annotationSizing) takeIdle(shares []*share, most int32) (taken int32) {
 	for _, s := range shares {
 		if s.Set != x.Update {
 			idle := min(most-taken, s.want-s.serving())
@@ -196,14 +196,14 @@ func (x *alone) dropIdle(shares []*share, most int32) (taken int32) {
 	return taken
 }
 
-// proportionally moves sets that were sized for another size, and returns what
-// rounding left over.
-func (x *alone) proportionally(shares []*share, more int32) int32 {
+// proportionally scales ReplicaSets that were sized for another size. It returns the pods that
+// remain to be added or removed because of rounding.
+func (x *annotationSizing) proportionally(shares []*share, more int32) int32 {
 	for _, s := range shares {
-		if !x.stale(s.Set) {
+		if !x.hasStaleNote(s.Set) {
 			continue
 		}
-		noted := int64(s.Noted) // products of sizes go beyond 32 bits
+		noted := int64(s.NotedReplicas) // products of sizes go beyond 32 bits
 		part := int32((2*int64(s.want)*int64(x.Replicas)+noted)/(2*noted)) - s.want
 		if more > 0 {
 			part = min(max(part, 0), more)
@@ -216,12 +216,12 @@ func (x *alone) proportionally(shares []*share, more int32) int32 {
 	return more
 }
 
-// rest gives what is left over to the first set, or takes it there and from
-// those that follow; sets that are not yet sized for the new size come first.
-func (x *alone) rest(shares []*share, more int32) {
+// distributeRest adds the remaining pods to the first ReplicaSet, or removes them from the first and
+// the following ones. ReplicaSets that are not sized for the new size yet come first.
+func (x *annotationSizing) distributeRest(shares []*share, more int32) {
 	for _, stale := range []bool{true, false} {
 		for _, s := range shares {
-			if x.stale(s.Set) == stale {
+			if x.hasStaleNote(s.Set) == stale {
 				part := max(more, -s.want)
 				s.want += part
 				more -= part
@@ -230,9 +230,9 @@ func (x *alone) rest(shares []*share, more int32) {
 	}
 }
 
-// keepServing gives available pods back where too few would be left, the old
-// sets' first, and takes pods that serve nobody instead.
-func (x *alone) keepServing(shares []*share) {
+// keepServing gives available pods back if too few would remain, those of old ReplicaSets first. It
+// removes unavailable pods instead.
+func (x *annotationSizing) keepServing(shares []*share) {
 	short := x.Replicas - x.Unavailable - serving(shares)
 	var given int32
 	for _, update := range []bool{false, true} {
@@ -251,9 +251,9 @@ func (x *alone) keepServing(shares []*share) {
 	}
 }
 
-// keepOld keeps rounding from giving all pods to a revision that is not wanted
-// everywhere yet, unless it has the only ones that serve.
-func (x *alone) keepOld(shares []*share) {
+// keepOldPod prevents that rounding gives all pods to a revision whose target is lower, unless only
+// its pods are available.
+func (x *annotationSizing) keepOldPod(shares []*share) {
 	if x.target >= x.Replicas || len(shares) < 2 {
 		return
 	}

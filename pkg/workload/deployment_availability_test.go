@@ -13,8 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Extra pods stay while the Deployment itself has too few available pods, whichever template
-// they run, and go when others can serve. An abort treats those of the live template alike.
+// TestExtraPodsServeAlone checks that extra pods of any template stay while the Deployment itself
+// has too few available pods, and are removed when others can serve. During an abort this includes
+// extra pods of the live template.
 func TestExtraPodsServeAlone(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -39,8 +40,8 @@ func TestExtraPodsServeAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, owned, extra := drivenCanary(t, "25%")
-			target := to("25%")
+			d, owned, extra := canaryWithTarget(t, "25%")
+			target := canaryTarget("25%")
 			target.Abort = tc.abort
 			v, _ := readStrategy(d)
 			v.setTarget(target.Target)
@@ -70,7 +71,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			if needed := (canary{}).Observe(d, owned, HoldFromRecords(d)).ExtraNeeded; (needed != "") != tc.stays {
 				t.Errorf("it says %q, want the pods to stay: %t", needed, tc.stays)
 			}
-			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), givenBack(d, owned)...) {
+			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), restoreAtOnce(d, owned)...) {
 				shrinks := c.Base != nil && c.Base.GetName() == extra.Name && (c.Want == nil || *c.Want.(*appsv1.Deployment).Spec.Replicas < *extra.Spec.Replicas)
 				if shrinks && tc.stays {
 					t.Error("the pods go")
@@ -80,9 +81,9 @@ func TestExtraPodsServeAlone(t *testing.T) {
 	}
 }
 
-// givenBack returns what giving the Deployment back at once changes, after its keys have gone.
-func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
-	back := restored(d.DeepCopy(), HoldFromRecords(d), false)
+// restoreAtOnce returns the changes of a restore without waiting, after the records have been removed.
+func restoreAtOnce(d *appsv1.Deployment, owned []object.Object) []object.Change {
+	back := restoreDeployment(d.DeepCopy(), HoldFromRecords(d), false)
 	back.Generation, back.Status.ObservedGeneration = 1, 1
 	return canary{}.Restore(back, owned, HoldFromRecords(back), planner.RestoreWorkload{})
 }
