@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expression evaluates what a user says of an answer: CEL over its code and its
-// body. It is pure. The length of an expression and the cost of its evaluation are bounded.
+// Package expression evaluates CEL conditions of users about the status code and the body of an HTTP response. It is
+// pure. The length of an expression and the cost of its evaluation are limited.
 package expression
 
 import (
@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// MaxLength is how long an expression may be.
+	// MaxLength is the maximum length of an expression, in characters.
 	MaxLength = 1024
-	// maxCost bounds the steps of an evaluation, as CEL counts them.
+	// maxCost limits the cost of an evaluation in CEL's cost units.
 	maxCost = 100_000
 	// Default is the expression of a check that has none.
 	Default = "code == 200"
 )
 
-// Pass is an expression that is true of a good answer.
-type Pass struct{ program cel.Program }
+// Condition is a compiled expression that is true for a good response.
+type Condition struct{ program cel.Program }
 
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
@@ -35,8 +35,8 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// Compile compiles an expression. An error says what is wrong in it.
-func Compile(text string) (*Pass, error) {
+// Compile compiles an expression. The error describes what is wrong in the expression.
+func Compile(text string) (*Condition, error) {
 	env, err := environment()
 	if err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func Compile(text string) (*Pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pass{program}, nil
+	return &Condition{program}, nil
 }
 
-// Of reports whether an answer is good. The body is what its JSON says, and text where it
-// is no JSON. An error says why the expression says nothing about this answer.
-func (p *Pass) Of(code int, body []byte) (good bool, err error) {
-	value, _, err := p.program.Eval(map[string]any{"code": code, "body": Body(body)})
+// Evaluate reports whether a response is good. In the expression, body is the decoded JSON of the body, or its text if
+// it is not JSON. An error means that the expression cannot judge this response.
+func (p *Condition) Evaluate(code int, body []byte) (good bool, err error) {
+	value, _, err := p.program.Eval(map[string]any{"code": code, "body": DecodeBody(body)})
 	if err != nil {
 		return false, err
 	}
@@ -72,8 +72,8 @@ func (p *Pass) Of(code int, body []byte) (good bool, err error) {
 	return bool(is), nil
 }
 
-// Body is what a body says.
-func Body(body []byte) any {
+// DecodeBody returns the decoded JSON of a body, or its text if it is not JSON.
+func DecodeBody(body []byte) any {
 	var value any
 	if json.Unmarshal(body, &value) != nil {
 		return string(body)

@@ -11,7 +11,7 @@ import (
 )
 
 // Each answer is good, bad, or one that the expression says nothing about.
-func TestPass(t *testing.T) {
+func TestCondition(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pass, body string
@@ -51,7 +51,7 @@ func TestPass(t *testing.T) {
 			t.Errorf("%s: %v", c.pass, err)
 			continue
 		}
-		good, err := pass.Of(c.code, []byte(c.body))
+		good, err := pass.Evaluate(c.code, []byte(c.body))
 		got := map[bool]string{true: "good", false: "bad"}[good]
 		if err != nil {
 			got = err.Error()
@@ -82,7 +82,7 @@ func TestCompile(t *testing.T) {
 }
 
 // Whatever a server answers is good, bad, or an error.
-func FuzzPass(f *testing.F) {
+func FuzzCondition(f *testing.F) {
 	for _, body := range []string{"", "{}", `{"a": 1}`, `[1e999]`, `{"a": {"b": [true]}}`, "\xff"} {
 		f.Add(200, []byte(body), "body.a.b[0]")
 		f.Add(-1, []byte(body), "string(body).size() > code")
@@ -92,7 +92,7 @@ func FuzzPass(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if good, err := pass.Of(code, body); good && err != nil {
+		if good, err := pass.Evaluate(code, body); good && err != nil {
 			t.Errorf("both: %v", err)
 		}
 	})

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lint answers what the server would say of a manifest, without a server: it
-// decodes and validates by the code that the server has. It must not know of any other
-// object, nor of a cluster.
+// Package lint validates manifests without a server. It decodes and validates with the code of weir-apiserver, so
+// that it reports the same errors and warnings. It sees one object at a time, and no cluster.
 package lint
 
 import (
@@ -22,14 +21,14 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// Result is what the server would say.
+// Result has the errors and warnings that weir-apiserver would return.
 type Result struct {
 	// Known reports whether the object is of a kind that Weir serves.
 	Known            bool
 	Errors, Warnings []string
 }
 
-// groups are those that Weir serves.
+// groups are the API groups that Weir serves.
 var groups = []string{rollouts.GroupName, weir.GroupName}
 
 var decoder = func() runtime.Decoder {
@@ -39,7 +38,7 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(rollouts.SchemeGroupVersion, weir.SchemeGroupVersion)
 }()
 
-// Object validates a manifest as if it were created in a namespace.
+// Object validates a manifest like a create request. A manifest without a namespace gets the namespace default.
 func Object(u *unstructured.Unstructured) Result {
 	r := Result{Known: slices.Contains(groups, u.GroupVersionKind().Group)}
 	if !r.Known {
@@ -61,7 +60,7 @@ func Object(u *unstructured.Unstructured) Result {
 	} else if err != nil {
 		return Result{Known: true, Errors: []string{err.Error()}}
 	}
-	errs, warnings := judge(object, validation.Options{Version: u.GroupVersionKind().Version})
+	errs, warnings := validate(object, validation.Options{Version: u.GroupVersionKind().Version})
 	for _, e := range errs {
 		r.Errors = append(r.Errors, e.Error())
 	}
@@ -69,8 +68,8 @@ func Object(u *unstructured.Unstructured) Result {
 	return r
 }
 
-// judge validates an object by its kind.
-func judge(object runtime.Object, o validation.Options) (field.ErrorList, []string) {
+// validate validates an object by its kind.
+func validate(object runtime.Object, o validation.Options) (field.ErrorList, []string) {
 	switch v := object.(type) {
 	case *rollouts.Rollout:
 		if errs := validation.ValidateRollout(v, o); len(errs) > 0 {
@@ -82,7 +81,7 @@ func judge(object runtime.Object, o validation.Options) (field.ErrorList, []stri
 	case *rollouts.TrafficRouting:
 		return validation.ValidateTrafficRouting(v), nil
 	case *weir.MetricSource:
-		v.Namespace = "" // it has none
+		v.Namespace = "" // a MetricSource is cluster-scoped
 		return validation.ValidateMetricSource(v), nil
 	case *weir.Check:
 		return validation.ValidateSharedCheck(&v.ObjectMeta, true, &v.Spec), nil

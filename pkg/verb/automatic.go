@@ -10,10 +10,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Automatic puts on record what the checks of a plan have decided, where a status that is
-// written says so: an abort, or that a step went on which no person had approved. The command
-// has who writes, and when; it is made only for a decision. A status with a promotion must not
-// be stored without the decision, so an error refuses the write.
+// Automatic records the decision of a plan's checks that a written status contains: an abort, or the end of a
+// step that no user has approved. It calls command, which has the writer and the time, only for a decision. A
+// status with a promotion must not be stored without the decision, so an error must refuse the write.
 func Automatic(was, next *rollouts.RolloutStatus, command func() Command) error {
 	v, step, reason := decidedByChecks(was, next)
 	if v == "" {
@@ -27,13 +26,13 @@ func Automatic(was, next *rollouts.RolloutStatus, command func() Command) error 
 	}
 	at := next.Active().CurrentStepIndex
 	next.Active().CurrentStepIndex = step
-	err := record(next, c, outcome)
+	err := recordDecision(next, c, outcome)
 	next.Active().CurrentStepIndex = at
 	return err
 }
 
-// decidedByChecks is the verb that the checks stand for between two statuses, of which step,
-// and why; empty if none.
+// decidedByChecks returns the verb that the checks have decided between two statuses, with its step and reason.
+// The verb is empty if there was no such decision.
 func decidedByChecks(was, next *rollouts.RolloutStatus) (v rollouts.Verb, step int32, reason string) {
 	before, after := was.Active(), next.Active()
 	if before == nil || after == nil || next.Analysis == nil || !before.SameRelease(after) {
@@ -50,14 +49,14 @@ func decidedByChecks(was, next *rollouts.RolloutStatus) (v rollouts.Verb, step i
 	}
 }
 
-// passedBy reports whether a step that was measured was left without a person.
+// passedBy reports whether the release has left a measured step that no user has approved.
 func passedBy(before, after *rollouts.Progress) bool {
 	measured := before.State == rollouts.StepMetricsAnalysis || before.State == rollouts.StepPaused
 	left := after.CurrentStepIndex == before.CurrentStepIndex+1 || after.State == rollouts.StepCompleted
 	return measured && left && !before.FullyPromoted
 }
 
-// reasons are those of the checks with one of the results.
+// reasons returns the reasons of the checks that have one of the results.
 func reasons(a *rollouts.AnalysisStatus, results ...rollouts.CheckResult) string {
 	var all []string
 	if a != nil {

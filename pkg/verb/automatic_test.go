@@ -12,9 +12,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// passes stores that the checks of the first step have passed, and that the release is at
+// passFirstStep stores that the checks of the first step have passed, and that the release is at
 // the second one.
-func passes(t *testing.T, r *rollouts.Rollout, why string) {
+func passFirstStep(t *testing.T, r *rollouts.Rollout, why string) {
 	t.Helper()
 	was, next := r.Status.DeepCopy(), r.Status.DeepCopy()
 	was.Active().CurrentStepIndex, was.Active().State = 1, rollouts.StepPaused
@@ -34,16 +34,16 @@ func TestChecksHaveRoom(t *testing.T) {
 	for name, reason := range map[string]string{"by number": "", "by bytes": strings.Repeat("<", 1024)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
 			jump := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "mallory", Options: rollouts.DecisionOptions{Reason: reason}}
 			users, first := 0, int64(0)
-			for ; answer(t, r, jump) != "refused"; users++ {
-				settled(r)
+			for ; applyAndDescribe(t, r, jump) != "refused"; users++ {
+				settleDecisions(r)
 			}
 			for round := range 300 {
 				why := fmt.Sprint(round, strings.Repeat("<", 900))
-				passes(t, r, why)
+				passFirstStep(t, r, why)
 				d := r.Status.Decisions[len(r.Status.Decisions)-1]
 				if d.Verb != rollouts.VerbPromote || d.Via != rollouts.ViaAnalysis || d.Step != 1 || !strings.Contains(d.Reason, why[:10]) {
 					t.Fatalf("round %d: the latest on record is %s via %s of step %d: %q", round, d.Verb, d.Via, d.Step, d.Reason)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verb answers what a verb does to a Rollout: it checks what the caller expects
-// and what the state of the release allows, changes the status and records the decision.
-// It is pure. It must not know how a Rollout is stored or who may use a verb.
+// Package verb applies verbs such as promote and abort to a Rollout. It checks the expectation of the caller and
+// the state of the release, changes the status and records the decision. The package is pure: it does not know
+// how a Rollout is stored or who may use a verb.
 package verb
 
 import (
@@ -17,124 +17,124 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Command is one use of a verb by somebody.
+// Command is one use of a verb by a user or by the checks.
 type Command struct {
 	Verb    rollouts.Verb
 	Options rollouts.DecisionOptions
-	// Full is promote's own option, and Step is jump's. Promote, retry and jump have Override.
+	// Full is an option of promote, Step of jump, and Override of promote, retry and jump.
 	Full      bool
 	Override  bool
 	Step      int32
 	Via       rollouts.Via
 	User, UID string
 	UserAgent string
-	// overridden are the checks that had not passed.
-	overridden []rollouts.OverriddenCheck
-	// Now is more precise than what is stored of it.
+	// overriddenChecks are the checks that had not passed.
+	overriddenChecks []rollouts.OverriddenCheck
+	// Now is the current time with fractions of seconds, which the stored time does not have.
 	Now metav1.Time
-	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
+	// Earlier has the decisions that are stored outside of the status. It is set if NeedsEarlier returns true.
 	Earlier []rollouts.Decision
 	// Shortage says which part of the store is full; empty if none is. Then the decision is
 	// recorded without free text (the reason and the user agent).
 	Shortage string
-	// Replace also records a safety verb in place of earlier ones, because the store has no room.
-	Replace bool
+	// ReplaceEarlier also records a safety verb in place of earlier ones, because the store has no room.
+	ReplaceEarlier bool
 }
 
-// Refusal says why a verb is not possible now, and which verb would help.
+// Refusal is the error for a verb that is not possible now. The message says which verb would help.
 type Refusal struct {
-	Why string
-	// ByState reports whether the verb is possible in other states of a release only.
-	ByState bool
+	Message string
+	// IsStateRelated reports whether the verb is possible in other states of a release only.
+	IsStateRelated bool
 }
 
-func (r *Refusal) Error() string { return r.Why }
+func (r *Refusal) Error() string { return r.Message }
 
-// Invalid says that a command names a step that the plan does not have.
-type Invalid struct {
-	Step int32
-	Why  string
+// InvalidStep is the error for a step that the plan does not have.
+type InvalidStep struct {
+	Step    int32
+	Message string
 }
 
-func (i *Invalid) Error() string { return i.Why }
+func (i *InvalidStep) Error() string { return i.Message }
 
 func refuse(format string, args ...any) error {
-	return &Refusal{Why: fmt.Sprintf(format, args...)}
+	return &Refusal{Message: fmt.Sprintf(format, args...)}
 }
 
-// Apply applies a verb to the Rollout in place: it checks what the caller
-// expects and what the state allows, changes the status and records the
-// decision. A warning comes back when nothing was changed: the Rollout already is
-// as wanted, or the request was sent before and has been overtaken. An error is a
-// *Refusal, or an *Invalid for a step that does not exist, and leaves the Rollout as
-// it was.
+// Apply applies a verb to the Rollout in place. It checks the expectation of the caller and the state of the
+// release, changes the status and records the decision. Apply returns a warning if it changes nothing, because
+// the Rollout is already as requested or because the request is a repetition that is no longer in force. An
+// error is a *Refusal, or an *InvalidStep for a step that does not exist, and leaves the Rollout unchanged.
 func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
-	if d := repeated(r, c); d != nil {
-		return overtaken(r, d, c), nil
+	if d := findRepeated(r, c); d != nil {
+		return repetitionWarning(r, d, c), nil
 	}
 	if err := checkExpectation(r, c.Options.Expect); err != nil {
 		return "", err
 	}
-	row, ok := verbs[c.Verb]
+	row, ok := verbRules[c.Verb]
 	if !ok {
 		return "", refuse("there is no verb %q", c.Verb)
 	}
 	s := planner.StateOf(r)
-	if row.already != nil {
-		if warning := row.already(r, s, c); warning != "" {
+	if row.alreadyDone != nil {
+		if warning := row.alreadyDone(r, s, c); warning != "" {
 			return warning, nil
 		}
 	}
-	if !slices.Contains(row.in, s) && !kept(s, c) {
-		return "", &Refusal{Why: fmt.Sprintf("%s is not possible: %s", c.Verb, s.Explain(r)), ByState: true}
+	if !slices.Contains(row.allowedStates, s) && !isApprovalBeforeResume(s, c) {
+		return "", &Refusal{Message: fmt.Sprintf("%s is not possible: %s", c.Verb, s.Explain(r)), IsStateRelated: true}
 	}
 	return "", row.apply(r, c)
 }
 
 // apply changes the status and records the decision.
-func (row verb) apply(r *rollouts.Rollout, c Command) error {
+func (row verbRule) apply(r *rollouts.Rollout, c Command) error {
 	next, now := r.Status.DeepCopy(), c.Now.Time
 	c.Now = c.Now.Rfc3339Copy()
-	open := openFor(r, c)
-	if err := mustOverride(r, c, open); err != nil {
+	open := openChecksPassedBy(r, c)
+	if err := requireOverride(r, c, open); err != nil {
 		return err
 	}
 	if c.Override {
-		c.overridden = overridden(open)
+		c.overriddenChecks = overriddenChecks(open)
 	}
-	if err := row.decide(r, next, c); err != nil {
+	if err := row.changeStatus(r, next, c); err != nil {
 		return err
 	}
-	overtake(next, row.overtakes)
-	if err := record(next, c, row.outcome); err != nil {
+	supersedeOpenDecisions(next, row.supersedes)
+	if err := recordDecision(next, c, row.immediateOutcome); err != nil {
 		return err
 	}
-	if !written(c) {
-		complete(r, next, c.Verb, now)
+	if !isFieldWrite(c) {
+		completeStatus(r, next, c.Verb, now)
 	}
 	r.Status = *next
 	return nil
 }
 
-// written reports whether the command came as a write of a field, as older clients send it:
-// they read back what they wrote.
-func written(c Command) bool { return c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec }
+// isFieldWrite reports whether the command came as a write of a field, as older clients send it. These clients
+// expect to read back what they wrote.
+func isFieldWrite(c Command) bool { return c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec }
 
-// kept reports whether an approval as older clients give it is kept for the resume.
-func kept(s planner.State, c Command) bool {
-	return s == planner.StatePaused && c.Verb == rollouts.VerbPromote && written(c)
+// isApprovalBeforeResume reports whether an older client approves a step of a paused release. The approval takes
+// effect after the resume.
+func isApprovalBeforeResume(s planner.State, c Command) bool {
+	return s == planner.StatePaused && c.Verb == rollouts.VerbPromote && isFieldWrite(c)
 }
 
-// complete adds what follows, so that the controller has nothing to store for the command.
-func complete(r *rollouts.Rollout, next *rollouts.RolloutStatus, v rollouts.Verb, now time.Time) {
+// completeStatus adds the consequences of a command to the status, so that the controller does not need to store
+// another status.
+func completeStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, v rollouts.Verb, now time.Time) {
 	if v == rollouts.VerbPromote {
 		planner.LeaveStep(r, next, now)
 	}
 	planner.CompleteStatus(r, next, now)
 }
 
-// overtake closes the open decisions of verbs that a later word makes void.
-func overtake(next *rollouts.RolloutStatus, by []rollouts.Verb) {
+// supersedeOpenDecisions sets the outcome of the open decisions that a later decision supersedes.
+func supersedeOpenDecisions(next *rollouts.RolloutStatus, by []rollouts.Verb) {
 	for i := range next.Decisions {
 		if d := &next.Decisions[i]; d.Outcome == "" && slices.Contains(by, d.Verb) {
 			d.Outcome = rollouts.OutcomeSuperseded
@@ -142,9 +142,8 @@ func overtake(next *rollouts.RolloutStatus, by []rollouts.Verb) {
 	}
 }
 
-// repeated finds the decision that this very request led to before: the same
-// requestID of the same user for the same verb.
-func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
+// findRepeated returns the decision of the same request: the same requestID, user and verb; nil if there is none.
+func findRepeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	if c.Options.RequestID == "" {
 		return nil
 	}
@@ -158,11 +157,10 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	return nil
 }
 
-// overtaken warns whoever repeats a request that is not in force any more.
-// Nothing is done: it may be a late copy of one that somebody has answered since.
-// And nothing may look done: somebody in a hurry may believe that this release
-// was aborted.
-func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
+// repetitionWarning returns the warning for a repeated request whose decision is no longer in force; empty if it
+// is. The repetition changes nothing, because it may be a late copy of a request that somebody has overruled. The
+// warning says so, because a user may believe that this release was aborted.
+func repetitionWarning(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
 	p, s := r.Status.Active(), planner.StateOf(r)
 	switch {
 	case !d.IsAbout(p):
@@ -172,16 +170,16 @@ func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
 		}
 		return fmt.Sprintf("requestID %q was decision %d, about revision %s; nothing was done about revision %s: use another requestID",
 			d.RequestID, d.ID, d.Revision, revision)
-	case d.Outcome != rollouts.OutcomeSuperseded && d.Outcome != rollouts.OutcomeRejected && verbs[c.Verb].inForce(p, s, d, c):
+	case d.Outcome != rollouts.OutcomeSuperseded && d.Outcome != rollouts.OutcomeRejected && verbRules[c.Verb].isInForce(p, s, d, c):
 		return ""
 	default:
 		return fmt.Sprintf("requestID %q was decision %d, about step %d, and is not in force any more%s; nothing was done: %s; use another requestID to decide again",
-			d.RequestID, d.ID, d.Step, after(r, d), s.Explain(r))
+			d.RequestID, d.ID, d.Step, lastDecisionSince(r, d), s.Explain(r))
 	}
 }
 
-// after names the latest word since the decision.
-func after(r *rollouts.Rollout, d *rollouts.Decision) string {
+// lastDecisionSince describes the latest decision after d; empty if d is the latest.
+func lastDecisionSince(r *rollouts.Rollout, d *rollouts.Decision) string {
 	last := r.Status.Decisions[len(r.Status.Decisions)-1]
 	if last.ID == d.ID {
 		return ""

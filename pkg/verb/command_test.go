@@ -23,8 +23,8 @@ var (
 	decided = metav1.NewTime(start.Add(time.Minute))
 )
 
-// waiting is a Rollout at step 2 of 3 that waits for approval.
-func waiting() *rollouts.Rollout {
+// waitingRollout is a Rollout at step 2 of 3 that waits for approval.
+func waitingRollout() *rollouts.Rollout {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-1", ResourceVersion: "7"}}
 	release := rollouts.Release{}
 	for _, share := range []string{"20%", "50%", "100%"} {
@@ -39,16 +39,16 @@ func waiting() *rollouts.Rollout {
 	return r
 }
 
-func doing(a rollouts.Activity) func(*rollouts.Rollout) {
+func withActivity(a rollouts.Activity) func(*rollouts.Rollout) {
 	return func(r *rollouts.Rollout) { r.Status.SetActivity(a, "", metav1.NewTime(start)) }
 }
 
-func at(state rollouts.StepState) func(*rollouts.Rollout) {
+func withState(state rollouts.StepState) func(*rollouts.Rollout) {
 	return func(r *rollouts.Rollout) { r.Status.Active().State = state }
 }
 
-// answer is what became of a command: ok, warned or refused.
-func answer(t *testing.T, r *rollouts.Rollout, c verb.Command) string {
+// applyAndDescribe is what became of a command: ok, warned or refused.
+func applyAndDescribe(t *testing.T, r *rollouts.Rollout, c verb.Command) string {
 	t.Helper()
 	before := r.DeepCopy()
 	c.Now = decided
@@ -92,51 +92,51 @@ func TestVerbs(t *testing.T) {
 		want   string
 	}{
 		"a step waits":                     {func(*rollouts.Rollout) {}, "+ + + + + - + ! +"},
-		"before the step":                  {at(rollouts.BeforeStepUpgrade), anywhere},
-		"pods are upgraded":                {at(rollouts.StepUpgrade), anywhere},
-		"traffic is routed":                {at(rollouts.StepTrafficRouting), anywhere},
-		"metrics are analysed":             {at(rollouts.StepMetricsAnalysis), anywhere},
-		"approved already":                 {at(rollouts.StepReady), anywhere},
+		"before the step":                  {withState(rollouts.BeforeStepUpgrade), anywhere},
+		"pods are upgraded":                {withState(rollouts.StepUpgrade), anywhere},
+		"traffic is routed":                {withState(rollouts.StepTrafficRouting), anywhere},
+		"metrics are analysed":             {withState(rollouts.StepMetricsAnalysis), anywhere},
+		"approved already":                 {withState(rollouts.StepReady), anywhere},
 		"promoted in full already":         {func(r *rollouts.Rollout) { r.Status.Active().FullyPromoted = true }, "+ ! + + + - + ! +"},
-		"initializing":                     {both(doing(rollouts.ActivityInitializing), at(rollouts.BeforeStepUpgrade)), anywhere},
-		"paused by the spec":               {both(doing(rollouts.ActivityPaused), pausedBySpec), "- - + + + - + - +"},
+		"initializing":                     {both(withActivity(rollouts.ActivityInitializing), withState(rollouts.BeforeStepUpgrade)), anywhere},
+		"paused by the spec":               {both(withActivity(rollouts.ActivityPaused), pausedBySpec), "- - + + + - + - +"},
 		"about to be paused":               {pausedBySpec, "- - + + + - + - +"},
-		"paused by the verb":               {both(doing(rollouts.ActivityPaused), pausedByVerb), "- - + + + - ! + +"},
+		"paused by the verb":               {both(withActivity(rollouts.ActivityPaused), pausedByVerb), "- - + + + - ! + +"},
 		"paused by both":                   {both(pausedByVerb, pausedBySpec), "- - + + + - ! - +"},
-		"resumed, and not seen yet":        {doing(rollouts.ActivityPaused), "+ + + + + - + ! +"},
-		"aborting":                         {doing(rollouts.ActivityAborting), "- - - ! + + - - -"},
-		"aborted":                          {doing(rollouts.ActivityAborted), "- - - ! + + - - -"},
-		"aborting, bound to a template":    {both(doing(rollouts.ActivityAborting), bound), "- - - + + + - - -"},
-		"aborted, bound to a template":     {both(doing(rollouts.ActivityAborted), bound), "- - - + + + - - -"},
-		"rolling back, bound":              {both(both(doing(rollouts.ActivityAborted), bound), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - + + + - - -"},
-		"terminating, aborted and bound":   {both(leavesAs(rollouts.PhaseTerminating, ""), both(doing(rollouts.ActivityAborted), bound)), "- - - + - - - - -"},
-		"terminating, bound, given back":   {both(leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(doing(rollouts.ActivityAborted), bound)), "- - - ! - - - - -"},
-		"rolling back":                     {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
-		"cancelling":                       {doing(rollouts.ActivityCancelling), nothing},
-		"finalising":                       {doing(rollouts.ActivityFinalising), "- - - + + - - - -"},
-		"finalising, given back":           {givenBack, nothing},
+		"resumed, and not seen yet":        {withActivity(rollouts.ActivityPaused), "+ + + + + - + ! +"},
+		"aborting":                         {withActivity(rollouts.ActivityAborting), "- - - ! + + - - -"},
+		"aborted":                          {withActivity(rollouts.ActivityAborted), "- - - ! + + - - -"},
+		"aborting, bound to a template":    {both(withActivity(rollouts.ActivityAborting), withAbortedTemplate), "- - - + + + - - -"},
+		"aborted, bound to a template":     {both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), "- - - + + + - - -"},
+		"rolling back, bound":              {both(both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - + + + - - -"},
+		"terminating, aborted and bound":   {both(leavingIn(rollouts.PhaseTerminating, ""), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - + - - - - -"},
+		"terminating, bound, given back":   {both(leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - ! - - - - -"},
+		"rolling back":                     {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
+		"cancelling":                       {withActivity(rollouts.ActivityCancelling), nothing},
+		"finalising":                       {withActivity(rollouts.ActivityFinalising), "- - - + + - - - -"},
+		"finalising, given back":           {restoredWorkload, nothing},
 		"another template takes over":      {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
-		"another one, of what was aborted": {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingReleaseWorkload }), "- - - + + - + - -"},
-		"another template is refused":      {refusing, "- - - + + - + ! -"},
-		"refused, and paused":              {both(refusing, pausedByVerb), "- - - + + - ! + -"},
-		"refused, paused by the spec":      {both(refusing, pausedBySpec), "- - - + + - + - -"},
-		"refused, and aborted":             {both(refusing, doing(rollouts.ActivityAborted)), "- - - ! + + - - -"},
-		"the workload is gone":             {gone, nothing},
-		"gone, and paused":                 {both(gone, pausedByVerb), nothing},
-		"gone, and aborted":                {both(gone, doing(rollouts.ActivityAborted)), nothing},
+		"another one, of what was aborted": {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingReleaseWorkload }), "- - - + + - + - -"},
+		"another template is refused":      {withThirdTemplate, "- - - + + - + ! -"},
+		"refused, and paused":              {both(withThirdTemplate, pausedByVerb), "- - - + + - ! + -"},
+		"refused, paused by the spec":      {both(withThirdTemplate, pausedBySpec), "- - - + + - + - -"},
+		"refused, and aborted":             {both(withThirdTemplate, withActivity(rollouts.ActivityAborted)), "- - - ! + + - - -"},
+		"the workload is gone":             {withDeletedWorkload, nothing},
+		"gone, and paused":                 {both(withDeletedWorkload, pausedByVerb), nothing},
+		"gone, and aborted":                {both(withDeletedWorkload, withActivity(rollouts.ActivityAborted)), nothing},
 		"healthy":                          {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, nothing},
 		"initial":                          {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, nothing},
 		"disabled":                         {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, nothing},
 		"about to be disabled":             {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, "- - - + - - - - -"},
 		"being deleted":                    {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, "- - - + - - - - -"},
-		"aborted, and being deleted":       {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
-		"terminating":                      {leavesAs(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
-		"terminating, traffic first":       {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
-		"terminating, given back":          {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
-		"terminating, aborting":            {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityAborting)), "- - - ! - - - - -"},
-		"terminating, at rest":             {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityCompleted)), nothing},
-		"disabling":                        {leavesAs(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
-		"disabling, all done":              {leavesAs(rollouts.PhaseDisabling, rollouts.FinalisingEnd), nothing},
+		"aborted, and being deleted":       {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
+		"terminating":                      {leavingIn(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
+		"terminating, traffic first":       {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
+		"terminating, given back":          {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
+		"terminating, aborting":            {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityAborting)), "- - - ! - - - - -"},
+		"terminating, at rest":             {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityCompleted)), nothing},
+		"disabling":                        {leavingIn(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
+		"disabling, all done":              {leavingIn(rollouts.PhaseDisabling, rollouts.FinalisingEnd), nothing},
 	}
 	signs := map[string]string{"ok": "+", "warned": "!", "refused": "-"}
 	for name, test := range tests {
@@ -144,34 +144,34 @@ func TestVerbs(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, c := range asked {
-				r := waiting()
+				r := waitingRollout()
 				test.change(r)
-				got = append(got, signs[answer(t, r, c)])
+				got = append(got, signs[applyAndDescribe(t, r, c)])
 			}
 			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", columns, diff)
 			}
 		})
 	}
-	if got := answer(t, waiting(), verb.Command{Verb: "praise"}); got != "refused" {
+	if got := applyAndDescribe(t, waitingRollout(), verb.Command{Verb: "praise"}); got != "refused" {
 		t.Errorf("an unknown verb is %s", got)
 	}
 }
 
-// refusing is a blue-green release with a third template.
-func refusing(r *rollouts.Rollout) {
+// withThirdTemplate is a blue-green release with a third template.
+func withThirdTemplate(r *rollouts.Rollout) {
 	r.Status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused),
 	}, metav1.NewTime(start))
 }
 
-// bound is an abort of which a pass has found the template.
-func bound(r *rollouts.Rollout) {
+// withAbortedTemplate is an abort of which a pass has found the template.
+func withAbortedTemplate(r *rollouts.Rollout) {
 	r.Status.Active().AbortedRevision, r.Status.Active().AbortedTemplate = "two", "digest-of-two"
 }
 
-// gone is a release whose workload was deleted, while the network is tidied up.
-func gone(r *rollouts.Rollout) {
+// withDeletedWorkload is a release whose workload was deleted, while the network is tidied up.
+func withDeletedWorkload(r *rollouts.Rollout) {
 	r.Status.Message = "Workload Not Found"
 	r.Status.Active().FinalisingStep = rollouts.FinalisingRestoreService
 }
@@ -183,8 +183,8 @@ func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
 	}
 }
 
-// leavesAs is a Rollout that leaves with a release under way, and has come so far.
-func leavesAs(phase rollouts.Phase, row rollouts.FinalisingStep) func(*rollouts.Rollout) {
+// leavingIn is a Rollout that leaves with a release under way, and has come so far.
+func leavingIn(phase rollouts.Phase, row rollouts.FinalisingStep) func(*rollouts.Rollout) {
 	return func(r *rollouts.Rollout) { r.Status.Phase, r.Status.Active().FinalisingStep = phase, row }
 }
 
@@ -192,14 +192,14 @@ func pausedBySpec(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }
 
 func pausedByVerb(r *rollouts.Rollout) { r.Status.Active().Paused = true }
 
-func givenBack(r *rollouts.Rollout) {
-	doing(rollouts.ActivityFinalising)(r)
+func restoredWorkload(r *rollouts.Rollout) {
+	withActivity(rollouts.ActivityFinalising)(r)
 	r.Status.Active().FinalisingStep = rollouts.FinalisingResumeWorkload
 }
 
 func TestPromoteIsStored(t *testing.T) {
 	t.Parallel()
-	r := waiting()
+	r := waitingRollout()
 	want := r.DeepCopy()
 	want.Status.Active().State = rollouts.StepReady
 	want.Status.Active().LastUpdateTime = &decided
@@ -207,7 +207,7 @@ func TestPromoteIsStored(t *testing.T) {
 		ID: 1, Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Time: decided,
 		Step: 2, Revision: "two", Reason: "looks good", RequestID: "r1", Via: rollouts.ViaStatus,
 	}}
-	answer(t, r, verb.Command{
+	applyAndDescribe(t, r, verb.Command{
 		Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Via: rollouts.ViaStatus,
 		Options: rollouts.DecisionOptions{Reason: "looks good", RequestID: "r1"},
 	})
@@ -218,13 +218,13 @@ func TestPromoteIsStored(t *testing.T) {
 
 func TestFullAndAbortAreStored(t *testing.T) {
 	t.Parallel()
-	r := waiting()
-	at(rollouts.StepUpgrade)(r)
-	answer(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true})
+	r := waitingRollout()
+	withState(rollouts.StepUpgrade)(r)
+	applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true})
 	if p := r.Status.Active(); !p.FullyPromoted || p.State != rollouts.StepUpgrade {
 		t.Errorf("promoted in full: %+v", p)
 	}
-	answer(t, r, verb.Command{Verb: rollouts.VerbAbort})
+	applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbAbort})
 	p := r.Status.Active()
 	if p.FullyPromoted || r.Status.Activity() != rollouts.ActivityAborting || !p.LastUpdateTime.Equal(&decided) {
 		t.Errorf("aborted: %s, %+v", r.Status.Activity(), p)
@@ -249,12 +249,12 @@ func TestSecondAbort(t *testing.T) {
 	} {
 		t.Run(string(tt.first)+", "+string(tt.second), func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
-			refusing(r)
-			answer(t, r, verb.Command{Verb: tt.first})
-			bound(r)
+			r := waitingRollout()
+			withThirdTemplate(r)
+			applyAndDescribe(t, r, verb.Command{Verb: tt.first})
+			withAbortedTemplate(r)
 			r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable
-			if got := answer(t, r, verb.Command{Verb: tt.second, User: "bob"}); got != "ok" {
+			if got := applyAndDescribe(t, r, verb.Command{Verb: tt.second, User: "bob"}); got != "ok" {
 				t.Fatalf("the second is %s", got)
 			}
 			p := r.Status.Active()
@@ -279,13 +279,13 @@ func TestSecondAbort(t *testing.T) {
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	once := verb.Command{Verb: rollouts.VerbPromote, User: "alice", Options: rollouts.DecisionOptions{RequestID: "r1"}}
-	r := waiting()
-	answer(t, r, once)
+	r := waitingRollout()
+	applyAndDescribe(t, r, once)
 	after := r.DeepCopy()
 	step := int32(9)
 	again := once
 	again.Options.Expect = &rollouts.Expectation{Step: &step}
-	if got := answer(t, r, again); got != "ok" {
+	if got := applyAndDescribe(t, r, again); got != "ok" {
 		t.Errorf("the same request again is %s", got)
 	}
 	if diff := cmp.Diff(after, r); diff != "" {
@@ -293,17 +293,17 @@ func TestRequestID(t *testing.T) {
 	}
 	later := r.DeepCopy()
 	later.Status.Active().UpdateRevision = "three"
-	if got := answer(t, later, again); got != "warned" {
+	if got := applyAndDescribe(t, later, again); got != "warned" {
 		t.Errorf("the same request in another release is %s", got)
 	}
 	other := once
 	other.User = "bob"
-	if got := answer(t, r, other); got != "refused" {
+	if got := applyAndDescribe(t, r, other); got != "refused" {
 		t.Errorf("the request of another user is %s", got)
 	}
 	other = once
 	other.Verb = rollouts.VerbAbort
-	if got := answer(t, r, other); got != "ok" || len(r.Status.Decisions) != 2 {
+	if got := applyAndDescribe(t, r, other); got != "ok" || len(r.Status.Decisions) != 2 {
 		t.Errorf("the request of another verb is %s", got)
 	}
 }
@@ -328,13 +328,13 @@ func TestExpectations(t *testing.T) {
 			t.Parallel()
 			for _, v := range []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbAbort} {
 				c := verb.Command{Verb: v, Options: rollouts.DecisionOptions{Expect: &test.expect}}
-				if got := answer(t, waiting(), c); got != test.want {
+				if got := applyAndDescribe(t, waitingRollout(), c); got != test.want {
 					t.Errorf("%s is %s, want %s", v, got, test.want)
 				}
 			}
 		})
 	}
-	if got := answer(t, &rollouts.Rollout{}, verb.Command{
+	if got := applyAndDescribe(t, &rollouts.Rollout{}, verb.Command{
 		Verb: rollouts.VerbPromote, Options: rollouts.DecisionOptions{Expect: &rollouts.Expectation{Step: &two}},
 	}); got != "refused" {
 		t.Errorf("a step of nothing is %s", got)
@@ -357,16 +357,16 @@ func TestRequestIDOvertaken(t *testing.T) {
 		want  string
 	}{
 		"promote":                  {first: use(rollouts.VerbPromote, "alice", "a", 0), want: "ok"},
-		"promote, acted on":        {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: settled, want: "ok"},
-		"promote, the next step":   {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: both(settled, nextStep), want: "warned"},
+		"promote, acted on":        {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: settleDecisions, want: "ok"},
+		"promote, the next step":   {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: both(settleDecisions, moveToNextStep), want: "warned"},
 		"promote, jump":            {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbJump, "bob", "b", 2)}, want: "warned"},
 		"promote, abort":           {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "bob", "b", 0)}, want: "warned"},
 		"abort":                    {first: use(rollouts.VerbAbort, "alice", "a", 0), want: "ok"},
-		"abort, aborted":           {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityAborted)), want: "ok"},
-		"abort, cancelled":         {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityCancelling)), want: "ok"},
+		"abort, aborted":           {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settleDecisions, withActivity(rollouts.ActivityAborted)), want: "ok"},
+		"abort, cancelled":         {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settleDecisions, withActivity(rollouts.ActivityCancelling)), want: "ok"},
 		"abort, retry":             {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, want: "warned"},
-		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settled, want: "warned"},
-		"abort, over":              {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }), want: "warned"},
+		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settleDecisions, want: "warned"},
+		"abort, over":              {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settleDecisions, func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }), want: "warned"},
 		"rollback":                 {first: use(rollouts.VerbRollback, "alice", "a", 0), want: "ok"},
 		"rollback, retry":          {first: use(rollouts.VerbRollback, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "alice", "b", 0)}, want: "warned"},
 		"rollback, retry, abort": {
@@ -378,13 +378,13 @@ func TestRequestIDOvertaken(t *testing.T) {
 		"pause, abort":  {first: use(rollouts.VerbPause, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "alice", "b", 0)}, want: "warned"},
 		"jump":          {first: use(rollouts.VerbJump, "alice", "a", 1), want: "ok"},
 		"jump, jump":    {first: use(rollouts.VerbJump, "alice", "a", 1), then: []verb.Command{use(rollouts.VerbJump, "alice", "b", 3)}, want: "warned"},
-		"jump, on":      {first: use(rollouts.VerbJump, "alice", "a", 2), moved: both(settled, nextStep), want: "warned"},
+		"jump, on":      {first: use(rollouts.VerbJump, "alice", "a", 2), moved: both(settleDecisions, moveToNextStep), want: "warned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			for _, c := range append([]verb.Command{tc.first}, tc.then...) {
-				if got := answer(t, r, c); got != "ok" {
+				if got := applyAndDescribe(t, r, c); got != "ok" {
 					t.Fatalf("%s is %s", c.Verb, got)
 				}
 			}
@@ -392,7 +392,7 @@ func TestRequestIDOvertaken(t *testing.T) {
 				tc.moved(r)
 			}
 			before := r.DeepCopy()
-			if got := answer(t, r, tc.first); got != tc.want {
+			if got := applyAndDescribe(t, r, tc.first); got != tc.want {
 				t.Errorf("the repetition is %s, want %s", got, tc.want)
 			}
 			if diff := cmp.Diff(before, r); diff != "" {
@@ -402,7 +402,7 @@ func TestRequestIDOvertaken(t *testing.T) {
 	}
 }
 
-func settled(r *rollouts.Rollout) {
+func settleDecisions(r *rollouts.Rollout) {
 	for i := range r.Status.Decisions {
 		if d := &r.Status.Decisions[i]; d.Outcome == "" {
 			d.Outcome = rollouts.OutcomeApplied
@@ -410,7 +410,7 @@ func settled(r *rollouts.Rollout) {
 	}
 }
 
-func nextStep(r *rollouts.Rollout) {
+func moveToNextStep(r *rollouts.Rollout) {
 	p := r.Status.Active()
 	p.CurrentStepIndex, p.State = p.CurrentStepIndex+1, rollouts.BeforeStepUpgrade
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// made are decisions of a verb, numbered from first to last.
-func made(v rollouts.Verb, outcome rollouts.Outcome, first, last int64) (all []rollouts.Decision) {
+// newDecisions are decisions of a verb, numbered from first to last.
+func newDecisions(v rollouts.Verb, outcome rollouts.Outcome, first, last int64) (all []rollouts.Decision) {
 	for id := first; id <= last; id++ {
 		all = append(all, rollouts.Decision{ID: id, Verb: v, User: "alice", Revision: "two", Outcome: outcome})
 	}
@@ -23,12 +23,12 @@ func made(v rollouts.Verb, outcome rollouts.Outcome, first, last int64) (all []r
 }
 
 // Settled decisions move in their order, as far as there is room, and the latest stay.
-func TestMove(t *testing.T) {
+func TestMoveDecisions(t *testing.T) {
 	t.Parallel()
 	const jump, pause, applied, open = rollouts.VerbJump, rollouts.VerbPause, rollouts.OutcomeApplied, rollouts.Outcome("")
 	underWay := []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
 	filed := []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1, Filed: true}, {Number: 2, FirstDecision: 201}}
-	big := made(jump, applied, 1, 100)
+	big := newDecisions(jump, applied, 1, 100)
 	for i := range big {
 		big[i].Reason = strings.Repeat("x", 4096)
 	}
@@ -38,20 +38,20 @@ func TestMove(t *testing.T) {
 		// kept and left are the first and the last ID of what is beside the status then, and in it.
 		kept, left [2]int64
 	}{
-		"the first":                   {status: made(jump, applied, 1, 41), kept: [2]int64{1, 21}, left: [2]int64{22, 41}},
-		"more":                        {earlier: made(jump, applied, 1, 21), status: made(jump, applied, 22, 62), kept: [2]int64{1, 42}, left: [2]int64{43, 62}},
-		"moved before":                {earlier: made(jump, applied, 1, 21), status: made(jump, applied, 1, 45), kept: [2]int64{1, 25}, left: [2]int64{26, 45}},
-		"an open one stays":           {status: append(made(jump, applied, 1, 9), made(jump, open, 10, 50)...), kept: [2]int64{1, 9}, left: [2]int64{10, 50}},
-		"no room":                     {earlier: made(jump, applied, 1, 200), status: made(jump, applied, 201, 241), releases: underWay, kept: [2]int64{1, 200}, left: [2]int64{201, 241}},
+		"the first":                   {status: newDecisions(jump, applied, 1, 41), kept: [2]int64{1, 21}, left: [2]int64{22, 41}},
+		"more":                        {earlier: newDecisions(jump, applied, 1, 21), status: newDecisions(jump, applied, 22, 62), kept: [2]int64{1, 42}, left: [2]int64{43, 62}},
+		"moved before":                {earlier: newDecisions(jump, applied, 1, 21), status: newDecisions(jump, applied, 1, 45), kept: [2]int64{1, 25}, left: [2]int64{26, 45}},
+		"an open one stays":           {status: append(newDecisions(jump, applied, 1, 9), newDecisions(jump, open, 10, 50)...), kept: [2]int64{1, 9}, left: [2]int64{10, 50}},
+		"no room":                     {earlier: newDecisions(jump, applied, 1, 200), status: newDecisions(jump, applied, 201, 241), releases: underWay, kept: [2]int64{1, 200}, left: [2]int64{201, 241}},
 		"too many bytes":              {status: big, releases: underWay, kept: [2]int64{1, 30}, left: [2]int64{31, 100}},
-		"what is filed makes room":    {earlier: made(jump, applied, 1, 200), status: made(jump, applied, 201, 241), releases: filed, kept: [2]int64{22, 221}, left: [2]int64{222, 241}},
-		"a safety verb takes its own": {earlier: made(pause, applied, 1, 200), status: made(pause, applied, 201, 241), releases: underWay, kept: [2]int64{1, 221}, left: [2]int64{222, 241}},
+		"what is filed makes room":    {earlier: newDecisions(jump, applied, 1, 200), status: newDecisions(jump, applied, 201, 241), releases: filed, kept: [2]int64{22, 221}, left: [2]int64{222, 241}},
+		"a safety verb takes its own": {earlier: newDecisions(pause, applied, 1, 200), status: newDecisions(pause, applied, 201, 241), releases: underWay, kept: [2]int64{1, 221}, left: [2]int64{222, 241}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := rollouts.RolloutStatus{Decisions: tc.status, Releases: tc.releases}
 			before := slices.Clone(tc.earlier)
-			kept, left := verb.Move(&s, tc.earlier)
+			kept, left := verb.MoveDecisions(&s, tc.earlier)
 			if !equality.Semantic.DeepEqual(before, tc.earlier) || len(s.Decisions) != len(tc.status) {
 				t.Error("what was given is changed")
 			}
@@ -73,21 +73,21 @@ func TestMove(t *testing.T) {
 // Where some cannot be moved, or take much, all of them are counted.
 func TestEarlierIsCounted(t *testing.T) {
 	t.Parallel()
-	r := waiting()
+	r := waitingRollout()
 	r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
-	earlier := made(rollouts.VerbJump, rollouts.OutcomeApplied, 1, 200)
+	earlier := newDecisions(rollouts.VerbJump, rollouts.OutcomeApplied, 1, 200)
 	for i := range int64(100) {
 		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice"}
 		if c.NeedsEarlier(&r.Status) != (len(r.Status.Decisions) > 40) {
 			t.Fatalf("with %d decisions it needs the earlier ones: %v", len(r.Status.Decisions), c.NeedsEarlier(&r.Status))
 		}
 		if len(r.Status.Decisions) == 0 {
-			r.Status.Decisions = made(rollouts.VerbJump, rollouts.OutcomeApplied, 201, 201)
+			r.Status.Decisions = newDecisions(rollouts.VerbJump, rollouts.OutcomeApplied, 201, 201)
 		}
 		if c.NeedsEarlier(&r.Status) {
 			c.Earlier = earlier
 		}
-		if got := answer(t, r, c); got == "refused" {
+		if got := applyAndDescribe(t, r, c); got == "refused" {
 			if i != 40 {
 				t.Errorf("decision %d is refused", 202+i)
 			}
@@ -104,15 +104,15 @@ func TestSafetyHasRoomBesideEarlier(t *testing.T) {
 	for name, reason := range map[string]string{"by number": "", "by bytes": strings.Repeat("<", 100)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
-			earlier := made(rollouts.VerbPause, rollouts.OutcomeApplied, 1, 200)
+			earlier := newDecisions(rollouts.VerbPause, rollouts.OutcomeApplied, 1, 200)
 			for i := range earlier {
 				earlier[i].Reason = reason
 			}
-			r.Status.Decisions = made(rollouts.VerbPause, rollouts.OutcomeApplied, 201, 205)
+			r.Status.Decisions = newDecisions(rollouts.VerbPause, rollouts.OutcomeApplied, 201, 205)
 			c := verb.Command{Verb: rollouts.VerbAbort, User: "bob", Options: rollouts.DecisionOptions{RequestID: "1"}, Earlier: earlier}
-			if got := answer(t, r, c); got != "ok" {
+			if got := applyAndDescribe(t, r, c); got != "ok" {
 				t.Errorf("an abort is %s", got)
 			}
 		})

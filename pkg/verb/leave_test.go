@@ -32,7 +32,7 @@ func TestPromoteLeavesTheStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			r.Annotations = map[string]string{rollouts.AnnotationHash: "plan"}
 			c := verb.Command{Verb: rollouts.VerbPromote, User: "alice", Now: metav1.NewTime(decided.Add(300 * time.Millisecond))}
 			tc.change(r, &c)

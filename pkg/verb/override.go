@@ -10,10 +10,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// openFor returns the open checks that a command goes past, including inconclusive ones.
+// openChecksPassedBy returns the open checks that a command goes past, including inconclusive ones.
 // Commands that go back or stop the release go past none. A retry goes past none either, because the
 // checks judge the new attempt from its first step; a retry that overrides them goes past all.
-func openFor(r *rollouts.Rollout, c Command) []planner.OpenCheck {
+func openChecksPassedBy(r *rollouts.Rollout, c Command) []planner.OpenCheck {
 	_, plan := r.Spec.Strategy.Active()
 	switch {
 	case c.Verb == rollouts.VerbPromote && c.Full && c.Override:
@@ -29,9 +29,9 @@ func openFor(r *rollouts.Rollout, c Command) []planner.OpenCheck {
 	}
 }
 
-// mustOverride refuses a command that goes past open checks that need an override, unless the
+// requireOverride refuses a command that goes past open checks that need an override, unless the
 // command overrides the checks.
-func mustOverride(r *rollouts.Rollout, c Command, open []planner.OpenCheck) error {
+func requireOverride(r *rollouts.Rollout, c Command, open []planner.OpenCheck) error {
 	open = planner.NeedOverride(open)
 	switch {
 	case c.Override, len(open) == 0:
@@ -60,8 +60,8 @@ func howToOverride(r *rollouts.Rollout, c Command) string {
 	return fmt.Sprintf("%s, which takes a reason and permission to create rollouts/override (kubectl weir %s %s%s --override --reason=…)", how, c.Verb, r.Name, flags)
 }
 
-// overridden returns the open checks that the record of a command with an override names.
-func overridden(open []planner.OpenCheck) []rollouts.OverriddenCheck {
+// overriddenChecks returns the open checks that the record of a command with an override names.
+func overriddenChecks(open []planner.OpenCheck) []rollouts.OverriddenCheck {
 	var all []rollouts.OverriddenCheck
 	for _, c := range open[:min(len(open), rollouts.MaxOverriddenChecks)] {
 		all = append(all, c.OverriddenCheck)

@@ -14,18 +14,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// checking is a Rollout at step 2 of 3 whose plan has checks: podsHealthy of every step, and a
+// rolloutWithChecks is a Rollout at step 2 of 3 whose plan has checks: podsHealthy of every step, and a
 // gate before the traffic of steps 2 and 3.
-func checking() *rollouts.Rollout {
-	r := waiting()
+func rolloutWithChecks() *rollouts.Rollout {
+	r := waitingRollout()
 	r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{
 		{Name: "ticket", At: rollouts.AtBeforeTraffic, Steps: []int32{2, 3}, Gate: new(true), HTTP: &rollouts.HTTPCheck{Service: "tickets"}},
 	}}
 	return r
 }
 
-// found has the check of a step come to a result.
-func found(state rollouts.StepState, name string, result rollouts.CheckResult) func(*rollouts.Rollout) {
+// withCheckResult has the check of a step come to a result.
+func withCheckResult(state rollouts.StepState, name string, result rollouts.CheckResult) func(*rollouts.Rollout) {
 	return func(r *rollouts.Rollout) {
 		r.Status.Active().State = state
 		r.Status.Analysis = &rollouts.AnalysisStatus{
@@ -44,7 +44,7 @@ func TestPastChecks(t *testing.T) {
 		{Verb: rollouts.VerbJump, Step: 1}, {Verb: rollouts.VerbJump, Step: 2}, {Verb: rollouts.VerbJump, Step: 3},
 	}
 	overridden := func(r *rollouts.Rollout) {
-		found(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed)(r)
+		withCheckResult(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed)(r)
 		r.Status.Analysis.Overridden = true
 	}
 	const columns = "promote, full, jump to 1, 2, 3"
@@ -52,30 +52,30 @@ func TestPastChecks(t *testing.T) {
 		change func(*rollouts.Rollout)
 		want   string
 	}{
-		"before the step":          {at(rollouts.BeforeStepUpgrade), "  + + + -"},
-		"a closed gate":            {found(rollouts.StepTrafficRouting, "ticket", rollouts.CheckRunning), "- + + + -"},
-		"a failed gate":            {found(rollouts.StepTrafficRouting, "ticket", rollouts.CheckFailed), "- - + + -"},
-		"an undecided gate":        {found(rollouts.StepTrafficRouting, "ticket", rollouts.CheckInconclusive), "+ + + + -"},
-		"an open gate":             {found(rollouts.StepTrafficRouting, "ticket", rollouts.CheckPassed), "  + + + -"},
-		"pods that fail":           {found(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed), "- - + + -"},
-		"pods that do well":        {found(rollouts.StepPaused, "podsHealthy", rollouts.CheckPassed), "+ + + + +"},
-		"failed, and approved":     {found(rollouts.StepReady, "podsHealthy", rollouts.CheckFailed), "  + + + +"},
+		"before the step":          {withState(rollouts.BeforeStepUpgrade), "  + + + -"},
+		"a closed gate":            {withCheckResult(rollouts.StepTrafficRouting, "ticket", rollouts.CheckRunning), "- + + + -"},
+		"a failed gate":            {withCheckResult(rollouts.StepTrafficRouting, "ticket", rollouts.CheckFailed), "- - + + -"},
+		"an undecided gate":        {withCheckResult(rollouts.StepTrafficRouting, "ticket", rollouts.CheckInconclusive), "+ + + + -"},
+		"an open gate":             {withCheckResult(rollouts.StepTrafficRouting, "ticket", rollouts.CheckPassed), "  + + + -"},
+		"pods that fail":           {withCheckResult(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed), "- - + + -"},
+		"pods that do well":        {withCheckResult(rollouts.StepPaused, "podsHealthy", rollouts.CheckPassed), "+ + + + +"},
+		"failed, and approved":     {withCheckResult(rollouts.StepReady, "podsHealthy", rollouts.CheckFailed), "  + + + +"},
 		"the checks only report":   {overridden, "+ + + + +"},
 		"a plan without any check": {func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.Analysis = nil }, "+ + + + +"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for i, c := range asked {
-				r := checking()
+				r := rolloutWithChecks()
 				test.change(r)
 				want := test.want[2*i]
-				switch got := answer(t, r, c); {
+				switch got := applyAndDescribe(t, r, c); {
 				case want == ' ':
 				case (got == "ok") != (want == '+'):
 					t.Errorf("%s is %s, want %c of %q (%s)", c.Verb, got, want, test.want, columns)
 				case want == '-':
 					c.Override, c.Options.Reason = true, "r"
-					if got := answer(t, r, c); got != "ok" {
+					if got := applyAndDescribe(t, r, c); got != "ok" {
 						t.Errorf("%s with an override is %s", c.Verb, got)
 					} else if d := r.Status.Decisions[0]; len(d.Overrode) != 1 {
 						t.Errorf("the decision is %+v", d)
@@ -91,12 +91,12 @@ func TestPastChecks(t *testing.T) {
 func TestRetryIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for _, override := range []bool{false, true} {
-		r := checking()
-		found(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed)(r)
-		doing(rollouts.ActivityAborted)(r)
+		r := rolloutWithChecks()
+		withCheckResult(rollouts.StepPaused, "podsHealthy", rollouts.CheckFailed)(r)
+		withActivity(rollouts.ActivityAborted)(r)
 		c := verb.Command{Verb: rollouts.VerbRetry, Override: override}
 		c.Options.Reason = "r"
-		if got := answer(t, r, c); got != "ok" {
+		if got := applyAndDescribe(t, r, c); got != "ok" {
 			t.Fatalf("with override %t it is %s", override, got)
 		}
 		d := r.Status.Decisions[len(r.Status.Decisions)-1]
@@ -120,9 +120,9 @@ func TestRetryIsJudgedAgain(t *testing.T) {
 // Who promotes in full and overrides before anything is measured has the checks only report.
 func TestOverrideBeforeAnythingIsMeasured(t *testing.T) {
 	t.Parallel()
-	r := checking()
-	at(rollouts.StepUpgrade)(r)
-	if got := answer(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true, Override: true}); got != "ok" {
+	r := rolloutWithChecks()
+	withState(rollouts.StepUpgrade)(r)
+	if got := applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true, Override: true}); got != "ok" {
 		t.Fatal(got)
 	}
 	if a := r.Status.Analysis; a == nil || !a.Overridden || a.Revision != "two" {
@@ -150,8 +150,8 @@ func TestEditToGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := checking()
-			at(rollouts.StepUpgrade)(r)
+			r := rolloutWithChecks()
+			withState(rollouts.StepUpgrade)(r)
 			check := rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{Service: "tickets"}, Gate: test.was}
 			r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{check}}
 			edited := *r.Spec.DeepCopy()

@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// maxDecisions bounds a share, and maxBytes what it takes in storage.
+	// maxDecisions limits the number of decisions of a share.
 	maxDecisions = 200
-	maxBytes     = 192 << 10
+	// maxBytes limits the size of a share in storage.
+	maxBytes = 192 << 10
 	// maxCheckBytes is the size limit of the share ofChecks; the other shares have maxBytes.
 	maxCheckBytes = 64 << 10
-	// maxTurns is how many pauses and resumes in a row one user has on record.
-	maxTurns = 10
-	// maxReplaced is how many safety verbs a release has on record before the next one must not
-	// make the record longer, where the store has no room.
-	maxReplaced = 10
+	// maxToggles limits the consecutive pauses and resumes of one user in the record.
+	maxToggles = 10
+	// maxSafetyWithoutRoom limits the safety verbs of a release in the record while the store has no room. Beyond
+	// the limit, the next one must not make the record longer.
+	maxSafetyWithoutRoom = 10
 )
 
 // share is a class of decisions with its own size limit, so that decisions of one class cannot
@@ -37,10 +38,10 @@ const (
 	ofChecks
 )
 
-// shareFor returns the share that a decision is counted in.
-func shareFor(d *rollouts.Decision) share {
+// shareOfDecision returns the share that a decision is counted in.
+func shareOfDecision(d *rollouts.Decision) share {
 	switch {
-	case verbs[d.Verb].safety:
+	case verbRules[d.Verb].isSafety:
 		return ofSafety
 	case d.Via == rollouts.ViaAnalysis:
 		return ofChecks
@@ -49,9 +50,9 @@ func shareFor(d *rollouts.Decision) share {
 	}
 }
 
-// record appends the decision. To make room it first removes decisions that are already in a
+// recordDecision appends the decision. To make room it first removes decisions that are already in a
 // RolloutHistory. It removes other decisions only from the shares ofSafety and ofChecks.
-func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
+func recordDecision(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
 	d := rollouts.Decision{
 		ID: lastID(next.Decisions) + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
@@ -59,7 +60,7 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	}
 	if c.Override {
-		d.Overrode, d.OverriddenChecks = []string{"analysis"}, c.overridden
+		d.Overrode, d.OverriddenChecks = []string{"analysis"}, c.overriddenChecks
 	}
 	if c.Shortage != "" {
 		d.UserAgent = ""
@@ -67,11 +68,11 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 			d.Reason = "" // an override must have one
 		}
 	}
-	fold(next, d)
-	if c.Replace {
+	foldToggles(next, d)
+	if c.ReplaceEarlier {
 		replaceEarlier(next, d)
 	}
-	if !makeRoom(next, room{maxDecisions, maxBytes}, d, c.Earlier) {
+	if !makeRoom(next, capacity{maxDecisions, maxBytes}, d, c.Earlier) {
 		return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+
 			"either ends this release, and the decisions about the next one have room", maxDecisions, maxBytes>>10)
 	}
@@ -79,29 +80,29 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 	return nil
 }
 
-// maxBriefReason is how much of the reason of an override is recorded where room is scarce.
+// maxBriefReason limits the recorded reason of an override while the store is short of room.
 const maxBriefReason = 256
 
-// room is what a share may take.
-type room struct{ decisions, bytes int }
+// capacity is an amount of decisions, as a limit or as usage.
+type capacity struct{ decisions, bytes int }
 
 // makeRoom removes decisions of a status until one more has room, and reports whether it has.
 // Decisions that are kept elsewhere count only in a share that refuses more: nothing can be removed
 // there, and a safety verb must not be refused because of them.
-func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
-	if shareFor(&more) == ofChecks {
+func makeRoom(next *rollouts.RolloutStatus, most capacity, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
+	if shareOfDecision(&more) == ofChecks {
 		most.bytes = min(most.bytes, maxCheckBytes)
 	}
-	if shareFor(&more) == ofUsers {
-		taken := shareOf(elsewhere, more)
-		most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	if shareOfDecision(&more) == ofUsers {
+		taken := usageOfShare(elsewhere, more)
+		most = capacity{most.decisions - taken.decisions, most.bytes - taken.bytes}
 	}
 	for {
-		has := shareOf(next.Decisions, more)
+		has := usageOfShare(next.Decisions, more)
 		if has.decisions+1 <= most.decisions && has.bytes+more.Size() <= most.bytes {
 			return true
 		}
-		i := expendable(next, more)
+		i := indexOfRemovable(next, more)
 		if i < 0 {
 			return false
 		}
@@ -112,43 +113,42 @@ func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, e
 // replaceEarlier removes safety verbs from the record until one more does not make it longer, or
 // few are left. It removes what makeRoom would remove first.
 func replaceEarlier(next *rollouts.RolloutStatus, d rollouts.Decision) {
-	if shareFor(&d) != ofSafety {
+	if shareOfDecision(&d) != ofSafety {
 		return
 	}
-	for before := shareOf(next.Decisions, d); ; {
-		has := shareOf(next.Decisions, d)
-		if has.decisions < maxReplaced || has.bytes+d.Size() <= before.bytes {
+	for before := usageOfShare(next.Decisions, d); ; {
+		has := usageOfShare(next.Decisions, d)
+		if has.decisions < maxSafetyWithoutRoom || has.bytes+d.Size() <= before.bytes {
 			return
 		}
-		i := expendable(next, d) // there always is a safety verb
+		i := indexOfRemovable(next, d) // there always is a safety verb
 		next.Decisions = slices.Delete(next.Decisions, i, i+1)
 	}
 }
 
-// fold makes one of a user's pauses and resumes in a row, about one step, that
-// go on and on: the first stays, and the latest. The numbers tell how many there
-// were.
-func fold(next *rollouts.RolloutStatus, d rollouts.Decision) {
+// foldToggles removes pauses and resumes from a long row of one user about one step. It keeps the first and the
+// latest ones. The decision numbers still show how many there were.
+func foldToggles(next *rollouts.RolloutStatus, d rollouts.Decision) {
 	first := len(next.Decisions)
-	for first > 0 && takesTurns(next.Decisions[first-1], d) {
+	for first > 0 && isSameToggle(next.Decisions[first-1], d) {
 		first--
 	}
-	if takesTurns(d, d) && len(next.Decisions)-first >= maxTurns {
-		next.Decisions = slices.Delete(next.Decisions, first+1, len(next.Decisions)-maxTurns+2)
+	if isSameToggle(d, d) && len(next.Decisions)-first >= maxToggles {
+		next.Decisions = slices.Delete(next.Decisions, first+1, len(next.Decisions)-maxToggles+2)
 	}
 }
 
-// takesTurns reports whether both are a pause or a resume of one user, in one place.
-func takesTurns(a, b rollouts.Decision) bool {
-	return turns(a.Verb) && turns(b.Verb) && a.Outcome != "" && a.User == b.User && a.UID == b.UID && a.Step == b.Step && a.Revision == b.Revision && a.UpdateTemplate == b.UpdateTemplate
+// isSameToggle reports whether both decisions are a pause or resume of one user at one step of one release.
+func isSameToggle(a, b rollouts.Decision) bool {
+	return isToggle(a.Verb) && isToggle(b.Verb) && a.Outcome != "" && a.User == b.User && a.UID == b.UID && a.Step == b.Step && a.Revision == b.Revision && a.UpdateTemplate == b.UpdateTemplate
 }
 
-func turns(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollouts.VerbResume }
+func isToggle(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollouts.VerbResume }
 
-// shareOf is what the decisions take of the share of one more.
-func shareOf(all []rollouts.Decision, more rollouts.Decision) (has room) {
+// usageOfShare returns how much the decisions use of the share that another decision is counted in.
+func usageOfShare(all []rollouts.Decision, more rollouts.Decision) (has capacity) {
 	for i := range all {
-		if shareFor(&all[i]) == shareFor(&more) {
+		if shareOfDecision(&all[i]) == shareOfDecision(&more) {
 			has.decisions++
 			has.bytes += all[i].Size()
 		}
@@ -156,12 +156,12 @@ func shareOf(all []rollouts.Decision, more rollouts.Decision) (has room) {
 	return has
 }
 
-// expendable is the place of the decision that may go for another one, or -1.
-func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
-	all, of := next.Decisions, shareFor(&more)
-	for _, row := range dispensable {
+// indexOfRemovable returns the index of the decision to remove first to make room for another one, or -1.
+func indexOfRemovable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
+	all, of := next.Decisions, shareOfDecision(&more)
+	for _, row := range removable {
 		i := slices.IndexFunc(all, func(d rollouts.Decision) bool {
-			return shareFor(&d) == of && (of != ofUsers || row.always) && row.may(next, d)
+			return shareOfDecision(&d) == of && (of != ofUsers || row.always) && row.may(next, d)
 		})
 		if i >= 0 {
 			return i
@@ -170,46 +170,47 @@ func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
 	return -1
 }
 
-// dispensable is what may go, in this order, the oldest first.
-var dispensable = []struct {
+// removable has the rules for the decisions that may be removed, in order of preference. Within a rule the oldest
+// decision is removed first.
+var removable = []struct {
 	may func(s *rollouts.RolloutStatus, d rollouts.Decision) bool
 	// always is true if the decisions of this row may be removed from every share, and false
 	// if not from ofUsers.
 	always bool
 }{
-	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !unfiled(s, d) }},
+	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !lacksHistory(s, d) }},
 	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
-		return turns(d.Verb) && between(s.Decisions, d)
+		return isToggle(d.Verb) && isRepeatedByUser(s.Decisions, d)
 	}},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return between(s.Decisions, d) }},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return isRepeatedByUser(s.Decisions, d) }},
 	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
-		return turns(d.Verb) && outdated(s.Decisions, d)
+		return isToggle(d.Verb) && isRepeatedLater(s.Decisions, d)
 	}},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return outdated(s.Decisions, d) }},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return isRepeatedLater(s.Decisions, d) }},
 	{may: func(*rollouts.RolloutStatus, rollouts.Decision) bool { return true }},
 }
 
-// between reports whether a user has used the verb before and after.
-func between(all []rollouts.Decision, d rollouts.Decision) bool {
+// isRepeatedByUser reports whether the same user has used the verb before and after the decision.
+func isRepeatedByUser(all []rollouts.Decision, d rollouts.Decision) bool {
 	same := func(o rollouts.Decision) bool {
 		return o.Verb == d.Verb && o.User == d.User && o.Revision == d.Revision && o.UpdateTemplate == d.UpdateTemplate
 	}
 	first := slices.IndexFunc(all, same)
-	return d.Outcome != "" && all[first].ID != d.ID && outdatedBy(all, d, same)
+	return d.Outcome != "" && all[first].ID != d.ID && hasLaterDecision(all, d, same)
 }
 
-// outdated reports whether somebody has used the verb after.
-func outdated(all []rollouts.Decision, d rollouts.Decision) bool {
-	return d.Outcome != "" && outdatedBy(all, d, func(o rollouts.Decision) bool { return o.Verb == d.Verb })
+// isRepeatedLater reports whether anybody has used the verb after the decision.
+func isRepeatedLater(all []rollouts.Decision, d rollouts.Decision) bool {
+	return d.Outcome != "" && hasLaterDecision(all, d, func(o rollouts.Decision) bool { return o.Verb == d.Verb })
 }
 
-func outdatedBy(all []rollouts.Decision, d rollouts.Decision, same func(rollouts.Decision) bool) bool {
+func hasLaterDecision(all []rollouts.Decision, d rollouts.Decision, same func(rollouts.Decision) bool) bool {
 	return slices.ContainsFunc(all, func(o rollouts.Decision) bool { return o.ID > d.ID && same(o) })
 }
 
-// unfiled reports whether a decision is in no history yet. The first release after
-// an update of this program may have no record.
-func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
+// lacksHistory reports whether no history contains the decision yet. The first release after an upgrade of Weir may
+// have no release record.
+func lacksHistory(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
 	for _, r := range s.Releases {
 		if !r.Filed && d.ID >= r.FirstDecision {
 			return true

@@ -22,17 +22,17 @@ import (
 func TestDecisionsAreKept(t *testing.T) {
 	t.Parallel()
 	full := func(revision string) *rollouts.Rollout {
-		r := waiting()
+		r := waitingRollout()
 		for i := range 200 {
 			r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: int64(i + 1), Revision: revision, User: strconv.Itoa(i)})
 		}
 		return r
 	}
-	if got := answer(t, full("two"), verb.Command{Verb: rollouts.VerbPromote}); got != "refused" {
+	if got := applyAndDescribe(t, full("two"), verb.Command{Verb: rollouts.VerbPromote}); got != "refused" {
 		t.Errorf("decision 201 of a release is %s", got)
 	}
 	r := full("one")
-	if got := answer(t, r, verb.Command{Verb: rollouts.VerbPromote}); got != "ok" {
+	if got := applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbPromote}); got != "ok" {
 		t.Errorf("the first decision of a release is %s", got)
 	}
 	ds := r.Status.Decisions
@@ -47,15 +47,15 @@ var fillers = map[string]struct {
 	use     func(round int) verb.Command
 	refused bool
 }{
-	"pause and resume": {use: func(i int) verb.Command { return turn(i, "mallory", "") }},
+	"pause and resume": {use: func(i int) verb.Command { return toggleCommand(i, "mallory", "") }},
 	"pause and resume, each with a reason and an ID": {use: func(i int) verb.Command {
-		c := turn(i, "mallory", strings.Repeat("<", 1024))
+		c := toggleCommand(i, "mallory", strings.Repeat("<", 1024))
 		c.Options.RequestID = strconv.Itoa(i)
 		return c
 	}},
-	"two pause and resume": {use: func(i int) verb.Command { return turn(i, fmt.Sprint("mallory-", i%2), "") }},
+	"two pause and resume": {use: func(i int) verb.Command { return toggleCommand(i, fmt.Sprint("mallory-", i%2), "") }},
 	"a group of accounts": {use: func(i int) verb.Command {
-		return turn(i, fmt.Sprint("mallory-", i), strings.Repeat("\U0001f600", 1024))
+		return toggleCommand(i, fmt.Sprint("mallory-", i), strings.Repeat("\U0001f600", 1024))
 	}},
 	"abort and retry": {use: func(i int) verb.Command {
 		return verb.Command{Verb: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRetry}[i%2], User: "mallory"}
@@ -69,7 +69,7 @@ var fillers = map[string]struct {
 	}},
 }
 
-func turn(i int, user, reason string) verb.Command {
+func toggleCommand(i int, user, reason string) verb.Command {
 	return verb.Command{
 		Verb: []rollouts.Verb{rollouts.VerbPause, rollouts.VerbResume}[i%2], User: user, UserAgent: strings.Repeat("<", 256),
 		Options: rollouts.DecisionOptions{Reason: reason},
@@ -83,17 +83,17 @@ func TestSafetyHasRoom(t *testing.T) {
 	for name, filler := range fillers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
-			answer(t, r, verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice"})
+			applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice"})
 			for _, v := range []rollouts.Verb{rollouts.VerbPause, rollouts.VerbResume, rollouts.VerbAbort, rollouts.VerbRetry} {
-				answer(t, r, verb.Command{Verb: v, User: "alice"})
+				applyAndDescribe(t, r, verb.Command{Verb: v, User: "alice"})
 			}
 			var refused bool
 			for i := range 1200 {
-				got := answer(t, r, filler.use(i))
+				got := applyAndDescribe(t, r, filler.use(i))
 				refused = refused || got == "refused"
-				settled(r)
+				settleDecisions(r)
 			}
 			if refused != filler.refused {
 				t.Errorf("refused: %v, want %v", refused, filler.refused)
@@ -102,7 +102,7 @@ func TestSafetyHasRoom(t *testing.T) {
 				rollouts.VerbPause, rollouts.VerbResume, rollouts.VerbAbort, rollouts.VerbRetry, rollouts.VerbRollback,
 			} {
 				before := len(r.Status.Decisions)
-				if got := answer(t, r, verb.Command{Verb: v, User: "bob", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}); got != "ok" {
+				if got := applyAndDescribe(t, r, verb.Command{Verb: v, User: "bob", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}); got != "ok" {
 					t.Errorf("%s is %s with %d on record", v, got, before)
 				}
 				ds := r.Status.Decisions
@@ -131,17 +131,17 @@ func bytesOf(all []rollouts.Decision) (size int) {
 	return size
 }
 
-// TestTurnsFold: of one user's pauses and resumes in a row the first and the
+// TestTogglesFold: of one user's pauses and resumes in a row the first and the
 // latest stay; another user, step or verb ends the row.
-func TestTurnsFold(t *testing.T) {
+func TestTogglesFold(t *testing.T) {
 	t.Parallel()
-	r := waiting()
+	r := waitingRollout()
 	for i := range 100 {
-		answer(t, r, turn(i, "alice", ""))
+		applyAndDescribe(t, r, toggleCommand(i, "alice", ""))
 	}
-	answer(t, r, verb.Command{Verb: rollouts.VerbPause, User: "bob"})
+	applyAndDescribe(t, r, verb.Command{Verb: rollouts.VerbPause, User: "bob"})
 	for i := range 3 {
-		answer(t, r, turn(i+1, "alice", ""))
+		applyAndDescribe(t, r, toggleCommand(i+1, "alice", ""))
 	}
 	var got []string
 	for _, d := range r.Status.Decisions {
@@ -176,7 +176,7 @@ func TestDecisionsAreKeptUntilFiled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			for id := range int64(200) {
 				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbJump, Outcome: rollouts.OutcomeApplied})
 			}
@@ -200,18 +200,18 @@ func TestSafetyTakesNoRoom(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
+			r := waitingRollout()
 			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
 			for i := range 20 {
-				answer(t, r, filler.use(i))
-				settled(r)
+				applyAndDescribe(t, r, filler.use(i))
+				settleDecisions(r)
 			}
 			most := max(bytesOf(r.Status.Decisions), 10*600)
 			for i := range 500 {
 				c := filler.use(i)
-				c.User, c.Shortage, c.Replace = fmt.Sprint("bob-", i), "the store is full", true
+				c.User, c.Shortage, c.ReplaceEarlier = fmt.Sprint("bob-", i), "the store is full", true
 				c.Options.Reason, c.UserAgent = strings.Repeat("<", 1024), "bob/1"
-				if got := answer(t, r, c); got != "ok" {
+				if got := applyAndDescribe(t, r, c); got != "ok" {
 					t.Fatalf("%s is %s", c.Verb, got)
 				}
 				d := r.Status.Decisions[len(r.Status.Decisions)-1]
@@ -221,7 +221,7 @@ func TestSafetyTakesNoRoom(t *testing.T) {
 				if size := bytesOf(r.Status.Decisions); size > most {
 					t.Fatalf("after %d safety verbs the record has %d bytes, want at most %d", i+1, size, most)
 				}
-				settled(r)
+				settleDecisions(r)
 			}
 		})
 	}
@@ -230,11 +230,11 @@ func TestSafetyTakesNoRoom(t *testing.T) {
 // A promotion is never removed for lack of room, and is recorded without free text.
 func TestPromotionsStayWithoutRoom(t *testing.T) {
 	t.Parallel()
-	r := waiting()
+	r := waitingRollout()
 	for i := range 50 {
-		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice", UserAgent: "alice/1", Shortage: "the store is full", Replace: true}
+		c := verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice", UserAgent: "alice/1", Shortage: "the store is full", ReplaceEarlier: true}
 		c.Options.Reason = "why"
-		if got := answer(t, r, c); got != "ok" {
+		if got := applyAndDescribe(t, r, c); got != "ok" {
 			t.Fatalf("jump %d is %s", i, got)
 		}
 	}

@@ -12,113 +12,115 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// verb is one row of what users can do to a release.
-type verb struct {
-	// in are the states in which the verb is possible.
-	in []planner.State
-	// already says that the release is as the verb wants it; nil if it never is.
-	already func(r *rollouts.Rollout, s planner.State, c Command) string
-	// decide changes the status.
-	decide func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
-	// overtakes are the verbs whose open decisions this one makes void.
-	overtakes []rollouts.Verb
-	// outcome is set where the decision takes effect by being stored.
-	outcome rollouts.Outcome
-	// inForce says of a decision of the release under way that what it asked for
-	// is so now.
-	inForce func(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool
-	// safety is of verbs that keep a version from serving, or undo that: there is
-	// always room for them in the record.
-	safety bool
+// verbRule describes one verb.
+type verbRule struct {
+	// allowedStates are the states in which the verb is possible.
+	allowedStates []planner.State
+	// alreadyDone returns a warning if the release is already as the verb would make it; empty if it is not. The
+	// function is nil if the verb always changes something.
+	alreadyDone func(r *rollouts.Rollout, s planner.State, c Command) string
+	// changeStatus makes the changes of the verb in next.
+	changeStatus func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
+	// supersedes are the verbs whose open decisions this verb supersedes.
+	supersedes []rollouts.Verb
+	// immediateOutcome is the outcome of a verb that takes effect when it is stored; empty if the controller sets the
+	// outcome later.
+	immediateOutcome rollouts.Outcome
+	// isInForce reports whether the state of the release is still as a decision of this release requested.
+	isInForce func(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool
+	// isSafety reports whether the verb keeps a version from serving requests, or undoes this. The record always has
+	// room for such verbs.
+	isSafety bool
 }
 
-// abortable are the states in which an abort has something to undo, or to keep from starting.
-var abortable = []planner.State{
+// abortableStates are the states in which an abort has something to undo or to prevent.
+var abortableStates = []planner.State{
 	planner.StateLeaving, planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising,
 	planner.StateAborted, planner.StateLeavingAborted,
 }
 
-var verbs = map[rollouts.Verb]verb{
-	rollouts.VerbPromote: {in: []planner.State{planner.StateInitializing, planner.StateInStep}, already: promoted, decide: promote, inForce: approved},
+var verbRules = map[rollouts.Verb]verbRule{
+	rollouts.VerbPromote: {allowedStates: []planner.State{planner.StateInitializing, planner.StateInStep}, alreadyDone: alreadyPromoted, changeStatus: promote, isInForce: isApprovalInForce},
 	rollouts.VerbAbort: {
-		in: abortable, already: aborted, decide: abort, safety: true,
-		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
+		allowedStates: abortableStates, alreadyDone: alreadyAborted, changeStatus: abort, isSafety: true,
+		supersedes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		isInForce:  func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goesBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborted}, already: rollingBack, decide: rollback, safety: true,
-		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
-			return goingBack(s) && p.RollingBack || s == planner.StateCancelling
+		allowedStates: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborted}, alreadyDone: alreadyRollingBack, changeStatus: rollback, isSafety: true,
+		supersedes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		isInForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return goesBack(s) && p.RollingBack || s == planner.StateCancelling
 		},
 	},
 	rollouts.VerbRetry: {
-		in: []planner.State{planner.StateAborted}, decide: retry, safety: true,
-		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
-		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
+		allowedStates: []planner.State{planner.StateAborted}, changeStatus: retry, isSafety: true,
+		supersedes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
+		isInForce:  func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return continues(s) },
 	},
 	rollouts.VerbPause: {
-		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding}, already: paused, decide: pause, safety: true,
-		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
-			return goingOn(s) && p.Paused
+		allowedStates: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding}, alreadyDone: alreadyPaused, changeStatus: pause, isSafety: true,
+		immediateOutcome: rollouts.OutcomeApplied,
+		isInForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return continues(s) && p.Paused
 		},
 	},
 	rollouts.VerbResume: {
-		in: []planner.State{planner.StateRefused, planner.StatePaused}, already: notPaused, decide: resume, safety: true,
-		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
-			return goingOn(s) && !p.Paused
+		allowedStates: []planner.State{planner.StateRefused, planner.StatePaused}, alreadyDone: alreadyResumed, changeStatus: resume, isSafety: true,
+		immediateOutcome: rollouts.OutcomeApplied,
+		isInForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return continues(s) && !p.Paused
 		},
 	},
 	rollouts.VerbJump: {
-		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StatePaused}, decide: jump,
-		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
-		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, c Command) bool {
-			return goingOn(s) && p.CurrentStepIndex == c.Step
+		allowedStates: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StatePaused}, changeStatus: jump,
+		supersedes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
+		isInForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, c Command) bool {
+			return continues(s) && p.CurrentStepIndex == c.Step
 		},
 	},
 }
 
-// goingOn is of a release that is neither over nor on its way back.
-func goingOn(s planner.State) bool {
+// continues reports whether a release has not ended and does not go back to the stable revision.
+func continues(s planner.State) bool {
 	return slices.Contains([]planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising}, s)
 }
 
-// goingBack is of a release on its way back to the stable revision, or there.
-func goingBack(s planner.State) bool {
-	return backToStable(s) || s == planner.StateCancelling
+// goesBack reports whether a release goes back to the stable revision or has gone back.
+func goesBack(s planner.State) bool {
+	return isBackToStable(s) || s == planner.StateCancelling
 }
 
-// approved reports whether the approval is what the release goes on by.
-func approved(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool {
+// isApprovalInForce reports whether an approval is in force: the step that it approved is approved, or the release
+// has just continued to the next step.
+func isApprovalInForce(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool {
 	if c.Full {
-		return goingOn(s) && p.FullyPromoted
+		return continues(s) && p.FullyPromoted
 	}
 	here := p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
-	return goingOn(s) && (here || entered(p, d))
+	return continues(s) && (here || hasEnteredNextStep(p, d))
 }
 
-// entered reports whether the step under way began with the approval of the one before, and
-// has not come to where it could be approved itself.
-func entered(p *rollouts.Progress, d *rollouts.Decision) bool {
+// hasEnteredNextStep reports whether the current step began with the approval d of the previous step, and cannot be
+// approved itself yet.
+func hasEnteredNextStep(p *rollouts.Progress, d *rollouts.Decision) bool {
 	return d.Outcome == rollouts.OutcomeApplied && p.CurrentStepIndex == d.Step+1 && p.State == rollouts.StepUpgrade &&
 		p.LastUpdateTime != nil && p.LastUpdateTime.Sub(d.Time.Time) <= time.Second
 }
 
-// promoted says so where a full promotion would change nothing. It does where a person
-// decides about the checks of a step.
-func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
+// alreadyPromoted returns a warning if a full promotion would change nothing. A promotion that decides about the
+// checks of a step always changes something.
+func alreadyPromoted(r *rollouts.Rollout, s planner.State, c Command) string {
 	p := r.Status.Active()
-	decides := c.Override || r.Status.Analysis != nil && p != nil && p.State == rollouts.StepPaused
-	if c.Full && !decides && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted {
+	decidesChecks := c.Override || r.Status.Analysis != nil && p != nil && p.State == rollouts.StepPaused
+	if c.Full && !decidesChecks && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted {
 		return "the rollout is fully promoted already"
 	}
 	return ""
 }
 
-// override has the checks only report from now on, where every step is promoted.
-func override(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) {
+// overrideChecks makes the checks only report from now on, if a full promotion overrides them.
+func overrideChecks(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) {
 	_, plan := r.Spec.Strategy.Active()
 	if !c.Override || !c.Full || plan == nil || plan.Analysis == nil {
 		return
@@ -130,14 +132,14 @@ func override(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) {
 	next.Analysis.Overridden = true
 }
 
-// promote approves the step that waits. In full it approves every further step
-// as well, whatever the state of this one.
+// promote approves the waiting step. A full promotion also approves all further steps, in any state of the current
+// step.
 func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
 	p.FullyPromoted = p.FullyPromoted || c.Full
-	override(r, next, c)
+	overrideChecks(r, next, c)
 	measured := p.State == rollouts.StepMetricsAnalysis && c.Override
-	// Approved in full, the step goes on when its checks have passed.
+	// After a full promotion, a step with open checks continues when they have passed.
 	open := !c.Override && len(planner.NeedOverride(planner.OpenForApproval(r, false))) > 0
 	switch {
 	case planner.ApprovalSkipsTrafficChecks(r, c.Override):
@@ -155,24 +157,24 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	return nil
 }
 
-// aborted says so until the first abort is bound to a template. After that a second abort
-// may mean another template, which the status does not show.
-func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
+// alreadyAborted returns a warning if the release is aborted and the status does not record the aborted template yet.
+// After that, a second abort may concern another template, which the status does not show.
+func alreadyAborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 	already := "the release is aborted already" + planner.AbortedBy(r)
 	switch {
 	case planner.IsRestoringAborted(r):
 		return already + ", and the workload is being given back"
-	case backToStable(s) && planner.LacksAbortedRevision(r):
+	case isBackToStable(s) && planner.LacksAbortedRevision(r):
 		return already
 	default:
 		return ""
 	}
 }
 
-// abort goes back to stable. A release that goes back already keeps going back, and the
-// template that is set now is aborted with it.
+// abort starts to go back to the stable revision. If the release goes back already, it continues to, and the abort
+// now also applies to the template that the workload has now.
 func abort(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	if backToStable(planner.StateOf(r)) {
+	if isBackToStable(planner.StateOf(r)) {
 		planner.ForgetAbortedRevision(next)
 		return nil
 	}
@@ -180,20 +182,19 @@ func abort(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-// backToStable is of a release that was aborted, or is rolled back.
-func backToStable(s planner.State) bool {
+// isBackToStable reports whether a release was aborted or is being rolled back.
+func isBackToStable(s planner.State) bool {
 	return s == planner.StateAborted || s == planner.StateLeavingAborted
 }
 
-func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
+func alreadyRollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
 	if s == planner.StateAborted && r.Status.Active().RollingBack && planner.LacksAbortedRevision(r) {
 		return "the release is being rolled back already" + planner.AbortedBy(r)
 	}
 	return ""
 }
 
-// rollback aborts, unless that was done before, and has the controller set the
-// stable template afterwards.
+// rollback aborts the release if it is not aborted yet. Afterwards the controller sets the stable template.
 func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	if err := abort(r, next, c); err != nil {
 		return err
@@ -223,15 +224,15 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func paused(r *rollouts.Rollout, s planner.State, _ Command) string {
+func alreadyPaused(r *rollouts.Rollout, s planner.State, _ Command) string {
 	if (s == planner.StatePaused || s == planner.StateRefused) && r.Status.Active().Paused {
 		return "the release is paused already" + planner.PausedBy(r)
 	}
 	return ""
 }
 
-// pause freezes the release beside spec.strategy.paused. It is in force once it
-// is stored, so nobody has to wait for the controller to see it.
+// pause freezes the release independently of spec.strategy.paused. The pause is in force when it is stored; no
+// controller has to observe it first.
 func pause(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Active().Paused = true
 	planner.RestartDeadline(next)
@@ -239,14 +240,14 @@ func pause(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func notPaused(r *rollouts.Rollout, s planner.State, _ Command) string {
+func alreadyResumed(r *rollouts.Rollout, s planner.State, _ Command) string {
 	if s == planner.StateInitializing || s == planner.StateInStep || s == planner.StateRefused && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
 		return "the release is not paused"
 	}
 	return ""
 }
 
-// resume ends a pause of the verb, and only that.
+// resume ends a pause of the verb pause. It does not change spec.strategy.paused.
 func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	if r.Spec.Strategy.Paused {
 		return refuse("the rollout is paused by its spec; set spec.strategy.paused to false")
@@ -256,12 +257,12 @@ func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error 
 	return nil
 }
 
-// jump goes on at another step, or runs the current one again; the pause of
-// that step counts. The numbers are those of the plan as it is stored now.
+// jump continues at another step or repeats the current one, including the pause of that step. Step numbers refer to
+// the plan as it is stored now.
 func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	_, release := r.Spec.Strategy.Active()
 	if release.Step(c.Step) == nil {
-		return &Invalid{Step: c.Step, Why: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
+		return &InvalidStep{Step: c.Step, Message: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
 	}
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = c.Step, release.Next(c.Step), rollouts.BeforeStepUpgrade

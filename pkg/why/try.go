@@ -32,9 +32,9 @@ const (
 // TryVerb returns what a verb would do to a Rollout. The Rollout is not changed.
 func TryVerb(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Attempt {
 	next, warning, err := applyToCopy(r, c)
-	if invalid, ok := errors.AsType[*verb.Invalid](err); ok {
+	if invalid, ok := errors.AsType[*verb.InvalidStep](err); ok {
 		// The caller chooses the step.
-		return Attempt{Possible: true, Reason: invalid.Why, RequiredFields: []string{NeedsStep}}
+		return Attempt{Possible: true, Reason: invalid.Message, RequiredFields: []string{NeedsStep}}
 	}
 	if err != nil {
 		reason := refusalReason(r, c, err)
@@ -87,7 +87,7 @@ func refusalReason(r *rollouts.Rollout, c verb.Command, err error) string {
 	case !ok:
 	case s == planner.StatePaused && r.Spec.Strategy.Paused:
 		return "spec.strategy.paused is true; set it to false first"
-	case refusal.ByState:
+	case refusal.IsStateRelated:
 		return blockedReasons[s]
 	case c.Verb == rollouts.VerbPromote && s == planner.StateInStep:
 		return cmp.Or(unreadyStepReason(r, c), err.Error())

@@ -137,7 +137,7 @@ func (r *Release) Next(index int32) int32 {
 	return index + 1
 }
 
-// Key is the key of the release of a style in spec.strategy.
+// Key returns the key in spec.strategy of the release with the style.
 func (s Style) Key() string {
 	if s == StyleBlueGreen {
 		return "blueGreen"

@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The fields of a Rollout, beyond its name and namespace, that lists and watches
-// can select by. Both versions know them by these names.
+// Field selectors of Rollouts in addition to the name and the namespace. Both API versions have the same names.
 const (
 	FieldWorkloadKind = "spec.workloadRef.kind"
 	FieldWorkloadName = "spec.workloadRef.name"
@@ -21,10 +20,10 @@ const (
 	FieldStepState    = "status.currentStepState"
 )
 
-// metadataFields are those of every kind.
-var metadataFields = []string{"metadata.name", "metadata.namespace"}
+// commonFields are the field selectors of every kind.
+var commonFields = []string{"metadata.name", "metadata.namespace"}
 
-// selectors accept what lists of a kind can be selected by.
+// selectors has the functions that accept the field selectors of each kind.
 var selectors = map[string]runtime.FieldLabelConversionFunc{
 	"Rollout":        SelectRollout,
 	"BatchRelease":   selectMetadata,
@@ -45,15 +44,15 @@ func AddFieldSelectors(scheme *runtime.Scheme, version schema.GroupVersion) erro
 }
 
 func selectMetadata(label, value string) (string, string, error) {
-	return selectOf(label, value, metadataFields)
+	return acceptSelector(label, value, commonFields)
 }
 
 // SelectRollout accepts the field selectors of Rollouts.
 func SelectRollout(label, value string) (string, string, error) {
-	return selectOf(label, value, append([]string{FieldWorkloadKind, FieldWorkloadName, FieldPhase, FieldStepState}, metadataFields...))
+	return acceptSelector(label, value, append([]string{FieldWorkloadKind, FieldWorkloadName, FieldPhase, FieldStepState}, commonFields...))
 }
 
-func selectOf(label, value string, known []string) (string, string, error) {
+func acceptSelector(label, value string, known []string) (string, string, error) {
 	if slices.Contains(known, label) {
 		return label, value, nil
 	}

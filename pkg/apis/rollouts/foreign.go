@@ -46,8 +46,8 @@ func (c *Condition) Size() int {
 	return encodedSize(string(c.Type)) + encodedSize(string(c.Status)) + encodedSize(c.Reason) + encodedSize(c.Message)
 }
 
-// Fit drops and shortens conditions of others that were stored before there were limits.
-// Conditions within the limits do not change.
+// Fit removes and shortens foreign conditions that were stored before there were limits. It does not change conditions
+// within the limits.
 func (s *RolloutStatus) Fit() {
 	count := 0
 	var kept []Condition
@@ -56,7 +56,7 @@ func (s *RolloutStatus) Fit() {
 			if count++; count > MaxForeign {
 				continue
 			}
-			c.fit()
+			c.shorten()
 		}
 		kept = append(kept, c)
 	}
@@ -65,7 +65,7 @@ func (s *RolloutStatus) Fit() {
 	}
 }
 
-func (c *Condition) fit() {
+func (c *Condition) shorten() {
 	for _, word := range []*string{&c.Message, &c.Reason, (*string)(&c.Type), (*string)(&c.Status)} {
 		if over := c.Size() - MaxCondition; over > 0 {
 			*word = Clean(*word, max(1, len(*word)*(encodedSize(*word)-over)/max(1, encodedSize(*word))/4))

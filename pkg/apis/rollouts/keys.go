@@ -13,14 +13,14 @@ import (
 var (
 	// keyPrefixes are the prefixes of the keys that Weir and OpenKruise's clients write.
 	keyPrefixes = []string{GroupName + "/", "batchrelease." + GroupName + "/"}
-	// inputs are the keys with such a prefix that users write.
-	inputs = []string{LabelRolloutID}
+	// userKeys are keys with such a prefix that users write.
+	userKeys = []string{LabelRolloutID}
 	// Offers are labels that users may add, but not change.
 	Offers = []string{LabelWorkloadType}
 )
 
 // IsRecord reports whether only Weir may write the label or annotation of a workload.
 func IsRecord(key string) bool {
-	return !slices.Contains(inputs, key) &&
+	return !slices.Contains(userKeys, key) &&
 		slices.ContainsFunc(keyPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Lingers is the message about an object that is being deleted.
+// Lingers returns the message about an object that is being deleted.
 func Lingers(kind string, o metav1.Object) string {
 	going := fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 	if len(o.GetFinalizers()) > 0 {
@@ -21,14 +21,14 @@ func Lingers(kind string, o metav1.Object) string {
 	return going
 }
 
-// FinalizersOf lists the finalizers of an object for a message, without those in but.
+// FinalizersOf lists the finalizers of an object for a message, except for those in but.
 func FinalizersOf(o metav1.Object, but ...string) string {
 	names := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(name string) bool { return slices.Contains(but, name) })
 	return Clean(strings.Join(names, ", "), MaxCondition/4)
 }
 
-// Taken is the message about an object whose name a new object needs. It names the owner. An owner of
-// Weir's may be one that a restored store does not have: then somebody has to delete the object.
+// Taken returns the message about an object that already has the name of a new object. The message names the owner. After
+// a restore, the store may lack an owner of Weir's group; then somebody has to delete the object.
 func Taken(kind string, o metav1.Object) string {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -54,7 +54,7 @@ func Taken(kind string, o metav1.Object) string {
 		Plainly(whose.Kind), unused, kind, o.GetName(), o.GetNamespace())
 }
 
-// maxName is the length of a name in a message.
+// maxName is the maximum length of a name in a message.
 const maxName = 253
 
 // Plainly returns a name for a message. It quotes and cuts unusual names, since the

@@ -52,7 +52,7 @@ func newHiddenCheck() func(rune) bool {
 		} else {
 			marks = 0
 		}
-		return hidden(r) || marks > maxMarks
+		return isHiddenRune(r) || marks > maxMarks
 	}
 }
 
@@ -62,7 +62,7 @@ func isJoiner(r rune) bool {
 	return r == nonJoiner || r == joiner || r == asText || r == asEmoji
 }
 
-func hidden(r rune) bool {
+func isHiddenRune(r rune) bool {
 	const emptyBraille = '\u2800'
 	switch {
 	case r >= ' ' && r <= '~' || isJoiner(r):
@@ -95,8 +95,8 @@ func Clean(text string, most int) string {
 	return text
 }
 
-// cut takes off what is too long, with one character for a mark, and reports whether anything
-// was. It looks no further.
+// cut shortens a text to at most most-1 characters if it has more than most, and reports whether it did. The caller adds
+// one character as a mark. cut does not read the rest of a long text.
 func cut(text string, most int) (head string, isCut bool) {
 	n, end := 0, 0
 	for i := range text {
@@ -125,10 +125,10 @@ func (s *RolloutStatus) Clean() {
 	}
 }
 
-// decisionFrame is what the names of the fields, the numbers and the time take.
+// decisionFrame is the size of the field names, the numbers and the time of an encoded decision.
 const decisionFrame = 192
 
-// overriddenFrame is what the names of the fields and the number of an overridden check take.
+// overriddenFrame is the size of the field names and the number of an encoded overridden check.
 const overriddenFrame = 48
 
 // Size estimates how many bytes the decision takes in storage. Text has no hidden

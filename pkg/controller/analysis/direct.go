@@ -111,7 +111,7 @@ func (m *Runner) measureService(ctx context.Context, subject Subject, s *series,
 	// Users who can read a Rollout may not be allowed to call its Services. So the message contains
 	// neither the body of the response nor the error of the expression, which may quote the body.
 	says := fmt.Sprintf("%s answers %d", check.HTTP.Service, answer.Code)
-	good, err := pass.Of(answer.Code, answer.Body)
+	good, err := pass.Evaluate(answer.Code, answer.Body)
 	if err != nil {
 		return nil, transientError{fmt.Errorf("%s, and %s is neither true nor false: the body lacks a field, or has another type", says, text)}
 	}

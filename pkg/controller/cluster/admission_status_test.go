@@ -21,9 +21,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// TestMissing tells of each resource what keeps its updates from being held, with
-// the webhooks as they are installed and as somebody has changed them.
-func TestMissing(t *testing.T) {
+// TestMissingPart checks the reason why updates of a resource are not held, for the webhooks as installed and as
+// somebody has changed them.
+func TestMissingPart(t *testing.T) {
 	const deployments, clonesets, lookAlikes = "deployments.apps", "clonesets.apps.kruise.io", "statefulsets.apps.example.com"
 	installed := func(*admissionregistrationv1.MutatingWebhookConfiguration) {}
 	ignoring := func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
@@ -88,7 +88,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestMissingInNamespaces finds that nothing is held in two namespaces, whatever is installed.
+// TestMissingInNamespaces checks that no workload is held in kube-system and in Weir's namespace.
 func TestMissingInNamespaces(t *testing.T) {
 	t.Parallel()
 	admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).Build(), Namespace: "gates"}
@@ -104,8 +104,7 @@ func TestMissingInNamespaces(t *testing.T) {
 	}
 }
 
-// TestMissingPolicies tells what of the policies is missing, or was changed, where the
-// webhook ignores failures.
+// TestMissingPolicies checks the message about missing or changed policies if the webhook ignores failures.
 func TestMissingPolicies(t *testing.T) {
 	installation, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess, doctor.DefaultNamespace)
 	if err != nil {
@@ -198,7 +197,7 @@ func TestMissingInAnotherNamespace(t *testing.T) {
 	}
 }
 
-// What was found of an object counts for the version that it was found of.
+// The cache has a result only for the version of the object that was compared.
 func TestComparisonCache(t *testing.T) {
 	t.Parallel()
 	asked := 0

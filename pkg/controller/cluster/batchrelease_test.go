@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// A BatchRelease that was created a moment ago is not in the cache yet. A
-// release under way must not take it for absent.
+// A BatchRelease that was just created is not in the cache yet. During a release, BatchReleaseOf must find it on
+// the server.
 func TestBatchReleaseThatTheCacheHasNot(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

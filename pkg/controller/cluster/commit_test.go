@@ -32,9 +32,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 )
 
-// Persist, then act: an effect follows the commit of the status that decided
-// it, also when nothing in that status is new, and it does not happen when
-// somebody has written in between.
+// An effect happens only after the status that decided it is stored, even if the status is unchanged. It does not
+// happen if somebody else has written the object in between.
 func TestCommitComesBeforeEffect(t *testing.T) {
 	t.Parallel()
 	status, change := "store status of web", "change web"
@@ -45,8 +44,8 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 		want    []string
 	}{
 		"a first pass":                         {passes: 1, want: []string{status, change}},
-		"a pass after a death in between":      {passes: 2, prepare: func(s *server) { s.dies = 1 }, want: []string{status, change}},
-		"a pass from what is no longer stored": {passes: 1, prepare: func(s *server) { s.moved = true }, want: []string{status}},
+		"a pass after a death in between":      {passes: 2, prepare: func(s *server) { s.failingEffects = 1 }, want: []string{status, change}},
+		"a pass from what is no longer stored": {passes: 1, prepare: func(s *server) { s.refusesStatus = true }, want: []string{status}},
 	} {
 		for kind, reconciler := range reconcilers {
 			t.Run(kind+", "+name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 				r := reconciler(cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s}})
 				for range tc.passes {
 					s.writes = nil
-					dies := s.dies > 0
+					dies := s.failingEffects > 0
 					if _, err := r.Reconcile(t.Context(), request); (err != nil) != dies {
 						t.Fatal(err)
 					}
@@ -77,39 +76,39 @@ type reconciler interface {
 	Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error)
 }
 
-// reconcilers are those that have a status to commit.
+// reconcilers has the reconcilers that store a status.
 var reconcilers = map[string]func(cluster.Server) reconciler{
 	"rollout": func(s cluster.Server) reconciler {
-		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s}}
+		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: newFakeClock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s}}
 	},
 	"batchrelease": func(s cluster.Server) reconciler {
-		return &batchrelease.Reconciler{Server: s, Clock: clock()}
+		return &batchrelease.Reconciler{Server: s, Clock: newFakeClock()}
 	},
 }
 
-func clock() *clocktesting.FakeClock {
+func newFakeClock() *clocktesting.FakeClock {
 	return clocktesting.NewFakeClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
 }
 
-// server records writes. Each of its objects has something to be done about.
+// server is a client that records writes. Each of its objects needs an effect.
 type server struct {
 	client.WithWatch
 	writes []string
-	// dies is how many effects are not carried out.
-	dies int
-	// moved refuses every status.
-	moved bool
+	// failingEffects is the number of effects that fail.
+	failingEffects int
+	// refusesStatus makes every status update fail with a conflict.
+	refusesStatus bool
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{}
-	s.WithWatch = builder(t, objects()...).WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
+	s.WithWatch = newClientBuilder(t, newObjects()...).WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.recordStatusUpdate, Patch: s.recordPatch}).Build()
 	return s
 }
 
-// builder makes clients of an API server with the indexes of the caches.
-func builder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
+// newClientBuilder returns a builder of fake clients with the indexes of the caches.
+func newClientBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
@@ -127,8 +126,8 @@ func builder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByLinkedRollout, cluster.LinkedRollouts)
 }
 
-// newServerFor is a server with something to do for the reconciler of a kind. That of a
-// BatchRelease leaves alone what a Rollout has.
+// newServerFor returns a server with work for the reconciler of a kind. For batchrelease it has no Rollout, because
+// the reconciler ignores a BatchRelease with a Rollout.
 func newServerFor(t *testing.T, kind string) *server {
 	t.Helper()
 	s := newServer(t)
@@ -140,26 +139,25 @@ func newServerFor(t *testing.T, kind string) *server {
 	return s
 }
 
-func (s *server) store(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+func (s *server) recordStatusUpdate(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 	s.writes = append(s.writes, fmt.Sprintf("store %s of %s", sub, o.GetName()))
-	if s.moved {
+	if s.refusesStatus {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), o.GetName(), nil)
 	}
 	return c.SubResource(sub).Update(ctx, o, opts...)
 }
 
-func (s *server) change(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+func (s *server) recordPatch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	s.writes = append(s.writes, "change "+o.GetName())
-	if s.dies > 0 {
-		s.dies--
+	if s.failingEffects > 0 {
+		s.failingEffects--
 		return apierrors.NewInternalError(context.Canceled)
 	}
 	return c.Patch(ctx, o, p, opts...)
 }
 
-// objects are a Deployment that nobody has labelled or driven yet, a Rollout
-// that is to label it, and a BatchRelease that is to drive it.
-func objects() []client.Object {
+// newObjects returns a Deployment without labels, a Rollout that will label it, and a BatchRelease that will hold it.
+func newObjects() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}
 	owned := meta
 	owned.OwnerReferences = []metav1.OwnerReference{cluster.OwnerReferenceTo(&rollouts.Rollout{ObjectMeta: meta})}

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// TestDecodeError names the field for which a workload cannot be read.
+// TestDecodeError checks that the error names the field that cannot be decoded.
 func TestDecodeError(t *testing.T) {
 	row, _ := workload.Find("apps.example.com/v1", "StatefulSet", rollouts.StylePartition)
 	for want, spec := range map[string]map[string]any{

@@ -18,11 +18,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A history that was filed a moment ago is not read: here somebody has deleted it,
-// and that is seen a minute later.
+// A history that was just stored is not read again. Here somebody has deleted it, and the passes observe that a minute
+// later.
 func TestHistoryIsKnownForAWhile(t *testing.T) {
 	t.Parallel()
-	s, clock := newServer(t), clocktesting.NewFakeClock(clock().Now())
+	s, clock := newServer(t), clocktesting.NewFakeClock(newFakeClock().Now())
 	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(clock)}}
 	start := metav1.NewTime(clock.Now())
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
@@ -48,8 +48,8 @@ func TestHistoryIsKnownForAWhile(t *testing.T) {
 	}
 }
 
-// Of a release with many decisions the status of the Rollout has the latest. Its history has all,
-// and none of another release.
+// The status of a Rollout has only the latest decisions of a release. The history has all of them, and none of another
+// release.
 func TestHistoryHasEarlierDecisions(t *testing.T) {
 	t.Parallel()
 	wire := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "busy", UID: "uid"}}
@@ -64,12 +64,12 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 	if err := s.Status().Update(t.Context(), wire); err != nil {
 		t.Fatal(err)
 	}
-	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(clock())}}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(newFakeClock())}}
 	ro := &rollouts.Rollout{ObjectMeta: wire.ObjectMeta}
 	for id := range int64(10) {
 		ro.Status.Decisions = append(ro.Status.Decisions, rollouts.Decision{ID: id + 41, Verb: rollouts.VerbPause, User: "alice"})
 	}
-	end := metav1.NewTime(clock().Now())
+	end := metav1.NewTime(newFakeClock().Now())
 	ro.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 8, EndTime: &end}, {Number: 2, FirstDecision: 46}}
 	first := ro.Status.Releases[0]
 	filings := planner.HistoriesToStore(ro.Status, nil)

@@ -29,7 +29,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// index is a namespace whose index many Rollouts write at once.
+// index is a namespace with an index that many Rollouts write concurrently.
 type index struct {
 	cluster.Server
 	t      *testing.T
@@ -70,7 +70,7 @@ func newIndex(t *testing.T) *index {
 	return i
 }
 
-// exist has Rollouts of such names be there.
+// exist creates Rollouts with the names.
 func (i *index) exist(names ...string) {
 	i.t.Helper()
 	for _, name := range names {
@@ -81,7 +81,7 @@ func (i *index) exist(names ...string) {
 	}
 }
 
-// read is what a pass over a Rollout reads.
+// read returns the entry that a pass over a Rollout reads.
 func (i *index) read(rollout string) *cluster.IndexEntry {
 	i.t.Helper()
 	i.exist(rollout)
@@ -93,7 +93,7 @@ func (i *index) read(rollout string) *cluster.IndexEntry {
 	return e
 }
 
-// has are the entries that are stored.
+// has returns the stored entries.
 func (i *index) has() map[string]string {
 	i.t.Helper()
 	var c corev1.ConfigMap
@@ -104,11 +104,10 @@ func (i *index) has() map[string]string {
 	return c.Data
 }
 
-// part is what one pass does.
+// part is the write of one pass.
 type part func(context.Context) error
 
-// together lets each do its part while the first of them writes, and returns
-// what each was answered.
+// together runs all parts while the first one writes, and returns the error of each.
 func (i *index) together(parts ...part) []error {
 	answers := make([]error, len(parts))
 	synctest.Test(i.t, func(t *testing.T) {
@@ -148,9 +147,9 @@ func listing(names ...string) map[string]string {
 	return entries
 }
 
-// TestTogether has many Rollouts enter the index and leave it at once: whoever
-// comes while the first is written goes into one more change.
-func TestTogether(t *testing.T) {
+// TestConcurrentEdits adds and removes many Rollouts concurrently. All edits that arrive during the first write are in one
+// second write.
+func TestConcurrentEdits(t *testing.T) {
 	i := newIndex(t)
 	var names []string
 	var enter, strike []part
@@ -179,9 +178,9 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherButMoved has a Rollout go by what somebody has changed meanwhile:
-// it alone is told to look again.
-func TestTogetherButMoved(t *testing.T) {
+// TestConcurrentEditsWithConflict lets somebody change the entry of one Rollout. Only the edit of this Rollout fails with a
+// conflict.
+func TestConcurrentEditsWithConflict(t *testing.T) {
 	i := newIndex(t)
 	seen := i.read("web")
 	if err := i.AddToIndex(t.Context(), i.read("web")); err != nil {
@@ -212,8 +211,8 @@ func refusesBad(c *corev1.ConfigMap) error {
 	return nil
 }
 
-// TestTogetherButRefused has one entry be refused, which the others are not.
-func TestTogetherButRefused(t *testing.T) {
+// TestConcurrentEditsWithInvalid lets the server refuse one entry. The other edits succeed.
+func TestConcurrentEditsWithInvalid(t *testing.T) {
 	i := newIndex(t)
 	i.answer = refusesBad
 	answers := map[string]error{}
@@ -234,8 +233,8 @@ func TestTogetherButRefused(t *testing.T) {
 	}
 }
 
-// One that leaves by what has changed meanwhile is told so also where another one's entry, in the
-// same write, is refused: it would give its workload back while the policies still hold that.
+// A removal with an outdated entry fails with a conflict even if the server refuses another entry of the same write.
+// Otherwise the Rollout would restore its workload while the policies still hold it.
 func TestTogetherButMovedAndRefused(t *testing.T) {
 	i := newIndex(t)
 	i.answer = refusesBad
@@ -252,9 +251,9 @@ func TestTogetherButMovedAndRefused(t *testing.T) {
 	}
 }
 
-// TestStrangersGoTogether has somebody fill an index. One write has it right, made by
-// a Rollout that enters it, or by whoever finds out that there is none.
-func TestStrangersGoTogether(t *testing.T) {
+// TestStaleNamesAreRemovedTogether lets somebody fill an index with names of no Rollout. One write removes all of them: the
+// write that adds a Rollout, or the write of the pass that finds that a Rollout does not exist.
+func TestStaleNamesAreRemovedTogether(t *testing.T) {
 	for name, tc := range map[string]struct {
 		index  corev1.ConfigMap
 		read   string
@@ -292,7 +291,7 @@ func TestStrangersGoTogether(t *testing.T) {
 	}
 }
 
-// filled is an index at its limit, of which one entry is a Rollout's.
+// filled returns a full index in which one entry belongs to a Rollout.
 func filled() corev1.ConfigMap {
 	c := corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: "true"}},
@@ -309,8 +308,7 @@ func immutable(c corev1.ConfigMap) corev1.ConfigMap {
 	return c
 }
 
-// TestIndexIsFull has more workloads than an index has room for: the next says so,
-// and need not wait for an entry.
+// TestIndexIsFull has more workloads than fit into an index. The next Rollout reports that, and does not wait for an entry.
 func TestIndexIsFull(t *testing.T) {
 	i := newIndex(t)
 	c := corev1.ConfigMap{
@@ -335,8 +333,7 @@ func TestIndexIsFull(t *testing.T) {
 	}
 }
 
-// Of thousands in a namespace a change of the index wakes those whose entries it
-// changes: who wrote them has to look again.
+// In a namespace with thousands of Rollouts, a change of the index enqueues only the Rollouts whose entries it changes.
 func TestAboutIndexes(t *testing.T) {
 	t.Parallel()
 	i := newIndex(t)

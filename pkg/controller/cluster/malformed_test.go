@@ -52,8 +52,8 @@ func malformed() []client.Object {
 	)
 }
 
-// TestMalformed has whatever runs for each object outside of a pass look at malformed
-// objects. A panic there would end the process, again after each start.
+// TestMalformed calls everything that handles a single object outside of a pass with malformed objects. A panic there would
+// end the process, and end it again after each restart.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	gk := schema.GroupKind{Group: "apps", Kind: "Deployment"}
@@ -86,9 +86,9 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestRecovered has code panic that runs for an object outside of a pass: nobody is woken,
-// no key is found, and the Rollout counts as under way.
-func TestRecovered(t *testing.T) {
+// TestRecoverPanic makes code panic that handles a single object outside of a pass. Then nothing is enqueued, no key is
+// found, and the Rollout does not count as resting.
+func TestRecoverPanic(t *testing.T) {
 	t.Parallel()
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: v1beta1.RolloutStatus{Phase: "Healthy"}}
 	c := fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithInterceptorFuncs(interceptor.Funcs{

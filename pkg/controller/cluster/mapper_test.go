@@ -20,14 +20,14 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// discovered is a server that tells which groups it serves, each with a StatefulSet.
+// discovered is a discovery server. Each of its groups has a StatefulSet.
 type discovered struct {
 	mu     sync.Mutex
 	groups []string
-	// silent are groups that it cannot tell of, broken is whether of none.
+	// silent are groups whose discovery fails; broken makes all of them fail.
 	silent string
 	broken bool
-	// asked is how often it was asked.
+	// asked is the number of discoveries.
 	asked int
 }
 
@@ -76,21 +76,21 @@ func mapperOf(t *testing.T, groups ...string) (*discovered, *testclock.FakePassi
 	return d, clock, mapper
 }
 
-func setOf(group string) schema.GroupKind {
+func newReplicaSet(group string) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: "StatefulSet"}
 }
 
-// TestMapperIsAskedOnce names thousands of kinds that nobody serves, as users may:
-// they cost one question, and what is served is found all the while.
-func TestMapperIsAskedOnce(t *testing.T) {
+// TestMapperDiscoversOnce looks up thousands of unknown kinds, which users can reference. They cause one discovery, and
+// known kinds are still found.
+func TestMapperDiscoversOnce(t *testing.T) {
 	d, clock, mapper := mapperOf(t, "apps", "example.com")
 	for round := range 3 {
 		for i := range 1000 {
-			if _, err := mapper.RESTMapping(setOf(fmt.Sprintf("g%d.example.org", i)), "v1"); !meta.IsNoMatchError(err) {
+			if _, err := mapper.RESTMapping(newReplicaSet(fmt.Sprintf("g%d.example.org", i)), "v1"); !meta.IsNoMatchError(err) {
 				t.Fatalf("a kind that nobody serves: %v", err)
 			}
 		}
-		if m, err := mapper.RESTMapping(setOf("example.com")); err != nil || m.Resource.Resource != "statefulsets" {
+		if m, err := mapper.RESTMapping(newReplicaSet("example.com")); err != nil || m.Resource.Resource != "statefulsets" {
 			t.Fatalf("a kind that is served: %v, %v", m, err)
 		}
 		if d.asked != round+1 {
@@ -100,8 +100,8 @@ func TestMapperIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestMapperLearns finds a kind that comes: soon when definitions tell of it, and
-// in a while when nothing does.
+// TestMapperLearns checks that a new kind is found: soon if a CustomResourceDefinition has changed, and after a while
+// otherwise.
 func TestMapperLearns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told  bool
@@ -109,7 +109,7 @@ func TestMapperLearns(t *testing.T) {
 	}{"told": {true, ServeDelay}, "told, and named later": {true, 5 * ServeDelay}, "not told": {false, unknownKindTTL}} {
 		t.Run(name, func(t *testing.T) {
 			d, clock, mapper := mapperOf(t, "apps")
-			if _, err := mapper.RESTMapping(setOf("example.com")); !meta.IsNoMatchError(err) {
+			if _, err := mapper.RESTMapping(newReplicaSet("example.com")); !meta.IsNoMatchError(err) {
 				t.Fatalf("before it is served: %v", err)
 			}
 			d.set(func() { d.groups = append(d.groups, "example.com") })
@@ -117,30 +117,30 @@ func TestMapperLearns(t *testing.T) {
 				meta.MaybeResetRESTMapper(mapper)
 			}
 			clock.SetTime(clock.Now().Add(tc.after - 1))
-			if _, err := mapper.RESTMapping(setOf("example.com")); err == nil && !tc.told {
+			if _, err := mapper.RESTMapping(newReplicaSet("example.com")); err == nil && !tc.told {
 				t.Error("the cluster was asked too soon")
 			}
 			clock.SetTime(clock.Now().Add(1))
-			if _, err := mapper.RESTMapping(setOf("example.com")); err != nil {
+			if _, err := mapper.RESTMapping(newReplicaSet("example.com")); err != nil {
 				t.Errorf("when it is served: %v", err)
 			}
 		})
 	}
 }
 
-// TestMapperIsNotTold keeps what it knew of a group that the cluster cannot tell
-// of for a while, and does not take another one for absent.
-func TestMapperIsNotTold(t *testing.T) {
+// TestMapperKeepsFailedGroup checks that the mapper keeps the known kinds of a group whose discovery fails, and that an
+// unknown kind of a failing group is an error instead of absent.
+func TestMapperKeepsFailedGroup(t *testing.T) {
 	d, clock, mapper := mapperOf(t, "apps", "example.com")
-	if _, err := mapper.RESTMapping(setOf("example.com")); err != nil {
+	if _, err := mapper.RESTMapping(newReplicaSet("example.com")); err != nil {
 		t.Fatal(err)
 	}
 	d.set(func() { d.groups, d.silent = append(d.groups, "late.example.com"), "example.com" })
 	clock.SetTime(clock.Now().Add(unknownKindTTL))
-	if _, err := mapper.RESTMapping(setOf("late.example.com")); err != nil {
+	if _, err := mapper.RESTMapping(newReplicaSet("late.example.com")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mapper.RESTMapping(setOf("example.com")); err != nil {
+	if _, err := mapper.RESTMapping(newReplicaSet("example.com")); err != nil {
 		t.Errorf("a kind that was known: %v", err)
 	}
 	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Other"}); err == nil || meta.IsNoMatchError(err) {
@@ -148,10 +148,10 @@ func TestMapperIsNotTold(t *testing.T) {
 	}
 	d.set(func() { d.broken = true })
 	clock.SetTime(clock.Now().Add(unknownKindTTL))
-	if _, err := mapper.RESTMapping(setOf("more.example.com")); err == nil || meta.IsNoMatchError(err) {
+	if _, err := mapper.RESTMapping(newReplicaSet("more.example.com")); err == nil || meta.IsNoMatchError(err) {
 		t.Errorf("a kind while nothing answers: %v; want another error than that it is not served", err)
 	}
-	if _, err := mapper.RESTMapping(setOf("example.com")); err != nil {
+	if _, err := mapper.RESTMapping(newReplicaSet("example.com")); err != nil {
 		t.Errorf("a known kind while nothing answers: %v", err)
 	}
 }

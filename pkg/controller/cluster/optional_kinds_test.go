@@ -22,7 +22,7 @@ import (
 
 var meshKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Mesh"}
 
-// lookups is a mapper that counts what it is asked.
+// lookups is a mapper that counts lookups.
 type lookups struct {
 	meta.RESTMapper
 	asked atomic.Int32
@@ -33,7 +33,7 @@ func (l *lookups) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RE
 	return l.RESTMapper.RESTMapping(gk, versions...)
 }
 
-// listing is a cluster that serves meshes, and refuses to list them or not.
+// listing is a cluster that serves meshes. It may forbid their list.
 func listing(forbidden bool) (s Reader, mapper *lookups, listed *int) {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{meshKind.GroupVersion()})
 	kinds.Add(meshKind, meta.RESTScopeNamespace)
@@ -50,9 +50,9 @@ func listing(forbidden bool) (s Reader, mapper *lookups, listed *int) {
 	return Reader{Client: c, Live: c}, mapper, listed
 }
 
-// TestForeignIsListedOnce has many name one kind: it is listed once, and watched
-// once if it may be.
-func TestForeignIsListedOnce(t *testing.T) {
+// TestOptionalKindIsListedOnce checks that a kind with many references is listed once, and watched once if the list is
+// permitted.
+func TestOptionalKindIsListedOnce(t *testing.T) {
 	for name, forbidden := range map[string]bool{"allowed": false, "forbidden": true} {
 		t.Run(name, func(t *testing.T) {
 			s, _, listed := listing(forbidden)
@@ -75,9 +75,9 @@ func TestForeignIsListedOnce(t *testing.T) {
 	}
 }
 
-// TestRoutersOfNobody names kinds of routers that have neither a provider nor a
-// script. They are not looked for; one whose script has gone still is.
-func TestRoutersOfNobody(t *testing.T) {
+// TestRoutersWithoutProvider checks that routers without a provider and a script are not read. A router whose script was
+// removed is still read.
+func TestRoutersWithoutProvider(t *testing.T) {
 	s, mapper, listed := listing(false)
 	n := &Network{Reader: s, Watch: func(client.Object) error { return nil }}
 	read := func(script string) {

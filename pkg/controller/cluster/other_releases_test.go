@@ -12,10 +12,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// TestTurns lets one of two take what both name, until it leaves it or the caches
-// have had time to show whose it is. One that has gone has left it, and one that is
-// made again takes it at once.
-func TestTurns(t *testing.T) {
+// TestNetworkLocks checks that only one of two Rollouts acquires a shared Service, until it releases the lock or the caches
+// have had time to show the owner. A deleted Rollout has released its locks, and a recreated one acquires them at once.
+func TestNetworkLocks(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	web, both := []string{"Service/web"}, []string{"Ingress/web", "Service/web"}

@@ -21,8 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// TestPodsAreReadOnce finds pods by their owners and their revision, and reads those of each
-// owner once in a pass.
+// TestPodsAreReadOnce checks that a pass finds pods by owner and revision, and lists the pods of each owner once.
 func TestPodsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	owner := func(kind, name string) []metav1.OwnerReference {
@@ -39,7 +38,7 @@ func TestPodsAreReadOnce(t *testing.T) {
 		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), OwnerReferences: owner("Deployment", "uid")}}
 	}
 	lists := 0
-	c := builder(t, append(objects(), set("one"), set("two"), pod("a", "one", "v1"), pod("b", "two", "v2"), pod("c", "two", "v2"),
+	c := newClientBuilder(t, append(newObjects(), set("one"), set("two"), pod("a", "one", "v1"), pod("b", "two", "v2"), pod("c", "two", "v2"),
 		pod("of another", "other", "v2"), pod("bare", "two", ""))...).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := l.(*corev1.PodList); ok {

@@ -24,7 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// heldDeployment is in the middle of a release, as far as its status tells.
+// heldDeployment returns a Deployment in the middle of a release.
 func heldDeployment() *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "apps", Name: "web", UID: "web-uid", Generation: 7, ResourceVersion: "70",
@@ -37,8 +37,8 @@ func heldDeployment() *appsv1.Deployment {
 	return d
 }
 
-// setsOf are its two ReplicaSets.
-func setsOf(d *appsv1.Deployment) []object.Object {
+// newReplicaSets returns the two ReplicaSets of a Deployment.
+func newReplicaSets(d *appsv1.Deployment) []object.Object {
 	var owned []object.Object
 	for hash, image := range map[string]string{"one": "web:one", "two": "web:two"} {
 		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
@@ -53,8 +53,8 @@ func setsOf(d *appsv1.Deployment) []object.Object {
 	return owned
 }
 
-// Updates of a Deployment that change nothing which a plan rests on wake nobody, and
-// what is kept back by that is read by no row.
+// Updates of a Deployment that no plan depends on are rejected. No row of the workload table reads the fields of rejected
+// updates.
 func TestWorkloadChanged(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -105,14 +105,14 @@ func TestWorkloadChanged(t *testing.T) {
 	}
 }
 
-// sameFacts checks that no row of Deployments can tell them apart.
+// sameFacts checks that no row of Deployments observes a difference.
 func sameFacts(t *testing.T, was, is *appsv1.Deployment) {
 	t.Helper()
 	for _, row := range workload.Table {
 		if row.GVK.Kind != "Deployment" {
 			continue
 		}
-		owned := setsOf(was)
+		owned := newReplicaSets(was)
 		if diff := cmp.Diff(row.Observe(was, owned, workload.HoldFromRecords(was)), row.Observe(is, owned, workload.HoldFromRecords(is))); diff != "" {
 			t.Errorf("the style %s sees a difference:\n%s", row.Style, diff)
 		}
@@ -124,7 +124,7 @@ func sameFacts(t *testing.T, was, is *appsv1.Deployment) {
 	}
 }
 
-// Updates of a ReplicaSet wake where a fact about it changes.
+// Updates of a ReplicaSet are accepted if an observed fact changes.
 func TestOwnedChanged(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -142,7 +142,7 @@ func TestOwnedChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			was := setsOf(heldDeployment())[0].(*appsv1.ReplicaSet)
+			was := newReplicaSets(heldDeployment())[0].(*appsv1.ReplicaSet)
 			was.Generation, was.Status.ObservedGeneration = 4, 2
 			is := was.DeepCopy()
 			tc.edit(is)
@@ -153,10 +153,11 @@ func TestOwnedChanged(t *testing.T) {
 	}
 }
 
-// No pod comes any more of a set that is seen to be empty, though no counter changes.
-func TestEmptiedWakes(t *testing.T) {
+// An update is accepted when kube-controller-manager has observed the size zero, although no counter changes: no new pod
+// of the ReplicaSet can appear after that.
+func TestEmptiedReplicaSetPasses(t *testing.T) {
 	t.Parallel()
-	was := setsOf(heldDeployment())[0].(*appsv1.ReplicaSet)
+	was := newReplicaSets(heldDeployment())[0].(*appsv1.ReplicaSet)
 	was.Spec.Replicas, was.Generation, was.Status.ObservedGeneration = new(int32(0)), 4, 3
 	is := was.DeepCopy()
 	is.Status.ObservedGeneration = 4
@@ -165,15 +166,17 @@ func TestEmptiedWakes(t *testing.T) {
 	}
 }
 
-// woken is a queue that knows only what is put into it.
-type woken struct {
+// delayQueue is a queue that records delays.
+type delayQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	after []time.Duration
 }
 
-func (w *woken) AddAfter(_ reconcile.Request, after time.Duration) { w.after = append(w.after, after) }
+func (w *delayQueue) AddAfter(_ reconcile.Request, after time.Duration) {
+	w.after = append(w.after, after)
+}
 
-// TestSkipInitialList leaves out only what a start finds.
+// TestSkipInitialList checks that only objects of the initial list are rejected.
 func TestSkipInitialList(t *testing.T) {
 	t.Parallel()
 	passes, pod := cluster.SkipInitialList(), &corev1.Pod{}
@@ -190,10 +193,10 @@ func TestSkipInitialList(t *testing.T) {
 	}
 }
 
-// Whom an event is to wake later, it wakes later, whatever it is.
+// Requests of creations, updates and deletions are delayed.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	var q woken
+	var q delayQueue
 	h := cluster.Delay(time.Second, cluster.EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
 	}))

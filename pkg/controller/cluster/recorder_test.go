@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// written is an events.EventSink that says what is written.
+// written is an events.EventSink that records writes.
 type written chan string
 
 func (w written) Create(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
@@ -37,9 +37,8 @@ func (w written) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*eventsv
 	return e, nil
 }
 
-// A tool that applies what is in Git undoes a route every second, and Weir writes it again.
-// The Rollout has another resource version each time, and there is one Event, with a count.
-// Events of other steps stay apart.
+// Scenario: a GitOps tool undoes a route every second, and Weir writes it again. The Rollout has a new resourceVersion each
+// time. There must be one Event with a count. Events of other steps are separate.
 func TestRepeatedEvents(t *testing.T) {
 	t.Parallel()
 	const times = 50

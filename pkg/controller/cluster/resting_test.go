@@ -18,8 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// Workloads of other groups are not looked at: their cache may never fill, and the question is
-// asked while the queue stands.
+// IsResting does not read workloads of optional kinds: their cache may never sync, and the queue waits for IsResting.
 func TestIsRestingOfAnotherGroup(t *testing.T) {
 	t.Parallel()
 	r := &v1beta1.Rollout{
@@ -41,7 +40,7 @@ func TestIsRestingOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// A pass may wait only if all that is seen says that nothing is under way.
+// A pass may wait only if the Rollout and its workload show that no release is in progress.
 func TestIsResting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1beta1.Rollout, *appsv1.Deployment)

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// While CRDs serve the API, no workload is said to be unnamed, or it would be given back.
+// While CRDs serve the API, no workload counts as unreferenced. Otherwise the controllers would restore it.
 func TestNamedWhileOthersServe(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -52,7 +52,7 @@ func TestNamedWhileOthersServe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			empty := builder(t).Build()
+			empty := newClientBuilder(t).Build()
 			row, _ := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
 			w := &cluster.Workload{Row: row, Object: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}}
 			named, err := cluster.Reader{Client: empty, Live: empty, API: api}.IsReferenced(t.Context(), w, cluster.ManagesWorkload)

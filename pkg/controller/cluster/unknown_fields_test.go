@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// ofScheme is a client that has another scheme.
+// ofScheme is a client with another scheme.
 type ofScheme struct {
 	client.Client
 	scheme *runtime.Scheme
@@ -55,9 +55,9 @@ func TestUnknownFieldsOfWorkloads(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-a", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(web, row.GVK)}},
 		Revision:   1, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","spec":{"containers":[{"name":"c","image":"v1","n":9007199254740995}]}}}}`)},
 	}
-	c := builder(t, web, revision).WithIndex(&appsv1.ControllerRevision{}, cluster.ByOwner, cluster.OwnerKeys).Build()
+	c := newClientBuilder(t, web, revision).WithIndex(&appsv1.ControllerRevision{}, cluster.ByOwner, cluster.OwnerKeys).Build()
 	// The fake client registers the kinds of its objects. A real one does not know this kind.
-	s := cluster.Server{Reader: cluster.Reader{Client: ofScheme{c, builder(t).Build().Scheme()}}}
+	s := cluster.Server{Reader: cluster.Reader{Client: ofScheme{c, newClientBuilder(t).Build().Scheme()}}}
 	w, err := s.Workload(t.Context(), row, "default", "web", planner.HoldState{Holder: "web", Stable: "a"})
 	if err != nil || w == nil {
 		t.Fatal(w, err)

@@ -23,9 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 )
 
-// TestRecordWriteError goes through passes whose write the server denies, then allows. It
-// is said on the object with a condition and one event, every retry writes
-// nothing more, and when nothing is to be written any more it is taken back.
+// TestRecordWriteError runs passes whose write the server first denies and then allows. The object gets a condition and one
+// event. Retries write nothing else. The condition is removed when there is nothing left to write.
 func TestRecordWriteError(t *testing.T) {
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
 	const noted = `Forbidden: changing deployment/web: deployments.apps "web" is forbidden: nobody may`
@@ -45,8 +44,8 @@ func TestRecordWriteError(t *testing.T) {
 			server := cluster.Server{Reader: cluster.Reader{Client: c, Live: s.WithWatch, Indexes: s.WithWatch}}
 			told := events.NewFakeRecorder(10)
 			passes := map[string]reconciler{
-				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s.WithWatch}},
-				"batchrelease": &batchrelease.Reconciler{Server: server, Recorder: told, Clock: clock()},
+				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: newFakeClock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s.WithWatch}},
+				"batchrelease": &batchrelease.Reconciler{Server: server, Recorder: told, Clock: newFakeClock()},
 			}
 			pass := func() (says string) {
 				s.writes = nil
@@ -109,8 +108,8 @@ func conditionsOf(o client.Object) []v1beta1.Condition {
 	return r.Status.Conditions
 }
 
-// TestWriteError tells what a server does not want from what it cannot do now.
-func TestWriteError(t *testing.T) {
+// TestAsWriteError distinguishes denied writes from temporary failures.
+func TestAsWriteError(t *testing.T) {
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "a" denied the request`}}
 	for name, tc := range map[string]struct {
 		err  error

@@ -23,8 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// A change of a Deployment is stored although its status has been written since it was
-// read, and refused after anything else has. TestDespiteStatus asks kube-apiserver.
+// A change of a Deployment is stored although its status has changed since it was read, and refused if anything else has
+// changed. TestDespiteStatus checks the same with kube-apiserver.
 func TestChangeDespiteStatus(t *testing.T) {
 	t.Parallel()
 	const narrow, whole = types.JSONPatchType, types.MergePatchType
@@ -43,7 +43,7 @@ func TestChangeDespiteStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent []types.PatchType
-			c := isCalledFor(&sent)
+			c := newPatchClient(&sent)
 			base := heldDeployment()
 			base.ResourceVersion = ""
 			now := base.DeepCopy()
@@ -68,8 +68,9 @@ func TestChangeDespiteStatus(t *testing.T) {
 	}
 }
 
-// isCalledFor answers a patch that does not apply as kube-apiserver does.
-func isCalledFor(sent *[]types.PatchType) client.Client {
+// newPatchClient returns a client that records the types of patches. It answers a JSON patch that does not apply as
+// kube-apiserver does.
+func newPatchClient(sent *[]types.PatchType) client.Client {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			*sent = append(*sent, p.Type())

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// lagging has caches that show nothing new, and counts what is sent.
+// lagging is a client whose caches show no new versions. It counts writes.
 type lagging struct {
 	*server
 	old client.Reader
@@ -30,14 +30,14 @@ func (l lagging) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return l.old.List(ctx, list, opts...)
 }
 
-// A pass that the caches show less than this process wrote sends nothing, and is
-// woken. It does not wait for ever: what the server refuses then is its own affair.
+// A pass with caches that are older than the writes of this process writes nothing, and is requeued. It does not wait
+// forever: after a while it continues, and the server may refuse its write.
 func TestPassWaitsForItsOwnWrites(t *testing.T) {
 	t.Parallel()
 	for kind, reconciler := range reconcilers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, clock := newServerFor(t, kind), clocktesting.NewFakeClock(clock().Now())
+			s, clock := newServerFor(t, kind), clocktesting.NewFakeClock(newFakeClock().Now())
 			behind := lagging{server: s, old: newServerFor(t, kind)}
 			r := reconciler(cluster.Server{Reader: cluster.Reader{Client: behind, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(clock)}})
 			var got [][]string
@@ -65,11 +65,11 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 	}
 }
 
-// A pass goes on as soon as the caches show what was written, or more.
+// A pass continues as soon as the caches show the written version or a newer one.
 func TestPassGoesOnWithWhatIsShown(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(clock())}}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(newFakeClock())}}
 	for range 2 {
 		release, err := server.BatchRelease(t.Context(), request.NamespacedName)
 		if err != nil {

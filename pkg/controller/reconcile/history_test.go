@@ -28,7 +28,7 @@ func TestIsPermanentHistoryError(t *testing.T) {
 		errors.New("no connection"):                        false,
 	} {
 		if got := isPermanentHistoryError(err); got != want {
-			t.Errorf("%v: neverSucceeds is %t, want %t", err, got, want)
+			t.Errorf("%v: isPermanentHistoryError is %t, want %t", err, got, want)
 		}
 	}
 }

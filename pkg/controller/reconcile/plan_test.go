@@ -148,13 +148,13 @@ func TestFailureKeepsWake(t *testing.T) {
 	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
 	for _, wake := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
 		due := time.Duration(0)
-		noLater := func(of ctrl.Request, after time.Duration) {
+		limitBackoff := func(of ctrl.Request, after time.Duration) {
 			if of != req {
 				t.Errorf("the request is %s", of)
 			}
 			due = after
 		}
-		result, err := reconcile.PassResult(req, reconcile.Plan[string]{RequeueAfter: wake}, time.Second, noLater, errors.New("the server is away"))
+		result, err := reconcile.PassResult(req, reconcile.Plan[string]{RequeueAfter: wake}, time.Second, limitBackoff, errors.New("the server is away"))
 		if err == nil || result != (ctrl.Result{}) {
 			t.Errorf("wake in %s: the pass returns %+v and the error %v", wake, result, err)
 		}

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fuzzer fills API objects with random values for tests. It answers
-// "which objects can exist", and must not know what is tested with them.
+// Package fuzzer fills API objects with random values for tests.
 //
-// What it fills is what decoding yields: defaults are set, times have whole
-// seconds, and a blue-green release has no fields of the canary style.
+// The objects are as decoding returns them: defaults are set, times have whole seconds, and a blue-green release has no
+// fields of the canary style.
 package fuzzer
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Funcs are the functions for the hub, both wire versions and metadata.
+// Funcs returns the fuzzer functions for the hub types, both served versions and metadata.
 func Funcs(codecs runtimeserializer.CodecFactory) []any {
 	return slices.Concat(metafuzzer.Funcs(codecs), shared(), hub(), wire())
 }
@@ -85,7 +84,7 @@ func hub() []any {
 	}
 }
 
-// wire fills types whose fields are those of the hub as it fills the hub's.
+// wire returns the functions for served types that have the same fields as hub types.
 func wire() []any {
 	return []any{
 		func(m *v1beta1.PathMatch, c randfill.Continue) { pathMatch((*rollouts.PathMatch)(m), c) },

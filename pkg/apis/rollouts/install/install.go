@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install puts the whole rollouts.kruise.io API into a scheme: hub,
-// wire versions, conversions and defaults. It answers "which versions are there
-// and which is preferred", and must not know what serves them.
+// Package install registers the whole API group rollouts.kruise.io in a scheme: the hub types, the served versions,
+// conversions and defaults. It defines which version is preferred.
 package install
 
 import (

@@ -79,14 +79,14 @@ func (e *EarlierStore) PrependTo(ctx context.Context, r *rollouts.Rollout) error
 // them. The decisions are stored before the Rollout. If storing the Rollout then fails, they exist twice,
 // and List ignores the duplicates.
 func (e *EarlierStore) moveOut(ctx context.Context, r *rollouts.Rollout) (*rollouts.Rollout, error) {
-	if verb.Movable(&r.Status) == 0 {
+	if verb.CountMovable(&r.Status) == 0 {
 		return r, nil
 	}
 	without := r.DeepCopy()
 	err := e.storage.GuaranteedUpdate(ctx, storageKey(r), &rollouts.Rollout{}, true, nil,
 		func(stored runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			kept := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: r.UID}}
-			kept.Status.Decisions, without.Status.Decisions = verb.Move(&r.Status, stored.(*rollouts.Rollout).Status.Decisions)
+			kept.Status.Decisions, without.Status.Decisions = verb.MoveDecisions(&r.Status, stored.(*rollouts.Rollout).Status.Decisions)
 			return kept, nil, nil
 		}, nil)
 	if err != nil {

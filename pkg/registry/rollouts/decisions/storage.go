@@ -69,7 +69,7 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 ) error {
 	moving := func(stored runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		r := stored.(*rollouts.Rollout)
-		if !verb.Outgrown(&r.Status) {
+		if !verb.HasTooManyDecisions(&r.Status) {
 			return update(stored, meta)
 		}
 		without, err := s.earlier.moveOut(ctx, r)

@@ -282,7 +282,7 @@ func (m commandMaker) newCommand(ctx context.Context, v rollouts.Verb, via rollo
 		if full != nil {
 			asked.Shortage = full.Error()
 		}
-		asked.Replace = space == storagefull.Exhausted
+		asked.ReplaceEarlier = space == storagefull.Exhausted
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
 		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)
@@ -296,10 +296,10 @@ func toAPIError(kind, name string, path *field.Path, err error) error {
 	if refusal, ok := errors.AsType[*verb.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
 	}
-	if invalid, ok := errors.AsType[*verb.Invalid](err); ok && invalid.Step == 0 {
-		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Required(path, invalid.Why)})
+	if invalid, ok := errors.AsType[*verb.InvalidStep](err); ok && invalid.Step == 0 {
+		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Required(path, invalid.Message)})
 	} else if ok {
-		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Invalid(path, invalid.Step, invalid.Why)})
+		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Invalid(path, invalid.Step, invalid.Message)})
 	}
 	return apierrors.NewInternalError(fmt.Errorf("deciding: %w", err))
 }

@@ -94,7 +94,7 @@ func (r *REST) applyAnnotationDecision(ctx context.Context, stored *rollouts.Rol
 		return err
 	}
 	warn, err := applyVerb(ctx, decided, asked)
-	if invalid, ok := errors.AsType[*verb.Invalid](err); ok {
+	if invalid, ok := errors.AsType[*verb.InvalidStep](err); ok {
 		return toAPIError("Rollout", stored.Name, decidePath, invalid)
 	}
 	if err != nil || warn != "" {

@@ -22,9 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// TestVanished keeps quiet about a Rollout that has gone, and about nothing else that
-// is not found.
-func TestVanished(t *testing.T) {
+// TestIsOwnObjectGone checks that a deleted Rollout is not a failure, and that every other missing object is.
+func TestIsOwnObjectGone(t *testing.T) {
 	gone := newServer(t)
 	ctx := t.Context()
 	err := gone.WithWatch.Status().Update(ctx, &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "gone", Name: "web"}})
@@ -47,8 +46,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestUnserved takes nothing for gone while nothing serves its API: neither is a second
-// BatchRelease made then, nor is one let go of without having been told.
+// TestUnserved checks that no object counts as deleted while no server serves its API. Otherwise a pass would create a second
+// BatchRelease, or forget one that still has to restore its workload.
 func TestUnserved(t *testing.T) {
 	about := metav1.ObjectMeta{Namespace: "gone", Name: "web", UID: "uid", Finalizers: []string{rollouts.FinalizerBatchRelease}}
 	for name, tc := range map[string]struct {
@@ -58,7 +57,7 @@ func TestUnserved(t *testing.T) {
 		"gone":       {apierrors.NewNotFound(rollouts.Resource("batchreleases"), "web"), false},
 		"not served": {apierrors.NewGenericServerResponse(http.StatusNotFound, "", rollouts.Resource("batchreleases"), "web", "404 page not found", 0, true), true},
 	} {
-		answers := builder(t).WithInterceptorFuncs(interceptor.Funcs{
+		answers := newClientBuilder(t).WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				return tc.answer
 			},

@@ -19,14 +19,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// Where a namespace ends no history is made, which is no failure, and none is stored: a pass that
-// looked for it again at once would never end.
+// In a namespace that is being deleted, a history is not created. This is not an error, and the history does not count as
+// stored: otherwise a pass would look for it again and again.
 func TestNoHistoryWhereNamespaceEnds(t *testing.T) {
 	t.Parallel()
 	ends := apierrors.NewForbidden(rollouts.Resource("rollouthistories"), "web-1", errors.New("it is being terminated"))
 	ends.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	s := newServer(t)
-	over := metav1.NewTime(clock().Now())
+	over := metav1.NewTime(newFakeClock().Now())
 	web := &v1beta1.Rollout{}
 	if err := s.Get(t.Context(), request.NamespacedName, web); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestNoHistoryWhereNamespaceEnds(t *testing.T) {
 	}
 }
 
-// TestNamespaceEnds tells what cannot be made any more from what may not be made.
+// TestNamespaceEnds distinguishes a create in a namespace that is being deleted from a forbidden create.
 func TestNamespaceEnds(t *testing.T) {
 	t.Parallel()
 	answer := apierrors.NewForbidden(corev1.Resource("configmaps"), "a", errors.New("it is being terminated"))

@@ -20,9 +20,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestGoneUsers takes a Rollout for gone only when the server says so: neither
-// when a cache does not know it yet, nor when nobody can answer.
-func TestGoneUsers(t *testing.T) {
+// TestMissingRollouts checks that a Rollout counts as missing only if the server has none: not if only the cache has
+// none, and not if the server cannot answer.
+func TestMissingRollouts(t *testing.T) {
 	web := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	other := web.DeepCopy()
 	other.Name = "other"

@@ -28,15 +28,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// What a release costs does not depend on how many others there are, and no pass looks
-// into another namespace: namespaces can be divided between leaders. Requests, and what
-// lists return, are counted on a host that imitates the native controller. It says nothing
-// of etcd, of networks, and of caches, which make bench measures.
+// The cost of a release does not depend on the number of other Rollouts, and no pass reads another namespace, so that
+// several leaders could divide the namespaces. The test counts requests and the results of lists on a host that imitates
+// kube-controller-manager. It does not measure etcd, networks and caches; make bench does.
 func TestReleasesCostTheSame(t *testing.T) {
 	t.Parallel()
-	alone := release(t, 1)
+	alone := countRequests(t, 1)
 	for _, n := range []int{10, 300} {
-		among := release(t, n)
+		among := countRequests(t, n)
 		if diff := cmp.Diff(alone, among); diff != "" {
 			t.Errorf("a release beside %d others (-alone +beside them):\n%s", n-1, diff)
 		}
@@ -46,18 +45,18 @@ func TestReleasesCostTheSame(t *testing.T) {
 	}
 }
 
-// release is what one release asks the host for, where so many Rollouts are.
-func release(t *testing.T, rollouts int) map[string]int {
+// countRequests returns the number of requests of one release in a cluster with the number of Rollouts.
+func countRequests(t *testing.T, rollouts int) map[string]int {
 	t.Helper()
 	h := newHost(t, rollouts)
-	h.rest("v1")
-	h.change("v2")
+	h.runUntilHealthy("v1")
+	h.updateImage("v2")
 	h.counts = map[string]int{}
-	h.rest("v2")
+	h.runUntilHealthy("v2")
 	return h.counts
 }
 
-// host is a cluster with many namespaces of one application each. Only that of the first is released.
+// host is a cluster with many namespaces of one application each. Only the first application is released.
 type host struct {
 	t      *testing.T
 	client client.WithWatch
@@ -71,44 +70,44 @@ const namespace = "shop-0"
 
 func newHost(t *testing.T, namespaces int) *host {
 	t.Helper()
-	h := &host{t: t, clock: clock(), counts: map[string]int{}}
+	h := &host{t: t, clock: newFakeClock(), counts: map[string]int{}}
 	var objects []client.Object
 	for i := range namespaces {
-		objects = append(objects, applied(fmt.Sprintf("shop-%d", i))...)
+		objects = append(objects, newApplication(fmt.Sprintf("shop-%d", i))...)
 	}
-	h.client = builder(t, objects...).Build()
+	h.client = newClientBuilder(t, objects...).Build()
 	counting := interceptor.NewClient(h.client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			h.count("read", key.Namespace, o, 1)
+			h.countRequest("read", key.Namespace, o, 1)
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if err := c.List(ctx, list, opts...); err != nil {
 				return err
 			}
-			h.count("list", (&client.ListOptions{}).ApplyOptions(opts).Namespace, list, 1)
-			h.count("item", namespace, list, meta.LenList(list))
+			h.countRequest("list", (&client.ListOptions{}).ApplyOptions(opts).Namespace, list, 1)
+			h.countRequest("item", namespace, list, meta.LenList(list))
 			return nil
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			h.count("creation", o.GetNamespace(), o, 1)
+			h.countRequest("creation", o.GetNamespace(), o, 1)
 			o.SetUID(uuid.NewUUID())
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			h.count("change", o.GetNamespace(), o, 1)
+			h.countRequest("change", o.GetNamespace(), o, 1)
 			return c.Update(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			h.count("change", o.GetNamespace(), o, 1)
+			h.countRequest("change", o.GetNamespace(), o, 1)
 			return c.Patch(ctx, o, p, opts...)
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			h.count(sub, o.GetNamespace(), o, 1)
+			h.countRequest(sub, o.GetNamespace(), o, 1)
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			h.count("deletion", o.GetNamespace(), o, 1)
+			h.countRequest("deletion", o.GetNamespace(), o, 1)
 			return c.Delete(ctx, o, opts...)
 		},
 	})
@@ -120,8 +119,8 @@ func newHost(t *testing.T, namespaces int) *host {
 	return h
 }
 
-// count counts a request, which must be about one namespace, or an object of none.
-func (h *host) count(what, in string, o runtime.Object, n int) {
+// countRequest counts a request. The request must concern the first namespace or a cluster-scoped object.
+func (h *host) countRequest(what, in string, o runtime.Object, n int) {
 	h.t.Helper()
 	gvk, err := h.client.GroupVersionKindFor(o)
 	if err != nil {
@@ -133,8 +132,8 @@ func (h *host) count(what, in string, o runtime.Object, n int) {
 	h.counts[what+" of "+gvk.Kind] += n
 }
 
-// applied is an application at rest, and a Rollout that nobody has looked at.
-func applied(in string) []client.Object {
+// newApplication returns an application at rest, and a Rollout that no pass has observed.
+func newApplication(in string) []client.Object {
 	labels := map[string]string{"app": "web"}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},

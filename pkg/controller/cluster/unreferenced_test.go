@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// A Deployment that was made beside another one is nobody's to drive by annotations. The
-// store says which one that is: a reference to what it does not have makes none so.
+// Annotations do not control a canary Deployment. The store knows which Deployments are canary Deployments: an owner
+// reference to an object that does not exist does not make one.
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	row, _ := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)

@@ -34,13 +34,13 @@ func (h *host) deployment() *appsv1.Deployment {
 	return d
 }
 
-// rest runs passes and the native controller in turn, until the Rollout is Healthy and all
-// pods run an image. A second goes by in between.
-func (h *host) rest(image string) {
+// runUntilHealthy alternates passes and the native controller, one second apart, until the Rollout is Healthy and all pods
+// run the image.
+func (h *host) runUntilHealthy(image string) {
 	h.t.Helper()
 	r := &v1beta1.Rollout{}
 	for range 100 {
-		h.native()
+		h.runNativeController()
 		_, err := h.passes.Reconcile(h.t.Context(), ctrl.Request{NamespacedName: h.key()})
 		h.must(err)
 		h.must(h.client.Get(h.t.Context(), h.key(), r))
@@ -52,8 +52,8 @@ func (h *host) rest(image string) {
 	h.t.Fatalf("it does not come to rest with %s: %+v", image, r.Status)
 }
 
-// change gives the application an image, through admission.
-func (h *host) change(image string) {
+// updateImage changes the image of the application, through admission.
+func (h *host) updateImage(image string) {
 	before := h.deployment()
 	update := before.DeepCopy()
 	update.Spec.Template.Spec.Containers[0].Image = image
@@ -62,8 +62,8 @@ func (h *host) change(image string) {
 	h.must(h.client.Update(h.t.Context(), update))
 }
 
-// native is a turn of the native controller, whose pods are ready at once.
-func (h *host) native() {
+// runNativeController imitates one pass of kube-controller-manager. Its pods are ready at once.
+func (h *host) runNativeController() {
 	ctx, d := h.t.Context(), h.deployment()
 	sets := &appsv1.ReplicaSetList{}
 	h.must(h.client.List(ctx, sets, client.InNamespace(namespace)))
@@ -74,7 +74,7 @@ func (h *host) native() {
 		}
 	}
 	if update < 0 && !d.Spec.Paused {
-		h.must(h.client.Create(ctx, setOf(d, len(sets.Items)+1)))
+		h.must(h.client.Create(ctx, newReplicaSet(d, len(sets.Items)+1)))
 		return
 	}
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation}
@@ -101,8 +101,8 @@ func (h *host) native() {
 
 func imageOf(t *corev1.PodTemplateSpec) string { return t.Spec.Containers[0].Image }
 
-// setOf is the ReplicaSet of a Deployment's template, as the native controller makes it.
-func setOf(d *appsv1.Deployment, revision int) *appsv1.ReplicaSet {
+// newReplicaSet returns the ReplicaSet of a Deployment's template, as kube-controller-manager creates it.
+func newReplicaSet(d *appsv1.Deployment, revision int) *appsv1.ReplicaSet {
 	hash := imageOf(&d.Spec.Template)
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
 
-// A change of the record is told, by whoever wrote it; another change is not.
+// The handler reports changes of the release records, regardless of the writer, and no other changes.
 func TestOnRollout(t *testing.T) {
 	t.Parallel()
 	var told []int
