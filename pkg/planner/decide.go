@@ -54,6 +54,7 @@ func decideRollout(in Input) Decision {
 // Case names what happened to a release since its status was stored.
 type Case string
 
+// The cases of a pass.
 const (
 	CaseDeleted          Case = "deleted"
 	CaseDisabled         Case = "disabled"
