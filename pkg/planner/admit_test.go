@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func userRolloutID(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
+func newRollout(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Status.Phase = phase
 	for _, change := range changes {
@@ -24,30 +24,30 @@ func userRolloutID(name string, phase rollouts.Phase, changes ...func(*rollouts.
 
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = new(metav1.NewTime(startRelease)) }
+	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = new(metav1.NewTime(clockStart)) }
 	disabled := func(r *rollouts.Rollout) { r.Spec.Disabled = true }
 	tests := map[string]struct {
 		in   planner.Admission
 		want planner.AdmissionVerdict
 	}{
 		"nobody names it":           {planner.Admission{Changed: true}, planner.AdmissionVerdict{}},
-		"a new template":            {changed(userRolloutID("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
-		"in a release":              {changed(userRolloutID("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
-		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{userRolloutID("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{KeepRecords: true, RolloutName: "a"}},
-		"not to be held":            {unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refusal: "OnDelete, or disable the Rollout a", RolloutName: "a"}},
-		"not to be held by anybody": {unholdable(changed(userRolloutID("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
-		"held, and not to be kept":  {held(unholdable(changed(userRolloutID("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refusal: "OnDelete", RolloutName: "a"}},
-		"not adopted yet":           {changed(userRolloutID("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
-		"no phase yet":              {changed(userRolloutID("a", "")), planner.AdmissionVerdict{}},
-		"disabled":                  {changed(userRolloutID("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
-		"disabling":                 {changed(userRolloutID("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
-		"terminating":               {changed(userRolloutID("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
-		"about to be disabled":      {changed(userRolloutID("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
-		"about to be deleted":       {changed(userRolloutID("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
-		"the second one is live":    {changed(userRolloutID("a", rollouts.PhaseDisabled), userRolloutID("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "b"}},
+		"a new template":            {changed(newRollout("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"in a release":              {changed(newRollout("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{newRollout("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{KeepRecords: true, RolloutName: "a"}},
+		"not to be held":            {unholdable(changed(newRollout("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refusal: "OnDelete, or disable the Rollout a", RolloutName: "a"}},
+		"not to be held by anybody": {unholdable(changed(newRollout("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
+		"held, and not to be kept":  {held(unholdable(changed(newRollout("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refusal: "OnDelete", RolloutName: "a"}},
+		"not adopted yet":           {changed(newRollout("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
+		"no phase yet":              {changed(newRollout("a", "")), planner.AdmissionVerdict{}},
+		"disabled":                  {changed(newRollout("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
+		"disabling":                 {changed(newRollout("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
+		"terminating":               {changed(newRollout("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
+		"about to be disabled":      {changed(newRollout("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
+		"about to be deleted":       {changed(newRollout("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
+		"the second one is live":    {changed(newRollout("a", rollouts.PhaseDisabled), newRollout("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "b"}},
 		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{KeepHold: true}},
-		"held, and a new template":  {held(changed(userRolloutID("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{KeepHold: true, RolloutName: "a"}},
-		"held by one that is going": {held(changed(userRolloutID("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{KeepHold: true}},
+		"held, and a new template":  {held(changed(newRollout("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{KeepHold: true, RolloutName: "a"}},
+		"held by one that is going": {held(changed(newRollout("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{KeepHold: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -29,15 +29,15 @@ func TestAwaited(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			o := upgradePods(startRelease)
+			o := upgradingInput(clockStart)
 			o.Batch.Message = ""
 			edit(o.Workload)
-			o.Now = startRelease.Add(29 * time.Second)
+			o.Now = clockStart.Add(29 * time.Second)
 			d := planner.Decide(o)
 			if strings.Contains(d.Status.Message, want) || d.Wake != time.Second {
 				t.Errorf("after 29 seconds it says %q, and looks again after %s", d.Status.Message, d.Wake)
 			}
-			o.Now = startRelease.Add(30 * time.Second)
+			o.Now = clockStart.Add(30 * time.Second)
 			d = planner.Decide(o)
 			if !strings.Contains(d.Status.Message, want) || !strings.Contains(d.Status.Active().Message, want) {
 				t.Errorf("after 30 seconds it says %q and waits for %q, want %q", d.Status.Message, d.Status.Active().Message, want)

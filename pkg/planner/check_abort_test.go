@@ -15,7 +15,7 @@ import (
 // Back: while a release is aborted, no write takes stable's pods below the size
 // that the owner asks for. A Service may be pinned to them, and whether as many
 // pods of the other version are ready is no excuse.
-func (c *judgedChecks) stays(actor string, was, is *appsv1.ReplicaSet) {
+func (c *invariants) stays(actor string, was, is *appsv1.ReplicaSet) {
 	d := c.deployment()
 	if c.lost || was == nil || d == nil || !d.Spec.Paused || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || actor == "gc" || actor == "user" || !metav1.IsControlledBy(was, d) {
 		return // also where the native controller sizes: resumed by hand, or at rest
@@ -35,7 +35,7 @@ func (c *judgedChecks) stays(actor string, was, is *appsv1.ReplicaSet) {
 // goesBack reports whether the Deployment was last told to go back to stable, and whoever acts
 // now has seen it. The store counts before the annotation, which is a record where a
 // BatchRelease tells.
-func (c *judgedChecks) goesBack(d *appsv1.Deployment) bool {
+func (c *invariants) goesBack(d *appsv1.Deployment) bool {
 	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, d.Name); b != nil {
 		seen := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, d.Name)
 		return back(b) && back(seen)
@@ -49,7 +49,7 @@ func back(b *rollouts.BatchRelease) bool {
 
 // asked is the size that the owner asks for, or asked for when it was last seen
 // by whoever acts now, if that was less.
-func (c *judgedChecks) asked(d *appsv1.Deployment) int32 {
+func (c *invariants) asked(d *appsv1.Deployment) int32 {
 	n := *d.Spec.Replicas
 	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
 		n = min(n, *seen.Spec.Replicas)

@@ -18,7 +18,7 @@ import (
 
 // alone checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
 // BatchRelease, with which that Deployment goes.
-func (c *judgedChecks) alone(actor string, old, next object.Object) {
+func (c *invariants) alone(actor string, old, next object.Object) {
 	d := c.deployment()
 	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
 		return
@@ -30,7 +30,7 @@ func (c *judgedChecks) alone(actor string, old, next object.Object) {
 			return // its owner allows that, or each share of the only pod is that pod
 		}
 		is, _ := next.(*appsv1.ReplicaSet)
-		taken = servingRevision(was) - servingRevision(is)
+		taken = servingPods(was) - servingPods(is)
 	case *appsv1.Deployment:
 		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.batchGoes() {
 			return
@@ -58,7 +58,7 @@ func (c *judgedChecks) alone(actor string, old, next object.Object) {
 
 // batchGoes reports whether the BatchRelease is being deleted. What goes with it was decided
 // before, and pods may have become ready since.
-func (c *judgedChecks) batchGoes() bool {
+func (c *invariants) batchGoes() bool {
 	for _, b := range each[*rollouts.BatchRelease](c.w.store.objects) {
 		return b.DeletionTimestamp != nil
 	}
@@ -66,44 +66,44 @@ func (c *judgedChecks) batchGoes() bool {
 }
 
 // acting reports whether the actor is a part of Weir.
-func (c *judgedChecks) acting(actor string) bool {
+func (c *invariants) acting(actor string) bool {
 	return actor == "rollout" || actor == "batch" || actor == "sizes"
 }
 
 // readyOf counts the pods of a Deployment that are ready, and that whoever acts now has seen
 // ready.
-func (c *judgedChecks) readyOf(d *appsv1.Deployment) int32 {
+func (c *invariants) readyOf(d *appsv1.Deployment) int32 {
 	var n int32
 	seen := c.w.store.at(c.w.seen[kindSet])
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
-			n += min(servingRevision(rs), servingRevision(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
+			n += min(servingPods(rs), servingPods(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
 		}
 	}
 	return n
 }
 
 // everyReady counts the ready pods that were there before the write that is checked.
-func (c *judgedChecks) everyReady() int32 {
+func (c *invariants) everyReady() int32 {
 	var n int32
 	before := c.w.store.at(c.w.store.newest() - 1)
 	for _, rs := range each[*appsv1.ReplicaSet](before) {
 		if e := metav1.GetControllerOf(rs); e != nil && rs.DeletionTimestamp == nil && !c.leaving(before, e.Name) {
-			n += servingRevision(rs)
+			n += servingPods(rs)
 		}
 	}
 	return n
 }
 
 // leaving reports whether the Deployment of a name is not to have its pods much longer.
-func (c *judgedChecks) leaving(s snapshot, name string) bool {
+func (c *invariants) leaving(s snapshot, name string) bool {
 	d := find[*appsv1.Deployment](s, kindDeployment, name)
 	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
 }
 
 // onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
 // template whose pods cannot start.
-func (e *tearDownRelease) onlyExtraServes() bool {
+func (e *releaseEnd) onlyExtraServes() bool {
 	d, ok := e.workload().(*appsv1.Deployment)
 	if !ok || !bad(d.Spec.Template) {
 		return false
@@ -111,9 +111,9 @@ func (e *tearDownRelease) onlyExtraServes() bool {
 	var own, extra int32
 	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
-			own += servingRevision(rs)
+			own += servingPods(rs)
 		} else {
-			extra += servingRevision(rs)
+			extra += servingPods(rs)
 		}
 	}
 	return own == 0 && extra > 0

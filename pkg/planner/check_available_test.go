@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// servingRevision counts the ready pods that are asked to stay.
-func servingRevision(rs *appsv1.ReplicaSet) int32 {
+// servingPods counts the ready pods that are asked to stay.
+func servingPods(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil {
 		return 0
 	}
@@ -18,9 +18,9 @@ func servingRevision(rs *appsv1.ReplicaSet) int32 {
 
 // Available: no write takes ready pods below the floor that the owner set, or
 // takes any more where there are too few already.
-func (c *judgedChecks) available(actor string, was, is *appsv1.ReplicaSet) {
+func (c *invariants) available(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
-	lost := servingRevision(was) - servingRevision(is)
+	lost := servingPods(was) - servingPods(is)
 	d := c.deployment()
 	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
 		return
@@ -34,7 +34,7 @@ func (c *judgedChecks) available(actor string, was, is *appsv1.ReplicaSet) {
 
 // excused reports whether nobody promised the pods that go: some have failed, the
 // workload is gone, or it is the native controller's own rolling update.
-func (c *judgedChecks) excused(actor string, d *appsv1.Deployment) bool {
+func (c *invariants) excused(actor string, d *appsv1.Deployment) bool {
 	switch {
 	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
 		return true
@@ -46,7 +46,7 @@ func (c *judgedChecks) excused(actor string, d *appsv1.Deployment) bool {
 
 // serving counts the ready pods of the workload's own sets that are asked to
 // stay. Those of an extra one are nobody's promise.
-func (c *judgedChecks) serving() int32 {
+func (c *invariants) serving() int32 {
 	var n int32
 	d := c.workload()
 	for _, p := range podsIn(c.w.store.objects) {
@@ -56,7 +56,7 @@ func (c *judgedChecks) serving() int32 {
 	}
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if d != nil && metav1.IsControlledBy(rs, d) {
-			n += servingRevision(rs)
+			n += servingPods(rs)
 		}
 	}
 	return n

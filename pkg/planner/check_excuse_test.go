@@ -16,7 +16,7 @@ import (
 // When what somebody has done to the world excuses no more what follows from it.
 
 // loses notes whether the stable set of a release is gone.
-func (c *judgedChecks) loses() {
+func (c *invariants) loses() {
 	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
 		p := r.Status.Active()
 		switch {
@@ -30,7 +30,7 @@ func (c *judgedChecks) loses() {
 }
 
 // allSizes is how many pods all sets of the Deployment are asked to have.
-func (c *judgedChecks) allSizes() int32 {
+func (c *invariants) allSizes() int32 {
 	var n int32
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, c.deployment()) {
@@ -41,12 +41,12 @@ func (c *judgedChecks) allSizes() int32 {
 }
 
 // fails excuses what follows from pods that fail now.
-func (c *judgedChecks) fails() {
+func (c *invariants) fails() {
 	c.sick, c.sickAt, c.hurtAt = true, c.w.store.newest()+1, c.w.store.newest()+1
 }
 
 // recover ends excuses as soon as all that is asked for serves.
-func (c *judgedChecks) recover() {
+func (c *invariants) recover() {
 	c.loses()
 	o := c.workload()
 	if o == nil || replicasOf(o) <= 1 {

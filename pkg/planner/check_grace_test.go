@@ -34,7 +34,7 @@ func (p promises) fork() promises {
 
 // told notes what requests are sent to after a write. Nobody promises anything for
 // what somebody else has deleted.
-func (c *judgedChecks) told(actor string, written object.Object) {
+func (c *invariants) told(actor string, written object.Object) {
 	switch k := keyOf(written).kind; {
 	case k != kindService && k != kindIngress && places[k].kind == "":
 		return
@@ -55,7 +55,7 @@ func (c *judgedChecks) told(actor string, written object.Object) {
 }
 
 // grace is the longest grace period that anybody asks for.
-func (c *judgedChecks) grace() time.Duration {
+func (c *invariants) grace() time.Duration {
 	var seconds int32
 	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
 		_, release := r.Spec.Strategy.Active()
@@ -72,7 +72,7 @@ func (c *judgedChecks) grace() time.Duration {
 // Grace: a revision that routers were told to forget has a ready pod until each of
 // them knows, whatever takes over meanwhile. What the owner of a Rollout that leaves
 // releases goes its own way.
-func (c *judgedChecks) waited() {
+func (c *invariants) waited() {
 	for hash, until := range c.promises.kept {
 		o := appOf(c.w.store.objects, app0)
 		switch {
@@ -85,7 +85,7 @@ func (c *judgedChecks) waited() {
 }
 
 // governed reports whether a Rollout is in service.
-func (c *judgedChecks) governed() bool {
+func (c *invariants) governed() bool {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
 	return r != nil && r.DeletionTimestamp == nil && !r.Spec.Disabled
 }
@@ -93,7 +93,7 @@ func (c *judgedChecks) governed() bool {
 // accepted notes an answer to a verb. Who aborts or rolls back means whatever is set
 // by then, but for a template that is refused until the release is aborted. Who aborts again
 // means that one, too.
-func (c *judgedChecks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
+func (c *invariants) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 	condition := before.Status.Condition(rollouts.ConditionStalled)
 	again := slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, before.Status.Activity())
 	refused := condition != nil && condition.Reason == string(rollouts.StalledRefused) && !again
@@ -112,7 +112,7 @@ func (c *judgedChecks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 
 // Acts: what was aborted, or rolled back, is not released before its owner sets
 // another template, or somebody retries.
-func (c *judgedChecks) acts(actor string, next *rollouts.Rollout) {
+func (c *invariants) acts(actor string, next *rollouts.Rollout) {
 	p := next.Status.Active()
 	if c.promises.vetoed == "" || actor != "rollout" || p == nil || next.Status.Phase != rollouts.PhaseProgressing || !going(next) || next.Status.Activity() == rollouts.ActivityPaused {
 		return

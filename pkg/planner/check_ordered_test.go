@@ -21,7 +21,7 @@ import (
 
 // ordered excuses what an owner does: the pods of the highest ordinals go first,
 // which are the new ones, and those that come are new as well.
-func (c *judgedChecks) ordered(actor string, old, next object.Object) {
+func (c *invariants) ordered(actor string, old, next object.Object) {
 	was, _ := old.(*appsv1.StatefulSet)
 	is, _ := next.(*appsv1.StatefulSet)
 	if is == nil || was == nil {
@@ -52,7 +52,7 @@ type surplus struct {
 }
 
 // share is what a workload was told last of the revision under way.
-func (c *judgedChecks) share(o object.Object) (*rollouts.Progress, *planner.Target) {
+func (c *invariants) share(o object.Object) (*rollouts.Progress, *planner.Target) {
 	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
 	if !workload.HasReleaseMark(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func (c *judgedChecks) share(o object.Object) (*rollouts.Progress, *planner.Targ
 
 // Taken over: no native controller takes a revision for the current one, of which it makes
 // all pods that come, before all pods were asked for.
-func (c *judgedChecks) takenOver(o object.Object, was, now string) {
+func (c *invariants) takenOver(o object.Object, was, now string) {
 	p, d := c.share(o)
 	if d == nil || was == now || replicasOf(o) == 0 || c.all(o) || find[*appsv1.ControllerRevision](c.w.store.objects, kindRevision, was) == nil {
 		return
@@ -77,14 +77,14 @@ func (c *judgedChecks) takenOver(o object.Object, was, now string) {
 }
 
 // all reports whether all pods were asked for, or still are.
-func (c *judgedChecks) all(o object.Object) bool {
+func (c *invariants) all(o object.Object) bool {
 	b, every := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), intstr.FromString("100%")
 	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every
 }
 
 // comes: what the native controller is told brings one pod more than the step has, and
 // no other.
-func (c *judgedChecks) comes(pod *corev1.Pod) {
+func (c *invariants) comes(pod *corev1.Pod) {
 	set, _ := c.workload().(*appsv1.StatefulSet)
 	if set == nil || !metav1.IsControlledBy(pod, set) || set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 		return
@@ -104,7 +104,7 @@ func (c *judgedChecks) comes(pod *corev1.Pod) {
 
 // Step: what is told to the native controller brings no more pods of the update
 // revision than the batch has, and none while it is aborted. What is there stays.
-func (c *judgedChecks) step(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
+func (c *invariants) step(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	plan := b.Spec.Plan
 	if r == nil || plan.BatchPartition == nil || r.Status.Active() == nil {
@@ -126,7 +126,7 @@ func (c *judgedChecks) step(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
 }
 
 // updated counts the pods of a revision, and how many there will be.
-func (c *judgedChecks) updated(set *appsv1.StatefulSet, revision string) (now, then int32) {
+func (c *invariants) updated(set *appsv1.StatefulSet, revision string) (now, then int32) {
 	from := min(*set.Spec.UpdateStrategy.RollingUpdate.Partition, *set.Spec.Replicas)
 	then = *set.Spec.Replicas - from
 	for _, p := range podsIn(c.w.store.objects) {
@@ -142,7 +142,7 @@ func (c *judgedChecks) updated(set *appsv1.StatefulSet, revision string) (now, t
 }
 
 // pod: nobody but its own controller takes a pod that is ready.
-func (c *judgedChecks) pod(actor string, old, next object.Object) {
+func (c *invariants) pod(actor string, old, next object.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := next.(*corev1.Pod)
 	if was == nil && is != nil && actor == "kube" {
@@ -162,7 +162,7 @@ func (c *judgedChecks) pod(actor string, old, next object.Object) {
 }
 
 // batchAsked: a batch is not asked for before its step.
-func (c *judgedChecks) batchAsked(actor string, old object.Object, b *rollouts.BatchRelease) {
+func (c *invariants) batchAsked(actor string, old object.Object, b *rollouts.BatchRelease) {
 	if was, ok := old.(*rollouts.BatchRelease); ok && equal.DeepEqual(was.Spec, b.Spec) {
 		return // it was asked for before
 	}

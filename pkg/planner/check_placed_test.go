@@ -16,7 +16,7 @@ import (
 // Invariants of workloads of which pods are deleted for a release.
 
 // within reports whether a pod is not beyond the size.
-func (c *judgedChecks) within(o object.Object, p *corev1.Pod) bool {
+func (c *invariants) within(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil
 	}
@@ -29,7 +29,7 @@ func (c *judgedChecks) within(o object.Object, p *corev1.Pod) bool {
 // taken: a pod is deleted only if it is to be replaced; if it is ready, no more
 // are missing then than the owner allows, and not more get the new version than
 // the batch has.
-func (c *judgedChecks) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
+func (c *invariants) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	live := tagOf(&d.Spec.Template)
 	if podTag(was) == live {
 		c.violate("available", "%s takes %s, which runs the live template", actor, was.Name)
@@ -58,7 +58,7 @@ func (c *judgedChecks) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod)
 }
 
 // coming is how many nodes have a pod of an image, or none and will get one.
-func (c *judgedChecks) coming(tag string, n int32) int32 {
+func (c *invariants) coming(tag string, n int32) int32 {
 	for _, p := range podsIn(c.w.store.objects) {
 		if !terminating(p) && podTag(p) != tag {
 			n--

@@ -15,7 +15,7 @@ import (
 // was left: paused, refused, waiting, or aborted.
 
 // leave does nothing.
-func (e *tearDownRelease) leave() {
+func (e *releaseEnd) leave() {
 	if !e.settle() || e.workload() == nil || replicasOf(e.workload()) == 0 {
 		return
 	}
@@ -28,7 +28,7 @@ func (e *tearDownRelease) leave() {
 
 // nothingToMake reports whether somebody has deleted the set that the missing pods would
 // be of: the stable one of a release, or all that a Deployment had which is paused.
-func (e *tearDownRelease) nothingToMake(d *appsv1.Deployment, total int32) bool {
+func (e *releaseEnd) nothingToMake(d *appsv1.Deployment, total int32) bool {
 	if !d.Spec.Paused {
 		return false
 	}
@@ -40,13 +40,13 @@ func (e *tearDownRelease) nothingToMake(d *appsv1.Deployment, total int32) bool 
 
 // stableFails reports whether what a release began from cannot run. Whoever waits for
 // its pods waits for good.
-func (c *judgedChecks) stableFails() bool {
+func (c *invariants) stableFails() bool {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
 	return r != nil && r.Status.Active() != nil && c.images[r.Status.Active().StableRevision] == "failed"
 }
 
 // undriven: a Rollout that says that all is well has let go of its workload.
-func (e *tearDownRelease) undriven() {
+func (e *releaseEnd) undriven() {
 	b, r := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0), e.rollout()
 	if b != nil && r != nil && r.Status.Phase == rollouts.PhaseHealthy {
 		e.check.violate("undriven", "%s: the rollout is healthy, and its batches are %s", e.name, b.Status.Phase)
@@ -54,7 +54,7 @@ func (e *tearDownRelease) undriven() {
 }
 
 // endpoints: where any pod of the workload serves, its Service reaches one.
-func (e *tearDownRelease) endpoints() {
+func (e *releaseEnd) endpoints() {
 	svc := find[*corev1.Service](e.store.objects, kindService, app0)
 	if svc == nil || e.check.serving() == 0 {
 		return
@@ -66,7 +66,7 @@ func (e *tearDownRelease) endpoints() {
 
 // sized: the sizes of the sets are those of the workload, and the last stable pod has
 // not gone by a change of the size.
-func (e *tearDownRelease) sized(d *appsv1.Deployment) {
+func (e *releaseEnd) sized(d *appsv1.Deployment) {
 	n, total, spread := replicasOf(d), e.check.allSizes(), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
 	surge, unavailable := limitsOf(spread, n)
 	most := n + max(surge, 1)

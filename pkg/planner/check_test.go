@@ -24,9 +24,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// judgedChecks are the invariants that hold at every moment, whoever acts in
+// invariants are the invariants that hold at every moment, whoever acts in
 // whatever order. Those about how a release ends are in ending_test.go.
-type judgedChecks struct {
+type invariants struct {
 	w *world
 	// broken says which invariants were broken, and how.
 	broken []string
@@ -66,19 +66,19 @@ type judgedChecks struct {
 	promises promises
 }
 
-func newChecks() *judgedChecks {
-	return &judgedChecks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), despite: newDespite(), promises: newPromises()}
+func newChecks() *invariants {
+	return &invariants{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), despite: newDespite(), promises: newPromises()}
 }
 
 // fork are checks that know the same and go their own way.
-func (c *judgedChecks) fork() *judgedChecks {
+func (c *invariants) fork() *invariants {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
 	f.gates, f.despite, f.promises = c.gates.fork(), c.despite.fork(), c.promises.fork()
 	return &f
 }
 
-func (c *judgedChecks) violate(invariant, format string, args ...any) {
+func (c *invariants) violate(invariant, format string, args ...any) {
 	c.broken = append(c.broken, invariant+": "+fmt.Sprintf(format, args...))
 }
 
@@ -93,7 +93,7 @@ var equal = func() conversion.Equalities {
 
 // Deterministic: the same value gives the same plan, and stays as it was.
 
-func deterministic[O, D any](c *judgedChecks, what string, o O, copied func(O) O, decide func(O) D) D {
+func deterministic[O, D any](c *invariants, what string, o O, copied func(O) O, decide func(O) D) D {
 	before := copied(o)
 	d, again := decide(o), decide(copied(before))
 	if !equal.DeepEqual(d, again) {
@@ -105,7 +105,7 @@ func deterministic[O, D any](c *judgedChecks, what string, o O, copied func(O) O
 	return d
 }
 
-func (c *judgedChecks) rollout(o planner.Input) planner.Decision {
+func (c *invariants) rollout(o planner.Input) planner.Decision {
 	c.begin("rollout", o.Rollout)
 	d := deterministic(c, "rollout", o, copied, planner.Decide)
 	c.tools(d.Status)
@@ -145,7 +145,7 @@ func copied(o planner.Input) planner.Input {
 	return o
 }
 
-func (c *judgedChecks) batch(o planner.BatchInput) {
+func (c *invariants) batch(o planner.BatchInput) {
 	c.begin("batch", o.Release)
 	deterministic(c, "batchrelease", o, func(o planner.BatchInput) planner.BatchInput {
 		o.Release = o.Release.DeepCopy()
@@ -153,7 +153,7 @@ func (c *judgedChecks) batch(o planner.BatchInput) {
 	}, planner.DecideBatch)
 }
 
-func (c *judgedChecks) sizes(s sizes.Scaling) sizes.Scale {
+func (c *invariants) sizes(s sizes.Scaling) sizes.Scale {
 	return deterministic(c, "deployment", s, func(s sizes.Scaling) sizes.Scaling {
 		s.Others = slices.Clone(s.Others)
 		return s
@@ -163,11 +163,11 @@ func (c *judgedChecks) sizes(s sizes.Scaling) sizes.Scale {
 // Persist first: no effect without a commit just before, at the version that
 // was planned from. What follows from what is stored has none.
 
-func (c *judgedChecks) begin(actor string, o object.Object) {
+func (c *invariants) begin(actor string, o object.Object) {
 	c.planned[actor], c.committed[actor] = o.GetResourceVersion(), ""
 }
 
-func (c *judgedChecks) commit(actor string, next object.Object) {
+func (c *invariants) commit(actor string, next object.Object) {
 	if next.GetResourceVersion() != c.planned[actor] {
 		c.violate("persist first", "%s committed at version %s what was planned from %s", actor, next.GetResourceVersion(), c.planned[actor])
 	}
@@ -187,7 +187,7 @@ func (c *judgedChecks) commit(actor string, next object.Object) {
 
 // said: what a step waits for that is measured, its message and the results of its checks say in
 // the same words. A jump by the status keeps the message for three seconds, in which nothing is measured.
-func (c *judgedChecks) said(r *rollouts.Rollout) {
+func (c *invariants) said(r *rollouts.Rollout) {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if a == nil || p == nil || plan == nil || p.State == rollouts.BeforeStepUpgrade || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
@@ -207,7 +207,7 @@ func (c *judgedChecks) said(r *rollouts.Rollout) {
 
 // concluded: at rest nothing is said to progress, nor to be aborted. Of a Rollout that is
 // disabled an abort is remembered, lest it releases that version when it is enabled.
-func (c *judgedChecks) concluded(s rollouts.RolloutStatus) {
+func (c *invariants) concluded(s rollouts.RolloutStatus) {
 	progressing := s.Condition(rollouts.ConditionProgressing)
 	if progressing == nil || s.Phase != rollouts.PhaseHealthy && s.Phase != rollouts.PhaseDisabled {
 		return
@@ -229,13 +229,13 @@ func times(s rollouts.RolloutStatus) []metav1.Time {
 	return out
 }
 
-func (c *judgedChecks) effect(actor string) {
+func (c *invariants) effect(actor string) {
 	if actor != "sizes" && !c.w.follows && c.committed[actor] == "" {
 		c.violate("persist first", "%s acts on what it has not stored", actor)
 	}
 }
 
-func (c *judgedChecks) wrote(actor string, old, next object.Object) {
+func (c *invariants) wrote(actor string, old, next object.Object) {
 	if actor == "user" && old == nil && natives[keyOf(next).kind] != nil {
 		c.owner = clone(next)
 	}
@@ -275,7 +275,7 @@ func (c *judgedChecks) wrote(actor string, old, next object.Object) {
 	}
 }
 
-func (c *judgedChecks) changed(actor string, old, next object.Object) {
+func (c *invariants) changed(actor string, old, next object.Object) {
 	switch was := old.(type) {
 	case *rollouts.BatchRelease:
 		c.gates.judge(was, next.(*rollouts.BatchRelease))
@@ -288,14 +288,14 @@ func (c *judgedChecks) changed(actor string, old, next object.Object) {
 	}
 }
 
-func (c *judgedChecks) deployment() *appsv1.Deployment {
+func (c *invariants) deployment() *appsv1.Deployment {
 	for _, d := range each[*appsv1.Deployment](c.w.store.objects) {
 		return d
 	}
 	return nil
 }
 
-func (c *judgedChecks) workload() object.Object {
+func (c *invariants) workload() object.Object {
 	for _, o := range workloads(c.w.store.objects) {
 		return o
 	}
@@ -303,7 +303,7 @@ func (c *judgedChecks) workload() object.Object {
 }
 
 // moved checks what must hold between two moves.
-func (c *judgedChecks) moved() {
+func (c *invariants) moved() {
 	c.recover()
 	if c.sick || c.empty || c.robbed || c.workload() == nil {
 		clear(c.promises.kept)

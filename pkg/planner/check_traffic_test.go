@@ -14,16 +14,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// stageTarget is a revision that requests are sent to.
-type stageTarget struct {
+// routeTarget is a revision that requests are sent to.
+type routeTarget struct {
 	what, hash string
 	// able is how many ready pods there are for them.
 	able int32
 }
 
 // Traffic: what a router or a pinned Service sends requests to has a ready pod.
-func (c *judgedChecks) targets() []stageTarget {
-	var out []stageTarget
+func (c *invariants) targets() []routeTarget {
+	var out []routeTarget
 	for _, i := range each[*networkingv1.Ingress](c.w.store.objects) {
 		weight, err := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
 		if err != nil || weight == 0 {
@@ -40,12 +40,12 @@ func (c *judgedChecks) targets() []stageTarget {
 		if name != canary(name) {
 			hash = c.released() // the router tells revisions of one Service apart
 		}
-		out = append(out, stageTarget{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
+		out = append(out, routeTarget{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
 	}
 	out = append(out, c.routeTargets()...)
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
 		if hash := pinned(s); hash != "" && s.Name != canary(s.Name) {
-			out = append(out, stageTarget{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
+			out = append(out, routeTarget{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
 		}
 	}
 	return out
@@ -58,7 +58,7 @@ func leadsTo(i *networkingv1.Ingress) string {
 
 // released is the revision that a release under way brings out. A set of it that was deleted
 // is made again under the name of the template.
-func (c *judgedChecks) released() string {
+func (c *invariants) released() string {
 	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
 		switch p := r.Status.Active(); {
 		case p == nil || p.PodTemplateHash == "":
@@ -80,8 +80,8 @@ func canary(name string) string {
 }
 
 // able counts the ready pods of a revision.
-func (c *judgedChecks) able(hash string) int32 {
-	n := servingRevision(c.set(hash))
+func (c *invariants) able(hash string) int32 {
+	n := servingPods(c.set(hash))
 	for _, p := range podsIn(c.w.store.objects) {
 		if hash != "" && p.Labels[ordinalKey] == hash && !missing(p) {
 			n++
@@ -90,7 +90,7 @@ func (c *judgedChecks) able(hash string) int32 {
 	return n
 }
 
-func (c *judgedChecks) set(hash string) *appsv1.ReplicaSet {
+func (c *invariants) set(hash string) *appsv1.ReplicaSet {
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if hash != "" && rs.Labels[hashKey] == hash && rs.DeletionTimestamp == nil {
 			return rs

@@ -93,7 +93,7 @@ func (s cloneSets) returned(o, owner object.Object) bool {
 
 // cloned: a partition leaves no more pods to the update revision than the batch
 // has, and none while it is aborted. What is there stays.
-func (c *judgedChecks) cloned(actor string, old, next object.Object) {
+func (c *invariants) cloned(actor string, old, next object.Object) {
 	is, _ := next.(*workload.CloneSet)
 	if is == nil {
 		return

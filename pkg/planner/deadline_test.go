@@ -17,9 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// upgradePods is a release that waits for pods since a moment, with a batch of two
+// upgradingInput is a release that waits for pods since a moment, with a batch of two
 // that is under way.
-func upgradePods(since time.Time) planner.Input {
+func upgradingInput(since time.Time) planner.Input {
 	size, zero := intstr.FromInt32(2), int32(0)
 	r := &rollouts.Rollout{}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
@@ -63,11 +63,11 @@ func TestDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := upgradePods(startRelease)
+			o := upgradingInput(clockStart)
 			o.Rollout.Spec.Strategy.Canary.ProgressDeadlineSeconds, o.Workload.ProgressDeadline = c.plan, c.owner
-			o.Now = startRelease.Add(c.want - time.Second)
+			o.Now = clockStart.Add(c.want - time.Second)
 			if c.want == 0 {
-				o.Now = startRelease.Add(1000 * time.Hour)
+				o.Now = clockStart.Add(1000 * time.Hour)
 			}
 			p := planner.Decide(o)
 			if stalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
@@ -76,7 +76,7 @@ func TestDeadline(t *testing.T) {
 			if c.want == 0 {
 				return
 			}
-			o.Now = startRelease.Add(c.want)
+			o.Now = clockStart.Add(c.want)
 			if p = planner.Decide(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
 				t.Errorf("after: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
@@ -84,7 +84,7 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("the release itself moves: %s, %v", p.Status.Canary.State, p.Actions)
 			}
 			o.Rollout.Status = p.Status
-			o.Now = startRelease.Add(2 * c.want)
+			o.Now = clockStart.Add(2 * c.want)
 			if p = planner.Decide(o); len(p.Events) > 0 || !equal.DeepEqual(p.Status, o.Rollout.Status) {
 				t.Errorf("it is said again: %v", p.Events)
 			}
@@ -96,15 +96,15 @@ func TestDeadline(t *testing.T) {
 // deadline, and what is not noted yet is looked at again then.
 func TestProgressIsNotedSeldom(t *testing.T) {
 	t.Parallel()
-	o := upgradePods(startRelease)
+	o := upgradingInput(clockStart)
 	o.Rollout.Status.Canary.ProgressMark = 0
 	o.Workload.UpdatedReadyReplicas = 1
-	o.Now = startRelease.Add(20 * time.Second)
+	o.Now = clockStart.Add(20 * time.Second)
 	p := planner.Decide(o)
-	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: startRelease}) || got.ProgressMark != 0 || p.Wake != 40*time.Second {
+	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: clockStart}) || got.ProgressMark != 0 || p.Wake != 40*time.Second {
 		t.Errorf("after 20 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
 	}
-	o.Now = startRelease.Add(60 * time.Second)
+	o.Now = clockStart.Add(60 * time.Second)
 	p = planner.Decide(o)
 	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: o.Now}) || got.ProgressMark != 1 || p.Wake != 600*time.Second {
 		t.Errorf("after 60 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
@@ -114,14 +114,14 @@ func TestProgressIsNotedSeldom(t *testing.T) {
 // Fewer ready pods are no progress, and as many as there were before neither.
 func TestFailingIsNoProgress(t *testing.T) {
 	t.Parallel()
-	o := upgradePods(startRelease)
+	o := upgradingInput(clockStart)
 	o.Rollout.Status.Canary.ProgressMark = 2
 	for i, ready := range []int32{1, 2, 0, 2} {
 		o.Workload.UpdatedReadyReplicas = ready
-		o.Now = startRelease.Add(time.Duration(i+1) * 2 * time.Minute)
+		o.Now = clockStart.Add(time.Duration(i+1) * 2 * time.Minute)
 		p := planner.Decide(o)
 		o.Rollout.Status = p.Status
-		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: startRelease}) || got.ProgressMark != 2 {
+		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: clockStart}) || got.ProgressMark != 2 {
 			t.Errorf("with %d ready: %s, mark %d", ready, got.LastProgressTime, got.ProgressMark)
 		}
 	}
@@ -130,10 +130,10 @@ func TestFailingIsNoProgress(t *testing.T) {
 // A batch above its failure threshold says so with numbers.
 func TestDeadlineTellsThreshold(t *testing.T) {
 	t.Parallel()
-	o := upgradePods(startRelease)
+	o := upgradingInput(clockStart)
 	threshold := intstr.FromString("40%")
 	o.Rollout.Spec.Strategy.Canary.FailureThreshold, o.Batch.Plan.FailureThreshold = &threshold, &threshold
-	o.Now = startRelease.Add(time.Hour)
+	o.Now = clockStart.Add(time.Hour)
 	want := "no progress at deployment/web since 2026-07-01T12:00:00Z, for longer than 600 seconds: " +
 		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready, " +
 		"and failureThreshold 40% tolerates 1 that are not; fix the pods, set another template, abort, or roll back"
@@ -149,8 +149,8 @@ func TestDeadlineTellsThreshold(t *testing.T) {
 func TestVerbsRestartDeadline(t *testing.T) {
 	t.Parallel()
 	for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
-		o := upgradePods(startRelease)
-		o.Now = startRelease.Add(time.Hour)
+		o := upgradingInput(clockStart)
+		o.Now = clockStart.Add(time.Hour)
 		o.Rollout.Status = planner.Decide(o).Status
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: v, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
@@ -163,10 +163,10 @@ func TestVerbsRestartDeadline(t *testing.T) {
 
 // stalledByOthers is a release that somebody else calls stalled.
 func stalledByOthers() planner.Input {
-	o := upgradePods(startRelease)
+	o := upgradingInput(clockStart)
 	o.Rollout.Status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed",
-	}, metav1.NewTime(startRelease))
+	}, metav1.NewTime(clockStart))
 	return o
 }
 
@@ -174,7 +174,7 @@ func stalledByOthers() planner.Input {
 func TestDeadlineBesideOthers(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
-	o.Now = startRelease.Add(time.Hour)
+	o.Now = clockStart.Add(time.Hour)
 	p := planner.Decide(o)
 	if c := p.Status.Condition(rollouts.ConditionStalled); !strings.HasPrefix(c.Message, "no progress") {
 		t.Errorf("%+v", c)
@@ -199,8 +199,8 @@ func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 		"pods of another revision are still there":                func(w *planner.Workload) { w.StableReadyReplicas = 4 },
 		"pods of the stable revision are not ready yet":           func(w *planner.Workload) { w.UpdatedReplicas = 0 },
 	} {
-		o := upgradePods(startRelease)
-		o.Now = startRelease
+		o := upgradingInput(clockStart)
+		o.Now = clockStart
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: rollouts.VerbAbort, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}

@@ -15,17 +15,17 @@ import (
 
 // wanted is the image that the owner asks for, and aside reports whether it is not that
 // of the live template, since the stable one is set meanwhile.
-func (e *tearDownRelease) wanted(o object.Object) string {
+func (e *releaseEnd) wanted(o object.Object) string {
 	if tag, known := e.check.images[e.asked(o)]; known {
 		return tag
 	}
 	return tagOf(templateOf(o))
 }
 
-func (e *tearDownRelease) aside(o object.Object) bool { return e.wanted(o) != tagOf(templateOf(o)) }
+func (e *releaseEnd) aside(o object.Object) bool { return e.wanted(o) != tagOf(templateOf(o)) }
 
 // asked is the revision that the owner asks for.
-func (e *tearDownRelease) asked(o object.Object) string {
+func (e *releaseEnd) asked(o object.Object) string {
 	ref := e.rollout().Spec.WorkloadRef
 	row, _ := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&e.rollout().Spec.Strategy, ref))
 	var owned []object.Object

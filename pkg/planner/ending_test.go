@@ -21,36 +21,36 @@ import (
 
 type ending struct {
 	name string
-	play func(*tearDownRelease)
+	play func(*releaseEnd)
 }
 
 var teardownResults = []ending{
-	{"left alone", (*tearDownRelease).leave},
-	{"reverted", (*tearDownRelease).revert},
-	{"released", (*tearDownRelease).release},
-	{"deleted", (*tearDownRelease).delete},
-	{"disabled", (*tearDownRelease).disable},
-	{"aborted", (*tearDownRelease).abort},
-	{"rolled back", (*tearDownRelease).rollback},
-	{"tried again", (*tearDownRelease).retry},
+	{"left alone", (*releaseEnd).leave},
+	{"reverted", (*releaseEnd).revert},
+	{"released", (*releaseEnd).release},
+	{"deleted", (*releaseEnd).delete},
+	{"disabled", (*releaseEnd).disable},
+	{"aborted", (*releaseEnd).abort},
+	{"rolled back", (*releaseEnd).rollback},
+	{"tried again", (*releaseEnd).retry},
 }
 
-// tearDownRelease is a world that is being brought to an end.
-type tearDownRelease struct {
+// releaseEnd is a world that is being brought to an end.
+type releaseEnd struct {
 	*world
 	name string
 }
 
 const app0 = "web"
 
-func (e *tearDownRelease) rollout() *rollouts.Rollout {
+func (e *releaseEnd) rollout() *rollouts.Rollout {
 	return find[*rollouts.Rollout](e.store.objects, kindRollout, app0)
 }
 
-func (e *tearDownRelease) workload() object.Object { return appOf(e.store.objects, app0) }
+func (e *releaseEnd) workload() object.Object { return appOf(e.store.objects, app0) }
 
 // settle is the invariant "quiet": an obedient world comes to rest.
-func (e *tearDownRelease) settle() bool {
+func (e *releaseEnd) settle() bool {
 	_, ok := e.rest()
 	if ok && e.unstick() {
 		_, ok = e.rest()
@@ -79,7 +79,7 @@ func (e *tearDownRelease) settle() bool {
 
 // told is the invariant "silent": whatever rests without waiting for somebody
 // says that it stands still.
-func (e *tearDownRelease) told() {
+func (e *releaseEnd) told() {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
 		return
@@ -111,7 +111,7 @@ func waitsForPods(s rollouts.RolloutStatus) bool {
 }
 
 // serve gives the release what it needs to go on.
-func (e *tearDownRelease) serve() {
+func (e *releaseEnd) serve() {
 	if e.store.objects[key{kindService, app0}] == nil {
 		e.expose(app0)
 	}
@@ -129,14 +129,14 @@ func (e *tearDownRelease) serve() {
 }
 
 // resume goes on with a workload that was given back paused.
-func (e *tearDownRelease) resume() {
+func (e *releaseEnd) resume() {
 	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
 		e.change(app0, nativeOf(d).resume)
 	}
 }
 
 // routedBy is the kind of router that the Rollout names.
-func (e *tearDownRelease) routedBy() kind {
+func (e *releaseEnd) routedBy() kind {
 	_, release := e.rollout().Spec.Strategy.Active()
 	for _, t := range release.TrafficRoutings {
 		switch {
@@ -151,7 +151,7 @@ func (e *tearDownRelease) routedBy() kind {
 
 // stable is the image that served before the release, as far as it is known and its
 // set is there to go back to.
-func (e *tearDownRelease) stable() string {
+func (e *releaseEnd) stable() string {
 	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.lost(r.Status.Active().StableRevision) {
 		return ""
 	}
@@ -159,7 +159,7 @@ func (e *tearDownRelease) stable() string {
 }
 
 // earlier is that image, whether or not anything of it is left.
-func (e *tearDownRelease) earlier() string {
+func (e *releaseEnd) earlier() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
 		return ""
@@ -176,19 +176,19 @@ func (e *tearDownRelease) earlier() string {
 }
 
 // lost reports whether no set is left of a revision.
-func (e *tearDownRelease) lost(revision string) bool {
+func (e *releaseEnd) lost(revision string) bool {
 	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
 // runs checks that every pod has the image and is ready.
-func (e *tearDownRelease) runs(invariant, tag string) {
+func (e *releaseEnd) runs(invariant, tag string) {
 	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
 		want := int32(0)
 		if image(rs) == tag {
 			want = replicasOf(e.workload())
 		}
-		if servingRevision(rs) != want || *rs.Spec.Replicas != want {
-			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingRevision(rs), *rs.Spec.Replicas, image(rs), want)
+		if servingPods(rs) != want || *rs.Spec.Replicas != want {
+			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingPods(rs), *rs.Spec.Replicas, image(rs), want)
 		}
 	}
 	for _, p := range podsIn(e.store.objects) {
@@ -201,7 +201,7 @@ func (e *tearDownRelease) runs(invariant, tag string) {
 	}
 }
 
-func (e *tearDownRelease) healthy(invariant string) {
+func (e *releaseEnd) healthy(invariant string) {
 	// Clients look at the state of the step whatever the phase is.
 	if p := e.rollout().Status.Active(); p == nil || p.State != rollouts.StepCompleted {
 		e.check.violate(invariant, "%s: the step is not completed, %+v", e.name, p)
@@ -216,7 +216,7 @@ func (e *tearDownRelease) healthy(invariant string) {
 }
 
 // commands is the invariant "no lost command": at the end each has an outcome.
-func (e *tearDownRelease) commands() {
+func (e *releaseEnd) commands() {
 	for _, d := range e.rollout().Status.Decisions {
 		if d.Outcome == "" {
 			e.check.violate("no lost command", "%s: nothing came of decision %d, %s", e.name, d.ID, d.Verb)
@@ -226,7 +226,7 @@ func (e *tearDownRelease) commands() {
 
 // traceless checks that what lets admission see the workload of a Rollout in
 // service is left, and nothing else, and that what was the owner's is the owner's again.
-func (e *tearDownRelease) traceless() {
+func (e *releaseEnd) traceless() {
 	left := traces(e.store.objects)
 	var guards []string
 	if r := e.rollout(); r != nil && planner.HoldsOnTemplateChange(r) {

@@ -12,7 +12,7 @@ import (
 
 // revert puts the stable template back, and takes the name off: the invariant "reversible".
 // That is the way out, too, where nobody can go back.
-func (e *tearDownRelease) revert() {
+func (e *releaseEnd) revert() {
 	tag := e.earlier()
 	d := e.workload()
 	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
@@ -40,7 +40,7 @@ func (e *tearDownRelease) revert() {
 }
 
 // abort brings everything back to stable and keeps the workload held.
-func (e *tearDownRelease) abort() {
+func (e *releaseEnd) abort() {
 	tag, d := e.stable(), e.workload()
 	if tag == "" || d == nil || e.refused() {
 		return
@@ -72,13 +72,13 @@ func (e *tearDownRelease) abort() {
 }
 
 // refused reports whether another template waits for the abort of a blue-green release.
-func (e *tearDownRelease) refused() bool {
+func (e *releaseEnd) refused() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Reason == string(rollouts.StalledRefused)
 }
 
 // rollback has everything back as it was before the release.
-func (e *tearDownRelease) rollback() {
+func (e *releaseEnd) rollback() {
 	tag, d := e.stable(), e.workload()
 	if tag == "" || d == nil {
 		return
@@ -94,7 +94,7 @@ func (e *tearDownRelease) rollback() {
 }
 
 // retry releases what was aborted after all.
-func (e *tearDownRelease) retry() {
+func (e *releaseEnd) retry() {
 	d := e.workload()
 	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.check.stableFails() || e.hopeless() || e.rollout().Status.Active().RollingBack ||
 		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
@@ -118,7 +118,7 @@ func (e *tearDownRelease) retry() {
 }
 
 // release takes the newest template to the end.
-func (e *tearDownRelease) release() {
+func (e *releaseEnd) release() {
 	r, d := e.rollout(), e.workload()
 	if r == nil || r.DeletionTimestamp != nil || d == nil || e.hopeless() {
 		return
@@ -174,7 +174,7 @@ func (e *tearDownRelease) release() {
 }
 
 // hopeless reports whether a release is being aborted to a version that cannot run.
-func (e *tearDownRelease) hopeless() bool {
+func (e *releaseEnd) hopeless() bool {
 	r := e.rollout()
 	if e.onlyExtraServes() {
 		return true // pods of the template that is given back never serve in their place
@@ -187,7 +187,7 @@ func (e *tearDownRelease) hopeless() bool {
 
 // stranded reports whether an aborted release has nothing but pods beside the workload: with
 // the stable set gone they alone serve, and stay until the workload is resumed.
-func (e *tearDownRelease) stranded() bool {
+func (e *releaseEnd) stranded() bool {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || r.Spec.Strategy.Canary == nil || !r.Spec.Strategy.Canary.ExtraWorkload {
 		return false
@@ -197,7 +197,7 @@ func (e *tearDownRelease) stranded() bool {
 }
 
 // rescue resumes it, and reports whether its pods can serve.
-func (e *tearDownRelease) rescue() bool {
+func (e *releaseEnd) rescue() bool {
 	if o := e.workload(); o == nil || bad(*templateOf(o)) {
 		return false
 	}
@@ -206,7 +206,7 @@ func (e *tearDownRelease) rescue() bool {
 }
 
 // delete and disable give everything back.
-func (e *tearDownRelease) delete() {
+func (e *releaseEnd) delete() {
 	if e.hopeless() {
 		return
 	}
@@ -221,7 +221,7 @@ func (e *tearDownRelease) delete() {
 	e.traceless()
 }
 
-func (e *tearDownRelease) disable() {
+func (e *releaseEnd) disable() {
 	if e.hopeless() {
 		return
 	}

@@ -34,7 +34,7 @@ func TestForecast(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStory(t)
-		f := &foretold{stepSummary: s, file: file}
+		f := &foretold{story: s, file: file}
 		s.t.foretold = f
 		for block := range strings.SplitSeq(string(data), "\n\n") {
 			commands, _, _ := strings.Cut(block, dashes+"\n")
@@ -60,7 +60,7 @@ func TestForecast(t *testing.T) {
 
 // foretold compares a forecast with what happens.
 type foretold struct {
-	*stepSummary
+	*story
 	file string
 	// planned is nil while nothing is foretold; tag is what is released.
 	planned []rollouts.PlannedStep
@@ -84,14 +84,14 @@ func (f *foretold) before(words []string) {
 // after makes one where a command begins a release.
 func (f *foretold) after(words []string) {
 	resized := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "replicas=") })
-	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.stepSummary.w.store.objects)) == 1 {
+	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.story.w.store.objects)) == 1 {
 		f.foretell(words[1])
 	}
 }
 
 // foretell makes the forecast of a release that is about to begin.
 func (f *foretold) foretell(name string) {
-	w := f.stepSummary.w
+	w := f.story.w
 	r, o := find[*rollouts.Rollout](w.store.objects, kindRollout, name), appOf(w.store.objects, name)
 	if r == nil || o == nil || r.Status.Phase != rollouts.PhaseHealthy || r.Spec.Strategy.Paused || o.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
 		return
@@ -120,7 +120,7 @@ func (f *foretold) count() (update, stable, ready int32) {
 			stable += of
 		}
 	}
-	objects := f.stepSummary.w.store.objects
+	objects := f.story.w.store.objects
 	for _, rs := range each[*appsv1.ReplicaSet](objects) {
 		if rs.DeletionTimestamp == nil {
 			add(image(rs), rs.Status.ReadyReplicas, *rs.Spec.Replicas)
@@ -176,7 +176,7 @@ func (f *foretold) compare(step, update, stable int32) {
 
 // routed compares the share that an Ingress sends.
 func (f *foretold) routed(in *networkingv1.Ingress) {
-	r := find[*rollouts.Rollout](f.stepSummary.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
+	r := find[*rollouts.Rollout](f.story.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
 	weight := in.Annotations["nginx.ingress.kubernetes.io/canary-weight"]
 	if f.planned == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {
 		return

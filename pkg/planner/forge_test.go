@@ -16,7 +16,7 @@ import (
 
 // forge writes what only Weir writes on a Deployment, as whoever may patch it can
 // while nobody looks: that it is held, which revision is stable, how far it may go.
-func (s *stepSummary) forge(c command) {
+func (s *story) forge(c command) {
 	d := clone(appOf(s.w.store.objects, c.words[1])).(*appsv1.Deployment)
 	if tag := c.get("image", ""); tag != "" {
 		setImage(tag)(d)
@@ -59,7 +59,7 @@ func driveAlone(d *appsv1.Deployment, share string) {
 
 // status writes what only the native controller writes, as whoever may patch the
 // status of a set can.
-func (s *stepSummary) status(c command) {
+func (s *story) status(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	current, update := s.revision(c.get("current", "")), s.revision(c.get("update", ""))
 	switch o := o.(type) {
@@ -80,7 +80,7 @@ func (s *stepSummary) status(c command) {
 }
 
 // revision is the name of the one with an image, or empty.
-func (s *stepSummary) revision(tag string) string {
+func (s *story) revision(tag string) string {
 	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tag != "" && tagOf(templateIn(r)) == tag {
 			return r.Name
@@ -91,7 +91,7 @@ func (s *stepSummary) revision(tag string) string {
 
 // extra edits the Deployment that was made beside the workload, as whoever may patch
 // Deployments can.
-func (s *stepSummary) extra(c command) {
+func (s *story) extra(c command) {
 	for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == "" {
 			continue
@@ -113,7 +113,7 @@ func (s *stepSummary) extra(c command) {
 }
 
 // rival makes a Deployment of somebody else that has the name of the extra one of an image.
-func (s *stepSummary) rival(c command) {
+func (s *story) rival(c command) {
 	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
 	setImage(c.get("image", ""))(d)
 	other := &appsv1.Deployment{Spec: *d.Spec.DeepCopy()}
@@ -126,7 +126,7 @@ func (s *stepSummary) rival(c command) {
 
 // tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
 // the data, is made again.
-func (s *stepSummary) tamper(c command) {
+func (s *story) tamper(c command) {
 	image := "echo:" + c.get("image", "")
 	for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
 		if tagOf(&rs.Spec.Template) == c.words[1] {

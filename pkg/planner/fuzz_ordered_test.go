@@ -23,10 +23,10 @@ func (s *schedule) ordered() {
 	s.plan = pick(s, plans...)()
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)
-	s.now = startRelease.Add(-time.Hour)
+	s.now = clockStart.Add(-time.Hour)
 	s.deploy(a)
 	s.rest()
-	s.now = startRelease
+	s.now = clockStart
 	if traffic {
 		s.expose(app0)
 		s.publish(app0, app0)

@@ -54,14 +54,14 @@ func (s *schedule) next() byte {
 // pick chooses one of the values.
 func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(values)] }
 
-var startRelease = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+var clockStart = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // scenery makes the world that a schedule begins with.
 type scenery func(*schedule)
 
 // runSchedule plays a schedule and returns what it broke.
 func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
-	s := &schedule{world: newWorld(startRelease, tell, newChecks()), bytes: data}
+	s := &schedule{world: newWorld(clockStart, tell, newChecks()), bytes: data}
 	s.scheduled = true
 	watch(s.world)
 	found(s)
@@ -74,7 +74,7 @@ func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []
 	}
 	for _, ending := range teardownResults {
 		c := s.check.fork()
-		e := &tearDownRelease{world: s.fork(tell, c), name: ending.name}
+		e := &releaseEnd{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
 		e.heal()
 		tell.did("now it is " + ending.name)
@@ -100,11 +100,11 @@ func (s *schedule) deployed() {
 	s.plan = pick(s, plans...)()
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)
-	s.now = startRelease.Add(-time.Hour)
+	s.now = clockStart.Add(-time.Hour)
 	s.app = a
 	s.deploy(a)
 	s.rest()
-	s.now = startRelease
+	s.now = clockStart
 	grace := 3 * time.Second
 	if traffic {
 		grace = pick(s, 0, 3*time.Second)
@@ -238,7 +238,7 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
 	data = shorter(found, data, invariantOf(broken))
 	broken = runSchedule(found, data, nobody{}, func(*world) {})
-	tell := &transcript{start: startRelease, deeds: true}
+	tell := &transcript{start: clockStart, deeds: true}
 	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
 	})

@@ -77,7 +77,7 @@ func beyond(p *rollouts.Progress, step int32) bool {
 // No skipped gate: a pause ends by an approval, by a promotion in full, by its
 // time, or because the last step has every pod. Another revision or another
 // plan is another release.
-func (g gates) pass(c *judgedChecks, actor string, old, next *rollouts.Rollout) {
+func (g gates) pass(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
 	if is == nil || next.Status.Phase != rollouts.PhaseProgressing {
 		return
@@ -128,7 +128,7 @@ func sameRelease(old, next *rollouts.Rollout) bool {
 }
 
 // left judges that a step, or its pods, are left behind.
-func (g gates) left(c *judgedChecks, actor string, step int32, old, next *rollouts.Rollout) {
+func (g gates) left(c *invariants, actor string, step int32, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
 	if !upgraded(was, step) && upgraded(is, step) && going(next) && !g.batchReady(c, next.Name, step-1) {
 		c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, step)
@@ -145,7 +145,7 @@ func upgraded(p *rollouts.Progress, step int32) bool {
 }
 
 // batchReady reports whether the batch was ready once, of the plan that the caches show.
-func (g gates) batchReady(c *judgedChecks, name string, index int32) bool {
+func (g gates) batchReady(c *invariants, name string, index int32) bool {
 	b := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, name)
 	if b == nil {
 		return false
@@ -165,7 +165,7 @@ func going(r *rollouts.Rollout) bool {
 		a == rollouts.ActivityFinalising
 }
 
-func (g gates) open(c *judgedChecks, old, next *rollouts.Rollout, step int32) bool {
+func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool {
 	at := gate{next.Status.Active().UpdateRevision, step}
 	_, release := next.Spec.Strategy.Active()
 	s := release.Step(step)
@@ -184,14 +184,14 @@ func (g gates) open(c *judgedChecks, old, next *rollouts.Rollout, step int32) bo
 }
 
 // over reports whether a timed pause has passed.
-func (g gates) over(c *judgedChecks, at gate, pause time.Duration) bool {
+func (g gates) over(c *invariants, at gate, pause time.Duration) bool {
 	since, known := g.since[at]
 	return pause == 0 || known && !c.w.now.Before(since.Add(pause))
 }
 
 // No lost command: the controller keeps every decision, settles each once, and
 // calls an approval applied only when the step is left.
-func (c *judgedChecks) decisions(actor string, old, next *rollouts.Rollout) {
+func (c *invariants) decisions(actor string, old, next *rollouts.Rollout) {
 	a := next.Status.Activity()
 	c.aborted = c.aborted || a == rollouts.ActivityAborting || a == rollouts.ActivityAborted
 	was, is := old.Status.Decisions, next.Status.Decisions
@@ -211,7 +211,7 @@ func (c *judgedChecks) decisions(actor string, old, next *rollouts.Rollout) {
 	}
 }
 
-func (c *judgedChecks) decision(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
+func (c *invariants) decision(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
 	same := is
 	same.Outcome = was.Outcome
 	if !equal.DeepEqual(same, was) || was.Outcome != "" && was.Outcome != is.Outcome {
@@ -222,7 +222,7 @@ func (c *judgedChecks) decision(actor string, was, is rollouts.Decision, next *r
 	}
 }
 
-func (c *judgedChecks) approval(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
+func (c *invariants) approval(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
 	p := next.Status.Active()
 	switch {
 	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step) && !p.FullyPromoted:

@@ -18,7 +18,7 @@ import (
 
 // gitops applies an object, lets everybody act until nothing is written, and begins
 // again after a while. Waits are as long as the tool makes them.
-func (s *stepSummary) gitops(c command) {
+func (s *story) gitops(c command) {
 	every := s.duration(c.get("every", "1s"))
 	for range s.number(c.get("times", "20")) {
 		s.w.now = s.w.now.Add(every)
@@ -31,7 +31,7 @@ func (s *stepSummary) gitops(c command) {
 }
 
 // inGit is an object as its owner's manifest has it; the annotations of others may be kept.
-func (s *stepSummary) inGit(path string, kept bool) object.Object {
+func (s *story) inGit(path string, kept bool) object.Object {
 	k, name, _ := strings.Cut(path, "/")
 	o := clone(s.w.store.objects[key{kind(k), name}])
 	switch is := o.(type) {
@@ -50,7 +50,7 @@ func (s *stepSummary) inGit(path string, kept bool) object.Object {
 }
 
 // strip takes the owner references off an object, or has them name another.
-func (s *stepSummary) strip(c command) {
+func (s *story) strip(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])
 	next.SetOwnerReferences(nil)

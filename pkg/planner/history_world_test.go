@@ -66,7 +66,7 @@ func (t *transcript) moment(at *metav1.Time) string {
 // recorded is the invariant of that name: at rest, each release that is over is
 // on file, and each decision is in one history or belongs to the release that
 // goes on.
-func (e *tearDownRelease) recorded() {
+func (e *releaseEnd) recorded() {
 	in, r := map[int64]int{}, e.rollout()
 	for _, h := range each[*rollouts.RolloutHistory](e.store.objects) {
 		if r != nil && h.Name != planner.HistoryName(r, int64(releaseOf(h))) {

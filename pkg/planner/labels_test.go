@@ -133,7 +133,7 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	back := planner.UpdatedPod{Name: "c", UpdatedAt: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
 	w.HasStableTemplate = true
-	w.Target = trafficTargetID(intstr.FromInt32(3), b.UID)
+	w.Target = newTarget(intstr.FromInt32(3), b.UID)
 	labels := func(pods ...planner.UpdatedPod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
 		plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: pods})
@@ -173,11 +173,11 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 	return &planner.Workload{
 		Held: true, Settled: true, TargetApplied: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
 		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
-		Target: trafficTargetID(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
+		Target: newTarget(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
 	}
 }
 
-func trafficTargetID(share intstr.IntOrString, owner types.UID) *planner.Target {
+func newTarget(share intstr.IntOrString, owner types.UID) *planner.Target {
 	return &planner.Target{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: planner.Revision{Name: "v2"}}
 }
 

@@ -100,7 +100,7 @@ func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 }
 
 // verdicts judges what the checks of a plan decide, and what is decided despite them.
-func (c *judgedChecks) verdicts(actor string, old, next *rollouts.Rollout) {
+func (c *invariants) verdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
 		c.founded(actor, a)
@@ -134,7 +134,7 @@ func (d despite) fork() despite {
 // No check passed over: no release leaves a step in which a check has failed, or has come to no result,
 // unless a decision on record overrides that check in that step. A failed check stays failed. Nobody
 // disables a Rollout with such a step.
-func (d despite) judge(c *judgedChecks, actor string, old, next *rollouts.Rollout) {
+func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
 	if was == nil || is == nil || !underWay(old) || !underWay(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
 		clear(d.needed)
@@ -212,7 +212,7 @@ func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 }
 
 // note keeps what the plan wants of its checks now, and what they have come to.
-func (d despite) note(c *judgedChecks, actor string, old, next *rollouts.Rollout) {
+func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) {
 	p, a := next.Status.Active(), next.Status.Analysis
 	_, plan := next.Spec.Strategy.Active()
 	measuring := p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
@@ -267,7 +267,7 @@ func finishing(r *rollouts.Rollout) bool {
 }
 
 // bad reports whether a request has failed, or a Service or a job said that the version is bad.
-func (m *isMeasuring) bad() bool {
+func (m *measuredWorld) bad() bool {
 	for _, all := range m.answers {
 		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
 			return true
@@ -277,7 +277,7 @@ func (m *isMeasuring) bad() bool {
 }
 
 // founded judges an abort by the checks.
-func (c *judgedChecks) founded(actor string, a *rollouts.AnalysisStatus) {
+func (c *invariants) founded(actor string, a *rollouts.AnalysisStatus) {
 	failed := func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }
 	switch {
 	case a == nil || !slices.ContainsFunc(a.Checks, failed):

@@ -32,8 +32,8 @@ type answer struct {
 // outage is a time in which no source answers; it has not ended while until is zero.
 type outage struct{ from, until time.Time }
 
-// isMeasuring are what the sources of metrics know.
-type isMeasuring struct {
+// measuredWorld are what the sources of metrics know.
+type measuredWorld struct {
 	rates   []rates
 	outages []outage
 	// answers are those of checks by http and job, by their names.
@@ -50,7 +50,7 @@ type isMeasuring struct {
 	started time.Time
 }
 
-func (m *isMeasuring) at(start time.Time) (pair judge.Pair) {
+func (m *measuredWorld) at(start time.Time) (pair judge.Pair) {
 	for _, r := range m.rates {
 		if !r.from.After(start) {
 			pair = r.pair
@@ -60,7 +60,7 @@ func (m *isMeasuring) at(start time.Time) (pair judge.Pair) {
 }
 
 // fault is that of a source that does not answer now.
-func (m *isMeasuring) fault() judge.Fault {
+func (m *measuredWorld) fault() judge.Fault {
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		return judge.Fault{Why: "connection refused", Since: m.outages[n-1].from}
 	}
@@ -116,7 +116,7 @@ func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
 }
 
 // used is a check of a plan with what it uses filled in.
-func (m *isMeasuring) used(c rollouts.Check) rollouts.Check {
+func (m *measuredWorld) used(c rollouts.Check) rollouts.Check {
 	if c.Use == nil {
 		return c
 	}
@@ -126,11 +126,11 @@ func (m *isMeasuring) used(c rollouts.Check) rollouts.Check {
 }
 
 // share is a user who makes a Check that Rollouts use, or edits it: jvm successRate=95%.
-func (s *stepSummary) share(c command) {
+func (s *story) share(c command) {
 	s.w.measures.share(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
 }
 
-func (m *isMeasuring) share(name string, c rollouts.Check) {
+func (m *measuredWorld) share(name string, c rollouts.Check) {
 	if m.shared = maps.Clone(m.shared); m.shared == nil {
 		m.shared = map[string]rollouts.Check{}
 	}
@@ -154,7 +154,7 @@ func (a api) lastDay(c rollouts.Check) planner.MeasuredCheck {
 }
 
 // yesterday are the rates of the last 24 hours, in each window: 23 hours of 1000/1 and, with bad=, an hour of these.
-func (s *stepSummary) yesterday(c command) {
+func (s *story) yesterday(c command) {
 	for range 24 {
 		s.w.measures.tried = append(s.w.measures.tried, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
 	}
@@ -202,7 +202,7 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 }
 
 // answer is what a Service says from now on: tickets good|bad|down|invalid, or how a job ends: smoke good|bad|noimage.
-func (s *stepSummary) answer(c command) {
+func (s *story) answer(c command) {
 	said := answer{from: s.w.now, says: c.words[2]}
 	switch c.words[2] {
 	case "good":
@@ -219,7 +219,7 @@ func (a answer) at(now time.Time) answer {
 }
 
 // say has a Service, or a job, say something from now on; a fork has answers of its own.
-func (m *isMeasuring) say(check string, a answer) {
+func (m *measuredWorld) say(check string, a answer) {
 	if m.answers = maps.Clone(m.answers); m.answers == nil {
 		m.answers = map[string][]answer{}
 	}
@@ -258,7 +258,7 @@ func (w *world) heal() {
 }
 
 // up ends an outage.
-func (m *isMeasuring) up(now time.Time) {
+func (m *measuredWorld) up(now time.Time) {
 	m.outages = slices.Clone(m.outages) // a fork has those of its own
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		m.outages[n-1].until = now
@@ -266,7 +266,7 @@ func (m *isMeasuring) up(now time.Time) {
 }
 
 // requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
-func (s *stepSummary) requests(c command) {
+func (s *story) requests(c command) {
 	count := func(text string) judge.Count {
 		total, bad, _ := strings.Cut(text, "/")
 		return judge.Count{Total: float64(s.number(total)), Bad: float64(s.number(bad))}
@@ -275,7 +275,7 @@ func (s *stepSummary) requests(c command) {
 }
 
 // source goes down, and comes back with all that happened meanwhile; or it forgets the past.
-func (s *stepSummary) source(c command) {
+func (s *story) source(c command) {
 	m := &s.w.measures
 	switch {
 	case c.has("down"):
@@ -290,7 +290,7 @@ func (s *stepSummary) source(c command) {
 }
 
 // analysis is that of the lines of a plan that begin with analysis or check.
-func (s *stepSummary) analysis(c command) *rollouts.Analysis {
+func (s *story) analysis(c command) *rollouts.Analysis {
 	var a *rollouts.Analysis
 	for _, words := range c.more {
 		switch words[0] {
@@ -334,7 +334,7 @@ func (s *stepSummary) analysis(c command) *rollouts.Analysis {
 	return a
 }
 
-func (s *stepSummary) seconds(text string) *int32 {
+func (s *story) seconds(text string) *int32 {
 	if text == "" {
 		return nil
 	}

@@ -23,13 +23,13 @@ import (
 
 const stableSet = "stable set"
 
-// workloadGoneMessage is an object that is gone. Where there is none of it, nothing is.
-type workloadGoneMessage struct {
+// absentWorkload is an object that is gone. Where there is none of it, nothing is.
+type absentWorkload struct {
 	name string
 	take func(*world)
 }
 
-var absences = []workloadGoneMessage{
+var absences = []absentWorkload{
 	{"nothing", func(*world) {}},
 	{"service", takes(key{kindService, app0})},
 	{"canary service", takes(key{kindService, canary(app0)})},
@@ -59,7 +59,7 @@ func takes(keys ...key) func(*world) {
 // final is an ending, and what must be so when it is over.
 type final struct {
 	name  string
-	begin func(*tearDownRelease) string
+	begin func(*releaseEnd) string
 	phase rollouts.Phase
 	// tag is what every pod runs; empty where another release has begun.
 	tag string
@@ -68,17 +68,17 @@ type final struct {
 var finals = []final{
 	{"abort", by(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
 	{"rollback", by(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
-	{"cancel", func(e *tearDownRelease) string { return e.change(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
+	{"cancel", func(e *releaseEnd) string { return e.change(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
 	{"succeed", by(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
-	{"disable", func(e *tearDownRelease) string {
+	{"disable", func(e *releaseEnd) string {
 		return strconv.FormatBool(e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
 	}, rollouts.PhaseDisabled, "v2"},
-	{"delete", func(e *tearDownRelease) string { return strconv.FormatBool(e.remove(kindRollout, app0)) }, "", "v2"},
-	{"supersede", func(e *tearDownRelease) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
+	{"delete", func(e *releaseEnd) string { return strconv.FormatBool(e.remove(kindRollout, app0)) }, "", "v2"},
+	{"supersede", func(e *releaseEnd) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
-func by(v rollouts.Verb) func(*tearDownRelease) string {
-	return func(e *tearDownRelease) string { return e.decide(app0, verb.Command{Verb: v, User: "end", Full: true}) }
+func by(v rollouts.Verb) func(*releaseEnd) string {
+	return func(e *releaseEnd) string { return e.decide(app0, verb.Command{Verb: v, User: "end", Full: true}) }
 }
 
 func TestEndingsWithoutObjects(t *testing.T) {
@@ -110,10 +110,10 @@ func TestEndingsWithoutObjects(t *testing.T) {
 // halfway is a world in which a step waits that has most of pods and requests.
 func halfway(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *world {
 	t.Helper()
-	w := newWorld(startRelease.Add(-time.Hour), nobody{}, newChecks())
+	w := newWorld(clockStart.Add(-time.Hour), nobody{}, newChecks())
 	w.deploy(app{name: app0, image: "v1", replicas: 5, surge: "25%", unavail: "25%", history: 10})
 	w.rest()
-	w.now = startRelease
+	w.now = clockStart
 	w.expose(app0)
 	k := kindOf(row.Kind.Kind)
 	refs := routingBy(k, app0, 3*time.Second)
@@ -154,10 +154,10 @@ func (w *world) action(class string) {
 }
 
 // withoutObject plays one ending without one object, in a world of its own.
-func withoutObject(t *testing.T, from *world, a workloadGoneMessage, f final, late bool) {
+func withoutObject(t *testing.T, from *world, a absentWorkload, f final, late bool) {
 	t.Helper()
 	c := from.check.fork()
-	e := &tearDownRelease{world: from.fork(nobody{}, c), name: f.name + " without " + a.name}
+	e := &releaseEnd{world: from.fork(nobody{}, c), name: f.name + " without " + a.name}
 	take := func() {
 		a.take(e.world)
 		c.sick, c.robbed = a.name != "nothing", a.name == "batchrelease" // requests are lost by who took it
@@ -179,7 +179,7 @@ func withoutObject(t *testing.T, from *world, a workloadGoneMessage, f final, la
 }
 
 // judge checks that the ending came to its end, and that nothing is left of it.
-func (e *tearDownRelease) judge(a workloadGoneMessage, f final) {
+func (e *releaseEnd) judge(a absentWorkload, f final) {
 	if !e.settle() {
 		return
 	}
@@ -205,7 +205,7 @@ func (e *tearDownRelease) judge(a workloadGoneMessage, f final) {
 
 // wayOut sets the earlier template where nothing is left to go back to, and tells
 // whether the release says so before. The release is cancelled then.
-func (e *tearDownRelease) wayOut() bool {
+func (e *releaseEnd) wayOut() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	if c == nil || c.Reason != string(rollouts.StalledStableGone) {
 		e.check.violate("ends", "%s: the rollout is %s, %s", e.name, headOf(e.rollout().Status), e.rollout().Status.Message)
@@ -216,7 +216,7 @@ func (e *tearDownRelease) wayOut() bool {
 }
 
 // unrouted checks that no request is sent to a Service that does not exist.
-func (e *tearDownRelease) unrouted() {
+func (e *releaseEnd) unrouted() {
 	for _, target := range e.check.targets() {
 		if target.able == 0 {
 			e.check.violate("ends", "%s: %s", e.name, target.what)

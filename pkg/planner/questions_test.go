@@ -16,7 +16,7 @@ import (
 )
 
 // questions are what the next pass over the Rollout asks.
-func (s *stepSummary) questions() []planner.MeasurementRequest {
+func (s *story) questions() []planner.MeasurementRequest {
 	s.Helper()
 	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSharedCheckBeforeTraffic(t *testing.T) {
 }
 
 // check is the first check in the status of the Rollout, besides podsHealthy.
-func (s *stepSummary) check() rollouts.CheckStatus {
+func (s *story) check() rollouts.CheckStatus {
 	if a := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Analysis; a != nil {
 		for _, c := range a.Checks {
 			if c.Name != "podsHealthy" {

@@ -177,8 +177,8 @@ func (p place) led(u *unstructured.Unstructured) []way {
 }
 
 // routeTargets are the sets that routers in place send requests to.
-func (c *judgedChecks) routeTargets() []stageTarget {
-	var out []stageTarget
+func (c *invariants) routeTargets() []routeTarget {
+	var out []routeTarget
 	for _, u := range c.w.routes("") {
 		for _, way := range places[keyOf(u).kind].led(u) {
 			service, _, subset := strings.Cut(way.to, " ")
@@ -191,7 +191,7 @@ func (c *judgedChecks) routeTargets() []stageTarget {
 			case !subset:
 				hash = pinned(svc)
 			}
-			out = append(out, stageTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
+			out = append(out, routeTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
 		}
 	}
 	return out

@@ -40,7 +40,7 @@ func (w *world) reroute(name string, share int32) bool {
 }
 
 // routing is deterministic, as planning a Rollout is.
-func (c *judgedChecks) routing(o routing.Observed) {
+func (c *invariants) routing(o routing.Observed) {
 	c.begin("routing", o.Routing)
 	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
 		o.Routing = o.Routing.DeepCopy()
@@ -53,7 +53,7 @@ func (c *judgedChecks) routing(o routing.Observed) {
 
 // together: a TrafficRouting is at rest no later than the only Rollout that used it,
 // but for one whose next release is to begin: that one waits.
-func (c *judgedChecks) together(r *rollouts.Rollout) {
+func (c *invariants) together(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
 	leaves := c.lost && r.Status.Phase == rollouts.PhaseDisabling // aborted as far as it can be
@@ -92,19 +92,19 @@ func (t *transcript) showRoutings() {
 	}
 }
 
-func (s *stepSummary) routeBy(c command) {
+func (s *story) routeBy(c command) {
 	ref := routingBy(kindOf(c.get("by", "ingress")), c.get("service", c.words[1]), s.duration(c.get("grace", "3s")))
 	s.w.routeBy(c.words[1], ref, s.number(c.get("weight", "20")))
 }
 
-func (s *stepSummary) reroute(c command) {
+func (s *story) reroute(c command) {
 	if !s.w.reroute(c.words[1], s.number(c.get("weight", "50"))) {
 		s.t.under("edit", "not found")
 	}
 }
 
 // serveRouting makes the TrafficRouting anew that was deleted.
-func (e *tearDownRelease) serveRouting() {
+func (e *releaseEnd) serveRouting() {
 	r := e.rollout()
 	if r == nil {
 		return

@@ -23,7 +23,7 @@ import (
 // use, and a gateway says what it makes of a route.
 
 // rerule changes a route behind our back.
-func (s *stepSummary) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
+func (s *story) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
 	for _, u := range s.w.routes(name) {
 		next := clone(u)
 		change(places[keyOf(u).kind], next)
@@ -33,11 +33,11 @@ func (s *stepSummary) rerule(name string, change func(p place, u *unstructured.U
 	s.Fatalf("there is no route %s", name)
 }
 
-func (s *stepSummary) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
+func (s *story) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
 
 // own is another rule of the owner's, which leads elsewhere: applied with all the
 // others as they stand in the owner's manifest, or appended to what is there.
-func (s *stepSummary) own(c command) {
+func (s *story) own(c command) {
 	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
 		spec := u.Object["spec"].(map[string]any)
 		switch {
@@ -54,7 +54,7 @@ func (s *stepSummary) own(c command) {
 
 // meddle changes what routes, behind our back: the weight of the way to the
 // update revision.
-func (s *stepSummary) meddle(c command) {
+func (s *story) meddle(c command) {
 	weight := s.number(c.get("weight", "99"))
 	for _, o := range s.w.store.objects {
 		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
@@ -74,7 +74,7 @@ func (s *stepSummary) meddle(c command) {
 }
 
 // occupy has another Rollout make what would be made beside, or route in place.
-func (s *stepSummary) occupy(c command) {
+func (s *story) occupy(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	theirs := metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "other", UID: "uid-of-other"},
@@ -106,7 +106,7 @@ func (s *stepSummary) occupy(c command) {
 }
 
 // keep puts a finalizer of somebody else on an object.
-func (s *stepSummary) keep(c command) {
+func (s *story) keep(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	o := s.w.store.objects[key{kind(k), name}]
 	switch k {
@@ -125,7 +125,7 @@ func (s *stepSummary) keep(c command) {
 }
 
 // orphan takes a set from its Deployment, which takes it back where it selects it still.
-func (s *stepSummary) orphan(c command) {
+func (s *story) orphan(c command) {
 	next := clone(s.w.setOf(c.words[1], false))
 	next.OwnerReferences = nil
 	if c.has("labels") {
@@ -136,21 +136,21 @@ func (s *stepSummary) orphan(c command) {
 }
 
 // relabel gives the set of an image the hash label of the set of another one.
-func (s *stepSummary) relabel(c command) {
+func (s *story) relabel(c command) {
 	next := clone(s.w.setOf(c.words[1], false))
 	next.Labels[hashKey] = s.w.setOf(c.get("as", ""), false).Labels[hashKey]
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 
 // taken has another Rollout take a Service or a router, as the store says.
-func (s *stepSummary) taken(c command) {
+func (s *story) taken(c command) {
 	if s.w.elsewhere = nil; !c.has("free") {
 		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
 	}
 }
 
 // garble has somebody write the record on a route.
-func (s *stepSummary) garble(c command) {
+func (s *story) garble(c command) {
 	_, name, _ := strings.Cut(c.words[1], "/")
 	s.rerule(name, func(p place, u *unstructured.Unstructured) {
 		switch {
@@ -170,7 +170,7 @@ func (s *stepSummary) garble(c command) {
 
 // reselect has a Service select the pods of another application. What else is in
 // its selector stays.
-func (s *stepSummary) reselect(c command) {
+func (s *story) reselect(c command) {
 	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
 	if revision := c.get("revision", ""); revision != "" {
 		next.Spec.Selector[hashKey] = s.w.setOf(revision, false).Labels[hashKey]
@@ -200,7 +200,7 @@ func (w *world) extraOf(name string) *appsv1.Deployment {
 }
 
 // say is a gateway that has seen the route as it is now.
-func (s *stepSummary) say(c command) {
+func (s *story) say(c command) {
 	verdicts := map[string]map[string]string{
 		"accepts": {"Accepted": "True", "ResolvedRefs": "True"},
 		"refuses": {"Accepted": "False", "ResolvedRefs": "True"},

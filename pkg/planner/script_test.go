@@ -25,79 +25,79 @@ type command struct {
 }
 
 // verbs is the language of the stories.
-var verbs = map[string]func(*stepSummary, command){
+var verbs = map[string]func(*story, command){
 	// What there is.
-	"deployment":  (*stepSummary).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
-	"statefulset": (*stepSummary).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
-	"daemonset":   (*stepSummary).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
-	"cloneset":    (*stepSummary).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
-	"autoscaler":  (*stepSummary).autoscaler,  // web: scales the workload of that name
-	"service":     func(s *stepSummary, c command) { s.w.expose(c.words[1]) },
-	"ingress":     func(s *stepSummary, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
-	"route":       (*stepSummary).route,   // httproute|virtualservice web
-	"routing":     (*stepSummary).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
-	"rollout":     (*stepSummary).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [match=/v2] [pause=60s]
+	"deployment":  (*story).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
+	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
+	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
+	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
+	"autoscaler":  (*story).autoscaler,  // web: scales the workload of that name
+	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
+	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"route":       (*story).route,   // httproute|virtualservice web
+	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
+	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [match=/v2] [pause=60s]
 	// What users do.
-	"update":   (*stepSummary).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked], by a client that writes the mark of a release itself
-	"apply":    (*stepSummary).apply,
-	"forge":    (*stepSummary).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
-	"status":   (*stepSummary).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
-	"extra":    (*stepSummary).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
-	"rival":    (*stepSummary).rival,  // web image=v2: somebody's Deployment has the name of the extra one
-	"tamper":   (*stepSummary).tamper, // v1 image=v9: somebody edits what keeps the template of v1
-	"sneak":    (*stepSummary).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
-	"scale":    (*stepSummary).scale,
-	"join":     func(s *stepSummary, c command) { s.w.join(c.words[1]) }, // node-6
-	"leave":    func(s *stepSummary, c command) { s.w.leave(c.words[1]) },
-	"drive":    (*stepSummary).drive, // web partition=3 [paused] [image=v2], by the annotation alone
-	"promote":  func(s *stepSummary, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
-	"approve":  func(s *stepSummary, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
-	"abort":    func(s *stepSummary, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
-	"rollback": func(s *stepSummary, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
-	"retry":    func(s *stepSummary, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
-	"jump":     (*stepSummary).jump,                                                              // to=2 [legacy]
-	"pause":    func(s *stepSummary, c command) { s.freeze(c, rollouts.VerbPause, true) },        // [verb]
-	"resume":   func(s *stepSummary, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
-	"annotate": func(s *stepSummary, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
-	"disable":  func(s *stepSummary, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
-	"point": func(s *stepSummary, c command) {
+	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked], by a client that writes the mark of a release itself
+	"apply":    (*story).apply,
+	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
+	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
+	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
+	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
+	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
+	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
+	"scale":    (*story).scale,
+	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
+	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },
+	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
+	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
+	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
+	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
+	"rollback": func(s *story, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
+	"retry":    func(s *story, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
+	"jump":     (*story).jump,                                                              // to=2 [legacy]
+	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },        // [verb]
+	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
+	"annotate": func(s *story, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
+	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
+	"point": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.WorkloadRef.Name = c.words[2] })
 	},
-	"enable": func(s *stepSummary, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
-	"replan": func(s *stepSummary, c command) {
+	"enable": func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
+	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
-	"checks": func(s *stepSummary, c command) { // web, then the analysis and its checks, as a plan has them; none without
+	"checks": func(s *story, c command) { // web, then the analysis and its checks, as a plan has them; none without
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Analysis = s.analysis(c) })
 	},
-	"reroute": (*stepSummary).reroute,                                                                // web weight=50, an edit of a TrafficRouting
-	"own":     (*stepSummary).own,                                                                    // web apply|append [label=team]: the owner of a route has another rule
-	"occupy":  (*stepSummary).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
-	"keep":    (*stepSummary).keep,                                                                   // batch/web|set/v1|extra/web [off]: somebody puts a finalizer on it, or takes it off
-	"taken":   (*stepSummary).taken,                                                                  // service/web [free]: another Rollout has taken it first, or lets go of it
-	"select":  (*stepSummary).reselect,                                                               // web other|revision=v2: somebody has the Service select the pods of another application, or of a revision
-	"garble":  (*stepSummary).garble,                                                                 // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
-	"gateway": (*stepSummary).say,                                                                    // web accepts|refuses|loses: a gateway says what it makes of the route
-	"delete":  (*stepSummary).remove,                                                                 // deployment/web [orphan], and leave its sets
-	"export":  func(s *stepSummary, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
-	"again":   (*stepSummary).again,                                                                  // web: it is deleted, and made of what was exported
-	"backup":  (*stepSummary).backup,                                                                 // the objects that weir-apiserver stores
-	"restore": (*stepSummary).restore,                                                                // that backup; workloads, Services and routers stay as they are
-	"remake":  (*stepSummary).remake,                                                                 // web [replicas=6] [image=v1]: it is deleted and made again at once, as kubectl replace --force does
-	"force":   (*stepSummary).force,                                                                  // rollout/web, a deletion that waits for nobody
+	"reroute": (*story).reroute,                                                                // web weight=50, an edit of a TrafficRouting
+	"own":     (*story).own,                                                                    // web apply|append [label=team]: the owner of a route has another rule
+	"occupy":  (*story).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
+	"keep":    (*story).keep,                                                                   // batch/web|set/v1|extra/web [off]: somebody puts a finalizer on it, or takes it off
+	"taken":   (*story).taken,                                                                  // service/web [free]: another Rollout has taken it first, or lets go of it
+	"select":  (*story).reselect,                                                               // web other|revision=v2: somebody has the Service select the pods of another application, or of a revision
+	"garble":  (*story).garble,                                                                 // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
+	"gateway": (*story).say,                                                                    // web accepts|refuses|loses: a gateway says what it makes of the route
+	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
+	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
+	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"backup":  (*story).backup,                                                                 // the objects that weir-apiserver stores
+	"restore": (*story).restore,                                                                // that backup; workloads, Services and routers stay as they are
+	"remake":  (*story).remake,                                                                 // web [replicas=6] [image=v1]: it is deleted and made again at once, as kubectl replace --force does
+	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
-	"crash":  (*stepSummary).crash,  // rollout|batch|sizes after=commit|before=commit [each]
-	"fail":   (*stepSummary).fail,   // v2 pods=1
-	"kill":   (*stepSummary).kill,   // v2 times=2
-	"meddle": (*stepSummary).meddle, // web weight=99: somebody edits the canary Ingress
-	"strip":  (*stepSummary).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
-	"gitops": (*stepSummary).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
+	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
+	"fail":   (*story).fail,   // v2 pods=1
+	"kill":   (*story).kill,   // v2 times=2
+	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
+	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
+	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
 	// Pods of the image run, and get ready no more until it is mended.
-	"break": func(s *stepSummary, c command) { s.w.store.unready[c.words[1]] = true },
-	"mend":  func(s *stepSummary, c command) { delete(s.w.store.unready, c.words[1]) },
-	"start": (*stepSummary).start, // v2: one pod gets ready, though the image is broken
+	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
+	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
+	"start": (*story).start, // v2: one pod gets ready, though the image is broken
 	// Somebody deletes the sets, or the revision, of an image, and the histories of releases.
-	"lose": func(s *stepSummary, c command) { // v1 [foreground]
+	"lose": func(s *story, c command) { // v1 [foreground]
 		var first []string
 		if c.has("foreground") {
 			first = []string{metav1.FinalizerDeleteDependents}
@@ -105,26 +105,26 @@ var verbs = map[string]func(*stepSummary, command){
 		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] }, first...)
 		s.w.loseRevision(c.words[1])
 	},
-	"orphan":  (*stepSummary).orphan,  // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
-	"relabel": (*stepSummary).relabel, // v2 as=v1: somebody gives the set of v2 the hash label of that of v1
-	"forget":  func(s *stepSummary, _ command) { s.w.forget() },
+	"orphan":  (*story).orphan,  // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
+	"relabel": (*story).relabel, // v2 as=v1: somebody gives the set of v2 the hash label of that of v1
+	"forget":  func(s *story, _ command) { s.w.forget() },
 	// What the sources of metrics know.
-	"requests":  (*stepSummary).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
-	"source":    (*stepSummary).source,                                              // down|up|forgets|behind=40s
-	"share":     (*stepSummary).share,                                               // jvm successRate=95%: a Check that plans use by use=jvm
-	"answer":    (*stepSummary).answer,                                              // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
-	"yesterday": (*stepSummary).yesterday,                                           // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
-	"restart":   func(s *stepSummary, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
+	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
+	"source":    (*story).source,                                              // down|up|forgets|behind=40s
+	"share":     (*story).share,                                               // jvm successRate=95%: a Check that plans use by use=jvm
+	"answer":    (*story).answer,                                              // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
+	"yesterday": (*story).yesterday,                                           // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
+	"restart":   func(s *story, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
 	// How time passes.
-	"pass":    (*stepSummary).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
-	"settle":  func(s *stepSummary, _ command) { s.settle() },
-	"advance": (*stepSummary).advance,
-	"setback": func(s *stepSummary, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
-	"show":    func(s *stepSummary, _ command) { s.t.show() },
-	"explain": func(s *stepSummary, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
-	"labels":  func(s *stepSummary, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
-	"history": func(s *stepSummary, _ command) { s.t.histories() },
-	"spec":    (*stepSummary).spec, // web: what its owner and Weir write of its strategy
+	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
+	"settle":  func(s *story, _ command) { s.settle() },
+	"advance": (*story).advance,
+	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
+	"show":    func(s *story, _ command) { s.t.show() },
+	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
+	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
+	"history": func(s *story, _ command) { s.t.histories() },
+	"spec":    (*story).spec, // web: what its owner and Weir write of its strategy
 }
 
 func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }
@@ -140,7 +140,7 @@ func get(words []string, name, or string) string {
 	return or
 }
 
-func (s *stepSummary) number(text string) int32 {
+func (s *story) number(text string) int32 {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		s.Fatal(err)
@@ -148,7 +148,7 @@ func (s *stepSummary) number(text string) int32 {
 	return int32(n)
 }
 
-func (s *stepSummary) duration(text string) time.Duration {
+func (s *story) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		s.Fatal(err)
@@ -157,7 +157,7 @@ func (s *stepSummary) duration(text string) time.Duration {
 }
 
 // deployment is there since an hour, with all its pods ready.
-func (s *stepSummary) deployment(c command) {
+func (s *story) deployment(c command) {
 	a := app{
 		name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
 		surge: c.get("surge", "25%"), unavail: c.get("unavailable", "25%"), history: s.number(c.get("history", "10")),
@@ -167,7 +167,7 @@ func (s *stepSummary) deployment(c command) {
 }
 
 // statefulSet likewise.
-func (s *stepSummary) statefulSet(c command) {
+func (s *story) statefulSet(c command) {
 	s.deploy(app{
 		kind: kindStatefulSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
 		unavail: c.get("maxUnavailable", "1"), history: s.number(c.get("history", "10")), parallel: c.has("parallel"), onDelete: c.has("ondelete"),
@@ -175,7 +175,7 @@ func (s *stepSummary) statefulSet(c command) {
 }
 
 // daemonSet likewise, with a pod on each node.
-func (s *stepSummary) daemonSet(c command) {
+func (s *story) daemonSet(c command) {
 	for i := range s.number(c.get("nodes", "6")) {
 		s.w.join(fmt.Sprintf("node-%d", i))
 	}
@@ -186,14 +186,14 @@ func (s *stepSummary) daemonSet(c command) {
 }
 
 // cloneSet likewise.
-func (s *stepSummary) cloneSet(c command) {
+func (s *story) cloneSet(c command) {
 	s.deploy(app{
 		kind: kindCloneSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
 		unavail: c.get("maxUnavailable", "1"), history: s.number(c.get("history", "10")),
 	})
 }
 
-func (s *stepSummary) deploy(a app) {
+func (s *story) deploy(a app) {
 	now := s.w.now
 	s.w.now, s.t.silent = now.Add(-time.Hour), true
 	s.w.deploy(a)
@@ -203,7 +203,7 @@ func (s *stepSummary) deploy(a app) {
 	s.w.now, s.t.silent = now, false
 }
 
-func (s *stepSummary) rollout(c command) {
+func (s *story) rollout(c command) {
 	release := rollouts.Release{Steps: s.steps(c), ExtraWorkload: c.has("canary")}
 	if c.has("traffic") {
 		release.TrafficRoutings = routingBy(kindOf(c.get("by", "ingress")), c.words[1], s.duration(c.get("grace", "3s")))
@@ -225,7 +225,7 @@ func (s *stepSummary) rollout(c command) {
 	s.w.govern(c.words[1], release, c.has("bluegreen"))
 }
 
-func (s *stepSummary) steps(c command) []rollouts.Step {
+func (s *story) steps(c command) []rollouts.Step {
 	var steps []rollouts.Step
 	for _, words := range c.more {
 		if words[0] != "step" {

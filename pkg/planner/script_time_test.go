@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-func (s *stepSummary) crash(c command) {
+func (s *story) crash(c command) {
 	d := &doom{what: acting, each: c.has("each")}
 	if c.has("before=commit") {
 		d.what = committing
@@ -21,7 +21,7 @@ func (s *stepSummary) crash(c command) {
 	s.w.dooms[c.words[1]] = d
 }
 
-func (s *stepSummary) pass(c command) {
+func (s *story) pass(c command) {
 	switch name := c.words[2]; c.words[1] {
 	case "rollout":
 		s.w.rolloutPass(name)
@@ -45,7 +45,7 @@ func (s *stepSummary) pass(c command) {
 }
 
 // fail takes ready pods from the sets of an image.
-func (s *stepSummary) fail(c command) {
+func (s *story) fail(c command) {
 	s.w.as("pods", func() error {
 		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
 			if image(rs) == c.words[1] {
@@ -65,7 +65,7 @@ func (s *stepSummary) fail(c command) {
 
 // kill ends the containers of all pods of a version so often, out of memory. Each runs again
 // at once.
-func (s *stepSummary) kill(c command) {
+func (s *story) kill(c command) {
 	s.w.as("pods", func() error {
 		for _, p := range podsIn(s.w.store.objects) {
 			if podTag(p) != c.words[1] {
@@ -86,14 +86,14 @@ func (s *stepSummary) kill(c command) {
 	})
 }
 
-func (s *stepSummary) start(c command) {
+func (s *story) start(c command) {
 	delete(s.w.store.unready, c.words[1])
 	s.fail(command{words: append(c.words, "pods=-1")})
 	s.w.store.unready[c.words[1]] = true
 }
 
 // settle lets the world come to rest and says what it rests upon.
-func (s *stepSummary) settle() {
+func (s *story) settle() {
 	wait, ok := s.w.rest()
 	if !ok {
 		s.Fatalf("no rest after %d rounds:\n%s", most, s.t.out.String())
@@ -107,6 +107,6 @@ func (s *stepSummary) settle() {
 	}
 }
 
-func (s *stepSummary) advance(c command) {
+func (s *story) advance(c command) {
 	s.w.now = s.w.now.Add(s.duration(c.words[1]))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-func (s *stepSummary) update(c command) {
+func (s *story) update(c command) {
 	s.t.under("admission", "%s", s.w.change(c.words[1], func(d object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
@@ -41,14 +41,14 @@ func (s *stepSummary) update(c command) {
 }
 
 // rest is what else an update may have of a Deployment.
-func (s *stepSummary) rest(c command, spec *appsv1.DeploymentSpec) {
+func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
 	if n := c.get("history", ""); n != "" {
 		spec.RevisionHistoryLimit = new(s.number(n))
 	}
 }
 
 // sneak is an update while every door is closed.
-func (s *stepSummary) sneak(c command) {
+func (s *story) sneak(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	if tag := c.get("image", ""); tag != "" {
 		setImage(tag)(o)
@@ -69,7 +69,7 @@ func (s *stepSummary) sneak(c command) {
 
 // apply is an update that states more than the image: unpaused, native, or
 // without our marks.
-func (s *stepSummary) apply(c command) {
+func (s *story) apply(c command) {
 	s.t.under("admission", "%s", s.w.change(c.words[1], func(o object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(o)
@@ -90,7 +90,7 @@ func (s *stepSummary) apply(c command) {
 
 // drive writes what a Deployment without a release is driven by, and takes it
 // from the native controller.
-func (s *stepSummary) drive(c command) {
+func (s *story) drive(c command) {
 	share := intstr.Parse(c.get("partition", "0"))
 	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
 	s.t.under("user", "%s", s.w.change(c.words[1], func(o object.Object) {
@@ -109,13 +109,13 @@ func (s *stepSummary) drive(c command) {
 	}))
 }
 
-func (s *stepSummary) scale(c command) {
+func (s *story) scale(c command) {
 	if !s.w.resize(c.words[1], s.number(c.get("replicas", "0"))) {
 		s.t.under("scale", "not found")
 	}
 }
 
-func (s *stepSummary) decide(c command, v rollouts.Verb, via rollouts.Via) {
+func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
 	asked := verb.Command{Verb: v, Via: via, User: c.get("user", "alice"), Full: c.has("full"), Override: c.has("override")}
 	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
 	asked.Step = s.number(c.get("to", "0"))
@@ -126,7 +126,7 @@ func (s *stepSummary) decide(c command, v rollouts.Verb, via rollouts.Via) {
 	s.t.under(string(v), "%s", s.w.decide(c.words[1], asked))
 }
 
-func (s *stepSummary) jump(c command) {
+func (s *story) jump(c command) {
 	via := rollouts.ViaVerb
 	if c.has("legacy") {
 		via = rollouts.ViaStatus
@@ -135,7 +135,7 @@ func (s *stepSummary) jump(c command) {
 }
 
 // freeze pauses or resumes by the verb, or else by the spec.
-func (s *stepSummary) freeze(c command, v rollouts.Verb, paused bool) {
+func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 	if c.has("verb") {
 		s.decide(c, v, rollouts.ViaVerb)
 		return
@@ -143,7 +143,7 @@ func (s *stepSummary) freeze(c command, v rollouts.Verb, paused bool) {
 	s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = paused })
 }
 
-func (s *stepSummary) edit(c command, change func(*rollouts.RolloutSpec)) {
+func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
 	if !s.w.edit(c.words[1], change) {
 		s.t.under(c.words[0], "not found")
 	}
@@ -152,7 +152,7 @@ func (s *stepSummary) edit(c command, change func(*rollouts.RolloutSpec)) {
 	}
 }
 
-func (s *stepSummary) remove(c command) {
+func (s *story) remove(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	if c.has("orphan") {
 		s.w.orphan(key{kind(k), name})
@@ -162,7 +162,7 @@ func (s *stepSummary) remove(c command) {
 	}
 }
 
-func (s *stepSummary) again(c command) {
+func (s *story) again(c command) {
 	made := clone(s.exported)
 	made.SetResourceVersion("")
 	made.SetFinalizers(nil)
@@ -179,7 +179,7 @@ func (s *stepSummary) again(c command) {
 
 // remake deletes a workload and makes it again before anybody acts. The requests that its pods
 // were serving are lost by who did that.
-func (s *stepSummary) remake(c command) {
+func (s *story) remake(c command) {
 	k := kindDeployment
 	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
 		k = keyOf(o).kind
@@ -190,7 +190,7 @@ func (s *stepSummary) remake(c command) {
 	})
 }
 
-func (s *stepSummary) force(c command) {
+func (s *story) force(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])
 	next.SetFinalizers(nil)
@@ -202,13 +202,13 @@ func (s *stepSummary) force(c command) {
 // storedKinds are the kinds that weir-apiserver stores.
 var storedKinds = []kind{kindRollout, kindBatch, kindRouting, kindHistory}
 
-func (s *stepSummary) backup(command) {
+func (s *story) backup(command) {
 	s.saved = maps.Clone(s.w.store.objects)
 	maps.DeleteFunc(s.saved, func(k key, _ object.Object) bool { return !slices.Contains(storedKinds, k.kind) })
 }
 
 // restore replaces what weir-apiserver stores by the backup. The uids are those of the backup.
-func (s *stepSummary) restore(command) {
+func (s *story) restore(command) {
 	s.w.check.sick = true // what follows is nobody's fault
 	s.t.under("user", "restores the backup")
 	for k := range s.w.store.objects {
@@ -222,7 +222,7 @@ func (s *stepSummary) restore(command) {
 }
 
 // spec shows the part of a workload's spec in which a hold replaces values of its owner.
-func (s *stepSummary) spec(c command) {
+func (s *story) spec(c command) {
 	var shown any
 	switch o := appOf(s.w.store.objects, c.words[1]).(type) {
 	case *appsv1.Deployment:
@@ -240,7 +240,7 @@ func (s *stepSummary) spec(c command) {
 }
 
 // autoscaler makes an autoscaler of the same name as its workload. It never scales.
-func (s *stepSummary) autoscaler(c command) {
+func (s *story) autoscaler(c command) {
 	var k kind
 	for at := range s.w.store.objects {
 		if natives[at.kind] != nil && at.name == c.words[1] {

@@ -89,8 +89,8 @@ func keyOf(o object.Object) key {
 // snapshot is all objects at one moment. Objects in it are never changed.
 type snapshot map[key]object.Object
 
-// withoutLastStablePod is how many moments back a cache may be.
-const withoutLastStablePod = 12
+// maxCacheLag is how many moments back a cache may be.
+const maxCacheLag = 12
 
 // store keeps objects as an API server does: every write carries the version
 // that it was made from, status and spec are written apart, finalizers delay a
@@ -147,7 +147,7 @@ func (s *store) stored(k key, o object.Object) {
 // tick begins a new moment.
 func (s *store) tick() {
 	s.past = append(s.past, maps.Clone(s.objects))
-	if len(s.past) > withoutLastStablePod {
+	if len(s.past) > maxCacheLag {
 		s.past, s.first = s.past[1:], s.first+1
 	}
 }

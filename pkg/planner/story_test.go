@@ -82,8 +82,8 @@ func play(t *testing.T, script string) string {
 	return out.String()
 }
 
-// stepSummary is one script at play.
-type stepSummary struct {
+// story is one script at play.
+type story struct {
 	*testing.T
 	w *world
 	t *transcript
@@ -93,16 +93,16 @@ type stepSummary struct {
 	saved snapshot
 }
 
-func newStory(t *testing.T) *stepSummary {
+func newStory(t *testing.T) *story {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	s := &stepSummary{T: t, t: &transcript{start: start}}
+	s := &story{T: t, t: &transcript{start: start}}
 	s.w = newWorld(start, s.t, newChecks())
 	s.t.w = s.w
 	return s
 }
 
 // run plays the commands of one block and returns what happened.
-func (s *stepSummary) run(lines []string) string {
+func (s *story) run(lines []string) string {
 	s.Helper()
 	s.t.out.Reset()
 	for i := 0; i < len(lines); i++ {
@@ -130,7 +130,7 @@ func (s *stepSummary) run(lines []string) string {
 }
 
 // explain prints what the next pass over a Rollout would decide, and does not run it.
-func (s *stepSummary) explain(name string) {
+func (s *story) explain(name string) {
 	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
 		s.t.under("explain", "not found")

@@ -65,7 +65,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 }
 
 func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
-	if change := hasAdvanced(r.Status, p.Status, stepsOf(r)); change != "" {
+	if change := movement(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
 	if stalled(r.Status) && !stalled(p.Status) {
@@ -116,8 +116,8 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// hasAdvanced describes the way from one status to the next, or nothing.
-func hasAdvanced(old, next rollouts.RolloutStatus, steps int) string {
+// movement describes the way from one status to the next, or nothing.
+func movement(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)

@@ -54,7 +54,7 @@ type world struct {
 	// scheduled reports whether a schedule is played.
 	scheduled bool
 	// measures are what the sources of metrics know.
-	measures isMeasuring
+	measures measuredWorld
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.
@@ -64,7 +64,7 @@ type world struct {
 	// tell gets what happens, for people.
 	tell teller
 	// check gets what happens, for the invariants.
-	check *judgedChecks
+	check *invariants
 }
 
 // doom is a death before the next commit or effect, or before each.
@@ -100,7 +100,7 @@ type teller interface {
 	did(what string)
 }
 
-func newWorld(start time.Time, tell teller, check *judgedChecks) *world {
+func newWorld(start time.Time, tell teller, check *invariants) *world {
 	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.PodLabel{}, tell: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
@@ -109,7 +109,7 @@ func newWorld(start time.Time, tell teller, check *judgedChecks) *world {
 }
 
 // fork is a world that goes its own way from here.
-func (w *world) fork(tell teller, check *judgedChecks) *world {
+func (w *world) fork(tell teller, check *invariants) *world {
 	f := newWorld(w.now, tell, check)
 	now := f.store.now
 	f.store = w.store.fork()

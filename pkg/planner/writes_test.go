@@ -82,7 +82,7 @@ func TestWritesOfARelease(t *testing.T) {
 
 // useful: what is written changes something. A server that is sent what it has
 // stores nothing, and has all the work.
-func (c *judgedChecks) useful(actor string, change object.Change) {
+func (c *invariants) useful(actor string, change object.Change) {
 	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
 		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
