@@ -78,8 +78,8 @@ func deleteRollout(d *draft) {
 func tearDownRollout(d *draft) (done bool) {
 	switch {
 	case d.w == nil:
-		if restoreNetwork(d); d.waits || d.remade == nil {
-			return !d.waits
+		if done := restoreNetwork(d); !done || d.remade == nil {
+			return done
 		}
 		// The workload was created again, and may have been labelled and held since then.
 		clearRelease(d)

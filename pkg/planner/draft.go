@@ -29,8 +29,6 @@ type draft struct {
 	next Case
 	// verdicts are the verdicts of the gates of the step.
 	verdicts []Verdict
-	// waits reports whether the teardown that runs in this pass waits for something.
-	waits bool
 	// upgraded reports whether the pods of a step became ready in this pass. The pass may have left that
 	// step already.
 	upgraded bool

@@ -227,7 +227,7 @@ func endWithoutWorkload(d *draft) {
 	if remadeUnprotected && !d.Indexed {
 		d.act(AddToIndex{})
 	}
-	if restoreNetwork(d); d.waits || remadeUnprotected {
+	if done := restoreNetwork(d); !done || remadeUnprotected {
 		return
 	}
 	d.status.Phase = rollouts.PhaseInitial
@@ -244,15 +244,16 @@ func endWithoutWorkload(d *draft) {
 // restoreNetwork restores Services and routes after the workload of the release was deleted, as far as one
 // pass can. It unpins the stable Service at once, because the pods that the Service selects may have
 // been deleted with the workload.
-func restoreNetwork(d *draft) {
+func restoreNetwork(d *draft) (done bool) {
 	remaining := remainingAfterInterruption(d.facts, workloadGone)
 	if r := d.route(); r != nil && r.Pinned != "" && remaining.action != (UnpinService{}) {
 		d.act(UnpinService{})
 	}
 	d.applyRemaining(remaining)
-	if d.waits = !remaining.isDone(); remaining.cause != "" {
+	if remaining.cause != "" {
 		d.status.Message += ": " + remaining.cause
 	}
+	return remaining.isDone()
 }
 
 // clearRelease closes the record of a release whose workload is gone, and removes its progress and its
