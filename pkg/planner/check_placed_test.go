@@ -15,8 +15,8 @@ import (
 
 // Invariants of workloads of which pods are deleted for a release.
 
-// within reports whether a pod is not beyond the size.
-func (c *invariants) within(o object.Object, p *corev1.Pod) bool {
+// isWithinSize reports whether a pod is not beyond the size.
+func (c *invariants) isWithinSize(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil
 	}
@@ -26,17 +26,17 @@ func (c *invariants) within(o object.Object, p *corev1.Pod) bool {
 	return ordinalOf(p) < int(replicasOf(o))
 }
 
-// taken: a pod is deleted only if it is to be replaced; if it is ready, no more
+// checkDaemonSetPodDeletion: a pod is deleted only if it is to be replaced; if it is ready, no more
 // are missing then than the owner allows, and not more get the new version than
 // the batch has.
-func (c *invariants) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
+func (c *invariants) checkDaemonSetPodDeletion(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	live := tagOf(&d.Spec.Template)
 	if podTag(was) == live {
 		c.violate("available", "%s takes %s, which runs the live template", actor, was.Name)
 	}
 	n := replicasOf(d)
 	_, unavailable := daemonSets{}.limits(d, n)
-	if gone := n - c.serving(); isReady(was) && !c.sick && gone > unavailable {
+	if gone := n - c.countServingPods(); isReady(was) && !c.excusesPodFailures && gone > unavailable {
 		c.violate("available", "%s takes %s, so that %d of %d are missing, where %d may be", actor, was.Name, gone, n, unavailable)
 	}
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, d.Name)
@@ -52,15 +52,15 @@ func (c *invariants) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	if !plan.Abort {
 		allowed = planner.Limit(rollouts.StylePartition, plan.Batches[b.Status.CurrentBatch].CanaryReplicas, n)
 	}
-	if then := c.coming(live, n); then > allowed {
+	if then := c.countUpdatedNodes(live, n); then > allowed {
 		c.violate("step", "%s takes %s, so that %d pods get %s where %d are allowed", actor, was.Name, then, live, allowed)
 	}
 }
 
-// coming is how many nodes have a pod of an image, or none and will get one.
-func (c *invariants) coming(tag string, n int32) int32 {
+// countUpdatedNodes is how many nodes have a pod of an image, or none and will get one.
+func (c *invariants) countUpdatedNodes(tag string, n int32) int32 {
 	for _, p := range podsIn(c.w.store.objects) {
-		if !terminating(p) && podTag(p) != tag {
+		if !isTerminating(p) && podTag(p) != tag {
 			n--
 		}
 	}

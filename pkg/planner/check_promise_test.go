@@ -27,12 +27,12 @@ promote web
 pass rollout web
 advance 3s
 pass rollout web`, "\n"))
-		if len(s.w.check.promises.kept) == 0 {
+		if len(s.w.check.promises.keptUntil) == 0 {
 			t.Fatalf("%s: routers were not told to forget the new version:\n%s", name, s.t.out.String())
 		}
-		s.w.check.sick = fails
+		s.w.check.excusesPodFailures = fails
 		s.fail(command{words: []string{"fail", "v2"}})
-		if s.w.check.moved(); (len(s.w.check.broken) > 0) == fails {
+		if s.w.check.checkBetweenMoves(); (len(s.w.check.broken) > 0) == fails {
 			t.Errorf("%s: broken %v", name, s.w.check.broken)
 		}
 	}
@@ -55,7 +55,7 @@ update web image=v1 id=two
 settle
 lose v1
 settle`, "\n"))
-	targets := s.w.check.targets()
+	targets := s.w.check.listRouteTargets()
 	if len(targets) != 1 || targets[0].able != 4 {
 		t.Errorf("requests go to %+v, want 4 pods of one revision", targets)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Protected: a pass that finds another workload in the place of the one in service leaves
 // it visible to the webhook and to the policies, whatever else is still to be done.
-func (c *invariants) protects(o planner.Input) {
+func (c *invariants) checkWorkloadProtected(o planner.Input) {
 	if o.Rollout == nil || o.Workload == nil || o.Workload.Deleted != "" || o.Unsupported != "" || !planner.HoldsOnTemplateChange(o.Rollout) {
 		return
 	}

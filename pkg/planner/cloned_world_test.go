@@ -91,18 +91,18 @@ func (s cloneSets) returned(o, owner object.Object) bool {
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// cloned: a partition leaves no more pods to the update revision than the batch
+// checkCloneSetWrite: a partition leaves no more pods to the update revision than the batch
 // has, and none while it is aborted. What is there stays.
-func (c *invariants) cloned(actor string, old, next object.Object) {
+func (c *invariants) checkCloneSetWrite(actor string, old, next object.Object) {
 	is, _ := next.(*workload.CloneSet)
 	if is == nil {
 		return
 	}
 	if was, _ := old.(*workload.CloneSet); was != nil {
-		c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
+		c.checkRevisionTakeover(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	}
 	c.aborted = c.aborted && cloneSets{}.stopped(is)
-	c.empty = c.empty || *is.Spec.Replicas <= 1
+	c.excusesSizeZero = c.excusesSizeZero || *is.Spec.Replicas <= 1
 	b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name)
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, is.Name)
 	if actor != "batch" || !workload.HasReleaseMark(is) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
@@ -114,7 +114,7 @@ func (c *invariants) cloned(actor string, old, next object.Object) {
 	}
 	now, allowed := int32(0), int32(0)
 	for _, pod := range podsIn(c.w.store.objects) {
-		if podTag(pod) == live && !terminating(pod) {
+		if podTag(pod) == live && !isTerminating(pod) {
 			now++
 		}
 	}

@@ -165,7 +165,7 @@ func kstatus(s rollouts.RolloutStatus) string {
 
 // Told: who reads only conditions sees a release under way as such, a stalled
 // one as failed, and one at rest as current.
-func (c *invariants) tools(s rollouts.RolloutStatus) {
+func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 	want := "InProgress"
 	switch stalled := s.Condition(rollouts.ConditionStalled); {
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:

@@ -24,8 +24,8 @@ type ending struct {
 	play func(*releaseEnd)
 }
 
-var teardownResults = []ending{
-	{"left alone", (*releaseEnd).leave},
+var endings = []ending{
+	{"left alone", (*releaseEnd).leaveAlone},
 	{"reverted", (*releaseEnd).revert},
 	{"released", (*releaseEnd).release},
 	{"deleted", (*releaseEnd).delete},
@@ -51,35 +51,35 @@ func (e *releaseEnd) workload() object.Object { return appOf(e.store.objects, ap
 
 // settle is the invariant "quiet": an obedient world comes to rest.
 func (e *releaseEnd) settle() bool {
-	_, ok := e.rest()
-	if ok && e.unstick() {
-		_, ok = e.rest()
+	_, ok := e.runUntilIdle()
+	if ok && e.deleteStuckPods() {
+		_, ok = e.runUntilIdle()
 	}
 	if !ok {
-		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
+		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, maxRounds)
 	}
-	e.recorded()
+	e.checkRecorded()
 	if ok {
-		e.told()
+		e.checkWaitIsReported()
 	}
 	if len(e.check.broken) > 0 {
 		return false
 	}
 	d := e.workload()
-	if !ok || d == nil || replicasOf(d) == 0 || bad(*templateOf(d)) {
+	if !ok || d == nil || replicasOf(d) == 0 || hasBrokenImage(*templateOf(d)) {
 		return ok
 	}
-	for _, target := range e.check.targets() {
-		if target.able == 0 && (!e.check.lost || e.check.serving() > 0) {
+	for _, target := range e.check.listRouteTargets() {
+		if target.able == 0 && (!e.check.excusesLostStable || e.check.countServingPods() > 0) {
 			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
 		}
 	}
 	return ok
 }
 
-// told is the invariant "silent": whatever rests without waiting for somebody
+// checkWaitIsReported is the invariant "silent": whatever rests without waiting for somebody
 // says that it stands still.
-func (e *releaseEnd) told() {
+func (e *releaseEnd) checkWaitIsReported() {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
 		return
@@ -110,33 +110,33 @@ func waitsForPods(s rollouts.RolloutStatus) bool {
 	}
 }
 
-// serve gives the release what it needs to go on.
-func (e *releaseEnd) serve() {
+// unblockRelease gives the release what it needs to go on.
+func (e *releaseEnd) unblockRelease() {
 	if e.store.objects[key{kindService, app0}] == nil {
-		e.expose(app0)
+		e.createService(app0)
 	}
-	switch k := e.routedBy(); {
+	switch k := e.routerKind(); {
 	case e.store.objects[key{k, app0}] != nil:
 	case k == kindIngress:
-		e.publish(app0, app0)
+		e.createIngress(app0, app0)
 	default:
-		e.lead(k, app0)
+		e.createRouter(k, app0)
 	}
-	e.serveRouting()
-	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
-	e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
+	e.recreateTrafficRouting()
+	e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
+	e.applyVerb(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
 	e.resume()
 }
 
 // resume goes on with a workload that was given back paused.
 func (e *releaseEnd) resume() {
 	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
-		e.change(app0, nativeOf(d).resume)
+		e.updateWorkload(app0, nativeOf(d).resume)
 	}
 }
 
-// routedBy is the kind of router that the Rollout names.
-func (e *releaseEnd) routedBy() kind {
+// routerKind is the kind of router that the Rollout names.
+func (e *releaseEnd) routerKind() kind {
 	_, release := e.rollout().Spec.Strategy.Active()
 	for _, t := range release.TrafficRoutings {
 		switch {
@@ -149,17 +149,17 @@ func (e *releaseEnd) routedBy() kind {
 	return kindIngress
 }
 
-// stable is the image that served before the release, as far as it is known and its
+// stableImage is the image that served before the release, as far as it is known and its
 // set is there to go back to.
-func (e *releaseEnd) stable() string {
-	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.lost(r.Status.Active().StableRevision) {
+func (e *releaseEnd) stableImage() string {
+	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.hasNoSet(r.Status.Active().StableRevision) {
 		return ""
 	}
-	return e.earlier()
+	return e.earlierImage()
 }
 
-// earlier is that image, whether or not anything of it is left.
-func (e *releaseEnd) earlier() string {
+// earlierImage is that image, whether or not anything of it is left.
+func (e *releaseEnd) earlierImage() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
 		return ""
@@ -175,29 +175,29 @@ func (e *releaseEnd) earlier() string {
 	return e.check.images[p.StableRevision]
 }
 
-// lost reports whether no set is left of a revision.
-func (e *releaseEnd) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
+// hasNoSet reports whether no set is left of a revision.
+func (e *releaseEnd) hasNoSet(revision string) bool {
+	return e.check.setOfRevision(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
-// runs checks that every pod has the image and is ready.
-func (e *releaseEnd) runs(invariant, tag string) {
-	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+// checkAllPodsRun checks that every pod has the image and is ready.
+func (e *releaseEnd) checkAllPodsRun(invariant, tag string) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](e.store.objects) {
 		want := int32(0)
-		if image(rs) == tag {
+		if imageOfSet(rs) == tag {
 			want = replicasOf(e.workload())
 		}
 		if servingPods(rs) != want || *rs.Spec.Replicas != want {
-			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingPods(rs), *rs.Spec.Replicas, image(rs), want)
+			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingPods(rs), *rs.Spec.Replicas, imageOfSet(rs), want)
 		}
 	}
 	for _, p := range podsIn(e.store.objects) {
-		if missing(p) || podTag(p) != tag {
-			e.check.violate(invariant, "%s: %s runs %s, ready %t, should run %s", e.name, p.Name, podTag(p), !missing(p), tag)
+		if isUnavailable(p) || podTag(p) != tag {
+			e.check.violate(invariant, "%s: %s runs %s, ready %t, should run %s", e.name, p.Name, podTag(p), !isUnavailable(p), tag)
 		}
 	}
-	if n := replicasOf(e.workload()); e.check.serving() < n {
-		e.check.violate(invariant, "%s: %d pods ready of %d", e.name, e.check.serving(), n)
+	if n := replicasOf(e.workload()); e.check.countServingPods() < n {
+		e.check.violate(invariant, "%s: %d pods ready of %d", e.name, e.check.countServingPods(), n)
 	}
 }
 
@@ -212,11 +212,11 @@ func (e *releaseEnd) healthy(invariant string) {
 	if o := e.workload(); o != nil && nativeOf(o).stopped(o) {
 		e.check.violate("traceless", "%s: the workload is paused", e.name)
 	}
-	e.commands()
+	e.checkCommandOutcomes()
 }
 
-// commands is the invariant "no lost command": at the end each has an outcome.
-func (e *releaseEnd) commands() {
+// checkCommandOutcomes is the invariant "no lost command": at the end each has an outcome.
+func (e *releaseEnd) checkCommandOutcomes() {
 	for _, d := range e.rollout().Status.Decisions {
 		if d.Outcome == "" {
 			e.check.violate("no lost command", "%s: nothing came of decision %d, %s", e.name, d.ID, d.Verb)
@@ -224,9 +224,9 @@ func (e *releaseEnd) commands() {
 	}
 }
 
-// traceless checks that what lets admission see the workload of a Rollout in
+// checkNoTraces checks that what lets admission see the workload of a Rollout in
 // service is left, and nothing else, and that what was the owner's is the owner's again.
-func (e *releaseEnd) traceless() {
+func (e *releaseEnd) checkNoTraces() {
 	left := traces(e.store.objects)
 	var guards []string
 	if r := e.rollout(); r != nil && planner.HoldsOnTemplateChange(r) {

@@ -34,7 +34,7 @@ func TestForecast(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStory(t)
-		f := &foretold{story: s, file: file}
+		f := &forecastCheck{story: s, file: file}
 		s.t.foretold = f
 		for block := range strings.SplitSeq(string(data), "\n\n") {
 			commands, _, _ := strings.Cut(block, dashes+"\n")
@@ -58,8 +58,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// foretold compares a forecast with what happens.
-type foretold struct {
+// forecastCheck compares a forecast with what happens.
+type forecastCheck struct {
 	*story
 	file string
 	// planned is nil while nothing is foretold; tag is what is released.
@@ -75,14 +75,14 @@ type foretold struct {
 var harmless = []string{"settle", "advance", "show", "explain", "labels", "history", "promote", "approve", "pass"}
 
 // before ends the forecast where a command interferes.
-func (f *foretold) before(words []string) {
+func (f *forecastCheck) before(words []string) {
 	if len(words) > 0 && !strings.HasPrefix(words[0], "#") && !slices.Contains(harmless, words[0]) {
 		f.planned = nil
 	}
 }
 
 // after makes one where a command begins a release.
-func (f *foretold) after(words []string) {
+func (f *forecastCheck) after(words []string) {
 	resized := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "replicas=") })
 	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.story.w.store.objects)) == 1 {
 		f.foretell(words[1])
@@ -90,7 +90,7 @@ func (f *foretold) after(words []string) {
 }
 
 // foretell makes the forecast of a release that is about to begin.
-func (f *foretold) foretell(name string) {
+func (f *forecastCheck) foretell(name string) {
 	w := f.story.w
 	r, o := find[*rollouts.Rollout](w.store.objects, kindRollout, name), appOf(w.store.objects, name)
 	if r == nil || o == nil || r.Status.Phase != rollouts.PhaseHealthy || r.Spec.Strategy.Paused || o.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
@@ -102,7 +102,7 @@ func (f *foretold) foretell(name string) {
 	if !ok || update > 0 || ready != stable || w.store.unready[f.tag] || w.store.unready["v1"] {
 		return
 	}
-	seen := api{w}.read(row, name, planner.HoldState{})
+	seen := cachedCluster{w}.readWorkload(row, name, planner.HoldState{})
 	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.HoldState{Holder: name, Releasing: true}), nil)
 	begin := forecast.Start{Rollout: r, Workload: facts, Stable: stable}
 	begin.Surge, begin.Workload.MaxUnavailable = row.OwnerLimits(seen.Object)
@@ -112,7 +112,7 @@ func (f *foretold) foretell(name string) {
 
 // count is how many pods of the new version there are to be, and of others, and how many
 // are ready.
-func (f *foretold) count() (update, stable, ready int32) {
+func (f *forecastCheck) count() (update, stable, ready int32) {
 	add := func(tag string, n, of int32) {
 		if ready += min(n, of); tag == f.tag {
 			update += of
@@ -121,13 +121,13 @@ func (f *foretold) count() (update, stable, ready int32) {
 		}
 	}
 	objects := f.story.w.store.objects
-	for _, rs := range each[*appsv1.ReplicaSet](objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](objects) {
 		if rs.DeletionTimestamp == nil {
-			add(image(rs), rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+			add(imageOfSet(rs), rs.Status.ReadyReplicas, *rs.Spec.Replicas)
 		}
 	}
 	for _, p := range podsIn(objects) {
-		if !terminating(p) {
+		if !isTerminating(p) {
 			n := int32(0)
 			if isReady(p) {
 				n = 1
@@ -139,7 +139,7 @@ func (f *foretold) count() (update, stable, ready int32) {
 }
 
 // wrote looks at what somebody has written.
-func (f *foretold) wrote(old, next object.Object) {
+func (f *forecastCheck) wrote(old, next object.Object) {
 	if f.planned == nil {
 		return
 	}
@@ -165,7 +165,7 @@ func (f *foretold) wrote(old, next object.Object) {
 	f.peak, f.minReady = update+stable, ready
 }
 
-func (f *foretold) compare(step, update, stable int32) {
+func (f *forecastCheck) compare(step, update, stable int32) {
 	f.steps++
 	p := f.planned[step-1]
 	if p.Update != update || p.Stable != stable || p.Peak != f.peak || p.MinReady != f.minReady {
@@ -175,7 +175,7 @@ func (f *foretold) compare(step, update, stable int32) {
 }
 
 // routed compares the share that an Ingress sends.
-func (f *foretold) routed(in *networkingv1.Ingress) {
+func (f *forecastCheck) routed(in *networkingv1.Ingress) {
 	r := find[*rollouts.Rollout](f.story.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
 	weight := in.Annotations["nginx.ingress.kubernetes.io/canary-weight"]
 	if f.planned == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {

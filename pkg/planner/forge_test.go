@@ -41,7 +41,7 @@ func (s *story) forge(c command) {
 	}
 	driveAlone(d, c.get("drive", ""))
 	s.t.under("admission", "not asked")
-	s.w.as("user", func() error { return s.w.store.update(d) })
+	s.w.runAs("user", func() error { return s.w.store.update(d) })
 }
 
 // driveAlone writes on a Deployment what drives one that nothing names.
@@ -76,12 +76,12 @@ func (s *story) status(c command) {
 		o.Status.DesiredNumberScheduled = s.number(c.get("nodes", "0"))
 		o.Status.UpdatedNumberScheduled = o.Status.DesiredNumberScheduled
 	}
-	s.w.as("user", func() error { return s.w.store.updateStatus(o) })
+	s.w.runAs("user", func() error { return s.w.store.updateStatus(o) })
 }
 
 // revision is the name of the one with an image, or empty.
 func (s *story) revision(tag string) string {
-	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tag != "" && tagOf(templateIn(r)) == tag {
 			return r.Name
 		}
@@ -92,7 +92,7 @@ func (s *story) revision(tag string) string {
 // extra edits the Deployment that was made beside the workload, as whoever may patch
 // Deployments can.
 func (s *story) extra(c command) {
-	for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == "" {
 			continue
 		}
@@ -108,7 +108,7 @@ func (s *story) extra(c command) {
 		if c.has("orphan") {
 			next.OwnerReferences = nil
 		}
-		s.w.as("user", func() error { return s.w.store.update(next) })
+		s.w.runAs("user", func() error { return s.w.store.update(next) })
 	}
 }
 
@@ -121,26 +121,26 @@ func (s *story) rival(c command) {
 	other.Spec.Paused = false
 	other.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
 	other.Spec.Template.Labels = map[string]string{"app": "other"}
-	s.w.as("user", func() error { return s.w.store.create(other) })
+	s.w.runAs("user", func() error { return s.w.store.create(other) })
 }
 
 // tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
 // the data, is made again.
 func (s *story) tamper(c command) {
 	image := "echo:" + c.get("image", "")
-	for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
 		if tagOf(&rs.Spec.Template) == c.words[1] {
 			next := clone(rs)
 			next.Spec.Template.Spec.Containers[0].Image = image
-			s.w.as("user", func() error { return s.w.store.update(next) })
+			s.w.runAs("user", func() error { return s.w.store.update(next) })
 		}
 	}
-	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tagOf(templateIn(r)) == c.words[1] {
 			next := clone(r)
 			next.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), "echo:"+c.words[1], image, 1))
 			next.ResourceVersion = ""
-			s.w.as("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
+			s.w.runAs("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
 		}
 	}
 }

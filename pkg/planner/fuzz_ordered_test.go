@@ -24,25 +24,25 @@ func (s *schedule) ordered() {
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
-	s.deploy(a)
-	s.rest()
+	s.createWorkload(a)
+	s.runUntilIdle()
 	s.now = clockStart
 	if traffic {
-		s.expose(app0)
-		s.publish(app0, app0)
+		s.createService(app0)
+		s.createIngress(app0, app0)
 		s.plan.TrafficRoutings = ingressOf(app0, pick(s, 0, 3*time.Second))
 	}
 	if seconds := pick[int32](s, 0, 5, 60, math.MaxInt32); seconds > 0 {
 		s.plan.ProgressDeadlineSeconds = &seconds
 	}
-	s.govern(app0, s.plan, false)
+	s.createRollout(app0, s.plan, false)
 }
 
 // onePod gets on, or fails by itself.
 func (s *schedule) onePod(p *corev1.Pod, b byte) {
-	s.as("pods", func() error {
-		if s.fails && b%8 == 3 && !missing(p) {
-			s.check.sick = true
+	s.runAs("pods", func() error {
+		if s.fails && b%8 == 3 && !isUnavailable(p) {
+			s.check.excusesPodFailures = true
 			setReady(s.store, p, false)
 			return nil
 		}

@@ -60,25 +60,25 @@ var clockStart = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 type scenery func(*schedule)
 
 // runSchedule plays a schedule and returns what it broke.
-func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
+func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) []string {
 	s := &schedule{world: newWorld(clockStart, tell, newChecks()), bytes: data}
 	s.scheduled = true
 	watch(s.world)
 	found(s)
 	for len(s.bytes) > 0 && len(s.check.broken) == 0 {
 		s.move()
-		s.check.moved()
+		s.check.checkBetweenMoves()
 	}
 	if len(s.check.broken) > 0 {
 		return s.check.broken
 	}
-	for _, ending := range teardownResults {
+	for _, ending := range endings {
 		c := s.check.fork()
 		e := &releaseEnd{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
-		e.heal()
+		e.healMeasurements()
 		tell.did("now it is " + ending.name)
-		e.annotate(app0, "rollback-in-batch", "false")
+		e.annotateRollout(app0, "rollback-in-batch", "false")
 		ending.play(e)
 		if len(c.broken) > 0 {
 			return c.broken
@@ -102,8 +102,8 @@ func (s *schedule) deployed() {
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
 	s.app = a
-	s.deploy(a)
-	s.rest()
+	s.createWorkload(a)
+	s.runUntilIdle()
 	s.now = clockStart
 	grace := 3 * time.Second
 	if traffic {
@@ -113,13 +113,13 @@ func (s *schedule) deployed() {
 	s.erratic = traffic && b>>5 == 7 // bits that mean nothing else there
 	if traffic {
 		s.router = []kind{5: kindHTTPRoute, 6: kindVirtualService, 7: ""}[b>>5]
-		s.expose(app0)
+		s.createService(app0)
 		s.publishes()
 		s.plan.TrafficRoutings = routingBy(cmp.Or(s.router, kindIngress), app0, grace)
 	}
 	if !traffic && b>>4%2 == 1 {
-		s.expose(app0)
-		s.publish(app0, app0)
+		s.createService(app0)
+		s.createIngress(app0, app0)
 		s.plan.TrafficRoutingRef = &front
 		s.routing(byte(b >> 5))
 	}
@@ -129,35 +129,35 @@ func (s *schedule) deployed() {
 	}
 	s.plan.Analysis = s.analysis
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
-	s.govern(app0, s.plan, s.blueGreen)
+	s.createRollout(app0, s.plan, s.blueGreen)
 }
 
 // publishes puts a router before the Service.
 func (s *schedule) publishes() {
 	if s.router != "" {
-		s.lead(s.router, app0)
+		s.createRouter(s.router, app0)
 		return
 	}
-	s.publish(app0, app0)
+	s.createIngress(app0, app0)
 }
 
 // toggle deletes what a release touches, or makes it again. What follows from it is
 // nobody's fault.
 func (s *schedule) toggle(b byte) {
 	k := []key{
-		{kindService, app0}, {kindService, canary(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canary(app0)}, {kindDeployment, app0},
+		{kindService, app0}, {kindService, canaryName(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canaryName(app0)}, {kindDeployment, app0},
 	}[int(b)%5]
 	switch {
 	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload goes rarely
 	case k.kind == kindDeployment && b>>5 == 1 && s.store.objects[k] != nil:
-		s.remake(s.app)
-	case s.remove(k.kind, k.name):
-		s.check.sick = true
+		s.recreateWorkload(s.app)
+	case s.deleteObject(k.kind, k.name):
+		s.check.excusesPodFailures = true
 	case k.kind == kindDeployment:
-		s.deploy(s.app)
+		s.createWorkload(s.app)
 	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.uses():
 	case k.kind == kindService:
-		s.expose(app0)
+		s.createService(app0)
 	default:
 		s.publishes()
 	}
@@ -170,11 +170,11 @@ var front = "front"
 func (s *schedule) routing(b byte) {
 	switch {
 	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
-		s.routeBy(front, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
+		s.createTrafficRouting(front, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
 	case b%4 == 0:
-		s.remove(kindRouting, front)
+		s.deleteObject(kindRouting, front)
 	default:
-		s.reroute(front, []int32{0, 30, 80, 100}[b>>2%4])
+		s.editTrafficRouting(front, []int32{0, 30, 80, 100}[b>>2%4])
 	}
 }
 
@@ -201,24 +201,24 @@ var plans = []func() rollouts.Release{
 	},
 }
 
-// nobody is told of nothing.
-type nobody struct{}
+// silentObserver is told of nothing.
+type silentObserver struct{}
 
-func (nobody) planned(*rollouts.Rollout, planner.Decision) {}
-func (nobody) batchPlanned(batchPlan)                      {}
-func (nobody) did(string)                                  {}
-func (nobody) sized(sizes.Scale)                           {}
-func (nobody) acted(planner.Effect)                        {}
-func (nobody) wrote(string, object.Object, object.Object)  {}
-func (nobody) died(string, string)                         {}
+func (silentObserver) planned(*rollouts.Rollout, planner.Decision) {}
+func (silentObserver) batchPlanned(batchPlan)                      {}
+func (silentObserver) did(string)                                  {}
+func (silentObserver) sized(sizes.Scale)                           {}
+func (silentObserver) acted(planner.Effect)                        {}
+func (silentObserver) wrote(string, object.Object, object.Object)  {}
+func (silentObserver) died(string, string)                         {}
 
-// shorter leaves out what is not needed to break the same invariant.
-func shorter(found scenery, data []byte, invariant string) []byte {
+// shortenSchedule leaves out what is not needed to break the same invariant.
+func shortenSchedule(found scenery, data []byte, invariant string) []byte {
 	tries := 0
 	for n := len(data) / 2; n >= 1; n /= 2 {
 		for i := 0; i+n <= len(data) && tries < 250; tries++ {
 			less := slices.Delete(slices.Clone(data), i, i+n)
-			if broken := runSchedule(found, less, nobody{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
+			if broken := runSchedule(found, less, silentObserver{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
 				data = less
 			} else {
 				i += n
@@ -236,8 +236,8 @@ func invariantOf(broken []string) string {
 // failSchedule plays a schedule again, for people.
 func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
-	data = shorter(found, data, invariantOf(broken))
-	broken = runSchedule(found, data, nobody{}, func(*world) {})
+	data = shortenSchedule(found, data, invariantOf(broken))
+	broken = runSchedule(found, data, silentObserver{}, func(*world) {})
 	tell := &transcript{start: clockStart, deeds: true}
 	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
@@ -264,7 +264,7 @@ func playSchedules(t *testing.T, found scenery, n int) {
 			for i := range data {
 				data[i] = byte(r.Uint32())
 			}
-			switch broken := runSchedule(found, data, nobody{}, func(*world) {}); {
+			switch broken := runSchedule(found, data, silentObserver{}, func(*world) {}); {
 			case broken == nil:
 			case told.Swap(true):
 				t.Error(broken[0])
@@ -281,7 +281,7 @@ func FuzzSchedules(f *testing.F) {
 		if len(data) > 600 {
 			return
 		}
-		if broken := runSchedule((*schedule).deployed, data, nobody{}, func(*world) {}); broken != nil {
+		if broken := runSchedule((*schedule).deployed, data, silentObserver{}, func(*world) {}); broken != nil {
 			failSchedule(t, (*schedule).deployed, data, broken)
 		}
 	})

@@ -22,7 +22,7 @@ func (s *story) gitops(c command) {
 	every := s.duration(c.get("every", "1s"))
 	for range s.number(c.get("times", "20")) {
 		s.w.now = s.w.now.Add(every)
-		s.w.as("gitops", func() error { return s.w.store.update(s.inGit(c.words[1], c.has("kept"))) })
+		s.w.runAs("gitops", func() error { return s.w.store.update(s.inGit(c.words[1], c.has("kept"))) })
 		for before := -1; before != s.w.store.newest(); {
 			before = s.w.store.newest()
 			s.w.round()
@@ -59,5 +59,5 @@ func (s *story) strip(c command) {
 			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: to, UID: "uid-of-other", Controller: new(true),
 		}})
 	}
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }

@@ -30,10 +30,10 @@ func onlyRecord(old, next rollouts.RolloutStatus) bool {
 // histories writes down what is on file, the oldest release first, and how
 // many writes of their own the histories have cost since it was last asked.
 func (t *transcript) histories() {
-	all := each[*rollouts.RolloutHistory](t.w.store.objects)
+	all := listOf[*rollouts.RolloutHistory](t.w.store.objects)
 	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })
-	t.under("histories", "%d, writes %d", len(all), t.w.filed)
-	t.w.filed = 0
+	t.under("histories", "%d, writes %d", len(all), t.w.historyWrites)
+	t.w.historyWrites = 0
 	for _, h := range all {
 		s := h.Status
 		t.under("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
@@ -63,12 +63,12 @@ func (t *transcript) moment(at *metav1.Time) string {
 	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// recorded is the invariant of that name: at rest, each release that is over is
+// checkRecorded is the invariant of that name: at rest, each release that is over is
 // on file, and each decision is in one history or belongs to the release that
 // goes on.
-func (e *releaseEnd) recorded() {
+func (e *releaseEnd) checkRecorded() {
 	in, r := map[int64]int{}, e.rollout()
-	for _, h := range each[*rollouts.RolloutHistory](e.store.objects) {
+	for _, h := range listOf[*rollouts.RolloutHistory](e.store.objects) {
 		if r != nil && h.Name != planner.HistoryName(r, int64(releaseOf(h))) {
 			continue // of a Rollout that had this name before
 		}

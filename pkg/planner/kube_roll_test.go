@@ -17,12 +17,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// recreate takes every old pod before it starts the first new one.
-func (k *kube) recreate() {
-	k.number()
+// recreatePods takes every old pod before it starts the first new one.
+func (k *deploymentSync) recreatePods() {
+	k.numberUpdateSet()
 	down := false
 	for _, rs := range k.old {
-		down = k.scaleTo(rs, 0) || down
+		down = k.scaleSetTo(rs, 0) || down
 	}
 	if down {
 		return
@@ -33,33 +33,33 @@ func (k *kube) recreate() {
 		}
 	}
 	if k.update == nil {
-		if k.make(k.n()); k.update == nil {
+		if k.createUpdateSet(k.n()); k.update == nil {
 			return
 		}
 	}
-	k.scaleTo(k.update, k.n())
-	k.done()
+	k.scaleSetTo(k.update, k.n())
+	k.completeUpdate()
 }
 
-// roll is one turn of a rolling update.
-func (k *kube) roll() {
-	k.number()
+// rollPods is one turn of a rolling update.
+func (k *deploymentSync) rollPods() {
+	k.numberUpdateSet()
 	if k.update == nil {
-		if k.make(k.next(0)); k.update == nil {
+		if k.createUpdateSet(k.nextUpdateSize(0)); k.update == nil {
 			return
 		}
 		k.revise(k.update.Annotations[revisionKey])
 	}
 	switch {
-	case k.scaleTo(k.update, k.next(*k.update.Spec.Replicas)):
-	case k.lower():
+	case k.scaleSetTo(k.update, k.nextUpdateSize(*k.update.Spec.Replicas)):
+	case k.lowerOldSets():
 	default:
-		k.done()
+		k.completeUpdate()
 	}
 }
 
-// next is the size of the update set that surge allows.
-func (k *kube) next(size int32) int32 {
+// nextUpdateSize is the size of the update set that surge allows.
+func (k *deploymentSync) nextUpdateSize(size int32) int32 {
 	var sum int32
 	for _, rs := range k.all() {
 		sum += *rs.Spec.Replicas
@@ -74,8 +74,8 @@ func (k *kube) next(size int32) int32 {
 	}
 }
 
-// lower takes unhealthy old pods first, then those that availability can spare.
-func (k *kube) lower() bool {
+// lowerOldSets takes unhealthy old pods first, then those that availability can spare.
+func (k *deploymentSync) lowerOldSets() bool {
 	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
 	floor := k.n() - unavailable
 	var sum, available int32
@@ -87,37 +87,37 @@ func (k *kube) lower() bool {
 	if spare <= 0 {
 		return false
 	}
-	sick := k.take(spare, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas - rs.Status.AvailableReplicas })
-	healthy := k.take(available-floor, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas })
+	sick := k.takePods(spare, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas - rs.Status.AvailableReplicas })
+	healthy := k.takePods(available-floor, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas })
 	return sick || healthy
 }
 
-// take lowers old sets by what each can give, as long as there is some to take.
-func (k *kube) take(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
+// takePods lowers old sets by what each can give, as long as there is some to take.
+func (k *deploymentSync) takePods(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
 	moved := false
 	for _, rs := range k.old {
 		if n := min(spare, can(rs)); n > 0 {
 			spare -= n
-			moved = k.scaleTo(rs, *rs.Spec.Replicas-n) || moved
+			moved = k.scaleSetTo(rs, *rs.Spec.Replicas-n) || moved
 		}
 	}
 	return moved
 }
 
-// done removes history once the update is complete.
-func (k *kube) done() {
+// completeUpdate removes history once the update is complete.
+func (k *deploymentSync) completeUpdate() {
 	for _, rs := range k.old {
 		if rs.Status.Replicas > 0 {
 			return
 		}
 	}
 	if k.update.Status.AvailableReplicas == k.n() {
-		k.prune()
+		k.pruneHistory()
 	}
 }
 
-// prune removes the oldest empty sets beyond the limit.
-func (k *kube) prune() {
+// pruneHistory removes the oldest empty sets beyond the limit.
+func (k *deploymentSync) pruneHistory() {
 	if k.d.Spec.RevisionHistoryLimit == nil {
 		return
 	}
@@ -136,9 +136,9 @@ func (k *kube) prune() {
 	}
 }
 
-// make creates the set of the live template. Its hash is not the one that our
+// createUpdateSet creates the set of the live template. Its hash is not the one that our
 // own formula gives, as with another version of Kubernetes.
-func (k *kube) make(size int32) {
+func (k *deploymentSync) createUpdateSet(size int32) {
 	hash := nativeHash(k.d)
 	for slices.ContainsFunc(k.old, func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == hash }) {
 		hash += "c" // the real one counts collisions and hashes the count, too
@@ -172,8 +172,8 @@ func nativeHash(d *appsv1.Deployment) string {
 	return "n" + workload.TemplateHash(&d.Spec.Template)
 }
 
-// report writes the status.
-func (k *kube) report() {
+// writeStatus writes the status.
+func (k *deploymentSync) writeStatus() {
 	d := clone(find[*appsv1.Deployment](k.store.objects, kindDeployment, k.d.Name))
 	k.read()
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation}
@@ -207,10 +207,10 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	_ = s.updateStatus(want)
 }
 
-// ready makes up to n more pods of a set ready, unless their image is bad;
+// makePodsReady makes up to n more pods of a set ready, unless their image is bad;
 // a negative number takes pods that were ready.
-func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
-	if n > 0 && (bad(rs.Spec.Template) || s.unready[image(rs)]) {
+func makePodsReady(s *store, rs *appsv1.ReplicaSet, n int32) {
+	if n > 0 && (hasBrokenImage(rs.Spec.Template) || s.unready[imageOfSet(rs)]) {
 		return
 	}
 	want := clone(rs)
@@ -227,13 +227,15 @@ func availableOf(rs *appsv1.ReplicaSet) int32 {
 	return rs.Status.ReadyReplicas
 }
 
-// image is the tag of the first container's image.
-func image(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
+// imageOfSet is the tag of the first container's image.
+func imageOfSet(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
 
 func tagOf(t *corev1.PodTemplateSpec) string {
 	_, tag, _ := strings.Cut(t.Spec.Containers[0].Image, ":")
 	return tag
 }
 
-// bad reports whether the image cannot be pulled.
-func bad(t corev1.PodTemplateSpec) bool { return tagOf(&t) == "failed" || tagOf(&t) == "not-exists" }
+// hasBrokenImage reports whether the image cannot be pulled.
+func hasBrokenImage(t corev1.PodTemplateSpec) bool {
+	return tagOf(&t) == "failed" || tagOf(&t) == "not-exists"
+}

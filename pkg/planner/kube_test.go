@@ -30,8 +30,8 @@ const (
 // notCopied are the annotations of a Deployment that its sets do not inherit.
 var notCopied = []string{revisionKey, desiredKey, maxKey, "deployment.kubernetes.io/revision-history"}
 
-// kube is one sync of one Deployment. The first write that fails ends it.
-type kube struct {
+// deploymentSync is one sync of one Deployment. The first write that fails ends it.
+type deploymentSync struct {
 	store *store
 	d     *appsv1.Deployment
 	// update has the live template, nil until it exists; old are the others by age.
@@ -45,31 +45,31 @@ func syncDeployment(s *store, name string) {
 	if d == nil || d.DeletionTimestamp != nil {
 		return
 	}
-	k := &kube{store: s, d: clone(d)}
+	k := &deploymentSync{store: s, d: clone(d)}
 	k.read()
 	switch {
 	case d.Spec.Paused:
-		k.number()
-		k.scale()
-		k.prune()
-	case k.scaling():
-		k.number()
-		k.scale()
+		k.numberUpdateSet()
+		k.scalePaused()
+		k.pruneHistory()
+	case k.isScaling():
+		k.numberUpdateSet()
+		k.scalePaused()
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
-		k.recreate()
+		k.recreatePods()
 	default:
-		k.roll()
+		k.rollPods()
 	}
-	k.report()
+	k.writeStatus()
 }
 
-func (k *kube) read() {
+func (k *deploymentSync) read() {
 	k.update, k.old = nil, nil
-	k.adopt()
-	for _, rs := range byAge(each[*appsv1.ReplicaSet](k.store.objects)) {
+	k.adoptOrphans()
+	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](k.store.objects)) {
 		switch {
 		case !metav1.IsControlledBy(rs, k.d):
-		case k.update == nil && alike(rs, k.d):
+		case k.update == nil && haveEqualTemplates(rs, k.d):
 			k.update = clone(rs)
 		default:
 			k.old = append(k.old, clone(rs))
@@ -77,10 +77,10 @@ func (k *kube) read() {
 	}
 }
 
-// adopt takes sets that belong to nobody and that the selector selects.
-func (k *kube) adopt() {
+// adoptOrphans takes sets that belong to nobody and that the selector selects.
+func (k *deploymentSync) adoptOrphans() {
 	selector, err := metav1.LabelSelectorAsSelector(k.d.Spec.Selector)
-	for _, rs := range each[*appsv1.ReplicaSet](k.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](k.store.objects) {
 		if err != nil || metav1.GetControllerOf(rs) != nil || rs.DeletionTimestamp != nil || !selector.Matches(labels.Set(rs.Labels)) {
 			continue
 		}
@@ -97,14 +97,14 @@ func byAge(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return sets
 }
 
-// alike compares templates but for the hash label.
-func alike(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
+// haveEqualTemplates compares templates but for the hash label.
+func haveEqualTemplates(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	a, b := rs.Spec.Template, d.Spec.Template
-	return maps.Equal(without(a.Labels, hashKey), without(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
+	return maps.Equal(withoutKey(a.Labels, hashKey), withoutKey(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-func (k *kube) all() []*appsv1.ReplicaSet {
+func (k *deploymentSync) all() []*appsv1.ReplicaSet {
 	sets := slices.Clone(k.old)
 	if k.update != nil {
 		sets = append(sets, k.update)
@@ -112,18 +112,18 @@ func (k *kube) all() []*appsv1.ReplicaSet {
 	return sets
 }
 
-func (k *kube) active() []*appsv1.ReplicaSet {
+func (k *deploymentSync) active() []*appsv1.ReplicaSet {
 	return slices.DeleteFunc(k.all(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
 }
 
-func (k *kube) n() int32 { return *k.d.Spec.Replicas }
+func (k *deploymentSync) n() int32 { return *k.d.Spec.Replicas }
 
-func (k *kube) rolling() bool {
+func (k *deploymentSync) rolling() bool {
 	return k.d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
 }
 
 // surge and unavailable of a strategy; one of them lets something move.
-func (k *kube) surge() int32 {
+func (k *deploymentSync) surge() int32 {
 	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
 	return surge
 }
@@ -140,8 +140,8 @@ func limitsOf(u *appsv1.RollingUpdateDeployment, n int32) (surge, unavailable in
 	return int32(up), min(int32(down), n)
 }
 
-// scaling reports whether an active set was sized for another number of replicas.
-func (k *kube) scaling() bool {
+// isScaling reports whether an active set was sized for another number of replicas.
+func (k *deploymentSync) isScaling() bool {
 	for _, rs := range k.active() {
 		if desired, ok := number(rs, desiredKey); ok && desired != k.n() {
 			return true
@@ -155,18 +155,18 @@ func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// number gives the update set its revision and copies of the annotations.
-func (k *kube) number() {
+// numberUpdateSet gives the update set its revision and copies of the annotations.
+func (k *deploymentSync) numberUpdateSet() {
 	if k.update == nil {
 		return
 	}
 	want := clone(k.update)
 	k.inherit(want)
-	k.write(k.update, want)
+	k.storeSet(k.update, want)
 	k.revise(want.Annotations[revisionKey])
 }
 
-func (k *kube) revise(revision string) {
+func (k *deploymentSync) revise(revision string) {
 	if k.d.Annotations[revisionKey] == revision {
 		return
 	}
@@ -181,7 +181,7 @@ func (k *kube) revise(revision string) {
 	}
 }
 
-func (k *kube) inherit(rs *appsv1.ReplicaSet) {
+func (k *deploymentSync) inherit(rs *appsv1.ReplicaSet) {
 	m := maps.Clone(rs.Annotations)
 	if m == nil {
 		m = map[string]string{}
@@ -203,16 +203,16 @@ func (k *kube) inherit(rs *appsv1.ReplicaSet) {
 	rs.Spec.MinReadySeconds = k.d.Spec.MinReadySeconds
 }
 
-// write stores want and takes over what is stored.
-func (k *kube) write(rs, want *appsv1.ReplicaSet) {
+// storeSet stores want and takes over what is stored.
+func (k *deploymentSync) storeSet(rs, want *appsv1.ReplicaSet) {
 	if k.store.update(want) != nil {
 		return
 	}
 	*rs = *clone(find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name))
 }
 
-// resize writes size and size annotations.
-func (k *kube) resize(rs *appsv1.ReplicaSet, size int32) {
+// resizeSet writes size and size annotations.
+func (k *deploymentSync) resizeSet(rs *appsv1.ReplicaSet, size int32) {
 	want := clone(rs)
 	want.Spec.Replicas = &size
 	want.Annotations = maps.Clone(want.Annotations)
@@ -221,39 +221,39 @@ func (k *kube) resize(rs *appsv1.ReplicaSet, size int32) {
 	}
 	want.Annotations[desiredKey] = strconv.Itoa(int(k.n()))
 	want.Annotations[maxKey] = strconv.Itoa(int(k.n() + k.surge()))
-	k.write(rs, want)
+	k.storeSet(rs, want)
 }
 
-// scaleTo is resize where the size differs, and whether it did.
-func (k *kube) scaleTo(rs *appsv1.ReplicaSet, size int32) bool {
+// scaleSetTo is resize where the size differs, and whether it did.
+func (k *deploymentSync) scaleSetTo(rs *appsv1.ReplicaSet, size int32) bool {
 	if *rs.Spec.Replicas == size {
 		return false
 	}
-	k.resize(rs, size)
+	k.resizeSet(rs, size)
 	return true
 }
 
-// scale is what happens in every sync of a paused Deployment.
-func (k *kube) scale() {
+// scalePaused is what happens in every sync of a paused Deployment.
+func (k *deploymentSync) scalePaused() {
 	active := k.active()
 	switch {
 	case len(active) == 0 && k.update != nil:
-		k.scaleTo(k.update, k.n())
+		k.scaleSetTo(k.update, k.n())
 	case len(active) == 0 && len(k.old) > 0:
-		k.scaleTo(k.old[len(k.old)-1], k.n())
+		k.scaleSetTo(k.old[len(k.old)-1], k.n())
 	case len(active) == 0:
 	case len(active) == 1:
-		k.scaleTo(active[0], k.n())
+		k.scaleSetTo(active[0], k.n())
 	case k.saturated():
 		for _, rs := range k.old {
-			k.scaleTo(rs, 0)
+			k.scaleSetTo(rs, 0)
 		}
 	case k.rolling():
-		k.spread(active)
+		k.spreadSizes(active)
 	}
 }
 
-func (k *kube) saturated() bool {
+func (k *deploymentSync) saturated() bool {
 	if k.update == nil {
 		return false
 	}
@@ -261,8 +261,8 @@ func (k *kube) saturated() bool {
 	return ok && desired == k.n() && *k.update.Spec.Replicas == k.n() && k.update.Status.AvailableReplicas == k.n()
 }
 
-// spread brings the sum of all active sets to replicas and surge, in proportion.
-func (k *kube) spread(active []*appsv1.ReplicaSet) {
+// spreadSizes brings the sum of all active sets to replicas and surge, in proportion.
+func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	var sum, allowed int32
 	for _, rs := range active {
 		sum += *rs.Spec.Replicas
@@ -289,11 +289,11 @@ func (k *kube) spread(active []*appsv1.ReplicaSet) {
 	}
 	sizes[0] = max(sizes[0]+add-added, 0)
 	for i, rs := range active {
-		k.resize(rs, sizes[i])
+		k.resizeSet(rs, sizes[i])
 	}
 }
 
-func (k *kube) part(rs *appsv1.ReplicaSet, allowed int32) int32 {
+func (k *deploymentSync) part(rs *appsv1.ReplicaSet, allowed int32) int32 {
 	size := *rs.Spec.Replicas
 	if k.n() == 0 {
 		return -size

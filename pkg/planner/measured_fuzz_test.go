@@ -20,7 +20,7 @@ func (s *schedule) measured() {
 		Checks: []rollouts.Check{{SuccessRate: new("99%")}},
 	}
 	if s.next()%3 == 0 {
-		s.measures.share("rate", rollouts.Check{SuccessRate: new("99%")})
+		s.measures.setShared("rate", rollouts.Check{SuccessRate: new("99%")})
 		s.analysis.Checks = []rollouts.Check{{Name: "rate", Use: &rollouts.CheckRef{Kind: "Check", Name: "rate"}}}
 	}
 	if s.next()%2 == 0 {
@@ -28,9 +28,9 @@ func (s *schedule) measured() {
 	}
 	if s.next()%3 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{Name: "selftest", At: rollouts.AtBeforeTraffic, HTTP: &rollouts.HTTPCheck{Service: "web"}})
-		s.measures.say("selftest", answer{from: s.now, value: 1})
+		s.measures.setAnswer("selftest", answer{from: s.now, value: 1})
 	}
-	s.heal()
+	s.healMeasurements()
 	s.deployed()
 }
 
@@ -46,32 +46,32 @@ var measuredMoves = []move{
 	}},
 	{"source", 1, func(s *schedule, _ byte) {
 		if s.measures.fault().Why != "" {
-			s.measures.up(s.now)
+			s.measures.endOutage(s.now)
 			return
 		}
 		s.measures.outages = append(slices.Clone(s.measures.outages), outage{from: s.now})
 	}},
 	{"answer", 1, func(s *schedule, b byte) {
-		s.measures.say("selftest", []answer{{value: 1}, {value: 0}, {fault: "down"}}[b%3].at(s.now))
+		s.measures.setAnswer("selftest", []answer{{value: 1}, {value: 0}, {fault: "down"}}[b%3].at(s.now))
 	}},
 	{"override", 1, func(s *schedule, b byte) {
 		c := verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry, rollouts.VerbJump}[b%3], User: "dana", Override: true}
 		c.Full, c.Step = b%2 == 0 && c.Verb == rollouts.VerbPromote, int32(b>>2%4)
-		s.decide(app0, c)
+		s.applyVerb(app0, c)
 	}},
 	{"rejudge", 2, func(s *schedule, b byte) {
-		s.edit(app0, func(r *rollouts.RolloutSpec) {
+		s.editRollout(app0, func(r *rollouts.RolloutSpec) {
 			_, release := r.Strategy.Active()
-			release.Analysis = rejudged(s.analysis.DeepCopy(), b)
+			release.Analysis = editAnalysis(s.analysis.DeepCopy(), b)
 		})
 	}},
 	{"share", 1, func(s *schedule, b byte) {
-		s.measures.share("rate", rollouts.Check{SuccessRate: new([]string{"99%", "95%", "90%"}[b%3])})
+		s.measures.setShared("rate", rollouts.Check{SuccessRate: new([]string{"99%", "95%", "90%"}[b%3])})
 	}},
 }
 
-// rejudged is what a user makes of the checks of a plan: first those that may be a way past them.
-func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
+// editAnalysis is what a user makes of the checks of a plan: first those that may be a way past them.
+func editAnalysis(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	c := &a.Checks[0]
 	switch b % 10 {
 	case 0:
@@ -99,18 +99,18 @@ func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	return a
 }
 
-// verdicts judges what the checks of a plan decide, and what is decided despite them.
-func (c *invariants) verdicts(actor string, old, next *rollouts.Rollout) {
+// checkVerdicts judges what the checks of a plan decide, and what is decided despite them.
+func (c *invariants) checkVerdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
-		c.founded(actor, a)
+		c.checkAbortByChecks(actor, a)
 	}
-	c.despite.judge(c, actor, old, next)
+	c.checkRecord.checkNonePassedOver(c, actor, old, next)
 }
 
-// despite knows what a release needs a decision on record for: the checks of each step, as the plan had
+// checkRecord knows what a release needs a decision on record for: the checks of each step, as the plan had
 // them at any time of the attempt, whatever became of the plan since.
-type despite struct {
+type checkRecord struct {
 	// needed are the checks of each step, and found what they came to there.
 	needed map[checkIn]bool
 	found  map[checkIn]rollouts.CheckResult
@@ -123,20 +123,20 @@ type checkIn struct {
 	step int32
 }
 
-func newDespite() despite {
-	return despite{map[checkIn]bool{}, map[checkIn]rollouts.CheckResult{}, map[checkIn]bool{}}
+func newCheckRecord() checkRecord {
+	return checkRecord{map[checkIn]bool{}, map[checkIn]rollouts.CheckResult{}, map[checkIn]bool{}}
 }
 
-func (d despite) fork() despite {
-	return despite{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
+func (d checkRecord) fork() checkRecord {
+	return checkRecord{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
 }
 
 // No check passed over: no release leaves a step in which a check has failed, or has come to no result,
 // unless a decision on record overrides that check in that step. A failed check stays failed. Nobody
 // disables a Rollout with such a step.
-func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout) {
+func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
-	if was == nil || is == nil || !underWay(old) || !underWay(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
+	if was == nil || is == nil || !isReleasing(old) || !isReleasing(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
 		clear(d.needed)
 		clear(d.found)
 		clear(d.overridden)
@@ -145,7 +145,7 @@ func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout)
 		return
 	}
 	if was != nil && (is.CurrentStepIndex < was.CurrentStepIndex || is.CurrentStepIndex == was.CurrentStepIndex && slices.Index(order, is.State) < slices.Index(order, was.State)) {
-		d.again(is.CurrentStepIndex)
+		d.forgetFrom(is.CurrentStepIndex)
 	}
 	last := int64(0)
 	for _, of := range old.Status.Decisions {
@@ -160,35 +160,35 @@ func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout)
 	}
 	for at := range d.needed {
 		found := d.found[at]
-		if now := storedIn(old, next, at); now != "" {
+		if now := storedResult(old, next, at); now != "" {
 			found = now
 		}
 		bars := found == "" || found == rollouts.CheckRunning || found == rollouts.CheckFailed
 		if !bars || d.overridden[at] || a != nil && a.Overridden {
 			continue
 		}
-		if !beyond(was, at.step) && (beyond(is, at.step) || finishing(next)) {
+		if !isPastPause(was, at.step) && (isPastPause(is, at.step) || finishing(next)) {
 			c.violate("no check passed over", "%s leaves step %d, of which check %s is %q", actor, at.step, at.name, found)
 		}
-		if next.Spec.Disabled && !old.Spec.Disabled && !beyond(is, at.step) {
+		if next.Spec.Disabled && !old.Spec.Disabled && !isPastPause(is, at.step) {
 			c.violate("no check passed over", "%s disables the rollout, while check %s of step %d is %q", actor, at.name, at.step, found)
 		}
 	}
-	if underWay(next) {
-		d.note(c, actor, old, next)
+	if isReleasing(next) {
+		d.noteChecks(c, actor, old, next)
 	}
 }
 
-// again forgets what was found in steps that are taken again, but for what has failed.
-func (d despite) again(from int32) {
+// forgetFrom forgets what was found in steps that are taken again, but for what has failed.
+func (d checkRecord) forgetFrom(from int32) {
 	maps.DeleteFunc(d.found, func(at checkIn, found rollouts.CheckResult) bool {
 		return at.step >= from && found != rollouts.CheckFailed
 	})
 	maps.DeleteFunc(d.overridden, func(at checkIn, _ bool) bool { return at.step >= from })
 }
 
-// storedIn is what a check has come to in a step by the status; empty if it was not measured there.
-func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
+// storedResult is what a check has come to in a step by the status; empty if it was not measured there.
+func storedResult(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if a == nil {
@@ -211,18 +211,18 @@ func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	return ""
 }
 
-// note keeps what the plan wants of its checks now, and what they have come to.
-func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) {
+// noteChecks keeps what the plan wants of its checks now, and what they have come to.
+func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts.Rollout) {
 	p, a := next.Status.Active(), next.Status.Analysis
 	_, plan := next.Spec.Strategy.Active()
 	measuring := p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
 	began := a != nil && a.StepSince != nil && a.Step == p.CurrentStepIndex
 	for i := range plan.Steps {
 		step := int32(i + 1)
-		if beyond(p, step) || step == p.CurrentStepIndex && measuring && !began {
+		if isPastPause(p, step) || step == p.CurrentStepIndex && measuring && !began {
 			continue // it is over, or it began without checks
 		}
-		for _, k := range planned(plan.Analysis, step) {
+		for _, k := range decidingChecks(plan.Analysis, step) {
 			d.needed[checkIn{k, step}] = true
 		}
 	}
@@ -231,7 +231,7 @@ func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) 
 	}
 	for _, k := range a.Checks {
 		at := checkIn{k.Name, p.CurrentStepIndex}
-		result := storedIn(old, next, at)
+		result := storedResult(old, next, at)
 		if d.found[at] == rollouts.CheckFailed && result != "" && result != rollouts.CheckFailed && !d.overridden[at] {
 			c.violate("no check passed over", "%s calls check %s %s, which had failed", actor, k.Name, result)
 		}
@@ -241,8 +241,8 @@ func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) 
 	}
 }
 
-// planned are the checks of a plan in a step that decide about the release, but for that of the pods.
-func planned(a *rollouts.Analysis, step int32) []string {
+// decidingChecks are the checks of a plan in a step that decide about the release, but for that of the pods.
+func decidingChecks(a *rollouts.Analysis, step int32) []string {
 	var names []string
 	if a == nil {
 		return nil
@@ -250,15 +250,15 @@ func planned(a *rollouts.Analysis, step int32) []string {
 	for i := range a.Checks {
 		k := &a.Checks[i]
 		in := len(k.Steps) == 0 || slices.Contains(k.Steps, step)
-		if name := rollouts.CheckName(k); in && k.PodsHealthy == "" && onFail(a, name) != rollouts.OnFailReport {
+		if name := rollouts.CheckName(k); in && k.PodsHealthy == "" && onFailOf(a, name) != rollouts.OnFailReport {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// underWay reports whether steps of a release are taken.
-func underWay(r *rollouts.Rollout) bool {
+// isReleasing reports whether steps of a release are taken.
+func isReleasing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
 
@@ -266,8 +266,8 @@ func finishing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && r.Status.Activity() == rollouts.ActivityFinalising
 }
 
-// bad reports whether a request has failed, or a Service or a job said that the version is bad.
-func (m *measuredWorld) bad() bool {
+// hasBadSample reports whether a request has failed, or a Service or a job said that the version is bad.
+func (m *measuredWorld) hasBadSample() bool {
 	for _, all := range m.answers {
 		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
 			return true
@@ -276,21 +276,21 @@ func (m *measuredWorld) bad() bool {
 	return slices.ContainsFunc(m.rates, func(r rates) bool { return r.pair.New.Bad > 0 })
 }
 
-// founded judges an abort by the checks.
-func (c *invariants) founded(actor string, a *rollouts.AnalysisStatus) {
+// checkAbortByChecks judges an abort by the checks.
+func (c *invariants) checkAbortByChecks(actor string, a *rollouts.AnalysisStatus) {
 	failed := func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }
 	switch {
 	case a == nil || !slices.ContainsFunc(a.Checks, failed):
 		c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
 	case a.Overridden:
 		c.violate("no unfounded verdict", "%s aborts, and the checks are overridden", actor)
-	case a.Checks[slices.IndexFunc(a.Checks, failed)].Name != "podsHealthy" && !c.w.measures.bad():
+	case a.Checks[slices.IndexFunc(a.Checks, failed)].Name != "podsHealthy" && !c.w.measures.hasBadSample():
 		c.violate("no unfounded verdict", "%s aborts a version that failed no request, nor a Service, nor a job", actor)
 	}
 }
 
-// onFail is what a check does by the plan.
-func onFail(a *rollouts.Analysis, name string) rollouts.OnFail {
+// onFailOf is what a check does by the plan.
+func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
 	for i := range a.Checks {
 		if rollouts.CheckName(&a.Checks[i]) == name && a.Checks[i].OnFail != "" {
 			return a.Checks[i].OnFail

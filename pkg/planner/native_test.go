@@ -79,8 +79,8 @@ func appOf(s snapshot, name string) object.Object {
 func replicasOf(o object.Object) int32                   { return *nativeOf(o).size(o) }
 func templateOf(o object.Object) *corev1.PodTemplateSpec { return nativeOf(o).template(o) }
 
-// pinned is the revision that a selector wants.
-func pinned(svc *corev1.Service) string {
+// pinnedRevision is the revision that a selector wants.
+func pinnedRevision(svc *corev1.Service) string {
 	return cmp.Or(svc.Spec.Selector[hashKey], svc.Spec.Selector[ordinalKey])
 }
 

@@ -123,16 +123,16 @@ func (s statefulSets) returned(o, owner object.Object) bool {
 // image is bad.
 func kubelet(s *store, p *corev1.Pod) {
 	switch {
-	case terminating(p):
-		s.gone(p)
-	case !isReady(p) && !badPod(s, p):
+	case isTerminating(p):
+		s.removeEndedPod(p)
+	case !isReady(p) && !isBrokenPod(s, p):
 		setReady(s, p, true)
 	}
 }
 
-func badPod(s *store, p *corev1.Pod) bool {
+func isBrokenPod(s *store, p *corev1.Pod) bool {
 	t := corev1.PodTemplateSpec{Spec: p.Spec}
-	return bad(t) || s.unready[tagOf(&t)]
+	return hasBrokenImage(t) || s.unready[tagOf(&t)]
 }
 
 func setReady(s *store, p *corev1.Pod, ready bool) {
@@ -147,30 +147,30 @@ func setReady(s *store, p *corev1.Pod, ready bool) {
 func podTag(p *corev1.Pod) string { return tagOf(&corev1.PodTemplateSpec{Spec: p.Spec}) }
 
 // pods are those of a snapshot, by their place.
-func podsIn(s snapshot) []*corev1.Pod { return each[*corev1.Pod](s) }
+func podsIn(s snapshot) []*corev1.Pod { return listOf[*corev1.Pod](s) }
 
-// labelled is a pod with more labels.
-func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
+// withLabels is a pod with more labels.
+func withLabels(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 	next := clone(p)
 	next.Labels = maps.Clone(p.Labels)
 	maps.Copy(next.Labels, labels)
 	return next
 }
 
-// unstick deletes, as their owner has to, pods of an earlier version that never
+// deleteStuckPods deletes, as their owner has to, pods of an earlier version that never
 // got ready: a native controller that goes in order waits for them, and nobody
 // helps it where nothing is held.
-func (w *world) unstick() bool {
+func (w *world) deleteStuckPods() bool {
 	o := w.check.workload()
 	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).stopped(o) {
 		return false
 	}
 	stuck := false
 	for _, p := range podsIn(w.store.objects) {
-		if missing(p) && podTag(p) != tagOf(templateOf(o)) {
+		if isUnavailable(p) && podTag(p) != tagOf(templateOf(o)) {
 			stuck = true
-			w.tell.did("deletes " + p.Name)
-			w.as("user", func() error { return w.store.remove(p) })
+			w.observer.did("deletes " + p.Name)
+			w.runAs("user", func() error { return w.store.remove(p) })
 		}
 	}
 	return stuck
@@ -178,9 +178,9 @@ func (w *world) unstick() bool {
 
 // loseRevision deletes the ControllerRevision of an image.
 func (w *world) loseRevision(tag string) {
-	for _, r := range each[*appsv1.ControllerRevision](w.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](w.store.objects) {
 		if tagOf(templateIn(r)) == tag {
-			w.as("user", func() error { return w.store.remove(r) })
+			w.runAs("user", func() error { return w.store.remove(r) })
 		}
 	}
 }

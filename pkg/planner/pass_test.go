@@ -58,13 +58,13 @@ func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
 	if w.dead {
 		return errCrash
 	}
-	w.acts++
-	w.tell.acted(action.Effect)
-	w.follows = action.When == planner.FromStored
+	w.actionCount++
+	w.observer.acted(action.Effect)
+	w.isFromStored = action.When == planner.FromStored
 	before := w.actor
-	defer func() { w.actor, w.follows = before, false }()
+	defer func() { w.actor, w.isFromStored = before, false }()
 	if size, is := action.Effect.(planner.ScaleReplicaSets); is {
-		w.tell.sized(size.Scale)
+		w.observer.sized(size.Scale)
 		w.actor = "sizes"
 	}
 	return o.Object.Act(ctx, action)
@@ -79,23 +79,23 @@ func execute[S any](w *world, o reconcile.Object[S], p reconcile.Plan[S], planne
 // rolloutPass is one pass of the Rollout controller; it returns when that
 // wants to be woken.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
-	w.as("rollout", func() error {
-		p, err := rollout.Observe(unlogged, api{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
+	w.runAs("rollout", func() error {
+		p, err := rollout.Observe(unlogged, cachedCluster{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
-		d := w.check.rollout(p.Facts)
+		d := w.check.decideRollout(p.Facts)
 		plan := rollout.PlanOf(d)
 		wake, w.rule = plan.RequeueAfter, plan.Rule
 		before := p.Facts.Rollout
 		err = execute(w, p, plan, func() {
 			if onlyRecord(before.Status, plan.Status) {
-				w.filed++
+				w.historyWrites++
 			}
-			w.tell.planned(before, d)
+			w.observer.planned(before, d)
 		})
 		if err == nil && !w.dead {
-			w.check.protects(p.Facts)
+			w.check.checkWorkloadProtected(p.Facts)
 		}
 		return err
 	})
@@ -104,41 +104,41 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 
 // batchPass is one pass of the BatchRelease controller, of one that no Rollout has.
 func (w *world) batchPass(name string) {
-	w.as("batch", func() error {
-		p, err := batchrelease.Observe(unlogged, api{w}, w.now, "", types.NamespacedName{Name: name})
+	w.runAs("batch", func() error {
+		p, err := batchrelease.Observe(unlogged, cachedCluster{w}, w.now, "", types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
-		w.check.batch(p.Facts)
+		w.check.decideBatch(p.Facts)
 		plan := p.Decide()
-		return execute(w, p, plan, func() { w.tell.batchPlanned(plan) })
+		return execute(w, p, plan, func() { w.observer.batchPlanned(plan) })
 	})
 }
 
 // routingPass is one pass of the TrafficRouting controller; it returns when that
 // wants to be woken.
 func (w *world) routingPass(name string) (wake time.Duration) {
-	w.as("routing", func() error {
-		p, err := trafficrouting.Observe(unlogged, api{w}, w.now, types.NamespacedName{Name: name})
+	w.runAs("routing", func() error {
+		p, err := trafficrouting.Observe(unlogged, cachedCluster{w}, w.now, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
 		before := p.Facts.Routing
-		w.check.routing(p.Facts)
+		w.check.decideRouting(p.Facts)
 		plan := p.Decide()
 		wake = plan.RequeueAfter
-		return execute(w, p, plan, func() { w.tell.routingPlanned(before, plan) })
+		return execute(w, p, plan, func() { w.observer.routingPlanned(before, plan) })
 	})
 	return wake
 }
 
 // sizePass is one pass of the Deployment controller.
 func (w *world) sizePass(name string) {
-	w.as("sizes", func() error {
-		return deployment.Run(unlogged, api{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
-			scale := w.check.sizes(o.Facts)
+	w.runAs("sizes", func() error {
+		return deployment.Run(unlogged, cachedCluster{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
+			scale := w.check.decideSizes(o.Facts)
 			if len(scale.Steps) > 0 {
-				w.tell.sized(scale)
+				w.observer.sized(scale)
 			}
 			return scale
 		})

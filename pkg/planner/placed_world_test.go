@@ -87,18 +87,18 @@ func (n daemonSets) returned(o, owner object.Object) bool {
 // nodeOf is the name of the node that a pod is on: its own has the same number.
 func nodeOf(p *corev1.Pod) string { return fmt.Sprintf("node-%d", ordinalOf(p)) }
 
-// join adds a node.
-func (w *world) join(name string) {
-	w.tell.did(name + " joins")
-	w.as("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
+// addNode adds a node.
+func (w *world) addNode(name string) {
+	w.observer.did(name + " joins")
+	w.runAs("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
 }
 
-// leave takes a node away, and with it what ran there.
-func (w *world) leave(name string) {
-	w.remove(kindNode, name)
+// removeNode takes a node away, and with it what ran there.
+func (w *world) removeNode(name string) {
+	w.deleteObject(kindNode, name)
 	for _, p := range podsIn(w.store.objects) {
 		if nodeOf(p) == name {
-			w.as("gc", func() error { w.store.gone(p); return nil })
+			w.runAs("gc", func() error { w.store.removeEndedPod(p); return nil })
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // questions are what the next pass over the Rollout asks.
 func (s *story) questions() []planner.MeasurementRequest {
 	s.Helper()
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestQuestionOfPlan(t *testing.T) {
 		"deployment web replicas=4 image=v1", "rollout web", " step 50%", " step 100%", " analysis every=5s", " check name=errors successRate=99%",
 		"settle", "requests new=100/0 old=100/0", "update web image=v2", "settle",
 	})
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}

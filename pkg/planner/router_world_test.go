@@ -30,8 +30,8 @@ const (
 
 func kindOf(name string) kind { return kind(strings.ToLower(name)) }
 
-// place is a kind of router that is routed in place.
-type place struct {
+// inPlaceRouter is a kind of router that is routed in place.
+type inPlaceRouter struct {
 	api, kind string
 	// rules and ways are the fields of the rules, and of where each leads.
 	rules, ways string
@@ -41,7 +41,7 @@ type place struct {
 	beside func() map[string]any
 }
 
-var places = map[kind]place{
+var places = map[kind]inPlaceRouter{
 	kindHTTPRoute: {
 		"gateway.networking.k8s.io/v1", "HTTPRoute", "rules", "backendRefs",
 		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
@@ -71,7 +71,7 @@ var places = map[kind]place{
 }
 
 // spec is what the owner writes: one rule to each Service.
-func (p place) spec(services ...string) map[string]any {
+func (p inPlaceRouter) spec(services ...string) map[string]any {
 	spec := p.beside()
 	var rules []any
 	for _, service := range services {
@@ -97,16 +97,16 @@ func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRo
 	return []rollouts.TrafficRoutingRef{ref}
 }
 
-// lead puts a router in front of a Service.
-func (w *world) lead(k kind, name string) {
+// createRouter puts a router in front of a Service.
+func (w *world) createRouter(k kind, name string) {
 	p := places[k]
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": p.api, "kind": p.kind, "spec": p.spec(name)}}
 	u.SetName(name)
-	w.as("user", func() error { return w.store.create(u) })
+	w.runAs("user", func() error { return w.store.create(u) })
 }
 
-// router is what the caches show of a router.
-func (w *world) router(r *traffic.Router) *unstructured.Unstructured {
+// cachedRouter is what the caches show of a router.
+func (w *world) cachedRouter(r *traffic.Router) *unstructured.Unstructured {
 	k := kindOf(r.Kind.Kind)
 	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
 }
@@ -132,9 +132,9 @@ func setStatus(o, from *unstructured.Unstructured) {
 	}
 }
 
-// routes are the routers that are routed in place, of a name if one is given.
-func (w *world) routes(name string) []*unstructured.Unstructured {
-	return slices.DeleteFunc(each[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
+// routersInPlace are the routers that are routed in place, of a name if one is given.
+func (w *world) routersInPlace(name string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(listOf[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
 		return name != "" && u.GetName() != name
 	})
 }
@@ -148,8 +148,8 @@ type way struct {
 	first bool
 }
 
-// led are the ways of all rules, in their order.
-func (p place) led(u *unstructured.Unstructured) []way {
+// listWays are the ways of all rules, in their order.
+func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
 	var all []way
 	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
 	if rule, one := rules.(map[string]any); one {
@@ -176,31 +176,31 @@ func (p place) led(u *unstructured.Unstructured) []way {
 	return all
 }
 
-// routeTargets are the sets that routers in place send requests to.
-func (c *invariants) routeTargets() []routeTarget {
+// listRouterTargets are the sets that routers in place send requests to.
+func (c *invariants) listRouterTargets() []routeTarget {
 	var out []routeTarget
-	for _, u := range c.w.routes("") {
-		for _, way := range places[keyOf(u).kind].led(u) {
+	for _, u := range c.w.routersInPlace("") {
+		for _, way := range places[keyOf(u).kind].listWays(u) {
 			service, _, subset := strings.Cut(way.to, " ")
-			hash := c.released()
+			hash := c.revisionUnderRelease()
 			switch svc := find[*corev1.Service](c.w.store.objects, kindService, service); {
-			case way.weight == 0, !subset && service != canary(service):
+			case way.weight == 0, !subset && service != canaryName(service):
 				continue
 			case !subset && svc == nil:
 				hash = ""
 			case !subset:
-				hash = pinned(svc)
+				hash = pinnedRevision(svc)
 			}
-			out = append(out, routeTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
+			out = append(out, routeTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.countReadyPodsOf(hash)})
 		}
 	}
 	return out
 }
 
 func (t *transcript) showRoutes() {
-	for _, u := range t.w.routes("") {
+	for _, u := range t.w.routersInPlace("") {
 		var words []string
-		for _, way := range places[keyOf(u).kind].led(u) {
+		for _, way := range places[keyOf(u).kind].listWays(u) {
 			word := way.to
 			if _, has := way.at["weight"]; has {
 				word += fmt.Sprintf(" %d", way.weight)

@@ -23,22 +23,22 @@ import (
 // use, and a gateway says what it makes of a route.
 
 // rerule changes a route behind our back.
-func (s *story) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
-	for _, u := range s.w.routes(name) {
+func (s *story) rerule(name string, change func(p inPlaceRouter, u *unstructured.Unstructured)) {
+	for _, u := range s.w.routersInPlace(name) {
 		next := clone(u)
 		change(places[keyOf(u).kind], next)
-		s.w.as("user", func() error { return s.w.store.update(next) })
+		s.w.runAs("user", func() error { return s.w.store.update(next) })
 		return
 	}
 	s.Fatalf("there is no route %s", name)
 }
 
-func (s *story) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
+func (s *story) route(c command) { s.w.createRouter(kindOf(c.words[1]), c.words[2]) }
 
 // own is another rule of the owner's, which leads elsewhere: applied with all the
 // others as they stand in the owner's manifest, or appended to what is there.
 func (s *story) own(c command) {
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
+	s.rerule(c.words[1], func(p inPlaceRouter, u *unstructured.Unstructured) {
 		spec := u.Object["spec"].(map[string]any)
 		switch {
 		case c.has("apply"):
@@ -60,12 +60,12 @@ func (s *story) meddle(c command) {
 		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
 			next := clone(o)
 			next.GetAnnotations()["nginx.ingress.kubernetes.io/canary-weight"] = strconv.Itoa(int(weight))
-			s.w.as("user", func() error { return s.w.store.update(next) })
+			s.w.runAs("user", func() error { return s.w.store.update(next) })
 			return
 		}
 	}
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
-		for _, way := range p.led(u) {
+	s.rerule(c.words[1], func(p inPlaceRouter, u *unstructured.Unstructured) {
+		for _, way := range p.listWays(u) {
 			if strings.Contains(way.to, rollouts.CanarySuffix[1:]) {
 				way.at["weight"] = int64(weight)
 			}
@@ -81,18 +81,18 @@ func (s *story) occupy(c command) {
 	}}
 	switch kind(k) {
 	case kindService:
-		s.w.as("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
+		s.w.runAs("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
 	case kindIngress:
-		s.w.as("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
+		s.w.runAs("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
 	case kindBatch:
 		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 		all := rollouts.ReleasePlan{Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromString("100%")}}, BatchPartition: new(int32), RollingStyle: rollouts.StylePartition}
-		s.w.as("other", func() error {
+		s.w.runAs("other", func() error {
 			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
 		})
 	default:
-		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1]}}
-		s.rerule(name, func(p place, u *unstructured.Unstructured) {
+		s.w.otherReleases = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1]}}
+		s.rerule(name, func(p inPlaceRouter, u *unstructured.Unstructured) {
 			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
 			if err != nil {
 				s.Fatal(err)
@@ -120,8 +120,8 @@ func (s *story) keep(c command) {
 	if c.has("off") {
 		next.SetFinalizers(nil)
 	}
-	s.w.check.sick = true // an end that waits for it is nobody's fault
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.check.excusesPodFailures = true // an end that waits for it is nobody's fault
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
 // orphan takes a set from its Deployment, which takes it back where it selects it still.
@@ -131,28 +131,28 @@ func (s *story) orphan(c command) {
 	if c.has("labels") {
 		next.Labels = map[string]string{hashKey: next.Labels[hashKey]}
 	}
-	s.w.check.sick = true // its pods are lost by who did that
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.check.excusesPodFailures = true // its pods are lost by who did that
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
 // relabel gives the set of an image the hash label of the set of another one.
 func (s *story) relabel(c command) {
 	next := clone(s.w.setOf(c.words[1], false))
 	next.Labels[hashKey] = s.w.setOf(c.get("as", ""), false).Labels[hashKey]
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
 // taken has another Rollout take a Service or a router, as the store says.
 func (s *story) taken(c command) {
-	if s.w.elsewhere = nil; !c.has("free") {
-		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
+	if s.w.otherReleases = nil; !c.has("free") {
+		s.w.otherReleases = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
 	}
 }
 
 // garble has somebody write the record on a route.
 func (s *story) garble(c command) {
 	_, name, _ := strings.Cut(c.words[1], "/")
-	s.rerule(name, func(p place, u *unstructured.Unstructured) {
+	s.rerule(name, func(p inPlaceRouter, u *unstructured.Unstructured) {
 		switch {
 		case c.has("off"):
 			u.SetAnnotations(nil)
@@ -177,13 +177,13 @@ func (s *story) reselect(c command) {
 	} else {
 		next.Spec.Selector["app"] = c.words[2]
 	}
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
 // setOf is a set of an image, and extraOf the Deployment beside the workload.
 func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		if image(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
+	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
+		if imageOfSet(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
 			return rs
 		}
 	}
@@ -191,7 +191,7 @@ func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
 }
 
 func (w *world) extraOf(name string) *appsv1.Deployment {
-	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == name {
 			return d
 		}
@@ -206,7 +206,7 @@ func (s *story) say(c command) {
 		"refuses": {"Accepted": "False", "ResolvedRefs": "True"},
 		"loses":   {"Accepted": "True", "ResolvedRefs": "False"},
 	}
-	for _, u := range s.w.routes(c.words[1]) {
+	for _, u := range s.w.routersInPlace(c.words[1]) {
 		next := clone(u)
 		var conditions []any
 		for _, name := range []string{"Accepted", "ResolvedRefs"} {
@@ -218,6 +218,6 @@ func (s *story) say(c command) {
 		next.Object["status"] = map[string]any{"parents": []any{map[string]any{
 			"parentRef": map[string]any{"name": "edge"}, "conditions": conditions,
 		}}}
-		s.w.as("gateway", func() error { return s.w.store.updateStatus(next) })
+		s.w.runAs("gateway", func() error { return s.w.store.updateStatus(next) })
 	}
 }

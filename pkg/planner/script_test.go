@@ -32,8 +32,8 @@ var verbs = map[string]func(*story, command){
 	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
 	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
 	"autoscaler":  (*story).autoscaler,  // web: scales the workload of that name
-	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
-	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"service":     func(s *story, c command) { s.w.createService(c.words[1]) },
+	"ingress":     func(s *story, c command) { s.w.createIngress(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
 	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
 	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [match=/v2] [pause=60s]
@@ -47,18 +47,18 @@ var verbs = map[string]func(*story, command){
 	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
-	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
-	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },
+	"join":     func(s *story, c command) { s.w.addNode(c.words[1]) }, // node-6
+	"leave":    func(s *story, c command) { s.w.removeNode(c.words[1]) },
 	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
 	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
 	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
 	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
 	"rollback": func(s *story, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
 	"retry":    func(s *story, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
-	"jump":     (*story).jump,                                                              // to=2 [legacy]
-	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },        // [verb]
-	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
-	"annotate": func(s *story, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
+	"jump":     (*story).jump,                                                                     // to=2 [legacy]
+	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },               // [verb]
+	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },             // [verb]
+	"annotate": func(s *story, c command) { s.w.annotateRollout(c.words[1], c.words[2], "true") }, // web rollback-in-batch
 	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
 	"point": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.WorkloadRef.Name = c.words[2] })
@@ -102,24 +102,24 @@ var verbs = map[string]func(*story, command){
 		if c.has("foreground") {
 			first = []string{metav1.FinalizerDeleteDependents}
 		}
-		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] }, first...)
+		s.w.deleteSets(func(rs *appsv1.ReplicaSet) bool { return imageOfSet(rs) == c.words[1] }, first...)
 		s.w.loseRevision(c.words[1])
 	},
 	"orphan":  (*story).orphan,  // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
 	"relabel": (*story).relabel, // v2 as=v1: somebody gives the set of v2 the hash label of that of v1
-	"forget":  func(s *story, _ command) { s.w.forget() },
+	"forget":  func(s *story, _ command) { s.w.deleteHistories() },
 	// What the sources of metrics know.
-	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
-	"source":    (*story).source,                                              // down|up|forgets|behind=40s
-	"share":     (*story).share,                                               // jvm successRate=95%: a Check that plans use by use=jvm
-	"answer":    (*story).answer,                                              // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
-	"yesterday": (*story).yesterday,                                           // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
-	"restart":   func(s *story, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
+	"requests":  (*story).requests,                                                      // new=100/3 old=900/1: in each window from now on, all and bad ones
+	"source":    (*story).source,                                                        // down|up|forgets|behind=40s
+	"share":     (*story).share,                                                         // jvm successRate=95%: a Check that plans use by use=jvm
+	"answer":    (*story).answer,                                                        // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
+	"yesterday": (*story).yesterday,                                                     // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
+	"restart":   func(s *story, _ command) { s.w.measures.controllerStarted = s.w.now }, // the controller, which knows no answer any more
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },
 	"advance": (*story).advance,
-	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
+	"setback": func(s *story, c command) { s.w.setClockBack(s.duration(c.words[1])) }, // 1h: the clock is set back
 	"show":    func(s *story, _ command) { s.t.show() },
 	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
 	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
@@ -177,7 +177,7 @@ func (s *story) statefulSet(c command) {
 // daemonSet likewise, with a pod on each node.
 func (s *story) daemonSet(c command) {
 	for i := range s.number(c.get("nodes", "6")) {
-		s.w.join(fmt.Sprintf("node-%d", i))
+		s.w.addNode(fmt.Sprintf("node-%d", i))
 	}
 	s.deploy(app{
 		kind: kindDaemonSet, name: c.words[1], image: c.get("image", "v1"), unavail: c.get("maxUnavailable", "1"),
@@ -196,8 +196,8 @@ func (s *story) cloneSet(c command) {
 func (s *story) deploy(a app) {
 	now := s.w.now
 	s.w.now, s.t.silent = now.Add(-time.Hour), true
-	s.w.deploy(a)
-	if _, ok := s.w.rest(); !ok {
+	s.w.createWorkload(a)
+	if _, ok := s.w.runUntilIdle(); !ok {
 		s.Fatal("the workload does not come to rest")
 	}
 	s.w.now, s.t.silent = now, false
@@ -222,7 +222,7 @@ func (s *story) rollout(c command) {
 	}
 	release.Analysis = s.analysis(c)
 	s.t.labels = s.t.labels || c.has("bluegreen") // clients tell the colours apart by them
-	s.w.govern(c.words[1], release, c.has("bluegreen"))
+	s.w.createRollout(c.words[1], release, c.has("bluegreen"))
 }
 
 func (s *story) steps(c command) []rollouts.Step {

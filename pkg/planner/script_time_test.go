@@ -14,11 +14,11 @@ import (
 )
 
 func (s *story) crash(c command) {
-	d := &doom{what: acting, each: c.has("each")}
+	d := &plannedCrash{what: acting, each: c.has("each")}
 	if c.has("before=commit") {
 		d.what = committing
 	}
-	s.w.dooms[c.words[1]] = d
+	s.w.crashes[c.words[1]] = d
 }
 
 func (s *story) pass(c command) {
@@ -30,15 +30,15 @@ func (s *story) pass(c command) {
 	case "routing":
 		s.w.routingPass(name)
 	case "sizes":
-		for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+		for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 			if d.Name == name || d.Labels[rollouts.LabelCanaryDeployment] == name {
 				s.w.sizePass(d.Name) // and that of the Deployment beside it
 			}
 		}
 	case "kube":
-		s.w.natives()
+		s.w.syncNatives()
 	case "pods":
-		s.w.pods()
+		s.w.runKubelets()
 	default:
 		s.Fatalf("nobody is called %q", c.words[1])
 	}
@@ -46,10 +46,10 @@ func (s *story) pass(c command) {
 
 // fail takes ready pods from the sets of an image.
 func (s *story) fail(c command) {
-	s.w.as("pods", func() error {
-		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
-			if image(rs) == c.words[1] {
-				ready(s.w.store, rs, -s.number(c.get("pods", "1")))
+	s.w.runAs("pods", func() error {
+		for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
+			if imageOfSet(rs) == c.words[1] {
+				makePodsReady(s.w.store, rs, -s.number(c.get("pods", "1")))
 			}
 		}
 		n := s.number(c.get("pods", "1"))
@@ -66,7 +66,7 @@ func (s *story) fail(c command) {
 // kill ends the containers of all pods of a version so often, out of memory. Each runs again
 // at once.
 func (s *story) kill(c command) {
-	s.w.as("pods", func() error {
+	s.w.runAs("pods", func() error {
 		for _, p := range podsIn(s.w.store.objects) {
 			if podTag(p) != c.words[1] {
 				continue
@@ -94,11 +94,11 @@ func (s *story) start(c command) {
 
 // settle lets the world come to rest and says what it rests upon.
 func (s *story) settle() {
-	wait, ok := s.w.rest()
+	wait, ok := s.w.runUntilIdle()
 	if !ok {
-		s.Fatalf("no rest after %d rounds:\n%s", most, s.t.out.String())
+		s.Fatalf("no rest after %d rounds:\n%s", maxRounds, s.t.out.String())
 	}
-	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](s.w.store.objects) {
 		message := r.Status.Message
 		if wait > 0 {
 			message += ", for " + wait.String()

@@ -29,9 +29,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// errMoved is every answer that means "somebody else wrote first": a conflict,
+// errConflict is every answer that means "somebody else wrote first": a conflict,
 // an object that exists already, or one that is gone.
-var errMoved error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
+var errConflict error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
 
 type kind string
 
@@ -155,7 +155,7 @@ func (s *store) tick() {
 func (s *store) create(o object.Object) error {
 	k := keyOf(o)
 	if s.objects[k] != nil {
-		return fmt.Errorf("%w: %s exists", errMoved, k.name)
+		return fmt.Errorf("%w: %s exists", errConflict, k.name)
 	}
 	o = clone(o)
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
@@ -168,13 +168,13 @@ func (s *store) create(o object.Object) error {
 // update replaces all but the status, updateStatus the status alone, and record both.
 func (s *store) update(o object.Object) error       { return s.replace(o, keepStatus) }
 func (s *store) updateStatus(o object.Object) error { return s.replace(o, withStatus) }
-func (s *store) record(o object.Object) error       { return s.replace(o, counted) }
+func (s *store) record(o object.Object) error       { return s.replace(o, withGeneration) }
 
 func (s *store) replace(o object.Object, merge func(old, next object.Object) object.Object) error {
 	k := keyOf(o)
 	old := s.objects[k]
 	if old == nil || old.GetResourceVersion() != o.GetResourceVersion() || old.GetUID() != o.GetUID() {
-		return fmt.Errorf("%w: %s is not at version %s", errMoved, k.name, o.GetResourceVersion())
+		return fmt.Errorf("%w: %s is not at version %s", errConflict, k.name, o.GetResourceVersion())
 	}
 	next := merge(old, clone(o))
 	switch {
@@ -187,9 +187,9 @@ func (s *store) replace(o object.Object, merge func(old, next object.Object) obj
 	return nil
 }
 
-// despiteStatus brings want, which was made of base, to the present version of a
+// rebaseOnStatus brings want, which was made of base, to the present version of a
 // Deployment that nobody has changed since but for its status (ADR 16).
-func (s *store) despiteStatus(base, want object.Object) object.Object {
+func (s *store) rebaseOnStatus(base, want object.Object) object.Object {
 	old := s.objects[keyOf(base)]
 	if _, ok := old.(*appsv1.Deployment); !ok || old.GetLabels()[rollouts.LabelCanaryDeployment] != "" || old.GetUID() != base.GetUID() || old.GetGeneration() != base.GetGeneration() ||
 		!maps.Equal(old.GetLabels(), base.GetLabels()) || !maps.Equal(old.GetAnnotations(), base.GetAnnotations()) {
@@ -219,13 +219,13 @@ func (s *store) remove(o object.Object) error {
 	return nil
 }
 
-// gone removes a pod that has ended.
-func (s *store) gone(p *corev1.Pod) { s.stored(keyOf(p), nil) }
+// removeEndedPod removes a pod that has ended.
+func (s *store) removeEndedPod(p *corev1.Pod) { s.stored(keyOf(p), nil) }
 
-// removeAt is remove at the version that was read.
-func (s *store) removeAt(o object.Object) error {
+// removeAtVersion is remove at the version that was read.
+func (s *store) removeAtVersion(o object.Object) error {
 	if old := s.objects[keyOf(o)]; old != nil && o.GetResourceVersion() != "" && old.GetResourceVersion() != o.GetResourceVersion() {
-		return fmt.Errorf("%w: %s is not at version %s", errMoved, o.GetName(), o.GetResourceVersion())
+		return fmt.Errorf("%w: %s is not at version %s", errConflict, o.GetName(), o.GetResourceVersion())
 	}
 	return s.remove(o)
 }
@@ -240,11 +240,11 @@ func keepStatus(old, next object.Object) object.Object {
 	} else if field(next, "Status").IsValid() {
 		field(next, "Status").Set(field(old, "Status"))
 	}
-	return counted(old, next)
+	return withGeneration(old, next)
 }
 
-// counted is next with its generation.
-func counted(old, next object.Object) object.Object {
+// withGeneration is next with its generation.
+func withGeneration(old, next object.Object) object.Object {
 	changed := false
 	if n, ok := next.(*unstructured.Unstructured); ok {
 		changed = !equality.Semantic.DeepEqual(old.(*unstructured.Unstructured).Object["spec"], n.Object["spec"])
@@ -293,8 +293,8 @@ func find[T object.Object](s snapshot, k kind, name string) T {
 	return o
 }
 
-// each returns the objects of a kind in order of their names.
-func each[T object.Object](s snapshot) []T {
+// listOf returns the objects of a kind in order of their names.
+func listOf[T object.Object](s snapshot) []T {
 	var out []T
 	for _, o := range s {
 		if t, ok := o.(T); ok {
@@ -305,8 +305,8 @@ func each[T object.Object](s snapshot) []T {
 	return out
 }
 
-// all returns the objects of a kind in order of their names.
-func all(s snapshot, k kind) []object.Object {
+// listKind returns the objects of a kind in order of their names.
+func listKind(s snapshot, k kind) []object.Object {
 	var out []object.Object
 	for at, o := range s {
 		if at.kind == k {
@@ -317,8 +317,8 @@ func all(s snapshot, k kind) []object.Object {
 	return out
 }
 
-// collect is the garbage collector: what has lost its owner goes.
-func (s *store) collect() {
+// collectGarbage is the garbage collector: what has lost its owner goes.
+func (s *store) collectGarbage() {
 	alive := map[types.UID]bool{}
 	for _, o := range s.objects {
 		alive[o.GetUID()] = true
@@ -330,12 +330,12 @@ func (s *store) collect() {
 		if ref := metav1.GetControllerOf(o); ref != nil && !alive[ref.UID] {
 			_ = s.remove(o) // deleting what is there cannot fail
 		}
-		s.foreground(o)
+		s.finishForegroundDeletion(o)
 	}
 }
 
-// foreground lets a set go whose pods have gone first.
-func (s *store) foreground(o object.Object) {
+// finishForegroundDeletion lets a set go whose pods have gone first.
+func (s *store) finishForegroundDeletion(o object.Object) {
 	if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.DeletionTimestamp != nil && rs.Status.Replicas == 0 {
 		next := clone(rs)
 		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })

@@ -131,7 +131,7 @@ func (s *story) run(lines []string) string {
 
 // explain prints what the next pass over a Rollout would decide, and does not run it.
 func (s *story) explain(name string) {
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
+	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
 		s.t.under("explain", "not found")
 		return

@@ -20,7 +20,7 @@ import (
 
 // show writes the whole state of the world.
 func (t *transcript) show() {
-	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		p := progressOf(r.Status)
 		place := placeOf(r.Status, p, stepsOf(r))
 		if place != "" {
@@ -39,16 +39,16 @@ func (t *transcript) show() {
 			t.under("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overrode(d))
 		}
 	}
-	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
+	for _, b := range listOf[*rollouts.BatchRelease](t.w.store.objects) {
 		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
 	}
 	for _, o := range workloads(t.w.store.objects) {
 		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
 	}
-	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
+	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](t.w.store.objects)) {
 		batches := ""
 		if t.labelled() {
-			batches = t.w.batches(rs)
+			batches = t.w.describePodLabels(rs)
 		}
 		if rs.DeletionTimestamp != nil {
 			batches += ", being deleted"
@@ -58,7 +58,7 @@ func (t *transcript) show() {
 	t.showPods()
 	t.showNetwork()
 	// While a release is under way there is a long list of these.
-	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		if r.Status.Phase == rollouts.PhaseProgressing {
 			return
 		}
@@ -71,7 +71,7 @@ func (t *transcript) show() {
 func (t *transcript) showPods() {
 	for _, p := range podsIn(t.w.store.objects) {
 		what := podTag(p)
-		if missing(p) {
+		if isUnavailable(p) {
 			what += ", not ready"
 		}
 		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.labelled() {
@@ -83,18 +83,18 @@ func (t *transcript) showPods() {
 
 func (t *transcript) showNetwork() {
 	t.showRoutings()
-	for _, s := range each[*corev1.Service](t.w.store.objects) {
+	for _, s := range listOf[*corev1.Service](t.w.store.objects) {
 		to := "all pods"
-		if hash := pinned(s); hash != "" {
+		if hash := pinnedRevision(s); hash != "" {
 			to = hash
 		}
 		t.under("service", "%s to %s", s.Name, to)
 	}
-	for _, i := range each[*networkingv1.Ingress](t.w.store.objects) {
+	for _, i := range listOf[*networkingv1.Ingress](t.w.store.objects) {
 		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
 			kept := ""
 			if i.DeletionTimestamp != nil {
-				kept = ", being deleted, to " + leadsTo(i)
+				kept = ", being deleted, to " + backendService(i)
 			}
 			t.under("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
 		}
@@ -132,7 +132,7 @@ func traces(s snapshot) []string {
 				found = append(found, string(keyOf(o).kind)+" "+o.GetName())
 			}
 		}
-		if svc, ok := o.(*corev1.Service); ok && pinned(svc) != "" {
+		if svc, ok := o.(*corev1.Service); ok && pinnedRevision(svc) != "" {
 			found = append(found, "selector of "+svc.Name)
 		}
 	}

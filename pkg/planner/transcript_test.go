@@ -36,7 +36,7 @@ type transcript struct {
 	// labels writes down those of pods of a release without a name, too.
 	labels bool
 	// foretold compares with a forecast; nil if there is none.
-	foretold *foretold
+	foretold *forecastCheck
 }
 
 func (t *transcript) did(what string) {
@@ -65,7 +65,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 }
 
 func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
-	if change := movement(r.Status, p.Status, stepsOf(r)); change != "" {
+	if change := describeMovement(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
 	if stalled(r.Status) && !stalled(p.Status) {
@@ -116,8 +116,8 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// movement describes the way from one status to the next, or nothing.
-func movement(old, next rollouts.RolloutStatus, steps int) string {
+// describeMovement describes the way from one status to the next, or nothing.
+func describeMovement(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)
@@ -289,7 +289,7 @@ func (t *transcript) wrotePod(actor string, p *corev1.Pod, old, next object.Obje
 	case next == nil:
 	case was == nil:
 		t.line(actor, "%s made of %s", p.Name, podTag(p))
-	case terminating(p) && !terminating(was):
+	case isTerminating(p) && !isTerminating(was):
 		t.line(actor, "%s of %s deleted", p.Name, podTag(p))
 	case isReady(p) && !isReady(was):
 		t.line(actor, "%s ready", p.Name)

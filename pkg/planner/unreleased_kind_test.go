@@ -18,7 +18,7 @@ func TestUnreleasedKind(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			s.run([]string{"deployment web replicas=2 image=v1", "rollout web", "  step 100%", "settle"})
-			s.w.edit("web", func(spec *rollouts.RolloutSpec) { spec.WorkloadRef.Kind = "Robot" })
+			s.w.editRollout("web", func(spec *rollouts.RolloutSpec) { spec.WorkloadRef.Kind = "Robot" })
 			s.run([]string{ending, "settle"})
 			switch r := find[*rollouts.Rollout](s.w.store.objects, kindRollout, "web"); {
 			case name == "deleted" && r != nil:

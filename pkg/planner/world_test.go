@@ -28,11 +28,11 @@ type world struct {
 	// behind the newest they may stay in the next pass.
 	seen map[kind]int
 	lag  map[kind]int
-	// life is how many writes are left until the acting process dies; endless
+	// writesLeft is how many writes are left until the acting process dies; endless
 	// when negative.
-	life int
-	// dooms kill an actor before what they name.
-	dooms map[string]*doom
+	writesLeft int
+	// crashes kill an actor before what they name.
+	crashes map[string]*plannedCrash
 	// refused is why the server refused the last edit.
 	refused string
 	// actor is who writes at the moment.
@@ -45,42 +45,42 @@ type world struct {
 	died bool
 	// dead reports whether the acting process has died in this pass.
 	dead bool
-	// follows reports whether what is done now follows from what is stored.
-	follows bool
-	// soon is when a TrafficRouting wants to be woken, in the last round.
-	soon time.Duration
-	// elsewhere is who routes by what the Rollout names, and has no pass here.
-	elsewhere []traffic.OtherRelease
+	// isFromStored reports whether what is done now follows from what is stored.
+	isFromStored bool
+	// routingWake is when a TrafficRouting wants to be woken, in the last round.
+	routingWake time.Duration
+	// otherReleases is who routes by what the Rollout names, and has no pass here.
+	otherReleases []traffic.OtherRelease
 	// scheduled reports whether a schedule is played.
 	scheduled bool
 	// measures are what the sources of metrics know.
 	measures measuredWorld
-	// acts counts actions since it was last cleared.
-	acts int
-	// marks are the labels of pods, by their name.
-	marks map[string]planner.PodLabel
-	// filed counts the writes made for histories alone.
-	filed int
-	// tell gets what happens, for people.
-	tell teller
+	// actionCount counts actions since it was last cleared.
+	actionCount int
+	// podLabels are the labels of pods, by their name.
+	podLabels map[string]planner.PodLabel
+	// historyWrites counts the writes made for histories alone.
+	historyWrites int
+	// observer gets what happens, for people.
+	observer observer
 	// check gets what happens, for the invariants.
 	check *invariants
 }
 
-// doom is a death before the next commit or effect, or before each.
-type doom struct {
+// plannedCrash is a death before the next commit or effect, or before each.
+type plannedCrash struct {
 	what string
 	each bool
-	// died reports whether this one was tried before, and is spared now.
-	died bool
+	// wasTried reports whether this one was tried before, and is spared now.
+	wasTried bool
 }
 
-func (d *doom) strikes(what string) bool {
+func (d *plannedCrash) happensAt(what string) bool {
 	if d == nil || d.what != what {
 		return false
 	}
-	strikes := !d.died
-	d.died = !d.died || !d.each
+	strikes := !d.wasTried
+	d.wasTried = !d.wasTried || !d.each
 	return strikes
 }
 
@@ -89,7 +89,7 @@ const (
 	acting     = "effect"
 )
 
-type teller interface {
+type observer interface {
 	planned(r *rollouts.Rollout, d planner.Decision)
 	batchPlanned(p batchPlan)
 	routingPlanned(r *rollouts.TrafficRouting, d routingPlan)
@@ -100,8 +100,8 @@ type teller interface {
 	did(what string)
 }
 
-func newWorld(start time.Time, tell teller, check *invariants) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.PodLabel{}, tell: tell, check: check}
+func newWorld(start time.Time, tell observer, check *invariants) *world {
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, writesLeft: -1, crashes: map[string]*plannedCrash{}, podLabels: map[string]planner.PodLabel{}, observer: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.wrote = w.wrote
@@ -109,21 +109,21 @@ func newWorld(start time.Time, tell teller, check *invariants) *world {
 }
 
 // fork is a world that goes its own way from here.
-func (w *world) fork(tell teller, check *invariants) *world {
+func (w *world) fork(tell observer, check *invariants) *world {
 	f := newWorld(w.now, tell, check)
 	now := f.store.now
 	f.store = w.store.fork()
 	f.store.now, f.store.wrote = now, f.wrote
-	f.marks = maps.Clone(w.marks)
+	f.podLabels = maps.Clone(w.podLabels)
 	f.scheduled = w.scheduled
 	f.measures.shared, f.measures.answers = w.measures.shared, w.measures.answers
 	return f
 }
 
 func (w *world) wrote(old, new object.Object) {
-	w.unmark(old, new)
-	w.tell.wrote(w.actor, old, new)
-	w.check.wrote(w.actor, old, new)
+	w.forgetPodLabels(old, new)
+	w.observer.wrote(w.actor, old, new)
+	w.check.checkWrite(w.actor, old, new)
 }
 
 // view is what the caches show of a kind. They may be late, but never go back.
@@ -132,33 +132,33 @@ func (w *world) view(k kind) snapshot {
 	return w.store.at(w.seen[k])
 }
 
-// spend is a write on the way to the server; the process may die instead.
-func (w *world) spend(what string) error {
+// spendWrite is a write on the way to the server; the process may die instead.
+func (w *world) spendWrite(what string) error {
 	if w.dead {
 		return errCrash
 	}
-	if w.life == 0 || w.dooms[w.actor].strikes(what) {
-		w.tell.died(w.actor, what)
-		w.life, w.died, w.dead = -1, true, true
+	if w.writesLeft == 0 || w.crashes[w.actor].happensAt(what) {
+		w.observer.died(w.actor, what)
+		w.writesLeft, w.died, w.dead = -1, true, true
 		return errCrash
 	}
-	if w.life > 0 {
-		w.life--
+	if w.writesLeft > 0 {
+		w.writesLeft--
 	}
 	return nil
 }
 
-// as runs a pass in somebody's name.
-func (w *world) as(actor string, pass func() error) {
+// runAs runs a pass in somebody's name.
+func (w *world) runAs(actor string, pass func() error) {
 	before := w.actor
 	w.actor, w.dead = actor, false
 	err := pass()
 	w.actor = before
-	if err == nil && w.life >= 0 {
+	if err == nil && w.writesLeft >= 0 {
 		err = errCrash // it got everything done before it died
-		w.life = -1
+		w.writesLeft = -1
 	}
-	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errCrash) {
+	if err != nil && !errors.Is(err, errConflict) && !errors.Is(err, errCrash) {
 		w.check.violate("erred", "%s: %v", actor, err)
 	}
 }

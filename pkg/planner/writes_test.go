@@ -50,7 +50,7 @@ func TestWritesOfARelease(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	count := tally{s.t, map[string]int{}, new([]string)}
-	s.w.tell = count
+	s.w.observer = count
 	s.run([]string{"deployment web replicas=10 image=v1", "rollout web", "  step 20%", "  step 50%", "  step 100%", "settle"})
 	clear(count.writes)
 	s.run([]string{"update web image=v2", "settle", "promote web user=alice", "settle", "promote web user=alice", "settle"})
@@ -80,9 +80,9 @@ func TestWritesOfARelease(t *testing.T) {
 	}
 }
 
-// useful: what is written changes something. A server that is sent what it has
+// checkWriteIsUseful: what is written changes something. A server that is sent what it has
 // stores nothing, and has all the work.
-func (c *invariants) useful(actor string, change object.Change) {
+func (c *invariants) checkWriteIsUseful(actor string, change object.Change) {
 	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
 		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
@@ -96,7 +96,7 @@ func TestWritesOfMeasurement(t *testing.T) {
 	for source, want := range map[string]int{"up": 29, "down": 10} {
 		s := newStory(t)
 		count := tally{s.t, map[string]int{}, new([]string)}
-		s.w.tell = count
+		s.w.observer = count
 		s.run([]string{
 			"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
 			"  analysis every=60s atLeast=1200s within=1200s", "  check successRate=99%", "settle",
@@ -116,7 +116,7 @@ func TestWritesOfReport(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	count := tally{s.t, map[string]int{}, new([]string)}
-	s.w.tell = count
+	s.w.observer = count
 	s.run([]string{
 		"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
 		"  analysis every=60s within=7200s", "  check successRate=99% onFail=Report", "settle",
@@ -129,7 +129,7 @@ func TestWritesOfReport(t *testing.T) {
 	if got := count.writes["rollout rollout"]; got < 10 || got > 12 {
 		t.Errorf("%d writes of the Rollout in an hour", got)
 	}
-	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](s.w.store.objects) {
 		if c := r.Status.Analysis.Checks; len(c) < 1 || !slices.ContainsFunc(c, func(c rollouts.CheckStatus) bool { return c.New != nil && c.New.Total > 50 }) {
 			t.Errorf("after an hour the checks are stored as %+v", c)
 		}

@@ -18,19 +18,19 @@ import (
 )
 
 // commit stores a status at the version that it was planned from.
-func commit[T object.Object](a api, next T) (T, error) {
+func commit[T object.Object](a cachedCluster, next T) (T, error) {
 	var none T
-	if err := a.spend(committing); err != nil {
+	if err := a.spendWrite(committing); err != nil {
 		return none, err
 	}
 	if err := a.store.updateStatus(next); err != nil {
 		return none, err
 	}
-	a.check.commit(a.actor, next)
+	a.check.checkCommit(a.actor, next)
 	return find[T](a.store.objects, keyOf(next).kind, next.GetName()), nil
 }
 
-func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
+func (a cachedCluster) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := clone(r)
 	next.Status = *status.DeepCopy()
 	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // as the server does
@@ -42,7 +42,7 @@ func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollou
 	return commit(a, next)
 }
 
-func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
+func (a cachedCluster) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := clone(b)
 	next.Status = status
 	if a.actor != "rollout" {
@@ -51,14 +51,14 @@ func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, sta
 	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // in the pass of its Rollout
 }
 
-func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
+func (a cachedCluster) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := clone(r)
 	next.Status = status
 	return commit(a, next)
 }
 
 // Write performs changes in order and stops at the first that fails.
-func (a api) Write(_ context.Context, changes []object.Change) error {
+func (a cachedCluster) Write(_ context.Context, changes []object.Change) error {
 	for _, c := range changes {
 		if err := a.write(c); err != nil {
 			return err
@@ -67,39 +67,39 @@ func (a api) Write(_ context.Context, changes []object.Change) error {
 	return nil
 }
 
-func (a api) write(c object.Change) error {
-	if err := a.spend(acting); err != nil {
+func (a cachedCluster) write(c object.Change) error {
+	if err := a.spendWrite(acting); err != nil {
 		return err
 	}
-	a.check.effect(a.actor)
-	a.check.useful(a.actor, c)
+	a.check.checkEffect(a.actor)
+	a.check.checkWriteIsUseful(a.actor, c)
 	defer a.awaitSets()
 	switch {
 	case c.Base == nil:
 		return a.store.create(c.Want)
 	case c.Want != nil:
-		return a.store.update(a.store.despiteStatus(c.Base, typed(c.Want)))
+		return a.store.update(a.store.rebaseOnStatus(c.Base, typed(c.Want)))
 	case keyOf(c.Base).kind == kindBatch:
 		return a.store.remove(c.Base)
 	default:
-		return a.store.removeAt(c.Base)
+		return a.store.removeAtVersion(c.Base)
 	}
 }
 
 // awaitSets has the next pass see the sets as they were written, as a WriteTracker does.
-func (a api) awaitSets() {
+func (a cachedCluster) awaitSets() {
 	if a.actor == "sizes" {
 		a.seen[kindSet] = a.store.newest()
 	}
 }
 
-func (a api) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
-	if err := a.spend(acting); err != nil {
+func (a cachedCluster) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
+	if err := a.spendWrite(acting); err != nil {
 		return nil, err
 	}
 	write := a.store.create
 	if was != nil {
-		a.check.useful(a.actor, object.Change{Base: was, Want: b})
+		a.check.checkWriteIsUseful(a.actor, object.Change{Base: was, Want: b})
 		write = a.store.record
 	}
 	if err := write(b); err != nil {
@@ -108,11 +108,11 @@ func (a api) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.Batc
 	return find[*rollouts.BatchRelease](a.store.objects, kindBatch, b.Name), nil
 }
 
-func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
+func (a cachedCluster) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
 	return a.write(object.Change{Base: b})
 }
 
-func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
+func (a cachedCluster) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
 	if slices.Contains(o.GetFinalizers(), finalizer) {
 		return nil
 	}
@@ -121,23 +121,23 @@ func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) 
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) RemoveFinalizer(_ context.Context, o object.Object, finalizer string) error {
+func (a cachedCluster) RemoveFinalizer(_ context.Context, o object.Object, finalizer string) error {
 	next := clone(o)
 	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
+func (a cachedCluster) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
 }
 
-func (a api) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
+func (a cachedCluster) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
 }
 
 // WriteHistory makes a history without a status, which is a second write.
-func (a api) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
-	a.acts++
+func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
+	a.actionCount++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
 		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
@@ -145,18 +145,18 @@ func (a api) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner
 		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
 			return err
 		}
-		a.filed++
+		a.historyWrites++
 	}
 	if f.Status == nil {
 		return nil
 	}
-	if err := a.spend(acting); err != nil {
+	if err := a.spendWrite(acting); err != nil {
 		return err
 	}
-	a.check.effect(a.actor)
+	a.check.checkEffect(a.actor)
 	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
 	next.Status = *f.Status
-	a.filed++
+	a.historyWrites++
 	return a.store.updateStatus(next)
 }
 
@@ -173,9 +173,9 @@ func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 }
 
 // LabelPods is one write for each pod.
-func (a api) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
+func (a cachedCluster) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
 	for _, m := range marks {
-		if err := a.mark(m); err != nil {
+		if err := a.labelPod(m); err != nil {
 			return err
 		}
 	}
