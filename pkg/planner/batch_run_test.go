@@ -19,8 +19,8 @@ import (
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// releaseAtStep is a release at a step, whose BatchRelease has the plan of another, and one of
-// ten pods that is new and ready for each tenth that was told.
+// releaseAtStep returns a release at a step. Its BatchRelease has the plan of the step "planned",
+// its target is "told" pods, and "ready" of ten pods are new and ready.
 func releaseAtStep(state rollouts.StepState, step, planned, told, ready int32) planner.Input {
 	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "rollout", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
@@ -56,8 +56,8 @@ func releaseAtStep(state rollouts.StepState, step, planned, told, ready int32) p
 	}
 }
 
-// TestOrder checks what is stored when: what was found out before the Rollout, and what is
-// to be done after it.
+// TestOrder checks the order of writes: which actions run before the status of the Rollout is
+// stored, and which run after it.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	edit := func(o planner.Input, with func(*planner.Input)) planner.Input {
@@ -117,7 +117,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// describeEffects returns the effects that a decision carries out at a time.
+// describeEffects returns the effects that a decision carries out before or after the status is
+// stored.
 func describeEffects(d planner.Decision, when planner.When) string {
 	var out []string
 	for _, a := range planner.ActionsAt(when, d.Actions) {
@@ -126,17 +127,17 @@ func describeEffects(d planner.Decision, when planner.When) string {
 	return strings.Join(out, ", ")
 }
 
-// fakeSets are what the sizes of are decided, by the target that is known of them.
+// fakeSets are two ReplicaSets. Their sizes are decided by the target in the hold state.
 type fakeSets struct{ update, stable sizes.Set }
 
-// Sizing implements release.Sets.
+// Sizing implements planner.ReplicaSetScaler.
 func (s fakeSets) Sizing(k planner.HoldState) (sizes.Scaling, bool) {
 	return sizes.Scaling{Replicas: 10, Surge: 10, Target: k.Target.Limit(10), Update: &s.update, Stable: &s.stable}, true
 }
 
-// TestSizes checks that sizes go by what is stored when they are written: with the plan that
-// is begun in the same decision, by themselves where none is, and not at all where the
-// workload is about to change or the plan is taken up later.
+// TestSizes checks that sizes follow the plan that is stored when they are written. If the same
+// decision starts a batch, its plan counts. Sizes are not written if the workload is about to
+// change or if a later pass starts the batch.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

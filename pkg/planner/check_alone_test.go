@@ -13,11 +13,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Alone: no write of Weir takes the last ready pods of a workload away, whichever template
+// Invariant "alone": no write of Weir removes the last ready pods of a workload, whichever template
 // they run and however a release ends.
 
-// checkLastReadyPods checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
-// BatchRelease, with which that Deployment goes.
+// checkLastReadyPods checks a write of a ReplicaSet, of the canary Deployment, or of the
+// BatchRelease, whose deletion also deletes the canary Deployment.
 func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	d := c.deployment()
 	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.isWeirActor(actor) || *d.Spec.Replicas == 0 || c.requestedReplicas(d) == 0 {
@@ -27,7 +27,7 @@ func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	switch was := old.(type) {
 	case *appsv1.ReplicaSet:
 		if _, unavailable := nativeOf(d).limits(c.owner, *d.Spec.Replicas); unavailable >= *d.Spec.Replicas || c.excusesSizeZero {
-			return // its owner allows that, or each share of the only pod is that pod
+			return // the owner's maxUnavailable allows this, or there is only one pod, so that any share includes it
 		}
 		is, _ := next.(*appsv1.ReplicaSet)
 		taken = servingPods(was) - servingPods(is)
@@ -45,7 +45,8 @@ func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 			return
 		}
 		for _, e := range listOf[*appsv1.Deployment](c.w.store.objects) {
-			// Pods of a Deployment of size 0 were taken by an earlier write, which was checked.
+			// If the Deployment has size 0, an earlier write removed its pods, and that write was
+			// checked.
 			if e.Labels[rollouts.LabelCanaryDeployment] != "" && *e.Spec.Replicas > 0 {
 				taken += c.countReadyPods(e)
 			}
@@ -56,8 +57,8 @@ func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	}
 }
 
-// isBatchDeleted reports whether the BatchRelease is being deleted. What goes with it was decided
-// before, and pods may have become ready since.
+// isBatchDeleted reports whether the BatchRelease is being deleted. Its deletion was decided
+// earlier, and pods may have become ready since.
 func (c *invariants) isBatchDeleted() bool {
 	for _, b := range listOf[*rollouts.BatchRelease](c.w.store.objects) {
 		return b.DeletionTimestamp != nil
@@ -65,12 +66,12 @@ func (c *invariants) isBatchDeleted() bool {
 	return true
 }
 
-// isWeirActor reports whether the actor is a part of Weir.
+// isWeirActor reports whether the actor is a controller of Weir.
 func (c *invariants) isWeirActor(actor string) bool {
 	return actor == "rollout" || actor == "batch" || actor == "sizes"
 }
 
-// countReadyPods counts the pods of a Deployment that are ready, and that whoever acts now has seen
+// countReadyPods counts the ready pods of a Deployment that the acting controller also observed as
 // ready.
 func (c *invariants) countReadyPods(d *appsv1.Deployment) int32 {
 	var n int32
@@ -83,7 +84,7 @@ func (c *invariants) countReadyPods(d *appsv1.Deployment) int32 {
 	return n
 }
 
-// countReadyPodsBefore counts the ready pods that were there before the write that is checked.
+// countReadyPodsBefore counts the ready pods before the write that is being checked.
 func (c *invariants) countReadyPodsBefore() int32 {
 	var n int32
 	before := c.w.store.at(c.w.store.newest() - 1)
@@ -95,14 +96,14 @@ func (c *invariants) countReadyPodsBefore() int32 {
 	return n
 }
 
-// losesAllPods reports whether the Deployment of a name is not to have its pods much longer.
+// losesAllPods reports whether a Deployment is gone, is being deleted, or is scaled to 0.
 func (c *invariants) losesAllPods(s snapshot, name string) bool {
 	d := find[*appsv1.Deployment](s, kindDeployment, name)
 	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
 }
 
-// onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
-// template whose pods cannot start.
+// onlyExtraServes reports whether only pods of the canary Deployment are ready, and pods of the
+// workload's own template cannot start.
 func (e *releaseEnd) onlyExtraServes() bool {
 	d, ok := e.workload().(*appsv1.Deployment)
 	if !ok || !hasBrokenImage(d.Spec.Template) {
@@ -119,13 +120,13 @@ func (e *releaseEnd) onlyExtraServes() bool {
 	return own == 0 && extra > 0
 }
 
-// clumsy is a Deployment whose owner breaks its pods and deletes its ReplicaSets.
+// clumsy creates a Deployment whose owner breaks its pods and deletes its ReplicaSets.
 func (s *schedule) clumsy() {
 	s.breaks = true
 	s.deployed()
 }
 
-// clumsyMoves are for worlds whose owner is clumsy.
+// clumsyMoves are the additional moves of schedules made by clumsy.
 var clumsyMoves = []move{
 	{"breaks", 3, func(s *schedule, b byte) {
 		sets := byAge(listOf[*appsv1.ReplicaSet](s.store.objects))

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// When what somebody has done to the world excuses no more what follows from it.
+// When an excuse ends. An excuse suspends an invariant after a fault that the world injected.
 
-// noteLostStableSet notes whether the stable set of a release is gone.
+// noteLostStableSet notes whether the stable ReplicaSet of a release is gone.
 func (c *invariants) noteLostStableSet() {
 	for _, r := range listOf[*rollouts.Rollout](c.w.store.objects) {
 		p := r.Status.Active()
@@ -29,7 +29,7 @@ func (c *invariants) noteLostStableSet() {
 	}
 }
 
-// sumSetSizes is how many pods all sets of the Deployment are asked to have.
+// sumSetSizes returns the sum of spec.replicas over all sets of the Deployment.
 func (c *invariants) sumSetSizes() int32 {
 	var n int32
 	for _, rs := range listOf[*appsv1.ReplicaSet](c.w.store.objects) {
@@ -40,12 +40,12 @@ func (c *invariants) sumSetSizes() int32 {
 	return n
 }
 
-// noteFailedPods excuses what follows from pods that fail now.
+// noteFailedPods starts the excuse for pods that fail now.
 func (c *invariants) noteFailedPods() {
 	c.excusesPodFailures, c.failedAt, c.damagedAt = true, c.w.store.newest()+1, c.w.store.newest()+1
 }
 
-// endExcuses ends excuses as soon as all that is asked for serves.
+// endExcuses ends the excuses as soon as all requested pods are ready.
 func (c *invariants) endExcuses() {
 	c.noteLostStableSet()
 	o := c.workload()
@@ -58,11 +58,11 @@ func (c *invariants) endExcuses() {
 	k := keyOf(o).kind
 	for v := c.w.seen[k]; c.excusesSizeZero && v <= c.w.store.newest(); v++ {
 		if was := c.w.store.at(v)[keyOf(o)]; was != nil && replicasOf(was) <= 1 {
-			return // whoever sizes the sets may still see this
+			return // the controller that sizes the sets may still have this version in its cache
 		}
 	}
 	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
-	// Those beyond the size are still to go.
+	// Pods beyond the size are still to be deleted.
 	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return !c.isWithinSize(o, p) }) &&
 		c.countServingPods() >= replicasOf(o)-unavailable
 	for _, target := range c.listRouteTargets() {

@@ -15,12 +15,12 @@ import (
 
 // promises are what users and routers rely on, whatever happens next.
 type promises struct {
-	// routed are the revisions that requests are sent to.
+	// routed are the revisions that receive requests.
 	routed map[string]bool
-	// keptUntil is until when a revision keeps a ready pod: routers were told to send
-	// nothing to it any more, and may not know yet.
+	// keptUntil is the time until which a revision keeps a ready pod. Routers were told to send it
+	// no requests, but some may not have applied the change yet.
 	keptUntil map[string]time.Time
-	// abortedImage is the image that an abort or a rollback was accepted about.
+	// abortedImage is the image whose abort or rollback was accepted.
 	abortedImage string
 }
 
@@ -32,8 +32,8 @@ func (p promises) fork() promises {
 	return promises{routed: p.routed, keptUntil: maps.Clone(p.keptUntil), abortedImage: p.abortedImage}
 }
 
-// noteRouteTargets notes what requests are sent to after a write. Nobody promises anything for
-// what somebody else has deleted.
+// noteRouteTargets notes which revisions receive requests after a write. The grace period does not
+// apply to objects that another actor has deleted.
 func (c *invariants) noteRouteTargets(actor string, written object.Object) {
 	switch k := keyOf(written).kind; {
 	case k != kindService && k != kindIngress && places[k].kind == "":
@@ -54,7 +54,7 @@ func (c *invariants) noteRouteTargets(actor string, written object.Object) {
 	c.promises.routed = now
 }
 
-// longestGracePeriod is the longest grace period that anybody asks for.
+// longestGracePeriod returns the longest grace period of all Rollouts and TrafficRoutings.
 func (c *invariants) longestGracePeriod() time.Duration {
 	var seconds int32
 	for _, r := range listOf[*rollouts.Rollout](c.w.store.objects) {
@@ -69,9 +69,9 @@ func (c *invariants) longestGracePeriod() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Grace: a revision that routers were told to forget has a ready pod until each of
-// them knows, whatever takes over meanwhile. What the owner of a Rollout that leaves
-// releases goes its own way.
+// checkGracePeriod checks the invariant "grace": a revision that lost its requests keeps a ready
+// pod until every router has applied the change, even if another release starts meanwhile. The
+// invariant does not apply without a mark of a release and without an active Rollout.
 func (c *invariants) checkGracePeriod() {
 	for hash, until := range c.promises.keptUntil {
 		o := appOf(c.w.store.objects, app0)
@@ -84,15 +84,15 @@ func (c *invariants) checkGracePeriod() {
 	}
 }
 
-// hasActiveRollout reports whether a Rollout is in service.
+// hasActiveRollout reports whether a Rollout exists that is neither deleted nor disabled.
 func (c *invariants) hasActiveRollout() bool {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
 	return r != nil && r.DeletionTimestamp == nil && !r.Spec.Disabled
 }
 
-// noteAcceptedVerb notes an answer to a verb. Who aborts or rolls back means whatever is set
-// by then, but for a template that is refused until the release is aborted. Who aborts again
-// means that one, too.
+// noteAcceptedVerb notes an accepted verb. An abort or a rollback applies to the template that is
+// set at that moment. The exception is a template that waits for the abort of a blue-green release:
+// only a second abort applies to that template.
 func (c *invariants) noteAcceptedVerb(verb rollouts.Verb, before *rollouts.Rollout) {
 	condition := before.Status.Condition(rollouts.ConditionStalled)
 	again := slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, before.Status.Activity())
@@ -103,15 +103,15 @@ func (c *invariants) noteAcceptedVerb(verb rollouts.Verb, before *rollouts.Rollo
 	case verb == rollouts.VerbAbort || verb == rollouts.VerbRollback:
 		c.promises.abortedImage = tagOf(templateOf(o))
 		if p := before.Status.Active(); p != nil && c.images[p.StableRevision] == c.promises.abortedImage {
-			c.promises.abortedImage = "" // the stable template was set already, and may be released by a name
+			c.promises.abortedImage = "" // the stable template was set already, and a release name may release it
 		}
 	case verb == rollouts.VerbRetry, verb == rollouts.VerbResume && before.Status.Activity() == rollouts.ActivityPaused:
-		c.promises.abortedImage = "" // a Rollout that was made anew finds it stopped, and is paused
+		c.promises.abortedImage = "" // a Rollout that was created again finds the workload stopped, and is paused
 	}
 }
 
-// Acts: what was aborted, or rolled back, is not released before its owner sets
-// another template, or somebody retries.
+// checkAbortedNotReleased checks the invariant "acts": an aborted or rolled back image is not
+// released before its owner sets another template or a user retries.
 func (c *invariants) checkAbortedNotReleased(actor string, next *rollouts.Rollout) {
 	p := next.Status.Active()
 	if c.promises.abortedImage == "" || actor != "rollout" || p == nil || next.Status.Phase != rollouts.PhaseProgressing || !isTakingSteps(next) || next.Status.Activity() == rollouts.ActivityPaused {

@@ -17,10 +17,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Invariants of workloads whose own controller makes and takes their pods.
+// Invariants of workloads whose own controller creates and deletes the pods.
 
-// checkStatefulSetWrite excuses what an owner does: the pods of the highest ordinals go first,
-// which are the new ones, and those that come are new as well.
+// checkStatefulSetWrite checks a write of a StatefulSet. It excuses writes of the owner: a smaller
+// size deletes the highest ordinals, which are the new pods, and a larger size adds new pods.
 func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object) {
 	was, _ := old.(*appsv1.StatefulSet)
 	is, _ := next.(*appsv1.StatefulSet)
@@ -43,15 +43,16 @@ func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object
 	}
 }
 
-// surplus counts the pods of the new version that came beyond the share of the step
-// though the native controller was told, and how many may: one comes on the way to it.
+// surplus counts the pods of the new revision beyond the target of the step, and how many are
+// allowed. The native controller may create one pod before it observes the target.
 type surplus struct {
 	may, pods int
-	// sizeGrew reports whether a size has grown since.
+	// sizeGrew reports whether the size has grown since.
 	sizeGrew bool
 }
 
-// lastTarget is what a workload was told last of the revision under way.
+// lastTarget returns the last target that the workload received for the revision of the current
+// release.
 func (c *invariants) lastTarget(o object.Object) (*rollouts.Progress, *planner.Target) {
 	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
 	if !workload.HasReleaseMark(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
@@ -64,8 +65,9 @@ func (c *invariants) lastTarget(o object.Object) (*rollouts.Progress, *planner.T
 	return p, &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne}
 }
 
-// Taken over: no native controller takes a revision for the current one, of which it makes
-// all pods that come, before all pods were asked for.
+// checkRevisionTakeover checks the invariant "taken over": the native controller does not make the
+// update revision current before the target is all pods. It creates all further pods from the
+// current revision.
 func (c *invariants) checkRevisionTakeover(o object.Object, was, now string) {
 	p, d := c.lastTarget(o)
 	if d == nil || was == now || replicasOf(o) == 0 || c.askedForAllPods(o) || find[*appsv1.ControllerRevision](c.w.store.objects, kindRevision, was) == nil {
@@ -76,14 +78,14 @@ func (c *invariants) checkRevisionTakeover(o object.Object, was, now string) {
 	}
 }
 
-// askedForAllPods reports whether all pods were asked for, or still are.
+// askedForAllPods reports whether the target is, or was, all pods.
 func (c *invariants) askedForAllPods(o object.Object) bool {
 	b, every := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), intstr.FromString("100%")
 	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every
 }
 
-// checkAddedPod: what the native controller is told brings one pod more than the step has, and
-// no other.
+// checkAddedPod checks the invariant "surplus": at most one pod of the update revision exists
+// beyond the target of the step.
 func (c *invariants) checkAddedPod(pod *corev1.Pod) {
 	set, _ := c.workload().(*appsv1.StatefulSet)
 	if set == nil || !metav1.IsControlledBy(pod, set) || set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
@@ -102,8 +104,8 @@ func (c *invariants) checkAddedPod(pod *corev1.Pod) {
 	}
 }
 
-// Step: what is told to the native controller brings no more pods of the update
-// revision than the batch has, and none while it is aborted. What is there stays.
+// checkStatefulSetTarget checks the invariant "step": the partition adds no more pods of the update
+// revision than the batch has, and none during an abort. Existing pods may stay.
 func (c *invariants) checkStatefulSetTarget(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	plan := b.Spec.Plan
@@ -125,7 +127,8 @@ func (c *invariants) checkStatefulSetTarget(set *appsv1.StatefulSet, b *rollouts
 	}
 }
 
-// countUpdatedPods counts the pods of a revision, and how many there will be.
+// countUpdatedPods counts the pods of a revision now, and after the native controller has applied
+// the partition.
 func (c *invariants) countUpdatedPods(set *appsv1.StatefulSet, revision string) (now, then int32) {
 	from := min(*set.Spec.UpdateStrategy.RollingUpdate.Partition, *set.Spec.Replicas)
 	then = *set.Spec.Replicas - from
@@ -141,7 +144,8 @@ func (c *invariants) countUpdatedPods(set *appsv1.StatefulSet, revision string) 
 	return now, then
 }
 
-// checkPodDeletion: nobody but its own controller takes a pod that is ready.
+// checkPodDeletion checks that only the native controller deletes a ready pod of a StatefulSet or
+// CloneSet.
 func (c *invariants) checkPodDeletion(actor string, old, next object.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := next.(*corev1.Pod)
@@ -161,10 +165,11 @@ func (c *invariants) checkPodDeletion(actor string, old, next object.Object) {
 	}
 }
 
-// checkBatchRequested: a batch is not asked for before its step.
+// checkBatchRequested checks that the plan of the BatchRelease does not start a batch before its
+// step.
 func (c *invariants) checkBatchRequested(actor string, old object.Object, b *rollouts.BatchRelease) {
 	if was, ok := old.(*rollouts.BatchRelease); ok && equal.DeepEqual(was.Spec, b.Spec) {
-		return // it was asked for before
+		return // the batch was requested earlier
 	}
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	if plan := b.Spec.Plan; actor != "rollout" || r == nil || r.Status.Active() == nil || plan.BatchPartition == nil || plan.Abort || b.DeletionTimestamp != nil {

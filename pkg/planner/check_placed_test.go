@@ -13,22 +13,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Invariants of workloads of which pods are deleted for a release.
+// Invariants of workloads whose pods Weir deletes for a release.
 
-// isWithinSize reports whether a pod is not beyond the size.
+// isWithinSize reports whether the size of the workload keeps the pod.
 func (c *invariants) isWithinSize(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil
 	}
 	if _, ok := o.(*workload.CloneSet); ok {
-		return true // its pods have no order, and it takes those that are too many
+		return true // pods of a CloneSet have no order, and the controller deletes surplus pods
 	}
 	return ordinalOf(p) < int(replicasOf(o))
 }
 
-// checkDaemonSetPodDeletion: a pod is deleted only if it is to be replaced; if it is ready, no more
-// are missing then than the owner allows, and not more get the new version than
-// the batch has.
+// checkDaemonSetPodDeletion checks that a deleted pod has an old template, that the deletion of a
+// ready pod respects the owner's maxUnavailable, and that no more pods get the new version than the
+// batch has.
 func (c *invariants) checkDaemonSetPodDeletion(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	live := tagOf(&d.Spec.Template)
 	if podTag(was) == live {
@@ -57,7 +57,8 @@ func (c *invariants) checkDaemonSetPodDeletion(actor string, d *appsv1.DaemonSet
 	}
 }
 
-// countUpdatedNodes is how many nodes have a pod of an image, or none and will get one.
+// countUpdatedNodes returns how many nodes have a pod of an image, or have no pod and will get one
+// of it.
 func (c *invariants) countUpdatedNodes(tag string, n int32) int32 {
 	for _, p := range podsIn(c.w.store.objects) {
 		if !isTerminating(p) && podTag(p) != tag {

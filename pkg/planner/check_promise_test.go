@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A pod that fails by itself breaks no promise, though as many others serve as the owner
-// asks for; one that is taken does.
+// TestFailedPodBreaksNoPromise checks that a pod that fails violates no invariant, although enough
+// other pods are ready. A pod that a controller deletes does.
 func TestFailedPodBreaksNoPromise(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]bool{"failed": true, "taken": false} {
@@ -38,8 +38,8 @@ pass rollout web`, "\n"))
 	}
 }
 
-// A TrafficRouting sends to no revision by name: of a set that was deleted and made again
-// under another label the new pods get its requests.
+// TestRemadeSetGetsRequests deletes a ReplicaSet that is created again with another hash label. A
+// TrafficRouting names no revision, so its requests go to the new pods.
 func TestRemadeSetGetsRequests(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

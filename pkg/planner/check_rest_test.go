@@ -11,10 +11,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// What must hold of a release that nobody touches any more, in whatever state it
-// was left: paused, refused, waiting, or aborted.
+// Invariants of a release that nobody changes any more, in any state: paused, refused, waiting, or
+// aborted.
 
-// leaveAlone does nothing.
+// leaveAlone does nothing, and checks the invariants of a world at rest.
 func (e *releaseEnd) leaveAlone() {
 	if !e.settle() || e.workload() == nil || replicasOf(e.workload()) == 0 {
 		return
@@ -26,8 +26,8 @@ func (e *releaseEnd) leaveAlone() {
 	}
 }
 
-// isMissingSetDeleted reports whether somebody has deleted the set that the missing pods would
-// be of: the stable one of a release, or all that a Deployment had which is paused.
+// isMissingSetDeleted reports whether the ReplicaSet of the missing pods was deleted: the stable
+// set of a release, or all sets of a paused Deployment.
 func (e *releaseEnd) isMissingSetDeleted(d *appsv1.Deployment, total int32) bool {
 	if !d.Spec.Paused {
 		return false
@@ -38,14 +38,14 @@ func (e *releaseEnd) isMissingSetDeleted(d *appsv1.Deployment, total int32) bool
 	return total == 0 || e.check.excusesLostStable
 }
 
-// isStableBroken reports whether what a release began from cannot run. Whoever waits for
-// its pods waits for good.
+// isStableBroken reports whether pods of the stable revision cannot become ready. A release that
+// waits for these pods waits forever.
 func (c *invariants) isStableBroken() bool {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
 	return r != nil && r.Status.Active() != nil && c.images[r.Status.Active().StableRevision] == "failed"
 }
 
-// checkWorkloadReleased: a Rollout that says that all is well has let go of its workload.
+// checkWorkloadReleased checks that a healthy Rollout no longer controls its workload.
 func (e *releaseEnd) checkWorkloadReleased() {
 	b, r := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0), e.rollout()
 	if b != nil && r != nil && r.Status.Phase == rollouts.PhaseHealthy {
@@ -53,7 +53,8 @@ func (e *releaseEnd) checkWorkloadReleased() {
 	}
 }
 
-// checkServiceEndpoints: where any pod of the workload serves, its Service reaches one.
+// checkServiceEndpoints checks that the Service selects at least one ready pod if the workload has
+// one.
 func (e *releaseEnd) checkServiceEndpoints() {
 	svc := find[*corev1.Service](e.store.objects, kindService, app0)
 	if svc == nil || e.check.countServingPods() == 0 {
@@ -64,15 +65,15 @@ func (e *releaseEnd) checkServiceEndpoints() {
 	}
 }
 
-// checkSetSizes: the sizes of the sets are those of the workload, and the last stable pod has
-// not gone by a change of the size.
+// checkSetSizes checks that the sizes of the sets match the size of the workload, and that a change
+// of the size did not remove the last stable pod.
 func (e *releaseEnd) checkSetSizes(d *appsv1.Deployment) {
 	n, total, spread := replicasOf(d), e.check.sumSetSizes(), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
 	surge, unavailable := limitsOf(spread, n)
 	most := n + max(surge, 1)
 	r := e.rollout()
 	if r != nil && r.Spec.Strategy.BlueGreen != nil || r == nil && hasBrokenImage(*templateOf(d)) {
-		most = max(most, 2*n) // a blue-green release was deleted, and the native controller waits for new pods that never get ready
+		most = max(most, 2*n) // a blue-green release was deleted, and the native controller waits for new pods that never become ready
 	}
 	if total < n-unavailable && e.isMissingSetDeleted(d, total) {
 		return
