@@ -24,43 +24,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// invariants are the invariants that hold at every moment, whoever acts in
-// whatever order. Those about how a release ends are in ending_test.go.
+// invariants checks the invariants that hold at every moment, in any order of actors. The
+// invariants of endings are in ending_test.go.
 type invariants struct {
 	w *world
-	// broken says which invariants were broken, and how.
+	// broken describes the violations.
 	broken []string
 
-	// planned and committed are the versions that an actor planned from and stored.
+	// planned and committed are the resourceVersions that an actor planned from and stored.
 	planned, committed map[string]string
 	// owner is the workload as its owner wrote it.
 	owner object.Object
-	// excusesPodFailures excuses what follows from pods that failed by themselves, and empty
-	// what follows from size 0, until everything serves again.
+	// excusesPodFailures suspends the invariants that failed pods violate, and excusesSizeZero
+	// those that a workload of size 0 violates. Both end when all requested pods are ready.
 	excusesPodFailures, excusesSizeZero bool
-	// failedAt is the moment of the store by which pods had failed. Caches may be older, and
-	// whoever sizes the sets may still take those pods for ready.
+	// failedAt is the moment of the store by which pods had failed. A controller with an older
+	// cache may still count these pods as ready.
 	failedAt int
-	// damagedAt is the moment of the store by which somebody had last broken pods or deleted
-	// them: whoever has an older cache does not know it.
+	// damagedAt is the moment of the store of the last broken or deleted pods. A controller with an
+	// older cache does not observe the damage.
 	damagedAt int
-	// excusesLostStable excuses what follows from a stable set that was deleted, until a pod of it
-	// serves again, and no set has pods that were given to it meanwhile.
+	// excusesLostStable suspends the invariants that a deleted stable set violates. It ends when a
+	// stable pod is ready again and the sets have no more pods than requested.
 	excusesLostStable bool
-	// excusesLostBatch excuses the requests that are lost with the BatchRelease, which somebody
-	// has deleted, and which takes its pods with it.
+	// excusesLostBatch suspends the invariants that a user violates by deleting the BatchRelease,
+	// which deletes its pods.
 	excusesLostBatch bool
-	// excusesGrowth excuses the pods that come where a size grows.
+	// excusesGrowth allows the pods that are created because the size grows.
 	excusesGrowth bool
-	// surplus is what came of that.
+	// surplus are the pods beyond the target of the step.
 	surplus surplus
-	// aborted reports whether a release was aborted, so that a pause may be left
-	// until the workload is resumed.
+	// aborted reports whether a release was aborted, so that the workload may stay paused until its
+	// owner resumes it.
 	aborted bool
-	// images are the tags that revisions run, by their hash.
+	// images are the image tags of revisions, by hash.
 	images map[string]string
 	gates  gates
-	// checkRecord are the checks of the plan that the release may not go past.
+	// checkRecord are the checks of the plan that a release must not skip.
 	checkRecord checkRecord
 	// promises are what requests and users rely on.
 	promises promises
@@ -70,7 +70,7 @@ func newChecks() *invariants {
 	return &invariants{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), checkRecord: newCheckRecord(), promises: newPromises()}
 }
 
-// fork are checks that know the same and go their own way.
+// fork returns an independent copy.
 func (c *invariants) fork() *invariants {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
@@ -82,7 +82,7 @@ func (c *invariants) violate(invariant, format string, args ...any) {
 	c.broken = append(c.broken, invariant+": "+fmt.Sprintf(format, args...))
 }
 
-// equal compares values of the planner, which hold times.
+// equal compares values of the planner, which contain times.
 var equal = func() conversion.Equalities {
 	e := equality.Semantic.Copy()
 	if err := e.AddFunc(func(a, b time.Time) bool { return a.Equal(b) }); err != nil {
@@ -91,7 +91,8 @@ var equal = func() conversion.Equalities {
 	return e
 }()
 
-// Deterministic: the same value gives the same plan, and stays as it was.
+// Invariant "deterministic": equal observations give equal plans, and planning does not change the
+// observation.
 
 func deterministic[O, D any](c *invariants, what string, o O, copied func(O) O, decide func(O) D) D {
 	before := copied(o)
@@ -160,8 +161,8 @@ func (c *invariants) decideSizes(s sizes.Scaling) sizes.Scale {
 	}, sizes.Decide)
 }
 
-// Persist first: no effect without a commit just before, at the version that
-// was planned from. What follows from what is stored has none.
+// Invariant "persist first": an effect follows a commit at the version that the plan is based on.
+// Effects that follow from the stored status need no commit.
 
 func (c *invariants) notePlanned(actor string, o object.Object) {
 	c.planned[actor], c.committed[actor] = o.GetResourceVersion(), ""
@@ -185,8 +186,9 @@ func (c *invariants) checkCommit(actor string, next object.Object) {
 	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
 }
 
-// checkMessageMatchesChecks: what a step waits for that is measured, its message and the results of its checks say in
-// the same words. A jump by the status keeps the message for three seconds, in which nothing is measured.
+// checkMessageMatchesChecks checks the invariant "said": if a step waits for its metrics, the
+// message repeats the stored results of its checks. A jump by a write of the status keeps the old
+// message for three seconds, in which nothing is measured.
 func (c *invariants) checkMessageMatchesChecks(r *rollouts.Rollout) {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
@@ -205,8 +207,9 @@ func (c *invariants) checkMessageMatchesChecks(r *rollouts.Rollout) {
 	}
 }
 
-// checkConcluded: at rest nothing is said to progress, nor to be aborted. Of a Rollout that is
-// disabled an abort is remembered, lest it releases that version when it is enabled.
+// checkConcluded checks the invariant "concluded": at rest, the status reports neither progress nor
+// an abort. A disabled Rollout remembers an abort, so that it does not release the aborted version
+// when it is enabled.
 func (c *invariants) checkConcluded(s rollouts.RolloutStatus) {
 	progressing := s.Condition(rollouts.ConditionProgressing)
 	if progressing == nil || s.Phase != rollouts.PhaseHealthy && s.Phase != rollouts.PhaseDisabled {
@@ -256,7 +259,7 @@ func (c *invariants) checkWrite(actor string, old, next object.Object) {
 	case *appsv1.Deployment:
 		c.checkLastReadyPods(actor, old, next)
 		c.aborted = c.aborted && o.Spec.Paused
-		// Of one pod every share is all of it, so that stable goes down to none.
+		// Any share of a single pod is that pod, so stable is scaled to 0.
 		c.excusesSizeZero = c.excusesSizeZero || *o.Spec.Replicas <= 1
 		if was, ok := old.(*appsv1.Deployment); ok && o.Spec.MinReadySeconds > 0 && *was.Spec.Replicas != *o.Spec.Replicas {
 			c.excusesSizeZero = true // the native controller sizes both sets of a blue-green release, in proportion
@@ -302,7 +305,7 @@ func (c *invariants) workload() object.Object {
 	return nil
 }
 
-// checkBetweenMoves checks what must hold between two moves.
+// checkBetweenMoves checks the invariants that hold between two moves.
 func (c *invariants) checkBetweenMoves() {
 	c.endExcuses()
 	if c.excusesPodFailures || c.excusesSizeZero || c.excusesLostBatch || c.workload() == nil {

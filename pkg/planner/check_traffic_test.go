@@ -14,14 +14,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// routeTarget is a revision that requests are sent to.
+// routeTarget is a revision that receives requests.
 type routeTarget struct {
 	what, hash string
-	// able is how many ready pods there are for them.
+	// able is the number of ready pods of the revision.
 	able int32
 }
 
-// Traffic: what a router or a pinned Service sends requests to has a ready pod.
+// listRouteTargets returns the revisions that routers and pinned Services send requests to. The
+// invariant "traffic" requires a ready pod of each.
 func (c *invariants) listRouteTargets() []routeTarget {
 	var out []routeTarget
 	for _, i := range listOf[*networkingv1.Ingress](c.w.store.objects) {
@@ -31,14 +32,14 @@ func (c *invariants) listRouteTargets() []routeTarget {
 		}
 		name := backendService(i)
 		if i.DeletionTimestamp != nil && name != canaryName(name) {
-			continue // it was led back to where all others go
+			continue // it leads to the stable Service again
 		}
 		hash := ""
 		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
 			hash = pinnedRevision(svc)
 		}
 		if name != canaryName(name) {
-			hash = c.revisionUnderRelease() // the router tells revisions of one Service apart
+			hash = c.revisionUnderRelease() // the router distinguishes the revisions behind one Service
 		}
 		out = append(out, routeTarget{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.countReadyPodsOf(hash)})
 	}
@@ -51,13 +52,13 @@ func (c *invariants) listRouteTargets() []routeTarget {
 	return out
 }
 
-// backendService is the Service that an Ingress sends requests to.
+// backendService returns the Service that an Ingress sends requests to.
 func backendService(i *networkingv1.Ingress) string {
 	return i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
 }
 
-// revisionUnderRelease is the revision that a release under way brings out. A set of it that was deleted
-// is made again under the name of the template.
+// revisionUnderRelease returns the revision of the current release. If its set was deleted, the new
+// set has the name that the template gives.
 func (c *invariants) revisionUnderRelease() string {
 	for _, r := range listOf[*rollouts.Rollout](c.w.store.objects) {
 		switch p := r.Status.Active(); {
@@ -71,7 +72,7 @@ func (c *invariants) revisionUnderRelease() string {
 	return ""
 }
 
-// canaryName is the name with the suffix of what is made beside the original.
+// canaryName returns the name with the suffix of canary objects.
 func canaryName(name string) string {
 	if n := len(name) - len(rollouts.CanarySuffix); n > 0 && name[n:] == rollouts.CanarySuffix {
 		return name

@@ -39,8 +39,8 @@ func (cloneSets) size(o object.Object) *int32 { return o.(*workload.CloneSet).Sp
 
 func (cloneSets) sync(s *store, name string) { syncCloneSet(s, name) }
 
-// left is how many pods the partition keeps. A share under all of them leaves one
-// to be replaced.
+// left returns how many pods the partition keeps. A share below 100% leaves at least one pod to be
+// replaced.
 func (cloneSets) left(c *workload.CloneSet) int32 {
 	p, n := c.Spec.UpdateStrategy.Partition, *c.Spec.Replicas
 	left, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(p, intstr.FromInt32(0)), int(n), true)
@@ -74,7 +74,7 @@ func (cloneSets) adopt(o, owner object.Object) {
 	o.(*workload.CloneSet).Spec.UpdateStrategy = clone(owner.(*workload.CloneSet)).Spec.UpdateStrategy
 }
 
-// rested leaves out the partition, which keeps what was aborted from its pods.
+// rested ignores the partition, which holds the pods of an aborted release.
 func (s cloneSets) rested(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
@@ -91,8 +91,8 @@ func (s cloneSets) returned(o, owner object.Object) bool {
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// checkCloneSetWrite: a partition leaves no more pods to the update revision than the batch
-// has, and none while it is aborted. What is there stays.
+// checkCloneSetWrite checks that a partition leaves no more pods to the update revision than the
+// batch has, and none during an abort. Existing pods may stay.
 func (c *invariants) checkCloneSetWrite(actor string, old, next object.Object) {
 	is, _ := next.(*workload.CloneSet)
 	if is == nil {

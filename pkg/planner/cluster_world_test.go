@@ -28,7 +28,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// cachedCluster is the world as controllers read and write it: reads are as old as their caches.
+// cachedCluster is the world as the controllers read and write it: reads come from caches that may
+// be stale.
 type cachedCluster struct{ *world }
 
 var (
@@ -94,10 +95,10 @@ func (a cachedCluster) UnreferencedWorkload(_ context.Context, row workload.Row,
 	return w, nil
 }
 
-// ownedKinds are what workloads own.
+// ownedKinds are the kinds of the objects that workloads own.
 var ownedKinds = map[string]kind{"ReplicaSet": kindSet, "ControllerRevision": kindRevision, "Pod": kindPod}
 
-// readWorkload reads a workload as it is stored.
+// readWorkload reads a workload and the objects that it owns from the caches.
 func (a cachedCluster) readWorkload(row workload.Row, name string, known planner.HoldState) *cluster.Workload {
 	k := kindOf(row.GVK.Kind)
 	o := find[object.Object](a.view(k), k, name)
@@ -129,7 +130,7 @@ func (a cachedCluster) Autoscalers(_ context.Context, _, name string) ([]object.
 	return a.autoscalersOf(name), nil
 }
 
-// autoscalersOf are the autoscalers of a workload, disabled or not.
+// autoscalersOf returns the autoscalers of a workload, including disabled ones.
 func (a cachedCluster) autoscalersOf(name string) []object.Object {
 	return slices.DeleteFunc(listKind(a.view(kindScaler), kindScaler), func(o object.Object) bool {
 		return workload.AutoscalerTarget(o.(*autoscalingv2.HorizontalPodAutoscaler)) != name
@@ -162,8 +163,8 @@ func (a cachedCluster) RolloutExists(_ context.Context, b *rollouts.BatchRelease
 	return planner.Owns(r, b) && !planner.Finalized(r), nil
 }
 
-// Pods are those of the sets of a revision as kubelets show them, and those that are
-// stored.
+// Pods returns the pods of a revision: those that the status of a ReplicaSet counts, and stored Pod
+// objects.
 func (a cachedCluster) Pods(_ context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	for _, o := range w.Owned {
@@ -185,8 +186,8 @@ func (a cachedCluster) Pods(_ context.Context, w *cluster.Workload, revision str
 	return pods, nil
 }
 
-// OtherReleases are the Rollouts that name the same Service or router, and those that are
-// only told of.
+// OtherReleases returns the Rollouts that use the same Service or router, and those in
+// otherReleases, which are not stored.
 func (a cachedCluster) OtherReleases(_ context.Context, mine *rollouts.Rollout) ([]traffic.OtherRelease, error) {
 	all := slices.Clone(a.otherReleases)
 	_, release := mine.Spec.Strategy.Active()
@@ -230,7 +231,7 @@ func (a cachedCluster) readRouter(r *traffic.Router, routed bool) {
 	}
 	r.CanaryIngress = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
 	if routed && r.CanaryIngress == nil {
-		// Its absence is asked of the server.
+		// The controller reads a missing canary Ingress from the server.
 		r.CanaryIngress = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
 	}
 }
@@ -249,7 +250,7 @@ func (a cachedCluster) LinkedTrafficRoutings(_ context.Context, r *rollouts.Roll
 	return names, nil
 }
 
-// MissingRollouts are Rollouts that neither the cache nor the server knows.
+// MissingRollouts returns the Rollouts that neither the cache nor the server has.
 func (a cachedCluster) MissingRollouts(_ context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	for _, f := range r.Finalizers {
@@ -262,7 +263,7 @@ func (a cachedCluster) MissingRollouts(_ context.Context, r *rollouts.TrafficRou
 	return gone, nil
 }
 
-// Histories are in no cache.
+// Histories reads from the server, because histories are not cached.
 func (a cachedCluster) Histories(_ context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.ReleasesWithoutHistory(r.Status) {

@@ -148,8 +148,8 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
-// kstatus judges a status as tools do that know only the two conditions: the
-// first that is true decides.
+// kstatus judges a status like tools that read only the two conditions: the first true condition
+// decides.
 func kstatus(s rollouts.RolloutStatus) string {
 	for _, c := range s.Conditions {
 		switch {
@@ -163,8 +163,8 @@ func kstatus(s rollouts.RolloutStatus) string {
 	return "Current"
 }
 
-// Told: who reads only conditions sees a release under way as such, a stalled
-// one as failed, and one at rest as current.
+// checkConditionsForTools checks the invariant "told": tools that read only conditions see a
+// current release as in progress, a stalled one as failed, and one at rest as current.
 func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 	want := "InProgress"
 	switch stalled := s.Condition(rollouts.ConditionStalled); {
@@ -184,8 +184,8 @@ func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 	}
 }
 
-// A gate beside us stalls a release, which makes it look failed to tools, and
-// lets it go on.
+// TestStalledByOthers checks a release that another controller marks as stalled. Tools then see a
+// failed release, but the release continues.
 func TestStalledByOthers(t *testing.T) {
 	t.Parallel()
 	r := &rollouts.Rollout{}
@@ -215,7 +215,7 @@ func TestStalledByOthers(t *testing.T) {
 	}
 }
 
-// checking has a Rollout whose step waits for a check that is not decided.
+// checking puts the Rollout into a step that waits for an undecided check.
 func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 	r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{c}}
 	r.Status.Analysis = &rollouts.AnalysisStatus{
@@ -224,7 +224,8 @@ func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 	}
 }
 
-// What is let through in the second in which the checks begin stays so.
+// TestLetTrafficThrough checks that an override in the second in which the checks begin stays
+// effective.
 func TestLetTrafficThrough(t *testing.T) {
 	t.Parallel()
 	since := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)

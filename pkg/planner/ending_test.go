@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Whatever has happened, a release can be ended in each of these ways, and ends
-// as it should. Every ending is played in a world of its own.
+// A release can be ended in each of these ways from any state. Each ending is played in its own
+// copy of the world.
 
 type ending struct {
 	name string
@@ -35,7 +35,7 @@ var endings = []ending{
 	{"tried again", (*releaseEnd).retry},
 }
 
-// releaseEnd is a world that is being brought to an end.
+// releaseEnd is a world in which an ending is played.
 type releaseEnd struct {
 	*world
 	name string
@@ -49,7 +49,8 @@ func (e *releaseEnd) rollout() *rollouts.Rollout {
 
 func (e *releaseEnd) workload() object.Object { return appOf(e.store.objects, app0) }
 
-// settle is the invariant "quiet": an obedient world comes to rest.
+// settle runs the world until nothing changes, and checks the invariant "quiet": the world comes to
+// rest.
 func (e *releaseEnd) settle() bool {
 	_, ok := e.runUntilIdle()
 	if ok && e.deleteStuckPods() {
@@ -77,8 +78,8 @@ func (e *releaseEnd) settle() bool {
 	return ok
 }
 
-// checkWaitIsReported is the invariant "silent": whatever rests without waiting for somebody
-// says that it stands still.
+// checkWaitIsReported checks the invariant "silent": a release at rest that does not wait for a
+// user has the Stalled condition.
 func (e *releaseEnd) checkWaitIsReported() {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
@@ -93,7 +94,7 @@ func (e *releaseEnd) checkWaitIsReported() {
 	}
 }
 
-// waitsForPods tells of a status at rest that somebody should hear about it.
+// waitsForPods reports whether a status at rest requires the Stalled condition.
 func waitsForPods(s rollouts.RolloutStatus) bool {
 	p := s.Active()
 	switch a := s.Activity(); {
@@ -110,7 +111,7 @@ func waitsForPods(s rollouts.RolloutStatus) bool {
 	}
 }
 
-// unblockRelease gives the release what it needs to go on.
+// unblockRelease creates missing objects and resumes the release, so that it can continue.
 func (e *releaseEnd) unblockRelease() {
 	if e.store.objects[key{kindService, app0}] == nil {
 		e.createService(app0)
@@ -128,14 +129,14 @@ func (e *releaseEnd) unblockRelease() {
 	e.resume()
 }
 
-// resume goes on with a workload that was given back paused.
+// resume resumes a workload that a Rollout left paused.
 func (e *releaseEnd) resume() {
 	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
 		e.updateWorkload(app0, nativeOf(d).resume)
 	}
 }
 
-// routerKind is the kind of router that the Rollout names.
+// routerKind returns the kind of router that the Rollout names.
 func (e *releaseEnd) routerKind() kind {
 	_, release := e.rollout().Spec.Strategy.Active()
 	for _, t := range release.TrafficRoutings {
@@ -149,8 +150,8 @@ func (e *releaseEnd) routerKind() kind {
 	return kindIngress
 }
 
-// stableImage is the image that served before the release, as far as it is known and its
-// set is there to go back to.
+// stableImage returns the image that served before the release, or "" if the image is unknown or
+// its set is gone.
 func (e *releaseEnd) stableImage() string {
 	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.hasNoSet(r.Status.Active().StableRevision) {
 		return ""
@@ -158,7 +159,7 @@ func (e *releaseEnd) stableImage() string {
 	return e.earlierImage()
 }
 
-// earlierImage is that image, whether or not anything of it is left.
+// earlierImage returns the image that served before the release, even if its set is gone.
 func (e *releaseEnd) earlierImage() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
@@ -167,15 +168,15 @@ func (e *releaseEnd) earlierImage() string {
 	p := r.Status.Active()
 	a := r.Status.Activity()
 	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRouteToStable {
-		return "" // it may have been given back already
+		return "" // the Rollout may have released the workload already
 	}
 	if a == rollouts.ActivityCancelling {
-		return "" // it was put back, and its own revision may be another's stable by now
+		return "" // the template was reverted, and the stable revision of the status may be outdated
 	}
 	return e.check.images[p.StableRevision]
 }
 
-// hasNoSet reports whether no set is left of a revision.
+// hasNoSet reports whether a revision has neither a ReplicaSet nor a ControllerRevision.
 func (e *releaseEnd) hasNoSet(revision string) bool {
 	return e.check.setOfRevision(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
@@ -202,7 +203,7 @@ func (e *releaseEnd) checkAllPodsRun(invariant, tag string) {
 }
 
 func (e *releaseEnd) healthy(invariant string) {
-	// Clients look at the state of the step whatever the phase is.
+	// Clients read the state of the step in every phase.
 	if p := e.rollout().Status.Active(); p == nil || p.State != rollouts.StepCompleted {
 		e.check.violate(invariant, "%s: the step is not completed, %+v", e.name, p)
 	}
@@ -215,7 +216,8 @@ func (e *releaseEnd) healthy(invariant string) {
 	e.checkCommandOutcomes()
 }
 
-// checkCommandOutcomes is the invariant "no lost command": at the end each has an outcome.
+// checkCommandOutcomes checks the invariant "no lost command": at the end, each decision has an
+// outcome.
 func (e *releaseEnd) checkCommandOutcomes() {
 	for _, d := range e.rollout().Status.Decisions {
 		if d.Outcome == "" {
@@ -224,8 +226,8 @@ func (e *releaseEnd) checkCommandOutcomes() {
 	}
 }
 
-// checkNoTraces checks that what lets admission see the workload of a Rollout in
-// service is left, and nothing else, and that what was the owner's is the owner's again.
+// checkNoTraces checks that only the objects and labels that admission needs for an active Rollout
+// remain, and that the owner's fields have the owner's values.
 func (e *releaseEnd) checkNoTraces() {
 	left := traces(e.store.objects)
 	var guards []string

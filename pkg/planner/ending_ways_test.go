@@ -10,36 +10,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// revert puts the stable template back, and takes the name off: the invariant "reversible".
-// That is the way out, too, where nobody can go back.
+// revert restores the stable template and removes the release name, and checks the invariant
+// "reversible". It also ends releases that cannot be aborted.
 func (e *releaseEnd) revert() {
 	tag := e.earlierImage()
 	d := e.workload()
 	if p := e.rollout(); tag != "" && e.hasNoSet(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
-		return // lost before the release began, so that nobody knows its template
+		return // the set was deleted before the release began, so the template is unknown
 	}
 	if tag == "" || d == nil || !workload.HasReleaseMark(d) {
 		return
 	}
 	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {
-		return // nothing would change on the workload, so that nobody could see the wish
+		return // the workload would not change, so the controller could not observe the request
 	}
 	e.updateWorkload(app0, func(o object.Object) {
 		setImage(tag)(o)
-		o.SetLabels(withoutKey(o.GetLabels(), rollouts.LabelRolloutID)) // a name would be a wish of its own
+		o.SetLabels(withoutKey(o.GetLabels(), rollouts.LabelRolloutID)) // a new name would request another release
 	})
 	if !e.settle() {
 		return
 	}
 	if hasBrokenImage(*templateOf(e.workload())) {
-		return // it never served, and never will
+		return // pods of this image never become ready
 	}
 	e.checkAllPodsRun("reversible", tag)
 	e.healthy("reversible")
 	e.checkNoTraces()
 }
 
-// abort brings everything back to stable and keeps the workload held.
+// abort returns all pods and requests to stable. The workload stays held.
 func (e *releaseEnd) abort() {
 	tag, d := e.stableImage(), e.workload()
 	if tag == "" || d == nil || e.waitsForBlueGreenAbort() {
@@ -56,13 +56,13 @@ func (e *releaseEnd) abort() {
 		}
 		return
 	case rollouts.ActivityAborted:
-		if tag != "failed" { // else it never served, and never will
+		if tag != "failed" { // pods of the image "failed" never become ready
 			e.checkAllPodsRun("reversible", tag)
 		}
 		if o := e.workload(); !nativeOf(o).rested(o, e.check.owner) {
 			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).governed(o))
 		}
-	case rollouts.ActivityCompleted: // the template was put back
+	case rollouts.ActivityCompleted: // the template was reverted
 	default:
 		e.check.violate("reversible", "aborted: the release is %s, %s", a, e.rollout().Status.Message)
 		return
@@ -71,13 +71,14 @@ func (e *releaseEnd) abort() {
 	e.revert()
 }
 
-// waitsForBlueGreenAbort reports whether another template waits for the abort of a blue-green release.
+// waitsForBlueGreenAbort reports whether another template waits for the abort of a blue-green
+// release.
 func (e *releaseEnd) waitsForBlueGreenAbort() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Reason == string(rollouts.StalledRefused)
 }
 
-// rollback has everything back as it was before the release.
+// rollback restores the state before the release.
 func (e *releaseEnd) rollback() {
 	tag, d := e.stableImage(), e.workload()
 	if tag == "" || d == nil {
@@ -86,14 +87,14 @@ func (e *releaseEnd) rollback() {
 	stable := e.rollout().Status.Active().StableRevision
 	said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbRollback, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.hasNoSet(stable) {
-		return // where the native controller kept no history, nothing is left to set
+		return // the native controller kept no history, so no template can be restored
 	}
 	e.checkAllPodsRun("reversible", tag)
 	e.healthy("reversible")
 	e.checkNoTraces()
 }
 
-// retry releases what was aborted after all.
+// retry releases an aborted version again.
 func (e *releaseEnd) retry() {
 	d := e.workload()
 	if e.stableImage() == "" || d == nil || e.wantedImage(d) == "failed" || e.check.isStableBroken() || e.isAbortingToBrokenVersion() || e.rollout().Status.Active().RollingBack ||
@@ -117,7 +118,7 @@ func (e *releaseEnd) retry() {
 	e.checkNoTraces()
 }
 
-// release takes the newest template to the end.
+// release releases the newest template completely.
 func (e *releaseEnd) release() {
 	r, d := e.rollout(), e.workload()
 	if r == nil || r.DeletionTimestamp != nil || d == nil || e.isAbortingToBrokenVersion() {
@@ -128,7 +129,7 @@ func (e *releaseEnd) release() {
 		e.updateWorkload(app0, setImage("v8"))
 	}
 	if !e.settle() || e.check.excusesLostStable && e.check.sumSetSizes() == 0 {
-		return // no set is left to begin from
+		return // no set is left to start from
 	}
 	e.resume()
 	if !e.settle() {
@@ -137,8 +138,8 @@ func (e *releaseEnd) release() {
 	s := e.rollout().Status
 	resumed := s.Activity() == rollouts.ActivityCancelling && e.hasNoSet(s.Active().StableRevision)
 	if resumed || s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
-		// The native controller wedges itself when a rolling update is scaled
-		// down to where one set has just that size; another size wakes it.
+		// The native controller gets stuck if a rolling update is scaled down to the size of one
+		// set. Another size unblocks the controller.
 		e.scaleWorkload(app0, replicasOf(d)+1)
 		if !e.settle() {
 			return
@@ -152,17 +153,17 @@ func (e *releaseEnd) release() {
 	}
 	if e.waitsForBlueGreenAbort() {
 		stable := e.rollout().Status.Active().StableRevision
-		e.applyVerb(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
+		e.applyVerb(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // the abort lets the next release begin
 		if !e.settle() || e.hasNoSet(stable) || e.check.isStableBroken() {
-			return // where the native controller kept no history, nothing is left to go back to
+			return // the native controller kept no history, so nothing can be restored
 		}
 	}
 	if e.check.isStableBroken() && e.rollout().Spec.Strategy.BlueGreen != nil {
-		return // it waits for a whole stable revision, lest requests are lost
+		return // a blue-green release waits for a complete stable revision, so that no requests are lost
 	}
 	promote := verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true}
 	if e.applyVerb(app0, promote) != "accepted" {
-		promote.Override = true // a check has failed, which holds the release until somebody decides
+		promote.Override = true // a failed check holds the release until a user overrides it
 		e.applyVerb(app0, promote)
 	}
 	if !e.settle() {
@@ -173,11 +174,12 @@ func (e *releaseEnd) release() {
 	e.checkNoTraces()
 }
 
-// isAbortingToBrokenVersion reports whether a release is being aborted to a version that cannot run.
+// isAbortingToBrokenVersion reports whether a release is being aborted to a version whose pods
+// cannot become ready.
 func (e *releaseEnd) isAbortingToBrokenVersion() bool {
 	r := e.rollout()
 	if e.onlyExtraServes() {
-		return true // pods of the template that is given back never serve in their place
+		return true // pods of the workload's template cannot replace the canary pods
 	}
 	if r == nil || r.Status.Active() == nil || r.Status.Activity() != rollouts.ActivityAborting {
 		return false
@@ -185,8 +187,8 @@ func (e *releaseEnd) isAbortingToBrokenVersion() bool {
 	return e.check.images[r.Status.Active().StableRevision] == "failed"
 }
 
-// hasOnlyExtraPods reports whether an aborted release has nothing but pods beside the workload: with
-// the stable set gone they alone serve, and stay until the workload is resumed.
+// hasOnlyExtraPods reports whether an aborted release without a stable set has only pods of the
+// canary Deployment. These pods serve alone until the workload is resumed.
 func (e *releaseEnd) hasOnlyExtraPods() bool {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || r.Spec.Strategy.Canary == nil || !r.Spec.Strategy.Canary.ExtraWorkload {
@@ -196,7 +198,7 @@ func (e *releaseEnd) hasOnlyExtraPods() bool {
 	return (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted) && e.hasNoSet(r.Status.Active().StableRevision)
 }
 
-// resumeStranded resumes it, and reports whether its pods can serve.
+// resumeStranded resumes the workload, and reports whether its pods can become ready.
 func (e *releaseEnd) resumeStranded() bool {
 	if o := e.workload(); o == nil || hasBrokenImage(*templateOf(o)) {
 		return false
@@ -205,7 +207,7 @@ func (e *releaseEnd) resumeStranded() bool {
 	return e.settle()
 }
 
-// delete and disable give everything back.
+// delete deletes the Rollout, and disable disables it. Both release the workload.
 func (e *releaseEnd) delete() {
 	if e.isAbortingToBrokenVersion() {
 		return
@@ -229,11 +231,11 @@ func (e *releaseEnd) disable() {
 	if !e.editRollout(app0, off) {
 		return
 	}
-	if e.world.refused != "" { // checks have not passed
+	if e.world.refused != "" { // the server refuses because checks have not passed
 		e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused = false })
 		e.applyVerb(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
 		if said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true}); said != "accepted" {
-			return // blue-green refuses another template
+			return // a blue-green release refuses another template
 		}
 		if e.editRollout(app0, off); e.world.refused != "" {
 			e.check.violate("quiet", "disabled: %s", e.world.refused)

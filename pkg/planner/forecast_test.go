@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// What is foretold when a template changes is what happens then: in every story, at every
-// step up to where somebody or something else interferes.
+// TestForecast compares the forecast of each release in the stories with the actual pods and
+// requests, for every step until something interferes.
 func TestForecast(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -58,30 +58,30 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// forecastCheck compares a forecast with what happens.
+// forecastCheck compares a forecast with the release.
 type forecastCheck struct {
 	*story
 	file string
-	// planned is nil while nothing is foretold; tag is what is released.
+	// planned is nil without a forecast. tag is the released image.
 	planned []rollouts.PlannedStep
 	tag     string
-	// peak and minReady are those of the step under way.
+	// peak and minReady are those of the current step.
 	peak, minReady int32
-	// steps is how many were compared.
+	// steps is the number of compared steps.
 	steps int
 }
 
-// harmless are commands that do nothing but what a forecast takes for granted.
+// harmless are the commands that do not invalidate a forecast.
 var harmless = []string{"settle", "advance", "show", "explain", "labels", "history", "promote", "approve", "pass"}
 
-// before ends the forecast where a command interferes.
+// before ends the comparison if a command interferes with the release.
 func (f *forecastCheck) before(words []string) {
 	if len(words) > 0 && !strings.HasPrefix(words[0], "#") && !slices.Contains(harmless, words[0]) {
 		f.planned = nil
 	}
 }
 
-// after makes one where a command begins a release.
+// after makes a forecast if a command begins a release.
 func (f *forecastCheck) after(words []string) {
 	resized := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "replicas=") })
 	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.story.w.store.objects)) == 1 {
@@ -110,8 +110,8 @@ func (f *forecastCheck) foretell(name string) {
 	f.peak, f.minReady = stable, stable
 }
 
-// count is how many pods of the new version there are to be, and of others, and how many
-// are ready.
+// count returns the requested pods of the new version and of other versions, and the number of
+// ready pods.
 func (f *forecastCheck) count() (update, stable, ready int32) {
 	add := func(tag string, n, of int32) {
 		if ready += min(n, of); tag == f.tag {
@@ -138,7 +138,7 @@ func (f *forecastCheck) count() (update, stable, ready int32) {
 	return update, stable, ready
 }
 
-// wrote looks at what somebody has written.
+// wrote compares the forecast with the state after a write.
 func (f *forecastCheck) wrote(old, next object.Object) {
 	if f.planned == nil {
 		return
@@ -174,7 +174,7 @@ func (f *forecastCheck) compare(step, update, stable int32) {
 	}
 }
 
-// routed compares the share that an Ingress sends.
+// routed compares the weight of an Ingress.
 func (f *forecastCheck) routed(in *networkingv1.Ingress) {
 	r := find[*rollouts.Rollout](f.story.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
 	weight := in.Annotations["nginx.ingress.kubernetes.io/canary-weight"]
@@ -182,7 +182,7 @@ func (f *forecastCheck) routed(in *networkingv1.Ingress) {
 		return
 	}
 	if _, plan := r.Spec.Strategy.Active(); len(plan.TrafficRoutings) == 0 {
-		return // a TrafficRouting says the share
+		return // a TrafficRouting sets the weight
 	}
 	p := f.planned[r.Status.Active().CurrentStepIndex-1]
 	if p.Traffic == nil || f.number(weight) != *p.Traffic {

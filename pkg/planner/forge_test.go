@@ -14,8 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// forge writes what only Weir writes on a Deployment, as whoever may patch it can
-// while nobody looks: that it is held, which revision is stable, how far it may go.
+// forge writes fields of a Deployment that only Weir writes: that it is held, its stable revision,
+// and its target. Any user who may patch the Deployment can do this while admission is not
+// reachable.
 func (s *story) forge(c command) {
 	d := clone(appOf(s.w.store.objects, c.words[1])).(*appsv1.Deployment)
 	if tag := c.get("image", ""); tag != "" {
@@ -44,7 +45,7 @@ func (s *story) forge(c command) {
 	s.w.runAs("user", func() error { return s.w.store.update(d) })
 }
 
-// driveAlone writes on a Deployment what drives one that nothing names.
+// driveAlone writes the annotations that control a Deployment without a Rollout or BatchRelease.
 func driveAlone(d *appsv1.Deployment, share string) {
 	if share == "" {
 		return
@@ -57,8 +58,8 @@ func driveAlone(d *appsv1.Deployment, share string) {
 	d.Spec.Paused, d.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 }
 
-// status writes what only the native controller writes, as whoever may patch the
-// status of a set can.
+// status writes the status of a set, which only the native controller writes. Any user who may
+// patch the status can do this.
 func (s *story) status(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	current, update := s.revision(c.get("current", "")), s.revision(c.get("update", ""))
@@ -79,7 +80,7 @@ func (s *story) status(c command) {
 	s.w.runAs("user", func() error { return s.w.store.updateStatus(o) })
 }
 
-// revision is the name of the one with an image, or empty.
+// revision returns the name of the ControllerRevision with an image, or "".
 func (s *story) revision(tag string) string {
 	for _, r := range listOf[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tag != "" && tagOf(templateIn(r)) == tag {
@@ -89,8 +90,7 @@ func (s *story) revision(tag string) string {
 	return ""
 }
 
-// extra edits the Deployment that was made beside the workload, as whoever may patch
-// Deployments can.
+// extra edits the canary Deployment. Any user who may patch Deployments can do this.
 func (s *story) extra(c command) {
 	for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == "" {
@@ -112,7 +112,7 @@ func (s *story) extra(c command) {
 	}
 }
 
-// rival makes a Deployment of somebody else that has the name of the extra one of an image.
+// rival creates a Deployment of another owner with the name of the canary Deployment for an image.
 func (s *story) rival(c command) {
 	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
 	setImage(c.get("image", ""))(d)
@@ -124,8 +124,8 @@ func (s *story) rival(c command) {
 	s.w.runAs("user", func() error { return s.w.store.create(other) })
 }
 
-// tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
-// the data, is made again.
+// tamper changes the image in a stored template: it edits a ReplicaSet, and recreates a
+// ControllerRevision, whose data is immutable.
 func (s *story) tamper(c command) {
 	image := "echo:" + c.get("image", "")
 	for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
