@@ -15,14 +15,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// move is one of somebody.
+// move is one action of one actor in a schedule.
 type move struct {
 	name   string
 	weight int
 	do     func(*schedule, byte)
 }
 
-// moves is who may act. Those that matter most stand there most often.
+// moves are the possible moves of every schedule. The weight is the probability of a move.
 var moves = []move{
 	{"rollout", 8, func(s *schedule, b byte) { s.pass(b, func() { s.rolloutPass(app0) }) }},
 	{"batch", 6, func(s *schedule, b byte) { s.pass(b, func() { s.batchPass(app0) }) }},
@@ -104,8 +104,8 @@ var moves = []move{
 	}},
 }
 
-// routingMoves are for worlds that have a TrafficRouting; without one, schedules
-// mean what they always did.
+// routingMoves are the additional moves of schedules with a TrafficRouting. They are separate, so
+// that the bytes of other schedules keep their meaning.
 var routingMoves = []move{
 	{"routing", 4, func(s *schedule, b byte) { s.pass(b, func() { s.routingPass(front) }) }},
 	{"reroute", 1, (*schedule).routing},
@@ -135,9 +135,9 @@ func (s *schedule) move() {
 	}
 }
 
-// pass runs a pass that sees the past and dies on the way, as the byte says:
-// two bits each for how late the caches of our kinds and of kube's are, and
-// after how many writes the process dies, if it does.
+// pass runs a pass with stale caches that may crash. Two bits of b are the staleness of the caches
+// of Weir's kinds, two bits that of the native kinds, and the rest the number of writes before a
+// crash, if any.
 func (s *schedule) pass(b byte, run func()) {
 	for k, late := range map[kind]byte{
 		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3,
@@ -153,7 +153,7 @@ func (s *schedule) pass(b byte, run func()) {
 	s.writesLeft = -1
 }
 
-// somePods lets one set, or all, get on.
+// somePods changes the pods of one set, or of all sets.
 func (s *schedule) somePods(b byte) {
 	sets, pods := byAge(listOf[*appsv1.ReplicaSet](s.store.objects)), podsIn(s.store.objects)
 	switch {
@@ -181,7 +181,7 @@ func (s *schedule) somePods(b byte) {
 	})
 }
 
-// apply is a user who writes more than the image.
+// apply plays a user who changes more than the image.
 func (s *schedule) apply(b byte) {
 	s.updateWorkload(app0, func(o object.Object) {
 		switch b % 3 {

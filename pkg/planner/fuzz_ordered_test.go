@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Schedules of workloads whose own controller makes and takes their pods.
+// Schedules of workloads whose own controller creates and deletes the pods.
 
-// ordered is a StatefulSet.
+// ordered creates a StatefulSet and its Rollout.
 func (s *schedule) ordered() {
 	a := app{
 		kind: kindStatefulSet, name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10),
@@ -38,7 +38,7 @@ func (s *schedule) ordered() {
 	s.createRollout(app0, s.plan, false)
 }
 
-// onePod gets on, or fails by itself.
+// onePod runs the kubelet for one pod, or makes the pod fail.
 func (s *schedule) onePod(p *corev1.Pod, b byte) {
 	s.runAs("pods", func() error {
 		if s.fails && b%8 == 3 && !isUnavailable(p) {
@@ -53,5 +53,5 @@ func (s *schedule) onePod(p *corev1.Pod, b byte) {
 
 var orderedSchedules = flag.Int("ordered", 100, "how many random schedules of a StatefulSet to play")
 
-// TestSchedulesOrdered likewise, with a StatefulSet.
+// TestSchedulesOrdered plays random schedules of a StatefulSet.
 func TestSchedulesOrdered(t *testing.T) { playSchedules(t, (*schedule).ordered, *orderedSchedules) }

@@ -21,24 +21,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// A schedule is bytes: what there is, then moves. Each move is two bytes, who
-// acts and how. After the last move the world is brought to every ending.
+// schedule is a sequence of bytes: the initial objects, then moves. Each move has two bytes: which
+// move, and its variant. After the last move, each ending is played in a copy of the world.
 type schedule struct {
 	*world
 	bytes []byte
-	// fails allows pods to fail by themselves.
+	// fails allows pods to fail.
 	fails bool
-	// erratic is a clock that is set back now and then.
+	// erratic sets the clock back now and then.
 	erratic bool
-	// breaks is an owner who breaks pods and deletes sets.
+	// breaks allows the owner to break pods and to delete sets.
 	breaks    bool
 	plan      rollouts.Release
 	blueGreen bool
-	// router is what leads to the Service, where it is no Ingress, and app is what
-	// there was at first.
+	// router is the kind of the router in front of the Service, if it is not an Ingress. app is the
+	// initial workload.
 	router kind
 	app    app
-	// analysis is that of the plan, in schedules that measure.
+	// analysis is the analysis of the plan in measured schedules.
 	analysis *rollouts.Analysis
 }
 
@@ -56,10 +56,10 @@ func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(v
 
 var clockStart = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// scenery makes the world that a schedule begins with.
+// scenery creates the initial objects of a schedule.
 type scenery func(*schedule)
 
-// runSchedule plays a schedule and returns what it broke.
+// runSchedule plays a schedule and returns the violations.
 func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) []string {
 	s := &schedule{world: newWorld(clockStart, tell, newChecks()), bytes: data}
 	s.scheduled = true
@@ -87,7 +87,7 @@ func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) 
 	return nil
 }
 
-// deployed is a Deployment, released in any style.
+// deployed creates a Deployment and a Rollout of any style.
 func (s *schedule) deployed() {
 	a := app{
 		name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10, 12),
@@ -95,7 +95,7 @@ func (s *schedule) deployed() {
 		history: pick[int32](s, 10, 2, 1, 0),
 	}
 	if a.surge == "0" && a.unavail == "0" {
-		a.unavail = "1" // a server refuses both
+		a.unavail = "1" // the API server rejects 0 for both
 	}
 	s.plan = pick(s, plans...)()
 	s.fails = pick(s, false, false, true)
@@ -110,7 +110,7 @@ func (s *schedule) deployed() {
 		grace = pick(s, 0, 3*time.Second)
 	}
 	b := int(s.next())
-	s.erratic = traffic && b>>5 == 7 // bits that mean nothing else there
+	s.erratic = traffic && b>>5 == 7 // these bits have no other meaning with traffic
 	if traffic {
 		s.router = []kind{5: kindHTTPRoute, 6: kindVirtualService, 7: ""}[b>>5]
 		s.createService(app0)
@@ -132,7 +132,7 @@ func (s *schedule) deployed() {
 	s.createRollout(app0, s.plan, s.blueGreen)
 }
 
-// publishes puts a router before the Service.
+// publishes creates the router in front of the Service.
 func (s *schedule) publishes() {
 	if s.router != "" {
 		s.createRouter(s.router, app0)
@@ -141,14 +141,13 @@ func (s *schedule) publishes() {
 	s.createIngress(app0, app0)
 }
 
-// toggle deletes what a release touches, or makes it again. What follows from it is
-// nobody's fault.
+// toggle deletes an object that a release uses, or creates it again. The consequences are excused.
 func (s *schedule) toggle(b byte) {
 	k := []key{
 		{kindService, app0}, {kindService, canaryName(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canaryName(app0)}, {kindDeployment, app0},
 	}[int(b)%5]
 	switch {
-	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload goes rarely
+	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload is deleted rarely
 	case k.kind == kindDeployment && b>>5 == 1 && s.store.objects[k] != nil:
 		s.recreateWorkload(s.app)
 	case s.deleteObject(k.kind, k.name):
@@ -163,10 +162,10 @@ func (s *schedule) toggle(b byte) {
 	}
 }
 
-// front is the TrafficRouting that some schedules have.
+// front is the name of the TrafficRouting that some schedules have.
 var front = "front"
 
-// routing is what a user does with it: make it, edit it, delete it.
+// routing plays a user who creates, edits, or deletes the TrafficRouting.
 func (s *schedule) routing(b byte) {
 	switch {
 	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
@@ -180,7 +179,7 @@ func (s *schedule) routing(b byte) {
 
 func (s *schedule) uses() bool { return s.plan.TrafficRoutingRef != nil }
 
-// plans are what a user may ask for.
+// plans are the plans of schedules.
 var plans = []func() rollouts.Release{
 	func() rollouts.Release {
 		return rollouts.Release{Steps: []rollouts.Step{
@@ -201,7 +200,7 @@ var plans = []func() rollouts.Release{
 	},
 }
 
-// silentObserver is told of nothing.
+// silentObserver ignores all reports.
 type silentObserver struct{}
 
 func (silentObserver) planned(*rollouts.Rollout, planner.Decision) {}
@@ -212,7 +211,7 @@ func (silentObserver) acted(planner.Effect)                        {}
 func (silentObserver) wrote(string, object.Object, object.Object)  {}
 func (silentObserver) died(string, string)                         {}
 
-// shortenSchedule leaves out what is not needed to break the same invariant.
+// shortenSchedule removes bytes that are not needed to violate the same invariant.
 func shortenSchedule(found scenery, data []byte, invariant string) []byte {
 	tries := 0
 	for n := len(data) / 2; n >= 1; n /= 2 {
@@ -233,7 +232,7 @@ func invariantOf(broken []string) string {
 	return invariant
 }
 
-// failSchedule plays a schedule again, for people.
+// failSchedule plays a schedule again and prints its transcript.
 func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
 	data = shortenSchedule(found, data, invariantOf(broken))
@@ -247,15 +246,15 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 
 var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
-// TestSchedules plays schedules of its own making, the same ones every time.
+// TestSchedules plays random schedules of a Deployment. The schedules are the same in every run.
 func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).deployed, *schedules) }
 
-// TestMeasuredSchedules plays some of which each step is measured.
+// TestMeasuredSchedules plays random schedules in which each step is measured.
 func TestMeasuredSchedules(t *testing.T) { playSchedules(t, (*schedule).measured, *schedules) }
 
 func playSchedules(t *testing.T, found scenery, n int) {
 	t.Helper()
-	var told atomic.Bool // one schedule is enough to read
+	var told atomic.Bool // the transcript of one schedule is enough
 	for seed := range n {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +274,7 @@ func playSchedules(t *testing.T, found scenery, n int) {
 	}
 }
 
-// FuzzSchedules plays schedules that the fuzzer makes up.
+// FuzzSchedules plays schedules of the fuzzer.
 func FuzzSchedules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 600 {

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// gates watch the pauses of a release.
+// gates observes the pauses of a release.
 type gates struct {
-	// since is when a step was first seen waiting.
+	// since is the time at which a step was first observed waiting.
 	since map[gate]time.Time
-	// full are the releases that somebody promoted in full.
+	// full are the releases that a user promoted in full.
 	full map[string]bool
-	// ready are the batches that were found ready.
+	// ready are the batches that were observed ready.
 	ready map[batchKey]bool
 }
 
@@ -53,7 +53,7 @@ func (g gates) fork() gates {
 	return gates{since: maps.Clone(g.since), full: maps.Clone(g.full), ready: maps.Clone(g.ready)}
 }
 
-// noteReadyBatches notes batches as they become ready.
+// noteReadyBatches notes batches that become ready.
 func (g gates) noteReadyBatches(old, next *rollouts.BatchRelease) {
 	was, is := old.Status, next.Status
 	if is.BatchState == rollouts.BatchReady && (was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch ||
@@ -62,7 +62,7 @@ func (g gates) noteReadyBatches(old, next *rollouts.BatchRelease) {
 	}
 }
 
-// order of the states within a step.
+// order lists the states of a step in their order.
 var order = []rollouts.StepState{
 	rollouts.BeforeStepUpgrade, rollouts.StepUpgrade, rollouts.StepTrafficRouting, rollouts.StepMetricsAnalysis,
 	rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
@@ -74,9 +74,9 @@ func isPastPause(p *rollouts.Progress, step int32) bool {
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepPaused)
 }
 
-// No skipped gate: a pause ends by an approval, by a promotion in full, by its
-// time, or because the last step has every pod. Another revision or another
-// plan is another release.
+// checkPauses checks the invariant "no skipped gate": a pause ends by an approval, by a promotion
+// in full, by its duration, or because the last step has all pods. Another revision or another plan
+// is another release.
 func (g gates) checkPauses(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
 	if is == nil || next.Status.Phase != rollouts.PhaseProgressing {
@@ -102,15 +102,15 @@ func (g gates) checkPauses(c *invariants, actor string, old, next *rollouts.Roll
 	}
 }
 
-// isPausedWhileReleasing reports whether steps were being taken until somebody paused them.
+// isPausedWhileReleasing reports whether a user paused a release between two steps or in a step.
 func isPausedWhileReleasing(r *rollouts.Rollout) bool {
 	p := r.Status.Active()
 	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && isTakingSteps(r) && r.Status.Activity() != rollouts.ActivityFinalising &&
 		(p.Paused || r.Spec.Strategy.Paused)
 }
 
-// isMovedByUser reports whether a user took the release to another step, which is what the
-// verbs jump and retry are for.
+// isMovedByUser reports whether a user moved the release to another step with the verb jump or
+// retry.
 func isMovedByUser(old, next *rollouts.Rollout) bool {
 	n := len(old.Status.Decisions)
 	if len(next.Status.Decisions) <= n {
@@ -120,14 +120,15 @@ func isMovedByUser(old, next *rollouts.Rollout) bool {
 	return verb == rollouts.VerbJump || verb == rollouts.VerbRetry
 }
 
-// sameRelease reports whether steps of one revision and one plan are being taken.
+// sameRelease reports whether both Rollouts release the same revision with the same plan.
 func sameRelease(old, next *rollouts.Rollout) bool {
 	was, is := old.Status.Active(), next.Status.Active()
 	return was != nil && old.Status.Phase == rollouts.PhaseProgressing && (isTakingSteps(old) || isTakingSteps(next)) &&
 		was.UpdateRevision == is.UpdateRevision && was.RolloutHash == is.RolloutHash
 }
 
-// checkStepLeft judges that a step, or its pods, are left behind.
+// checkStepLeft checks that the pods of a step were ready, and that its pause has ended, when the
+// release continues.
 func (g gates) checkStepLeft(c *invariants, actor string, step int32, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
 	if !isPastPods(was, step) && isPastPods(is, step) && isTakingSteps(next) && !g.wasBatchReady(c, next.Name, step-1) {
@@ -144,7 +145,8 @@ func isPastPods(p *rollouts.Progress, step int32) bool {
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepUpgrade)
 }
 
-// wasBatchReady reports whether the batch was ready once, of the plan that the caches show.
+// wasBatchReady reports whether the batch, or a later one, was ready once, according to the cached
+// plan.
 func (g gates) wasBatchReady(c *invariants, name string, index int32) bool {
 	b := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, name)
 	if b == nil {
@@ -158,7 +160,7 @@ func (g gates) wasBatchReady(c *invariants, name string, index int32) bool {
 	return false
 }
 
-// isTakingSteps reports whether steps are being taken; a release that ends has none.
+// isTakingSteps reports whether the release takes steps. A release that ends takes none.
 func isTakingSteps(r *rollouts.Rollout) bool {
 	a := r.Status.Activity()
 	return a == rollouts.ActivityInRolling || a == rollouts.ActivityPaused || a == rollouts.ActivityInitializing ||
@@ -183,14 +185,14 @@ func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool
 	})
 }
 
-// isPauseOver reports whether a timed pause has passed.
+// isPauseOver reports whether a timed pause has ended.
 func (g gates) isPauseOver(c *invariants, at gate, pause time.Duration) bool {
 	since, known := g.since[at]
 	return pause == 0 || known && !c.w.now.Before(since.Add(pause))
 }
 
-// No lost command: the controller keeps every decision, settles each once, and
-// calls an approval applied only when the step is left.
+// checkDecisions checks the invariant "no lost command": the controller keeps every decision, gives
+// each exactly one outcome, and marks an approval as applied only when the release leaves the step.
 func (c *invariants) checkDecisions(actor string, old, next *rollouts.Rollout) {
 	a := next.Status.Activity()
 	c.aborted = c.aborted || a == rollouts.ActivityAborting || a == rollouts.ActivityAborted
@@ -200,7 +202,7 @@ func (c *invariants) checkDecisions(actor string, old, next *rollouts.Rollout) {
 	}
 	kept := slices.Clone(is)
 	if n := len(was); len(kept) == n+1 && kept[n].Via == rollouts.ViaAnalysis {
-		kept = kept[:n] // the server has put on record what the checks say
+		kept = kept[:n] // the server has recorded the verdict of the checks
 	}
 	if len(was) != len(kept) {
 		c.violate("no lost command", "%s keeps %d of %d decisions", actor, len(is), len(was))
@@ -232,7 +234,7 @@ func (c *invariants) approval(actor string, was, is rollouts.Decision, next *rol
 	}
 }
 
-// wentOnWithout reports whether the release has gone on without the decision.
+// wentOnWithout reports whether the release continued without the decision.
 func wentOnWithout(p *rollouts.Progress, d rollouts.Decision) bool {
 	return p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted
 }

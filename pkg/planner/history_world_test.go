@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// onlyRecord reports whether a status is written for the record of releases alone.
+// onlyRecord reports whether two statuses differ only in the record of releases.
 func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	if equality.Semantic.DeepEqual(old.Releases, next.Releases) {
 		return false
@@ -27,8 +27,8 @@ func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	return equality.Semantic.DeepEqual(old, next)
 }
 
-// histories writes down what is on file, the oldest release first, and how
-// many writes of their own the histories have cost since it was last asked.
+// histories prints the stored histories, oldest release first, and the number of additional writes
+// for histories since the last call.
 func (t *transcript) histories() {
 	all := listOf[*rollouts.RolloutHistory](t.w.store.objects)
 	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })
@@ -63,14 +63,13 @@ func (t *transcript) moment(at *metav1.Time) string {
 	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// checkRecorded is the invariant of that name: at rest, each release that is over is
-// on file, and each decision is in one history or belongs to the release that
-// goes on.
+// checkRecorded checks the invariant "recorded": at rest, each finished release has a history, and
+// each decision is in exactly one history or belongs to the current release.
 func (e *releaseEnd) checkRecorded() {
 	in, r := map[int64]int{}, e.rollout()
 	for _, h := range listOf[*rollouts.RolloutHistory](e.store.objects) {
 		if r != nil && h.Name != planner.HistoryName(r, int64(releaseOf(h))) {
-			continue // of a Rollout that had this name before
+			continue // it belongs to an earlier Rollout of the same name
 		}
 		for _, d := range h.Status.Decisions {
 			in[d.ID]++

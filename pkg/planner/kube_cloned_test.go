@@ -19,19 +19,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Kruise's CloneSet controller, as far as a release can feel it: what it does in
-// one sync. It replaces pods; it does not update them in place, nor surge.
+// The CloneSet controller of OpenKruise, as far as it matters to a release: one sync. It replaces
+// pods. In-place updates and surge are not simulated.
 
 // cloneSetSync is one sync of one CloneSet.
 type cloneSetSync struct {
 	store           *store
 	set             *workload.CloneSet
 	current, update *appsv1.ControllerRevision
-	// pods are those that are not on their way out.
+	// pods are the pods that are not being deleted.
 	pods []*corev1.Pod
 }
 
-// syncCloneSet runs one sync.
+// syncCloneSet runs one sync of the CloneSet controller.
 func syncCloneSet(s *store, name string) {
 	set := find[*workload.CloneSet](s.objects, kindCloneSet, name)
 	if set == nil || set.DeletionTimestamp != nil {
@@ -49,8 +49,8 @@ func syncCloneSet(s *store, name string) {
 	k.writeStatus()
 }
 
-// ensureRevision names the revision of the live template: one that it has had before,
-// which is the newest again, or a new one.
+// ensureRevision finds or creates the ControllerRevision of the live template. A revision found
+// again becomes the newest.
 func (k *cloneSetSync) ensureRevision() bool {
 	next := int64(1)
 	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
@@ -70,7 +70,7 @@ func (k *cloneSetSync) ensureRevision() bool {
 		return false
 	case k.update.Revision < next-1:
 		k.update.Revision = next
-		_ = k.store.update(k.update) // it was read just now
+		_ = k.store.update(k.update) // it was read in this sync
 	}
 	if k.current == nil {
 		k.current = k.update
@@ -78,7 +78,7 @@ func (k *cloneSetSync) ensureRevision() bool {
 	return true
 }
 
-// createRevision keeps the live template.
+// createRevision stores the live template in a ControllerRevision.
 func (k *cloneSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
@@ -109,8 +109,8 @@ func (k *cloneSetSync) isUpdated(p *corev1.Pod) bool {
 	return p.Labels[ordinalKey] == k.update.Labels[ordinalKey]
 }
 
-// scalePods makes the pods that are missing, those that the partition keeps first, or
-// takes those that are too many, and tells whether it did.
+// scalePods creates missing pods, first those that the partition keeps, or deletes surplus pods. It
+// reports whether it changed pods.
 func (k *cloneSetSync) scalePods() bool {
 	n, old := int(*k.set.Spec.Replicas), k.countOldPods()
 	keep := int(cloneSets{}.left(k.set))
@@ -148,7 +148,7 @@ func (k *cloneSetSync) countOldPods() int {
 	return n
 }
 
-// createPod makes a pod under the first name that is free.
+// createPod creates a pod with the first free name.
 func (k *cloneSetSync) createPod(r *appsv1.ControllerRevision) {
 	t, i := templateIn(r), 0
 	name := func() string { return fmt.Sprintf("%s-%d", k.set.Name, i) }
@@ -163,8 +163,8 @@ func (k *cloneSetSync) createPod(r *appsv1.ControllerRevision) {
 	})
 }
 
-// replaceOldPods takes pods of other revisions beyond those that the partition keeps: as
-// many as may be missing, and those first that are missing already.
+// replaceOldPods deletes pods of other revisions beyond the partition, at most maxUnavailable, and
+// unavailable pods first.
 func (k *cloneSetSync) replaceOldPods() {
 	_, spare := cloneSets{}.limits(k.set, *k.set.Spec.Replicas)
 	var sick, well []*corev1.Pod
@@ -187,8 +187,7 @@ func (k *cloneSetSync) replaceOldPods() {
 	}
 }
 
-// writeStatus takes the update revision for the current one once every pod is of it,
-// and writes the status.
+// writeStatus writes the status. The update revision becomes the current one when all pods have it.
 func (k *cloneSetSync) writeStatus() {
 	set := clone(find[*workload.CloneSet](k.store.objects, kindCloneSet, k.set.Name))
 	set.Status = workload.CloneSetStatus{ObservedGeneration: k.set.Generation, UpdateRevision: k.update.Name}

@@ -22,8 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The native StatefulSet controller, as far as a release can feel it: what it
-// does in one sync, in the order in which kube-controller-manager does it.
+// The native StatefulSet controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
 const ordinalKey = appsv1.ControllerRevisionHashLabelKey
 
@@ -31,17 +31,16 @@ const ordinalKey = appsv1.ControllerRevisionHashLabelKey
 type statefulSetSync struct {
 	store *store
 	set   *appsv1.StatefulSet
-	// revisions are its history, the newest last.
+	// revisions is the history, newest last.
 	revisions       []*appsv1.ControllerRevision
 	current, update *appsv1.ControllerRevision
-	// replicas are the pods within the size, by ordinal, those still to be made
-	// among them; condemned are the others, the highest ordinal first.
+	// replicas are the pods within the size by ordinal, including pods to be created. condemned are
+	// the other pods, highest ordinal first.
 	replicas, condemned []*corev1.Pod
 	status              appsv1.StatefulSetStatus
 }
 
-// syncStatefulSet runs one sync of the native controller, and tells whether it came
-// to its end.
+// syncStatefulSet runs one sync of the native controller, and reports whether the sync completed.
 func syncStatefulSet(s *store, name string) bool {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
 	if set == nil || set.DeletionTimestamp != nil {
@@ -61,8 +60,7 @@ func syncStatefulSet(s *store, name string) bool {
 	return true
 }
 
-// ensureRevision names the revision of the live template: one that it has had before, or
-// a new one.
+// ensureRevision finds or creates the ControllerRevision of the live template.
 func (k *statefulSetSync) ensureRevision() bool {
 	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
 		if metav1.IsControlledBy(r, k.set) {
@@ -85,7 +83,7 @@ func (k *statefulSetSync) ensureRevision() bool {
 		return false
 	case k.update.Revision < next-1:
 		k.update.Revision = next
-		_ = k.store.update(k.update) // it was read just now
+		_ = k.store.update(k.update) // it was read in this sync
 	}
 	k.current = k.update
 	for _, r := range k.revisions {
@@ -96,8 +94,8 @@ func (k *statefulSetSync) ensureRevision() bool {
 	return true
 }
 
-// createRevision keeps the live template. An object of an earlier StatefulSet may have
-// its name; the real one would count a collision.
+// createRevision stores the live template in a ControllerRevision. It fails if an earlier
+// StatefulSet left an object of the name; the real controller increments the collision count.
 func (k *statefulSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
@@ -118,8 +116,8 @@ func (k *statefulSetSync) createRevision(number int64) bool {
 	return true
 }
 
-// freeHash is the hash of a new revision. Native controllers count collisions and hash the
-// count, too; here a letter is added for each.
+// freeHash returns an unused hash for a new revision. Native controllers hash the collision count,
+// too; the simulation appends a letter for each collision.
 func freeHash(hash, set string, revisions []*appsv1.ControllerRevision) string {
 	for slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == set+"-"+hash }) {
 		hash += "c"
@@ -170,7 +168,7 @@ func ordinalOf(p *corev1.Pod) int {
 	return n
 }
 
-// newPod is a pod to be made: of the current revision below the partition.
+// newPod returns a pod to be created. Below the partition, it has the current revision.
 func (k *statefulSetSync) newPod(i int) *corev1.Pod {
 	r, u := k.update, k.set.Spec.UpdateStrategy
 	below := u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate == nil && i < int(k.set.Status.CurrentReplicas)
@@ -192,7 +190,7 @@ func (k *statefulSetSync) newPod(i int) *corev1.Pod {
 func isCreated(p *corev1.Pod) bool     { return p.Status.Phase != "" }
 func isTerminating(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
 
-// isReady tells what the kubelet says, which it also says of a pod on its way out.
+// isReady reports the Ready condition, which may be true for a pod that is being deleted.
 func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -201,8 +199,8 @@ func isReady(p *corev1.Pod) bool {
 
 func isUnavailable(p *corev1.Pod) bool { return !isReady(p) || isTerminating(p) }
 
-// managePods makes, then takes, then replaces pods; in order, each waits for the one
-// before it.
+// managePods creates, then deletes, then replaces pods. With OrderedReady, each pod waits for the
+// previous one.
 func (k *statefulSetSync) managePods() {
 	var first *corev1.Pod
 	for _, p := range slices.Concat(k.replicas, slices.SortedFunc(slices.Values(k.condemned), func(a, b *corev1.Pod) int {
@@ -239,10 +237,10 @@ func (k *statefulSetSync) managePods() {
 func (k *statefulSetSync) createPod(p *corev1.Pod) {
 	made := clone(p)
 	made.Status.Phase = corev1.PodPending
-	_ = k.store.create(made) // the store has none of the name, as was read in this sync
+	_ = k.store.create(made) // this sync observed no pod of the name
 }
 
-// replaceOldPods takes pods of other revisions, as many as may be missing.
+// replaceOldPods deletes pods of other revisions, at most maxUnavailable.
 func (k *statefulSetSync) replaceOldPods() {
 	from, spare := 0, k.maxUnavailable()
 	if u := k.set.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
@@ -258,7 +256,7 @@ func (k *statefulSetSync) replaceOldPods() {
 			continue
 		}
 		switch {
-		case !k.isOrdered() && !isReady(p): // missing already
+		case !k.isOrdered() && !isReady(p): // it is unavailable already
 		case spare > 0:
 			spare--
 		default:
@@ -296,8 +294,7 @@ func (k *statefulSetSync) countPods() {
 	}
 }
 
-// completeUpdate takes the update revision for the current one once it has every pod,
-// and writes the status.
+// completeUpdate makes the update revision current when it has all pods, and writes the status.
 func (k *statefulSetSync) completeUpdate() {
 	n := int32(k.size())
 	if k.status.UpdatedReplicas == n && k.status.ReadyReplicas == n && k.status.Replicas == n {
@@ -308,7 +305,7 @@ func (k *statefulSetSync) completeUpdate() {
 	_ = k.store.updateStatus(set)
 }
 
-// truncateHistory forgets the oldest revisions beyond the limit that nothing runs.
+// truncateHistory deletes the oldest unused revisions beyond the history limit.
 func (k *statefulSetSync) truncateHistory() {
 	live := map[string]bool{k.current.Name: true, k.update.Name: true}
 	for _, p := range slices.Concat(k.replicas, k.condemned) {
@@ -321,7 +318,7 @@ func (k *statefulSetSync) truncateHistory() {
 	}
 }
 
-// missingAllowed is at least one pod.
+// missingAllowed returns maxUnavailable, at least one pod.
 func missingAllowed(u *appsv1.RollingUpdateStatefulSetStrategy, n int32) int32 {
 	if u == nil || u.MaxUnavailable == nil {
 		return 1

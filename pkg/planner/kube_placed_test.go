@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The native DaemonSet controller, as far as a release can feel it: what it does
-// in one sync, in the order in which kube-controller-manager does it.
+// The native DaemonSet controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
 // daemonSetSync is one sync of one DaemonSet.
 type daemonSetSync struct {
@@ -27,7 +27,7 @@ type daemonSetSync struct {
 	set       *appsv1.DaemonSet
 	revisions []*appsv1.ControllerRevision
 	live      *appsv1.ControllerRevision
-	// pods are those on a node, by its name; one on its way out still takes the place.
+	// pods are the pods by node name. A terminating pod still occupies its node.
 	pods  map[string]*corev1.Pod
 	nodes []*corev1.Node
 }
@@ -52,8 +52,8 @@ func syncDaemonSet(s *store, name string) {
 	k.writeStatus()
 }
 
-// ensureRevision names the revision of the live template: one that it has had before,
-// which is the newest again, or a new one.
+// ensureRevision finds or creates the ControllerRevision of the live template. A revision found
+// again becomes the newest.
 func (k *daemonSetSync) ensureRevision() bool {
 	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
 		if metav1.IsControlledBy(r, k.set) {
@@ -73,12 +73,12 @@ func (k *daemonSetSync) ensureRevision() bool {
 		return k.createRevision(next)
 	case k.live.Revision < next-1:
 		k.live.Revision = next
-		_ = k.store.update(k.live) // it was read just now
+		_ = k.store.update(k.live) // it was read in this sync
 	}
 	return true
 }
 
-// createRevision keeps the live template under the label value of its pods.
+// createRevision stores the live template in a ControllerRevision with the hash label of its pods.
 func (k *daemonSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
@@ -112,8 +112,8 @@ func (k *daemonSetSync) isUpdated(p *corev1.Pod) bool {
 	return p.Labels[ordinalKey] == k.live.Labels[ordinalKey]
 }
 
-// createMissingPods gives each node without a pod one of the live template, whatever the
-// strategy is.
+// createMissingPods creates a pod of the live template on each node without a pod, in every update
+// strategy.
 func (k *daemonSetSync) createMissingPods() {
 	for _, node := range k.nodes {
 		if k.pods[node.Name] != nil {
@@ -122,7 +122,7 @@ func (k *daemonSetSync) createMissingPods() {
 		t := &k.set.Spec.Template
 		labels := maps.Clone(t.Labels)
 		labels[ordinalKey] = k.live.Labels[ordinalKey]
-		_ = k.store.create(&corev1.Pod{ // the store has none of the name, as was read in this sync
+		_ = k.store.create(&corev1.Pod{ // this sync observed no pod of the name
 			ObjectMeta: metav1.ObjectMeta{
 				Name: k.set.Name + node.Name[len("node"):], Labels: labels, Annotations: t.Annotations, OwnerReferences: k.owner(),
 			},
@@ -131,8 +131,8 @@ func (k *daemonSetSync) createMissingPods() {
 	}
 }
 
-// replaceOldPods takes pods of other revisions: those that are not ready, and of the
-// others as many as may be missing.
+// replaceOldPods deletes pods of other revisions: unavailable pods, and at most maxUnavailable
+// ready pods.
 func (k *daemonSetSync) replaceOldPods() {
 	_, spare := daemonSets{}.limits(k.set, int32(len(k.nodes)))
 	var old []*corev1.Pod
@@ -174,7 +174,7 @@ func (k *daemonSetSync) writeStatus() {
 	_ = k.store.updateStatus(set)
 }
 
-// truncateHistory forgets the oldest revisions beyond the limit that nothing runs.
+// truncateHistory deletes the oldest unused revisions beyond the history limit.
 func (k *daemonSetSync) truncateHistory() {
 	past := slices.DeleteFunc(slices.Clone(k.revisions), func(r *appsv1.ControllerRevision) bool {
 		used := r == k.live

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// recreatePods takes every old pod before it starts the first new one.
+// recreatePods deletes all old pods before it creates the first new pod.
 func (k *deploymentSync) recreatePods() {
 	k.numberUpdateSet()
 	down := false
@@ -41,7 +41,7 @@ func (k *deploymentSync) recreatePods() {
 	k.completeUpdate()
 }
 
-// rollPods is one turn of a rolling update.
+// rollPods is one sync of a rolling update.
 func (k *deploymentSync) rollPods() {
 	k.numberUpdateSet()
 	if k.update == nil {
@@ -58,7 +58,7 @@ func (k *deploymentSync) rollPods() {
 	}
 }
 
-// nextUpdateSize is the size of the update set that surge allows.
+// nextUpdateSize returns the size of the update set that maxSurge allows.
 func (k *deploymentSync) nextUpdateSize(size int32) int32 {
 	var sum int32
 	for _, rs := range k.all() {
@@ -74,7 +74,7 @@ func (k *deploymentSync) nextUpdateSize(size int32) int32 {
 	}
 }
 
-// lowerOldSets takes unhealthy old pods first, then those that availability can spare.
+// lowerOldSets scales down unavailable old pods first, then as many as maxUnavailable allows.
 func (k *deploymentSync) lowerOldSets() bool {
 	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
 	floor := k.n() - unavailable
@@ -92,7 +92,7 @@ func (k *deploymentSync) lowerOldSets() bool {
 	return sick || healthy
 }
 
-// takePods lowers old sets by what each can give, as long as there is some to take.
+// takePods scales down old sets, each by at most can pods and all by at most spare pods.
 func (k *deploymentSync) takePods(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
 	moved := false
 	for _, rs := range k.old {
@@ -104,7 +104,7 @@ func (k *deploymentSync) takePods(spare int32, can func(*appsv1.ReplicaSet) int3
 	return moved
 }
 
-// completeUpdate removes history once the update is complete.
+// completeUpdate prunes the history after the update is complete.
 func (k *deploymentSync) completeUpdate() {
 	for _, rs := range k.old {
 		if rs.Status.Replicas > 0 {
@@ -116,7 +116,7 @@ func (k *deploymentSync) completeUpdate() {
 	}
 }
 
-// pruneHistory removes the oldest empty sets beyond the limit.
+// pruneHistory deletes the oldest empty sets beyond the history limit.
 func (k *deploymentSync) pruneHistory() {
 	if k.d.Spec.RevisionHistoryLimit == nil {
 		return
@@ -136,12 +136,12 @@ func (k *deploymentSync) pruneHistory() {
 	}
 }
 
-// createUpdateSet creates the set of the live template. Its hash is not the one that our
-// own formula gives, as with another version of Kubernetes.
+// createUpdateSet creates the ReplicaSet of the live template. Its hash differs from the hash of
+// Weir's formula, as in another version of Kubernetes.
 func (k *deploymentSync) createUpdateSet(size int32) {
 	hash := nativeHash(k.d)
 	for slices.ContainsFunc(k.old, func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == hash }) {
-		hash += "c" // the real one counts collisions and hashes the count, too
+		hash += "c" // the real controller hashes the collision count
 	}
 	template := *k.d.Spec.Template.DeepCopy()
 	template.Labels = maps.Clone(template.Labels)
@@ -160,7 +160,7 @@ func (k *deploymentSync) createUpdateSet(size int32) {
 	}
 	k.inherit(rs)
 	if left := find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name); left != nil && !metav1.IsControlledBy(left, k.d) {
-		return // of an earlier Deployment of the name; the real one would count a collision
+		return // an earlier Deployment left a set of the name; the real controller would count a collision
 	}
 	if k.store.create(rs) != nil {
 		panic("native controller: a set of the name exists with another template: " + rs.Name)
@@ -185,14 +185,14 @@ func (k *deploymentSync) writeStatus() {
 	if k.update != nil {
 		d.Status.UpdatedReplicas = k.update.Status.Replicas
 	}
-	_ = k.store.updateStatus(d) // it was read just now
+	_ = k.store.updateStatus(d) // it was read in this sync
 }
 
-// The controller of ReplicaSets, and the kubelets.
+// The ReplicaSet controller and the kubelets.
 
-// syncSet makes as many pods as are asked for. Pods that are not ready go first. It
-// neither makes nor takes those of a set that is being deleted: the garbage collector
-// takes them, before the set in a foreground deletion, and else with it.
+// syncSet creates or deletes pods until the size matches, unready pods first. It ignores a set that
+// is being deleted: the garbage collector deletes the pods, before the set in a foreground
+// deletion, and otherwise with the set.
 func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	want := clone(rs)
 	want.Status.ObservedGeneration = rs.Generation
@@ -207,8 +207,8 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	_ = s.updateStatus(want)
 }
 
-// makePodsReady makes up to n more pods of a set ready, unless their image is bad;
-// a negative number takes pods that were ready.
+// makePodsReady makes up to n more pods ready, unless their image is broken. A negative n makes
+// ready pods unready.
 func makePodsReady(s *store, rs *appsv1.ReplicaSet, n int32) {
 	if n > 0 && (hasBrokenImage(rs.Spec.Template) || s.unready[imageOfSet(rs)]) {
 		return
@@ -219,7 +219,7 @@ func makePodsReady(s *store, rs *appsv1.ReplicaSet, n int32) {
 	_ = s.updateStatus(want)
 }
 
-// availableOf are ready pods, unless they have to be so for years first.
+// availableOf returns the number of ready pods, or 0 if minReadySeconds is set to years.
 func availableOf(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.MinReadySeconds > 1_000_000 {
 		return 0
@@ -227,7 +227,7 @@ func availableOf(rs *appsv1.ReplicaSet) int32 {
 	return rs.Status.ReadyReplicas
 }
 
-// imageOfSet is the tag of the first container's image.
+// imageOfSet returns the image tag of the first container.
 func imageOfSet(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
 
 func tagOf(t *corev1.PodTemplateSpec) string {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The native Deployment controller, as far as a release can feel it: what it
-// does in one sync, in the order in which kube-controller-manager does it.
+// The native Deployment controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
 const (
 	revisionKey = "deployment.kubernetes.io/revision"
@@ -27,14 +27,15 @@ const (
 	hashKey     = appsv1.DefaultDeploymentUniqueLabelKey
 )
 
-// notCopied are the annotations of a Deployment that its sets do not inherit.
+// notCopied are the annotations of a Deployment that its ReplicaSets do not inherit.
 var notCopied = []string{revisionKey, desiredKey, maxKey, "deployment.kubernetes.io/revision-history"}
 
-// deploymentSync is one sync of one Deployment. The first write that fails ends it.
+// deploymentSync is one sync of one Deployment. The first failed write ends the sync.
 type deploymentSync struct {
 	store *store
 	d     *appsv1.Deployment
-	// update has the live template, nil until it exists; old are the others by age.
+	// update is the set with the live template, or nil before it exists. old are the other sets by
+	// age.
 	update *appsv1.ReplicaSet
 	old    []*appsv1.ReplicaSet
 }
@@ -77,7 +78,7 @@ func (k *deploymentSync) read() {
 	}
 }
 
-// adoptOrphans takes sets that belong to nobody and that the selector selects.
+// adoptOrphans adopts sets without a controller that the selector selects.
 func (k *deploymentSync) adoptOrphans() {
 	selector, err := metav1.LabelSelectorAsSelector(k.d.Spec.Selector)
 	for _, rs := range listOf[*appsv1.ReplicaSet](k.store.objects) {
@@ -97,7 +98,7 @@ func byAge(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return sets
 }
 
-// haveEqualTemplates compares templates but for the hash label.
+// haveEqualTemplates compares templates without the hash label.
 func haveEqualTemplates(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	a, b := rs.Spec.Template, d.Spec.Template
 	return maps.Equal(withoutKey(a.Labels, hashKey), withoutKey(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
@@ -122,7 +123,7 @@ func (k *deploymentSync) rolling() bool {
 	return k.d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
 }
 
-// surge and unavailable of a strategy; one of them lets something move.
+// surge returns the maxSurge of the strategy.
 func (k *deploymentSync) surge() int32 {
 	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
 	return surge
@@ -155,7 +156,7 @@ func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// numberUpdateSet gives the update set its revision and copies of the annotations.
+// numberUpdateSet gives the update set its revision number and the annotations of the Deployment.
 func (k *deploymentSync) numberUpdateSet() {
 	if k.update == nil {
 		return
@@ -203,7 +204,7 @@ func (k *deploymentSync) inherit(rs *appsv1.ReplicaSet) {
 	rs.Spec.MinReadySeconds = k.d.Spec.MinReadySeconds
 }
 
-// storeSet stores want and takes over what is stored.
+// storeSet stores want and copies the stored object to rs.
 func (k *deploymentSync) storeSet(rs, want *appsv1.ReplicaSet) {
 	if k.store.update(want) != nil {
 		return
@@ -211,7 +212,7 @@ func (k *deploymentSync) storeSet(rs, want *appsv1.ReplicaSet) {
 	*rs = *clone(find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name))
 }
 
-// resizeSet writes size and size annotations.
+// resizeSet writes the size and the size annotations.
 func (k *deploymentSync) resizeSet(rs *appsv1.ReplicaSet, size int32) {
 	want := clone(rs)
 	want.Spec.Replicas = &size
@@ -224,7 +225,7 @@ func (k *deploymentSync) resizeSet(rs *appsv1.ReplicaSet, size int32) {
 	k.storeSet(rs, want)
 }
 
-// scaleSetTo is resize where the size differs, and whether it did.
+// scaleSetTo resizes the set if its size differs, and reports whether it did.
 func (k *deploymentSync) scaleSetTo(rs *appsv1.ReplicaSet, size int32) bool {
 	if *rs.Spec.Replicas == size {
 		return false
@@ -233,7 +234,7 @@ func (k *deploymentSync) scaleSetTo(rs *appsv1.ReplicaSet, size int32) bool {
 	return true
 }
 
-// scalePaused is what happens in every sync of a paused Deployment.
+// scalePaused scales the sets in each sync of a paused Deployment.
 func (k *deploymentSync) scalePaused() {
 	active := k.active()
 	switch {
@@ -261,7 +262,7 @@ func (k *deploymentSync) saturated() bool {
 	return ok && desired == k.n() && *k.update.Spec.Replicas == k.n() && k.update.Status.AvailableReplicas == k.n()
 }
 
-// spreadSizes brings the sum of all active sets to replicas and surge, in proportion.
+// spreadSizes scales all active sets in proportion, so that their sum is replicas plus surge.
 func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	var sum, allowed int32
 	for _, rs := range active {
