@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// measured is a Deployment whose plan has checks.
+// measured creates a Deployment and a Rollout whose plan has checks.
 func (s *schedule) measured() {
 	s.analysis = &rollouts.Analysis{
 		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(10)), WithinSeconds: new(int32(300)),
@@ -34,7 +34,7 @@ func (s *schedule) measured() {
 	s.deployed()
 }
 
-// measuredMoves are for worlds that are measured.
+// measuredMoves are the additional moves of measured schedules.
 var measuredMoves = []move{
 	{"requests", 3, func(s *schedule, b byte) {
 		count := func(total, bad float64) judge.Count { return judge.Count{Total: total, Bad: bad} }
@@ -70,7 +70,7 @@ var measuredMoves = []move{
 	}},
 }
 
-// editAnalysis is what a user makes of the checks of a plan: first those that may be a way past them.
+// editAnalysis plays a user who edits the checks of a plan, for example to get past them.
 func editAnalysis(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	c := &a.Checks[0]
 	switch b % 10 {
@@ -99,7 +99,7 @@ func editAnalysis(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	return a
 }
 
-// checkVerdicts judges what the checks of a plan decide, and what is decided despite them.
+// checkVerdicts checks the verdicts of the checks, and decisions that override them.
 func (c *invariants) checkVerdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
@@ -108,13 +108,14 @@ func (c *invariants) checkVerdicts(actor string, old, next *rollouts.Rollout) {
 	c.checkRecord.checkNonePassedOver(c, actor, old, next)
 }
 
-// checkRecord knows what a release needs a decision on record for: the checks of each step, as the plan had
-// them at any time of the attempt, whatever became of the plan since.
+// checkRecord records which checks a release must not leave behind without an override on record:
+// the checks of each step, as the plan had them at any time in the attempt, even if they were
+// edited later.
 type checkRecord struct {
-	// needed are the checks of each step, and found what they came to there.
+	// needed are the checks of each step. found are their results there.
 	needed map[checkIn]bool
 	found  map[checkIn]rollouts.CheckResult
-	// overridden are those that decisions on record name.
+	// overridden are the checks that decisions on record override.
 	overridden map[checkIn]bool
 }
 
@@ -131,9 +132,9 @@ func (d checkRecord) fork() checkRecord {
 	return checkRecord{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
 }
 
-// No check passed over: no release leaves a step in which a check has failed, or has come to no result,
-// unless a decision on record overrides that check in that step. A failed check stays failed. Nobody
-// disables a Rollout with such a step.
+// checkNonePassedOver checks the invariant "no check passed over": no release leaves a step in
+// which a check has failed or has no result, unless a decision on record overrides this check in
+// this step. A failed check stays failed. A Rollout with such a step cannot be disabled.
 func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
 	if was == nil || is == nil || !isReleasing(old) || !isReleasing(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
@@ -179,7 +180,7 @@ func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next 
 	}
 }
 
-// forgetFrom forgets what was found in steps that are taken again, but for what has failed.
+// forgetFrom removes the results of steps that are repeated, except failures.
 func (d checkRecord) forgetFrom(from int32) {
 	maps.DeleteFunc(d.found, func(at checkIn, found rollouts.CheckResult) bool {
 		return at.step >= from && found != rollouts.CheckFailed
@@ -187,7 +188,8 @@ func (d checkRecord) forgetFrom(from int32) {
 	maps.DeleteFunc(d.overridden, func(at checkIn, _ bool) bool { return at.step >= from })
 }
 
-// storedResult is what a check has come to in a step by the status; empty if it was not measured there.
+// storedResult returns the stored result of a check in a step, or "" if the check was not measured
+// there.
 func storedResult(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
@@ -200,7 +202,7 @@ func storedResult(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	}) {
 		since, step = a.TrafficSince, p.CurrentStepIndex
 		if was := old.Status.Analysis; was != nil && was.TrafficSince.Equal(since) && old.Status.Active() != nil {
-			step = old.Status.Active().CurrentStepIndex // the pass may have left that step since
+			step = old.Status.Active().CurrentStepIndex // the pass may have left the step since
 		}
 	}
 	for _, k := range a.Checks {
@@ -211,7 +213,7 @@ func storedResult(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	return ""
 }
 
-// noteChecks keeps what the plan wants of its checks now, and what they have come to.
+// noteChecks records the checks that the plan has now, and their results.
 func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts.Rollout) {
 	p, a := next.Status.Active(), next.Status.Analysis
 	_, plan := next.Spec.Strategy.Active()
@@ -220,7 +222,7 @@ func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts
 	for i := range plan.Steps {
 		step := int32(i + 1)
 		if isPastPause(p, step) || step == p.CurrentStepIndex && measuring && !began {
-			continue // it is over, or it began without checks
+			continue // the step is over, or it began without checks
 		}
 		for _, k := range decidingChecks(plan.Analysis, step) {
 			d.needed[checkIn{k, step}] = true
@@ -241,7 +243,7 @@ func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts
 	}
 }
 
-// decidingChecks are the checks of a plan in a step that decide about the release, but for that of the pods.
+// decidingChecks returns the checks of a step that decide about the release, except podsHealthy.
 func decidingChecks(a *rollouts.Analysis, step int32) []string {
 	var names []string
 	if a == nil {
@@ -257,7 +259,7 @@ func decidingChecks(a *rollouts.Analysis, step int32) []string {
 	return names
 }
 
-// isReleasing reports whether steps of a release are taken.
+// isReleasing reports whether the release takes steps.
 func isReleasing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
@@ -266,7 +268,8 @@ func finishing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && r.Status.Activity() == rollouts.ActivityFinalising
 }
 
-// hasBadSample reports whether a request has failed, or a Service or a job said that the version is bad.
+// hasBadSample reports whether a request of the new version has failed, or a Service or a job has
+// reported that the version is bad.
 func (m *measuredWorld) hasBadSample() bool {
 	for _, all := range m.answers {
 		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
@@ -276,7 +279,7 @@ func (m *measuredWorld) hasBadSample() bool {
 	return slices.ContainsFunc(m.rates, func(r rates) bool { return r.pair.New.Bad > 0 })
 }
 
-// checkAbortByChecks judges an abort by the checks.
+// checkAbortByChecks checks that an abort by the checks has a reason.
 func (c *invariants) checkAbortByChecks(actor string, a *rollouts.AnalysisStatus) {
 	failed := func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }
 	switch {
@@ -289,7 +292,7 @@ func (c *invariants) checkAbortByChecks(actor string, a *rollouts.AnalysisStatus
 	}
 }
 
-// onFailOf is what a check does by the plan.
+// onFailOf returns the action of a failed check according to the plan.
 func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
 	for i := range a.Checks {
 		if rollouts.CheckName(&a.Checks[i]) == name && a.Checks[i].OnFail != "" {

@@ -16,37 +16,39 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// rates are what both versions answer in each window that begins from then on.
+// rates are the answers of both versions in each window from a time on.
 type rates struct {
 	from time.Time
 	pair judge.Pair
 }
 
-// answer is what a Service, or a job, says from then on.
+// answer is the answer of a Service or a job from a time on.
 type answer struct {
 	from        time.Time
 	value       float64
 	says, fault string
 }
 
-// outage is a time in which no source answers; it has not ended while until is zero.
+// outage is a time in which no source answers. It continues while until is zero.
 type outage struct{ from, until time.Time }
 
-// measuredWorld are what the sources of metrics know.
+// measuredWorld is the data of the metric sources.
 type measuredWorld struct {
 	rates   []rates
 	outages []outage
-	// answers are those of checks by http and job, by their names.
+	// answers are the answers of http and job checks by check name.
 	answers map[string][]answer
-	// shared are the Checks of the namespace, by their names.
+	// shared are the Check objects of the namespace by name.
 	shared map[string]rollouts.Check
-	// lastDay are the rates of the last 24 hours, an hour each; nobody has looked without any.
+	// lastDay are the rates of the last 24 hours, one per hour. It is empty if the source was not
+	// queried.
 	lastDay []judge.Pair
-	// missingData is what the source lacks, if anything.
+	// missingData describes what the source lacks, if anything.
 	missingData string
-	// behind is how late the source gets its samples.
+	// behind is the delay of samples in the source.
 	behind time.Duration
-	// controllerStarted is when the controller was, which has no older answers by http.
+	// controllerStarted is the start of the controller, which has no earlier answers of http
+	// checks.
 	controllerStarted time.Time
 }
 
@@ -59,7 +61,7 @@ func (m *measuredWorld) ratesAt(start time.Time) (pair judge.Pair) {
 	return pair
 }
 
-// fault is that of a source that does not answer now.
+// fault returns the fault of a source that does not answer now.
 func (m *measuredWorld) fault() judge.Fault {
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		return judge.Fault{Why: "connection refused", Since: m.outages[n-1].from}
@@ -67,7 +69,8 @@ func (m *measuredWorld) fault() judge.Fault {
 	return judge.Fault{}
 }
 
-// Measurements has every window that was not folded, as a source that is asked by range.
+// Measurements returns all windows since the last stored result, like a source that supports range
+// queries.
 func (a cachedCluster) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
@@ -80,10 +83,10 @@ func (a cachedCluster) Measurements(_ context.Context, r *rollouts.Rollout) ([]p
 	var out []planner.MeasuredCheck
 	for _, c := range release.Analysis.Checks {
 		if c.PodsHealthy != "" {
-			continue // its pods are seen
+			continue // pods are observed without a source
 		}
 		if hasFailed(r, &c) {
-			out = append(out, planner.MeasuredCheck{Planned: c, Check: c}) // it is not asked about again
+			out = append(out, planner.MeasuredCheck{Planned: c, Check: c}) // a failed check is not measured again
 			continue
 		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
@@ -115,7 +118,7 @@ func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
 	})
 }
 
-// resolveShared is a check of a plan with what it uses filled in.
+// resolveShared returns a check of a plan with the content of the shared Check that it uses.
 func (m *measuredWorld) resolveShared(c rollouts.Check) rollouts.Check {
 	if c.Use == nil {
 		return c
@@ -125,7 +128,7 @@ func (m *measuredWorld) resolveShared(c rollouts.Check) rollouts.Check {
 	return used
 }
 
-// share is a user who makes a Check that Rollouts use, or edits it: jvm successRate=95%.
+// share creates or edits a Check that Rollouts use: jvm successRate=95%.
 func (s *story) share(c command) {
 	s.w.measures.setShared(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
 }
@@ -137,7 +140,7 @@ func (m *measuredWorld) setShared(name string, c rollouts.Check) {
 	m.shared[name] = c
 }
 
-// measureLastDay has what the version in service did in the last 24 hours.
+// measureLastDay returns the requests of the active version in the last 24 hours.
 func (a cachedCluster) measureLastDay(c rollouts.Check) planner.MeasuredCheck {
 	m := planner.MeasuredCheck{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.lastDay) > 0, IsTrial: true}
 	if m.Answered {
@@ -153,7 +156,8 @@ func (a cachedCluster) measureLastDay(c rollouts.Check) planner.MeasuredCheck {
 	return m
 }
 
-// yesterday are the rates of the last 24 hours, in each window: 23 hours of 1000/1 and, with bad=, an hour of these.
+// yesterday sets the rates of the last 24 hours, per window: 1000 requests with 1 failure, and in
+// one hour the failures of bad=.
 func (s *story) yesterday(c command) {
 	for range 24 {
 		s.w.measures.lastDay = append(s.w.measures.lastDay, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
@@ -164,7 +168,8 @@ func (s *story) yesterday(c command) {
 	s.w.measures.lastDay[12].Old.Bad = float64(s.number(c.get("bad", "1")))
 }
 
-// measureAnswers has what a Service answered in each window, and how a job of the step ended.
+// measureAnswers returns the answers of a Service in each window, or the result of the job of the
+// step.
 func (a cachedCluster) measureAnswers(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.MeasuredCheck {
 	m, since := planner.MeasuredCheck{Planned: c, Check: c, Source: "service", Answered: true}, sinceOf(r)
 	if status := r.Status.Analysis; status != nil && c.At == rollouts.AtBeforeTraffic && status.TrafficSince != nil {
@@ -201,7 +206,12 @@ func (a cachedCluster) measureAnswers(r *rollouts.Rollout, c rollouts.Check, eve
 	return m
 }
 
-// answer is what a Service says from now on: tickets good|bad|down|invalid, or how a job ends: smoke good|bad|noimage.
+// answer sets the answer of a Service: tickets good
+// bad
+// down
+// invalid, or the result of a job: smoke good
+// bad
+// noimage.
 func (s *story) answer(c command) {
 	said := answer{from: s.w.now, says: c.words[2]}
 	switch c.words[2] {
@@ -218,7 +228,8 @@ func (a answer) at(now time.Time) answer {
 	return a
 }
 
-// setAnswer has a Service, or a job, say something from now on; a fork has answers of its own.
+// setAnswer adds an answer of a Service or a job. It copies the map, because a forked world has its
+// own answers.
 func (m *measuredWorld) setAnswer(check string, a answer) {
 	if m.answers = maps.Clone(m.answers); m.answers == nil {
 		m.answers = map[string][]answer{}
@@ -233,7 +244,7 @@ func sinceOf(r *rollouts.Rollout) time.Time {
 	return time.Time{}
 }
 
-// firstWindowStart is where the first window begins that is asked for.
+// firstWindowStart returns the start of the first window that is still to be measured.
 func firstWindowStart(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 	a := r.Status.Analysis
 	if a == nil || a.Since == nil {
@@ -247,7 +258,7 @@ func firstWindowStart(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 	return a.Since.Time
 }
 
-// healMeasurements has the sources answer, and both versions serve well from now on.
+// healMeasurements makes all sources answer and both versions serve without failures.
 func (w *world) healMeasurements() {
 	clear(w.store.unready)
 	w.measures.endOutage(w.now)
@@ -257,15 +268,15 @@ func (w *world) healMeasurements() {
 	w.measures.rates = append(slices.Clone(w.measures.rates), rates{w.now, judge.Pair{New: judge.Count{Total: 5000}, Old: judge.Count{Total: 5000}}})
 }
 
-// endOutage ends an outage.
+// endOutage ends the current outage.
 func (m *measuredWorld) endOutage(now time.Time) {
-	m.outages = slices.Clone(m.outages) // a fork has those of its own
+	m.outages = slices.Clone(m.outages) // a forked world has its own outages
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		m.outages[n-1].until = now
 	}
 }
 
-// requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
+// requests sets the answers of both versions in each window from now on: new=100/3 old=900/1.
 func (s *story) requests(c command) {
 	count := func(text string) judge.Count {
 		total, bad, _ := strings.Cut(text, "/")
@@ -274,7 +285,7 @@ func (s *story) requests(c command) {
 	s.w.measures.rates = append(s.w.measures.rates, rates{s.w.now, judge.Pair{New: count(c.get("new", "0/0")), Old: count(c.get("old", "0/0"))}})
 }
 
-// source goes down, and comes back with all that happened meanwhile; or it forgets the past.
+// source starts or ends an outage, makes the source forget the past, or delays its samples.
 func (s *story) source(c command) {
 	m := &s.w.measures
 	switch {
@@ -289,7 +300,7 @@ func (s *story) source(c command) {
 	}
 }
 
-// analysis is that of the lines of a plan that begin with analysis or check.
+// analysis returns the analysis of the plan lines that begin with analysis or check.
 func (s *story) analysis(c command) *rollouts.Analysis {
 	var a *rollouts.Analysis
 	for _, words := range c.more {

@@ -17,13 +17,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Every ending works with each object gone that it touches: in each style, behind
-// each router of traffic.Providers, whether the object goes before the ending or while
-// it is under way. A new row of that table is played as soon as there is one.
+// Each ending works without each object that it uses, in each style, and behind each router of
+// traffic.Providers. The object disappears before or during the ending. A new row in
+// traffic.Providers is covered without a change here.
 
 const stableSet = "stable set"
 
-// absentObject is an object that is gone. Where there is none of it, nothing is.
+// absentObject is an object that is deleted, if it exists.
 type absentObject struct {
 	name string
 	take func(*world)
@@ -43,7 +43,7 @@ var absences = []absentObject{
 	{"workload", takes(key{kindDeployment, app0})},
 }
 
-// routers are what may lead to the Service.
+// routers are the possible routers in front of the Service.
 var routers = []key{
 	{kindIngress, app0}, {kindHTTPRoute, app0}, {kindGRPCRoute, app0}, {kindVirtualService, app0}, {kindTraefikService, app0},
 }
@@ -56,12 +56,12 @@ func takes(keys ...key) func(*world) {
 	}
 }
 
-// endingCase is an ending, and what must be so when it is over.
+// endingCase is an ending and the expected state after it.
 type endingCase struct {
 	name  string
 	begin func(*releaseEnd) string
 	phase rollouts.Phase
-	// tag is what every pod runs; empty where another release has begun.
+	// tag is the image of all pods, or "" if another release has begun.
 	tag string
 }
 
@@ -85,7 +85,7 @@ func TestEndingsWithoutObjects(t *testing.T) {
 	for _, row := range traffic.Providers {
 		router := strings.Trim(row.Kind.Kind+" "+row.Class, " ")
 		if row.Kind.Kind == "DestinationRule" {
-			continue // it sends no requests; stories of shared Services have it
+			continue // a DestinationRule sends no requests; stories of shared Services cover it
 		}
 		for _, style := range []rollouts.Style{rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen} {
 			t.Run(router+"/"+string(style), func(t *testing.T) {
@@ -94,10 +94,10 @@ func TestEndingsWithoutObjects(t *testing.T) {
 				for _, a := range absences {
 					for _, f := range finals {
 						if f.tag == "" && style == rollouts.StyleBlueGreen {
-							continue // which refuses another template
+							continue // a blue-green release refuses another template
 						}
 						withoutObject(t, w, a, f, false)
-						if row.Class == "" || row.Class == "nginx" || row.Class == "aws-alb" { // others are spelled as nginx is
+						if row.Class == "" || row.Class == "nginx" || row.Class == "aws-alb" { // other classes have annotations like nginx
 							withoutObject(t, w, a, f, true)
 						}
 					}
@@ -107,7 +107,7 @@ func TestEndingsWithoutObjects(t *testing.T) {
 	}
 }
 
-// newHalfwayWorld is a world in which a step waits that has most of pods and requests.
+// newHalfwayWorld returns a world in which a step with most of the pods and requests waits.
 func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *world {
 	t.Helper()
 	w := newWorld(clockStart.Add(-time.Hour), silentObserver{}, newChecks())
@@ -138,8 +138,7 @@ func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Sty
 	return w
 }
 
-// action makes an Ingress one whose annotations say where requests go, where its
-// class wants that.
+// action gives an Ingress the annotation that routes its requests, if its class requires one.
 func (w *world) action(class string) {
 	if class != "aws-alb" {
 		return
@@ -153,14 +152,14 @@ func (w *world) action(class string) {
 	w.runAs("user", func() error { return w.store.update(next) })
 }
 
-// withoutObject plays one ending without one object, in a world of its own.
+// withoutObject plays one ending without one object, in a copy of the world.
 func withoutObject(t *testing.T, from *world, a absentObject, f endingCase, late bool) {
 	t.Helper()
 	c := from.check.fork()
 	e := &releaseEnd{world: from.fork(silentObserver{}, c), name: f.name + " without " + a.name}
 	take := func() {
 		a.take(e.world)
-		c.excusesPodFailures, c.excusesLostBatch = a.name != "nothing", a.name == "batchrelease" // requests are lost by who took it
+		c.excusesPodFailures, c.excusesLostBatch = a.name != "nothing", a.name == "batchrelease" // deleting the BatchRelease loses requests
 	}
 	if !late {
 		take()
@@ -178,7 +177,7 @@ func withoutObject(t *testing.T, from *world, a absentObject, f endingCase, late
 	}
 }
 
-// checkEnding checks that the ending came to its end, and that nothing is left of it.
+// checkEnding checks that the ending completed and left nothing behind.
 func (e *releaseEnd) checkEnding(a absentObject, f endingCase) {
 	if !e.settle() {
 		return
@@ -203,8 +202,8 @@ func (e *releaseEnd) checkEnding(a absentObject, f endingCase) {
 	}
 }
 
-// setEarlierTemplate sets the earlier template where nothing is left to go back to, and tells
-// whether the release says so before. The release is cancelled then.
+// setEarlierTemplate restores the earlier template, because no stable set is left. It reports
+// whether the Rollout asked for this before and the world came to rest afterwards.
 func (e *releaseEnd) setEarlierTemplate() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	if c == nil || c.Reason != string(rollouts.StalledStableGone) {
@@ -215,7 +214,8 @@ func (e *releaseEnd) setEarlierTemplate() bool {
 	return e.settle()
 }
 
-// checkNoMissingService checks that no request is sent to a Service that does not exist.
+// checkNoMissingService checks that no requests go to a missing Service, and that no canary objects
+// remain.
 func (e *releaseEnd) checkNoMissingService() {
 	for _, target := range e.check.listRouteTargets() {
 		if target.able == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// StatefulSets in the world, and pods that are objects of their own.
+// StatefulSets in the world, and pods that are stored objects.
 
 type statefulSets struct{}
 
@@ -57,8 +57,8 @@ func (statefulSets) template(o object.Object) *corev1.PodTemplateSpec {
 }
 func (statefulSets) size(o object.Object) *int32 { return o.(*appsv1.StatefulSet).Spec.Replicas }
 
-// sync looks at a StatefulSet when that, or one of its pods, has changed: who deletes
-// a ControllerRevision wakes nobody.
+// sync runs the controller if the StatefulSet or one of its pods has changed. A deleted
+// ControllerRevision causes no sync.
 func (statefulSets) sync(s *store, name string) {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
 	versions := []string{set.ResourceVersion}
@@ -73,7 +73,7 @@ func (statefulSets) sync(s *store, name string) {
 	}
 }
 
-// stopped tells of a partition that no pod is beyond.
+// stopped reports whether the partition covers all pods.
 func (statefulSets) stopped(o object.Object) bool {
 	s := o.(*appsv1.StatefulSet)
 	u := s.Spec.UpdateStrategy.RollingUpdate
@@ -102,7 +102,7 @@ func (statefulSets) adopt(o, owner object.Object) {
 	o.(*appsv1.StatefulSet).Spec.UpdateStrategy = *owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested leaves out the partition, which keeps what was aborted from its pods.
+// rested ignores the partition, which holds the pods of an aborted release.
 func (s statefulSets) rested(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
@@ -119,8 +119,8 @@ func (s statefulSets) returned(o, owner object.Object) bool {
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// kubelet gets on with a pod that is an object: it ends, or gets ready unless its
-// image is bad.
+// kubelet advances a stored pod: a terminating pod ends, and another pod becomes ready unless its
+// image is broken.
 func kubelet(s *store, p *corev1.Pod) {
 	switch {
 	case isTerminating(p):
@@ -146,10 +146,10 @@ func setReady(s *store, p *corev1.Pod, ready bool) {
 
 func podTag(p *corev1.Pod) string { return tagOf(&corev1.PodTemplateSpec{Spec: p.Spec}) }
 
-// pods are those of a snapshot, by their place.
+// podsIn returns the pods of a snapshot, sorted by name.
 func podsIn(s snapshot) []*corev1.Pod { return listOf[*corev1.Pod](s) }
 
-// withLabels is a pod with more labels.
+// withLabels returns a copy of a pod with additional labels.
 func withLabels(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 	next := clone(p)
 	next.Labels = maps.Clone(p.Labels)
@@ -157,9 +157,9 @@ func withLabels(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 	return next
 }
 
-// deleteStuckPods deletes, as their owner has to, pods of an earlier version that never
-// got ready: a native controller that goes in order waits for them, and nobody
-// helps it where nothing is held.
+// deleteStuckPods deletes pods of an earlier version that never became ready, as their owner must.
+// The StatefulSet controller with OrderedReady waits for such pods, and without a release Weir does
+// not delete them.
 func (w *world) deleteStuckPods() bool {
 	o := w.check.workload()
 	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).stopped(o) {

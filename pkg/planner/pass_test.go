@@ -21,18 +21,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Passes in the world are those of the controllers, which are told and checked here.
+// Passes in the world run the real controllers. The transcript and the invariants observe them.
 
 type (
 	batchPlan   = reconcile.Plan[rollouts.BatchReleaseStatus]
 	routingPlan = reconcile.Plan[rollouts.TrafficRoutingStatus]
 )
 
-// unlogged is the context of passes: transcripts say what they do.
+// unlogged is the context of passes. Logs are discarded, because transcripts show the actions.
 var unlogged = logf.IntoContext(context.Background(), logr.Discard())
 
-// shownObject is the object of a pass in the world. The transcript shows each plan that is stored, and
-// each action.
+// shownObject is the object of a pass. The transcript shows each stored plan and each action.
 type shownObject[S any] struct {
 	reconcile.Object[S]
 	w         *world
@@ -52,7 +51,7 @@ func (o *shownObject[S]) AfterCommit(context.Context) {
 	}
 }
 
-// Act carries out an action, unless the process has died.
+// Act carries out an action, unless the process has crashed.
 func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
 	w := o.w
 	if w.dead {
@@ -70,14 +69,13 @@ func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
 	return o.Object.Act(ctx, action)
 }
 
-// execute carries out a plan in the world.
+// execute carries out a plan.
 func execute[S any](w *world, o reconcile.Object[S], p reconcile.Plan[S], planned func()) error {
 	_, err := reconcile.Execute(unlogged, &shownObject[S]{Object: o, w: w, planned: planned}, p)
 	return err
 }
 
-// rolloutPass is one pass of the Rollout controller; it returns when that
-// wants to be woken.
+// rolloutPass runs one pass of the Rollout controller, and returns its requeue interval.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.runAs("rollout", func() error {
 		p, err := rollout.Observe(unlogged, cachedCluster{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
@@ -102,7 +100,8 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 	return wake
 }
 
-// batchPass is one pass of the BatchRelease controller, of one that no Rollout has.
+// batchPass runs one pass of the BatchRelease controller. That controller handles BatchReleases
+// without a Rollout.
 func (w *world) batchPass(name string) {
 	w.runAs("batch", func() error {
 		p, err := batchrelease.Observe(unlogged, cachedCluster{w}, w.now, "", types.NamespacedName{Name: name})
@@ -115,8 +114,7 @@ func (w *world) batchPass(name string) {
 	})
 }
 
-// routingPass is one pass of the TrafficRouting controller; it returns when that
-// wants to be woken.
+// routingPass runs one pass of the TrafficRouting controller, and returns its requeue interval.
 func (w *world) routingPass(name string) (wake time.Duration) {
 	w.runAs("routing", func() error {
 		p, err := trafficrouting.Observe(unlogged, cachedCluster{w}, w.now, types.NamespacedName{Name: name})
@@ -132,7 +130,7 @@ func (w *world) routingPass(name string) (wake time.Duration) {
 	return wake
 }
 
-// sizePass is one pass of the Deployment controller.
+// sizePass runs one pass of the Deployment controller of Weir.
 func (w *world) sizePass(name string) {
 	w.runAs("sizes", func() error {
 		return deployment.Run(unlogged, cachedCluster{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// DaemonSets in the world, and the nodes that their pods are on.
+// DaemonSets in the world, and the nodes of their pods.
 
 type daemonSets struct{}
 
@@ -41,7 +41,7 @@ func (daemonSets) template(o object.Object) *corev1.PodTemplateSpec {
 	return &o.(*appsv1.DaemonSet).Spec.Template
 }
 
-// size is what its controller has counted; nobody writes it.
+// size returns the number of nodes that the controller has counted. No user writes it.
 func (daemonSets) size(o object.Object) *int32 {
 	return &o.(*appsv1.DaemonSet).Status.DesiredNumberScheduled
 }
@@ -73,7 +73,7 @@ func (daemonSets) adopt(o, owner object.Object) {
 	o.(*appsv1.DaemonSet).Spec.UpdateStrategy = *owner.(*appsv1.DaemonSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested leaves out the type, which keeps what was aborted from its pods.
+// rested ignores the type of the strategy, which holds the pods of an aborted release.
 func (daemonSets) rested(o, owner object.Object) bool {
 	a, b := o.(*appsv1.DaemonSet).Spec.UpdateStrategy, owner.(*appsv1.DaemonSet).Spec.UpdateStrategy
 	return equality.Semantic.DeepEqual(a.RollingUpdate, b.RollingUpdate)
@@ -84,7 +84,7 @@ func (n daemonSets) returned(o, owner object.Object) bool {
 	return n.rested(o, owner) && (n.stopped(o) || !n.stopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// nodeOf is the name of the node that a pod is on: its own has the same number.
+// nodeOf returns the name of the node of a pod. Both names have the same number.
 func nodeOf(p *corev1.Pod) string { return fmt.Sprintf("node-%d", ordinalOf(p)) }
 
 // addNode adds a node.
@@ -93,7 +93,7 @@ func (w *world) addNode(name string) {
 	w.runAs("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
 }
 
-// removeNode takes a node away, and with it what ran there.
+// removeNode removes a node and its pods.
 func (w *world) removeNode(name string) {
 	w.deleteObject(kindNode, name)
 	for _, p := range podsIn(w.store.objects) {

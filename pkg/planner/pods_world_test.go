@@ -20,12 +20,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The pods of a ReplicaSet are what its status counts; only their labels are
-// kept, by name.
+// The pods of a ReplicaSet are the pods that its status counts. Only their labels are stored, by
+// pod name.
 
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
-// podsOfSet show the pods of a set as they see them.
+// podsOfSet returns the pods of a set with their status.
 func (w *world) podsOfSet(rs *appsv1.ReplicaSet) []*corev1.Pod {
 	pods := make([]*corev1.Pod, rs.Status.Replicas)
 	for i := range int32(len(pods)) {
@@ -39,7 +39,7 @@ func (w *world) podsOfSet(rs *appsv1.ReplicaSet) []*corev1.Pod {
 	return pods
 }
 
-// podStatus is the status of a pod as its kubelet sees it.
+// podStatus returns the status that the kubelet reports for a pod.
 func (w *world) podStatus(t corev1.PodTemplateSpec, ready bool) (status corev1.PodStatus) {
 	c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
@@ -50,7 +50,7 @@ func (w *world) podStatus(t corev1.PodTemplateSpec, ready bool) (status corev1.P
 	case hasBrokenImage(t):
 		c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 	case !w.store.unready[tagOf(&t)]:
-		c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
+		c.State.Running.StartedAt = metav1.NewTime(w.now) // the pod has just started
 	}
 	status.ContainerStatuses = []corev1.ContainerStatus{c}
 	return status
@@ -75,7 +75,7 @@ func (w *world) labelPod(m planner.PodLabel) error {
 	return nil
 }
 
-// forgetPodLabels forgets the labels of pods that are gone.
+// forgetPodLabels removes the labels of deleted pods.
 func (w *world) forgetPodLabels(old, new object.Object) {
 	was, ok := old.(*appsv1.ReplicaSet)
 	if !ok {
@@ -90,7 +90,7 @@ func (w *world) forgetPodLabels(old, new object.Object) {
 	}
 }
 
-// describePodLabels tells the labels of a set's pods: how many by release and batch.
+// describePodLabels describes the labels of the pods of a set: the number per release and batch.
 func (w *world) describePodLabels(rs *appsv1.ReplicaSet) string {
 	count := map[string]int{}
 	for i := range rs.Status.Replicas {

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Routers that are routed in place, in the world.
+// Routers that Weir edits in place.
 
 const (
 	kindHTTPRoute      kind = "httproute"
@@ -30,14 +30,14 @@ const (
 
 func kindOf(name string) kind { return kind(strings.ToLower(name)) }
 
-// inPlaceRouter is a kind of router that is routed in place.
+// inPlaceRouter is a kind of router that Weir edits in place.
 type inPlaceRouter struct {
 	api, kind string
-	// rules and ways are the fields of the rules, and of where each leads.
+	// rules and ways are the field names of the rules, and of the backends of a rule.
 	rules, ways string
-	// lead is a way to a Service.
+	// lead returns a backend for a Service.
 	lead func(service string) map[string]any
-	// beside is what else is in a spec.
+	// beside returns the other fields of the spec.
 	beside func() map[string]any
 }
 
@@ -70,7 +70,7 @@ var places = map[kind]inPlaceRouter{
 	},
 }
 
-// spec is what the owner writes: one rule to each Service.
+// spec returns the spec that the owner writes: one rule for each Service.
 func (p inPlaceRouter) spec(services ...string) map[string]any {
 	spec := p.beside()
 	var rules []any
@@ -78,12 +78,12 @@ func (p inPlaceRouter) spec(services ...string) map[string]any {
 		rules = append(rules, map[string]any{p.ways: []any{p.lead(service)}})
 	}
 	if spec[p.rules] = rules; p.rules == "weighted" {
-		spec[p.rules] = rules[0] // it has one rule, and no list of them
+		spec[p.rules] = rules[0] // a TraefikService has one rule instead of a list
 	}
 	return spec
 }
 
-// routingBy names a router of the Service of the same name.
+// routingBy returns a reference to a router with the name of the Service.
 func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRoutingRef {
 	ref := rollouts.TrafficRoutingRef{Service: service, GracePeriodSeconds: int32(grace / time.Second)}
 	switch p := places[k]; k {
@@ -97,7 +97,7 @@ func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRo
 	return []rollouts.TrafficRoutingRef{ref}
 }
 
-// createRouter puts a router in front of a Service.
+// createRouter creates a router in front of a Service.
 func (w *world) createRouter(k kind, name string) {
 	p := places[k]
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": p.api, "kind": p.kind, "spec": p.spec(name)}}
@@ -105,13 +105,13 @@ func (w *world) createRouter(k kind, name string) {
 	w.runAs("user", func() error { return w.store.create(u) })
 }
 
-// cachedRouter is what the caches show of a router.
+// cachedRouter returns a router from the cache.
 func (w *world) cachedRouter(r *traffic.Router) *unstructured.Unstructured {
 	k := kindOf(r.Kind.Kind)
 	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
 }
 
-// typed is an Ingress as the world has it, which one that is routed in place is not.
+// typed converts an unstructured Ingress to the typed Ingress that the world stores.
 func typed(o object.Object) object.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || keyOf(u).kind != kindIngress {
@@ -132,23 +132,23 @@ func setStatus(o, from *unstructured.Unstructured) {
 	}
 }
 
-// routersInPlace are the routers that are routed in place, of a name if one is given.
+// routersInPlace returns the routers that Weir edits in place, optionally only those with a name.
 func (w *world) routersInPlace(name string) []*unstructured.Unstructured {
 	return slices.DeleteFunc(listOf[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
 		return name != "" && u.GetName() != name
 	})
 }
 
-// way is where a rule leads.
+// way is a backend of a rule.
 type way struct {
 	at     map[string]any
 	to     string
 	weight int64
-	// alone reports whether the rule leads nowhere else, first that it begins there.
+	// first reports whether it is the first backend of its rule.
 	first bool
 }
 
-// listWays are the ways of all rules, in their order.
+// listWays returns the backends of all rules in order.
 func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
 	var all []way
 	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
@@ -176,7 +176,7 @@ func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
 	return all
 }
 
-// listRouterTargets are the sets that routers in place send requests to.
+// listRouterTargets returns the revisions that routers edited in place send requests to.
 func (c *invariants) listRouterTargets() []routeTarget {
 	var out []routeTarget
 	for _, u := range c.w.routersInPlace("") {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/routing"
 )
 
-// TrafficRoutings in the world: who owns them, and who runs passes over them.
+// TrafficRoutings in the world: their owners and their controller.
 
 // createTrafficRouting creates a TrafficRouting.
 func (w *world) createTrafficRouting(name string, ref []rollouts.TrafficRoutingRef, share int32) {
@@ -26,7 +26,7 @@ func (w *world) createTrafficRouting(name string, ref []rollouts.TrafficRoutingR
 	w.runAs("user", func() error { return w.store.create(r) })
 }
 
-// editTrafficRouting edits the strategy of a TrafficRouting.
+// editTrafficRouting edits the weight of a TrafficRouting.
 func (w *world) editTrafficRouting(name string, share int32) bool {
 	r := find[*rollouts.TrafficRouting](w.store.objects, kindRouting, name)
 	if r == nil || r.DeletionTimestamp != nil {
@@ -39,7 +39,7 @@ func (w *world) editTrafficRouting(name string, share int32) bool {
 	return true
 }
 
-// decideRouting is deterministic, as planning a Rollout is.
+// decideRouting plans a TrafficRouting, and checks that the plan is deterministic.
 func (c *invariants) decideRouting(o routing.Observed) {
 	c.notePlanned("routing", o.Routing)
 	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
@@ -51,12 +51,12 @@ func (c *invariants) decideRouting(o routing.Observed) {
 	}
 }
 
-// checkRoutingRests: a TrafficRouting is at rest no later than the only Rollout that used it,
-// but for one whose next release is to begin: that one waits.
+// checkRoutingRests checks the invariant "together": a TrafficRouting is at rest when the only
+// Rollout that used it is at rest. The exception is a Rollout whose next release is about to begin.
 func (c *invariants) checkRoutingRests(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
-	leaves := c.excusesLostStable && r.Status.Phase == rollouts.PhaseDisabling // aborted as far as it can be
+	leaves := c.excusesLostStable && r.Status.Phase == rollouts.PhaseDisabling // the release is aborted as far as possible
 	over := r.Status.Phase == rollouts.PhaseHealthy || r.Status.Activity() == rollouts.ActivityAborted && !leaves
 	w := c.workload()
 	begins := w != nil && w.GetAnnotations()[rollouts.AnnotationInProgress] != "" && r.Status.Phase == rollouts.PhaseHealthy
@@ -103,7 +103,7 @@ func (s *story) reroute(c command) {
 	}
 }
 
-// recreateTrafficRouting makes the TrafficRouting anew that was deleted.
+// recreateTrafficRouting creates a deleted TrafficRouting again.
 func (e *releaseEnd) recreateTrafficRouting() {
 	r := e.rollout()
 	if r == nil {
@@ -112,7 +112,7 @@ func (e *releaseEnd) recreateTrafficRouting() {
 	_, release := r.Spec.Strategy.Active()
 	name := release.TrafficRouting()
 	if t := find[*rollouts.TrafficRouting](e.store.objects, kindRouting, name); t != nil && t.DeletionTimestamp != nil {
-		e.settle() // until it is gone
+		e.settle() // until it is deleted
 	}
 	if name != "" && e.store.objects[key{kindRouting, name}] == nil {
 		e.createTrafficRouting(name, ingressOf(app0, 0), 20)

@@ -14,14 +14,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The order of an obedient world: everybody acts once a round, and the native
-// controller after each of them, since it answers within milliseconds.
+// The order of a round: each controller acts once, and the native controller after each of them,
+// because it reacts within milliseconds.
 
-// maxRounds is how many rounds a world may need to come to rest.
+// maxRounds is the number of rounds in which a world must come to rest.
 const maxRounds = 300
 
-// round lets everybody act once. It returns when the Rollout controller wants
-// to be woken, zero if it does not.
+// round lets each controller act once. It returns the requeue interval of the Rollout controller,
+// or zero if there is none.
 func (w *world) round() (wake time.Duration) {
 	w.routingWake = 0
 	for _, r := range listOf[*rollouts.Rollout](w.store.objects) {
@@ -50,7 +50,7 @@ func (w *world) round() (wake time.Duration) {
 	return wake
 }
 
-// shorterWait is the earlier of two wakes, of which zero is none.
+// shorterWait returns the shorter of two requeue intervals. Zero means no requeue.
 func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -61,7 +61,7 @@ func shorterWait(a, b time.Duration) time.Duration {
 func (w *world) syncNatives() {
 	before := w.store.newest()
 	if w.idle == before {
-		return // it has seen this, and found nothing to do
+		return // the native controller had nothing to do in this state
 	}
 	defer func() {
 		if w.store.newest() == before {
@@ -73,7 +73,7 @@ func (w *world) syncNatives() {
 	}
 }
 
-// runKubelets brings every set to its size and makes pods ready.
+// runKubelets brings each set to its size and makes its pods ready.
 func (w *world) runKubelets() {
 	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](w.store.objects)) {
 		w.runAs("pods", func() error {
@@ -87,9 +87,8 @@ func (w *world) runKubelets() {
 	}
 }
 
-// runUntilIdle runs rounds until nothing is written any more. Waits are waited out,
-// but for those of a pause, which is what a story is about; wait says how long
-// of it is left.
+// runUntilIdle runs rounds until nothing is written. It advances the clock over all waits except
+// pauses, because stories control those. wait is the remaining duration of a pause.
 func (w *world) runUntilIdle() (wait time.Duration, ok bool) {
 	idle := 0
 	for range maxRounds {
@@ -116,14 +115,14 @@ func (w *world) runUntilIdle() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// isMeasuring reports whether a release is measured, so that it is woken in each window, whatever it
-// waits for.
+// isMeasuring reports whether a release is measured. Such a release is requeued in each window,
+// whatever it waits for.
 func (w *world) isMeasuring() bool {
 	return slices.ContainsFunc(listOf[*rollouts.Rollout](w.store.objects), func(r *rollouts.Rollout) bool { return r.Status.Analysis != nil })
 }
 
-// isWaitingForPause reports whether a step waits for its pause to end, for checks before its traffic, or
-// a release that is measured for somebody who resumes it.
+// isWaitingForPause reports whether a step waits for the end of its pause or for checks before its
+// traffic, or a measured release is paused.
 func (w *world) isWaitingForPause() bool {
 	for _, r := range listOf[*rollouts.Rollout](w.store.objects) {
 		p := r.Status.Active()
@@ -132,7 +131,7 @@ func (w *world) isWaitingForPause() bool {
 		if waits || paused {
 			return true
 		}
-		// In a story time goes on by its own lines. In a schedule only a person is waited for.
+		// A story advances the clock itself. A schedule waits only for decisions of users.
 		if held := planner.StoredChecksHoldingTraffic(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
 			return true
 		}
@@ -140,8 +139,7 @@ func (w *world) isWaitingForPause() bool {
 	return false
 }
 
-// setClockBack sets the clock back, as no time does. How long a step has waited does
-// not change by that.
+// setClockBack sets the clock back. The elapsed durations of waits stay the same.
 func (w *world) setClockBack(d time.Duration) {
 	w.now = w.now.Add(-d)
 	for at, since := range w.check.gates.since {
