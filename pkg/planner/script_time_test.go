@@ -32,7 +32,7 @@ func (s *story) pass(c command) {
 	case "sizes":
 		for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 			if d.Name == name || d.Labels[rollouts.LabelCanaryDeployment] == name {
-				s.w.sizePass(d.Name) // and that of the Deployment beside it
+				s.w.sizePass(d.Name) // and the canary Deployment
 			}
 		}
 	case "kube":
@@ -44,7 +44,7 @@ func (s *story) pass(c command) {
 	}
 }
 
-// fail takes ready pods from the sets of an image.
+// fail makes ready pods of an image unready.
 func (s *story) fail(c command) {
 	s.w.runAs("pods", func() error {
 		for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
@@ -63,8 +63,7 @@ func (s *story) fail(c command) {
 	})
 }
 
-// kill ends the containers of all pods of a version so often, out of memory. Each runs again
-// at once.
+// kill restarts the containers of all pods of a version several times with reason OOMKilled.
 func (s *story) kill(c command) {
 	s.w.runAs("pods", func() error {
 		for _, p := range podsIn(s.w.store.objects) {
@@ -92,7 +91,7 @@ func (s *story) start(c command) {
 	s.w.store.unready[c.words[1]] = true
 }
 
-// settle lets the world come to rest and says what it rests upon.
+// settle runs the world until nothing changes, and prints what it waits for.
 func (s *story) settle() {
 	wait, ok := s.w.runUntilIdle()
 	if !ok {

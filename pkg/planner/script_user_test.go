@@ -40,14 +40,14 @@ func (s *story) update(c command) {
 	}))
 }
 
-// rest is what else an update may have of a Deployment.
+// rest applies the other parameters of an update to a Deployment.
 func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
 	if n := c.get("history", ""); n != "" {
 		spec.RevisionHistoryLimit = new(s.number(n))
 	}
 }
 
-// sneak is an update while every door is closed.
+// sneak plays an update that bypasses admission.
 func (s *story) sneak(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	if tag := c.get("image", ""); tag != "" {
@@ -67,8 +67,8 @@ func (s *story) sneak(c command) {
 	s.w.runAs("user", func() error { return s.w.store.update(o) })
 }
 
-// apply is an update that states more than the image: unpaused, native, or
-// without our marks.
+// apply plays an update that changes more than the image: it resumes the workload, restores the
+// owner's strategy, or removes Weir's metadata.
 func (s *story) apply(c command) {
 	s.t.under("admission", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
 		if tag := c.get("image", ""); tag != "" {
@@ -88,8 +88,8 @@ func (s *story) apply(c command) {
 	}))
 }
 
-// drive writes what a Deployment without a release is driven by, and takes it
-// from the native controller.
+// drive writes the annotations that control a Deployment without a release, and stops the native
+// controller.
 func (s *story) drive(c command) {
 	share := intstr.Parse(c.get("partition", "0"))
 	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
@@ -134,7 +134,7 @@ func (s *story) jump(c command) {
 	s.decide(c, rollouts.VerbJump, via)
 }
 
-// freeze pauses or resumes by the verb, or else by the spec.
+// freeze pauses or resumes by the verb, or otherwise by the spec.
 func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 	if c.has("verb") {
 		s.decide(c, v, rollouts.ViaVerb)
@@ -177,8 +177,8 @@ func (s *story) again(c command) {
 	s.w.runAs("user", func() error { return s.w.store.create(made) })
 }
 
-// remake deletes a workload and makes it again before anybody acts. The requests that its pods
-// were serving are lost by who did that.
+// remake deletes a workload and creates it again before any controller acts. The loss of the
+// requests to its pods is excused.
 func (s *story) remake(c command) {
 	k := kindDeployment
 	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
@@ -194,7 +194,7 @@ func (s *story) force(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])
 	next.SetFinalizers(nil)
-	s.w.check.excusesPodFailures = true // what follows is nobody's fault
+	s.w.check.excusesPodFailures = true // the consequences are excused
 	s.w.runAs("user", func() error { return s.w.store.update(next) })
 	s.remove(c)
 }
@@ -207,9 +207,9 @@ func (s *story) backup(command) {
 	maps.DeleteFunc(s.saved, func(k key, _ object.Object) bool { return !slices.Contains(storedKinds, k.kind) })
 }
 
-// restore replaces what weir-apiserver stores by the backup. The uids are those of the backup.
+// restore replaces the objects that weir-apiserver stores by the backup, which includes their UIDs.
 func (s *story) restore(command) {
-	s.w.check.excusesPodFailures = true // what follows is nobody's fault
+	s.w.check.excusesPodFailures = true // the consequences are excused
 	s.t.under("user", "restores the backup")
 	for k := range s.w.store.objects {
 		if slices.Contains(storedKinds, k.kind) && s.saved[k] == nil {
@@ -221,7 +221,7 @@ func (s *story) restore(command) {
 	}
 }
 
-// spec shows the part of a workload's spec in which a hold replaces values of its owner.
+// spec prints the fields of a workload's spec that a hold replaces.
 func (s *story) spec(c command) {
 	var shown any
 	switch o := appOf(s.w.store.objects, c.words[1]).(type) {
@@ -239,7 +239,7 @@ func (s *story) spec(c command) {
 	s.t.under("spec", "%s", data)
 }
 
-// autoscaler makes an autoscaler of the same name as its workload. It never scales.
+// autoscaler creates an autoscaler with the name of its workload. It never scales.
 func (s *story) autoscaler(c command) {
 	var k kind
 	for at := range s.w.store.objects {

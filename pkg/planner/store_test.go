@@ -29,8 +29,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// errConflict is every answer that means "somebody else wrote first": a conflict,
-// an object that exists already, or one that is gone.
+// errConflict means that another actor wrote first: a conflict, an object that exists already, or
+// an object that is gone.
 var errConflict error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
 
 type kind string
@@ -63,7 +63,7 @@ type key struct {
 	name string
 }
 
-// typedKinds are the kinds that have a type of their own.
+// typedKinds are the kinds that have their own Go type.
 var typedKinds = map[reflect.Type]kind{}
 
 func init() {
@@ -86,28 +86,29 @@ func keyOf(o object.Object) key {
 	return key{k, o.GetName()}
 }
 
-// snapshot is all objects at one moment. Objects in it are never changed.
+// snapshot contains all objects at one moment. Objects in a snapshot are never changed.
 type snapshot map[key]object.Object
 
-// maxCacheLag is how many moments back a cache may be.
+// maxCacheLag is the maximum number of moments that a cache may be stale.
 const maxCacheLag = 12
 
-// store keeps objects as an API server does: every write carries the version
-// that it was made from, status and spec are written apart, finalizers delay a
-// deletion, and a write that changes nothing leaves no trace.
+// store keeps objects like an API server: every write has a resourceVersion as precondition, status
+// and spec are written separately, finalizers delay a deletion, and a write without a change
+// creates no new version.
 type store struct {
 	now     func() time.Time
 	objects snapshot
-	// past are the last moments, the newest last; first numbers the oldest.
+	// past are the last moments, newest last. first is the number of the oldest.
 	past  []snapshot
 	first int
-	// version is the newest resourceVersion, counted over all objects.
+	// version is the newest resourceVersion of all objects.
 	version int64
-	// wrote is told about each write; either object may be nil.
+	// wrote is called after each write. Either object may be nil.
 	wrote func(old, new object.Object)
-	// unready are images whose pods run and do not get ready.
+	// unready are images whose pods run but do not become ready.
 	unready map[string]bool
-	// synced is what the native controller has seen of each StatefulSet and its pods.
+	// synced are the versions of each StatefulSet and its pods that the native controller has
+	// observed.
 	synced map[types.UID]string
 }
 
@@ -115,7 +116,7 @@ func newStore(now func() time.Time) *store {
 	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}, unready: map[string]bool{}, synced: map[types.UID]string{}}
 }
 
-// fork is a store that goes its own way from here.
+// fork returns an independent copy.
 func (s *store) fork() *store {
 	f := *s
 	f.objects, f.past, f.unready = maps.Clone(s.objects), slices.Clone(s.past), maps.Clone(s.unready)
@@ -123,10 +124,10 @@ func (s *store) fork() *store {
 	return &f
 }
 
-// newest numbers the present moment.
+// newest returns the number of the current moment.
 func (s *store) newest() int { return s.first + len(s.past) - 1 }
 
-// at is the moment of that number, or the oldest one that is kept.
+// at returns the snapshot of a moment, or the oldest snapshot that is kept.
 func (s *store) at(moment int) snapshot { return s.past[max(moment-s.first, 0)] }
 
 func (s *store) stored(k key, o object.Object) {
@@ -165,7 +166,7 @@ func (s *store) create(o object.Object) error {
 	return nil
 }
 
-// update replaces all but the status, updateStatus the status alone, and record both.
+// update replaces everything except the status, updateStatus only the status, and record both.
 func (s *store) update(o object.Object) error       { return s.replace(o, keepStatus) }
 func (s *store) updateStatus(o object.Object) error { return s.replace(o, withStatus) }
 func (s *store) record(o object.Object) error       { return s.replace(o, withGeneration) }
@@ -187,8 +188,8 @@ func (s *store) replace(o object.Object, merge func(old, next object.Object) obj
 	return nil
 }
 
-// rebaseOnStatus brings want, which was made of base, to the present version of a
-// Deployment that nobody has changed since but for its status (ADR 16).
+// rebaseOnStatus returns want, which was made from base, at the current version of a Deployment, if
+// only the status has changed since (ADR 16).
 func (s *store) rebaseOnStatus(base, want object.Object) object.Object {
 	old := s.objects[keyOf(base)]
 	if _, ok := old.(*appsv1.Deployment); !ok || old.GetLabels()[rollouts.LabelCanaryDeployment] != "" || old.GetUID() != base.GetUID() || old.GetGeneration() != base.GetGeneration() ||
@@ -200,14 +201,14 @@ func (s *store) rebaseOnStatus(base, want object.Object) object.Object {
 	return want
 }
 
-// remove deletes an object, or marks it while it has finalizers.
+// remove deletes an object, or sets its deletionTimestamp while it has finalizers.
 func (s *store) remove(o object.Object) error {
 	k := keyOf(o)
 	old := s.objects[k]
 	switch {
 	case old == nil || old.GetUID() != o.GetUID():
 		return nil
-	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // whose kubelet ends it
+	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // the kubelet ends a pod
 		s.stored(k, nil)
 	case old.GetDeletionTimestamp() == nil:
 		next := clone(old)
@@ -222,7 +223,7 @@ func (s *store) remove(o object.Object) error {
 // removeEndedPod removes a pod that has ended.
 func (s *store) removeEndedPod(p *corev1.Pod) { s.stored(keyOf(p), nil) }
 
-// removeAtVersion is remove at the version that was read.
+// removeAtVersion removes an object with its resourceVersion as precondition.
 func (s *store) removeAtVersion(o object.Object) error {
 	if old := s.objects[keyOf(o)]; old != nil && o.GetResourceVersion() != "" && old.GetResourceVersion() != o.GetResourceVersion() {
 		return fmt.Errorf("%w: %s is not at version %s", errConflict, o.GetName(), o.GetResourceVersion())
@@ -232,8 +233,8 @@ func (s *store) removeAtVersion(o object.Object) error {
 
 func clone[T object.Object](o T) T { return o.DeepCopyObject().(T) }
 
-// keepStatus is the strategy of the main resource: a generation for each spec.
-// A Deployment counts its annotations as well.
+// keepStatus is the strategy of the main resource: a changed spec increments the generation, and a
+// Deployment's changed annotations do, too.
 func keepStatus(old, next object.Object) object.Object {
 	if n, ok := next.(*unstructured.Unstructured); ok {
 		setStatus(n, old.(*unstructured.Unstructured))
@@ -243,7 +244,7 @@ func keepStatus(old, next object.Object) object.Object {
 	return withGeneration(old, next)
 }
 
-// withGeneration is next with its generation.
+// withGeneration returns next with its generation.
 func withGeneration(old, next object.Object) object.Object {
 	changed := false
 	if n, ok := next.(*unstructured.Unstructured); ok {
@@ -264,8 +265,8 @@ func withGeneration(old, next object.Object) object.Object {
 	return next
 }
 
-// withStatus is old with the status of next. Of a Deployment the real strategy keeps the
-// annotations of a status write, too.
+// withStatus returns old with the status of next. For a Deployment it also takes the annotations,
+// like the strategy of the API server.
 func withStatus(old, next object.Object) object.Object {
 	made := clone(old)
 	switch n := next.(type) {
@@ -282,18 +283,18 @@ func withStatus(old, next object.Object) object.Object {
 	return made
 }
 
-// field is a field of a typed object.
+// field returns a field of a typed object.
 func field(o object.Object, name string) reflect.Value {
 	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
-// find returns the object of a name in a snapshot, or nil. It must not be changed.
+// find returns the object with a name in a snapshot, or nil. The caller must not change it.
 func find[T object.Object](s snapshot, k kind, name string) T {
 	o, _ := s[key{k, name}].(T)
 	return o
 }
 
-// listOf returns the objects of a kind in order of their names.
+// listOf returns the objects of a Go type, sorted by name.
 func listOf[T object.Object](s snapshot) []T {
 	var out []T
 	for _, o := range s {
@@ -305,7 +306,7 @@ func listOf[T object.Object](s snapshot) []T {
 	return out
 }
 
-// listKind returns the objects of a kind in order of their names.
+// listKind returns the objects of a kind, sorted by name.
 func listKind(s snapshot, k kind) []object.Object {
 	var out []object.Object
 	for at, o := range s {
@@ -317,7 +318,7 @@ func listKind(s snapshot, k kind) []object.Object {
 	return out
 }
 
-// collectGarbage is the garbage collector: what has lost its owner goes.
+// collectGarbage deletes objects whose controller owner is gone.
 func (s *store) collectGarbage() {
 	alive := map[types.UID]bool{}
 	for _, o := range s.objects {
@@ -328,17 +329,17 @@ func (s *store) collectGarbage() {
 	}) {
 		o := s.objects[k]
 		if ref := metav1.GetControllerOf(o); ref != nil && !alive[ref.UID] {
-			_ = s.remove(o) // deleting what is there cannot fail
+			_ = s.remove(o) // the object exists, so the deletion cannot fail
 		}
 		s.finishForegroundDeletion(o)
 	}
 }
 
-// finishForegroundDeletion lets a set go whose pods have gone first.
+// finishForegroundDeletion removes the finalizer of a set whose pods are gone.
 func (s *store) finishForegroundDeletion(o object.Object) {
 	if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.DeletionTimestamp != nil && rs.Status.Replicas == 0 {
 		next := clone(rs)
 		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-		_ = s.update(next) // it was read just now, or has gone
+		_ = s.update(next) // it was read in this call, or is gone
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/routing"
 )
 
-// show writes the whole state of the world.
+// show prints the state of the world.
 func (t *transcript) show() {
 	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		p := progressOf(r.Status)
@@ -57,7 +57,7 @@ func (t *transcript) show() {
 	}
 	t.showPods()
 	t.showNetwork()
-	// While a release is under way there is a long list of these.
+	// During a release this list is long.
 	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		if r.Status.Phase == rollouts.PhaseProgressing {
 			return
@@ -102,19 +102,19 @@ func (t *transcript) showNetwork() {
 	t.showRoutes()
 }
 
-// traces lists what Weir has left on objects of others.
+// traces lists the objects, finalizers, labels, and annotations of Weir on objects of others.
 func traces(s snapshot) []string {
 	var found []string
 	note := func(o object.Object, what string, m map[string]string) {
 		for k := range m {
-			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // that one is the owner's
+			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // the owner sets this label
 				found = append(found, fmt.Sprintf("%s %s of %s", what, k, o.GetName()))
 			}
 		}
 	}
 	for _, o := range s {
 		switch keyOf(o).kind {
-		case kindRollout, kindHistory, kindPod: // whose labels stay
+		case kindRollout, kindHistory, kindPod: // Weir's labels stay on these
 		case kindRouting:
 			if r := o.(*rollouts.TrafficRouting); routing.IsInUse(r) || r.Status.Phase == rollouts.PhaseProgressing {
 				found = append(found, "use of trafficrouting "+o.GetName())

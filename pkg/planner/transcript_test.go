@@ -22,20 +22,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// transcript writes down what happens, for people to read and to review.
+// transcript records what happens, for review.
 type transcript struct {
 	w     *world
 	start time.Time
 	out   strings.Builder
-	// hashes are followed by the image that their revision runs.
+	// hashes are pairs: a revision hash and the image of the revision.
 	hashes []string
-	// silent drops what is told, as while a story is set up.
+	// silent suppresses the output, for example during the setup of a story.
 	silent bool
-	// deeds writes down what users do as well; a script says so itself.
+	// deeds also records actions of users. A script contains them already.
 	deeds bool
-	// labels writes down those of pods of a release without a name, too.
+	// labels also records pod labels of releases without a name.
 	labels bool
-	// foretold compares with a forecast; nil if there is none.
+	// foretold compares the writes with a forecast, or is nil.
 	foretold *forecastCheck
 }
 
@@ -90,7 +90,7 @@ func (t *transcript) announced(announced []planner.Event) {
 	}
 }
 
-// routable is why a release says that it is not.
+// routable returns why a release cannot be routed.
 func routable(s rollouts.RolloutStatus) string {
 	if c := s.Condition(rollouts.ConditionRoutable); c != nil {
 		return c.Reason + ": " + c.Message
@@ -98,7 +98,7 @@ func routable(s rollouts.RolloutStatus) string {
 	return ""
 }
 
-// measurable is what was found when the checks were tried.
+// measurable returns the result of trying the checks.
 func measurable(s rollouts.RolloutStatus) string {
 	if c := s.Condition(rollouts.ConditionMeasurable); c != nil && c.Status != metav1.ConditionUnknown {
 		return c.Reason + ": " + c.Message
@@ -116,7 +116,7 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// describeMovement describes the way from one status to the next, or nothing.
+// describeMovement describes the change from one status to the next, or returns "".
 func describeMovement(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
@@ -189,7 +189,7 @@ func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Effect) {
 	a = unwrapped(a)
 	switch a.(type) {
-	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // what they write is told
+	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // their writes are recorded
 	case planner.LabelPods:
 		if t.labelled() {
 			t.under("act", "%s", a)
@@ -199,7 +199,7 @@ func (t *transcript) acted(a planner.Effect) {
 	}
 }
 
-// unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
+// unwrapped returns an action on a BatchRelease, even if the Rollout controller carries it out.
 func unwrapped(a planner.Effect) planner.Effect {
 	if on, ok := a.(planner.OnBatch); ok {
 		return on.Effect
@@ -207,8 +207,8 @@ func unwrapped(a planner.Effect) planner.Effect {
 	return a
 }
 
-// labelled reports whether labels of pods are written down. Those of a release without a
-// name are there as well, and say nothing that its batches do not.
+// labelled reports whether pod labels are recorded. Without a release name, the labels give no more
+// information than the batches.
 func (t *transcript) labelled() bool {
 	named := func(o object.Object) bool { return o.GetLabels()[rollouts.LabelRolloutID] != "" }
 	return t.labels || slices.ContainsFunc(workloads(t.w.store.objects), named)
@@ -298,10 +298,10 @@ func (t *transcript) wrotePod(actor string, p *corev1.Pod, old, next object.Obje
 	}
 }
 
-// learn remembers which image a revision is.
+// learn records the image of a revision.
 func (t *transcript) learn(o object.Object) {
 	if set, ok := o.(*appsv1.ReplicaSet); ok && set.Labels[hashKey] != "" && !slices.Contains(t.hashes, set.Labels[hashKey]) {
-		t.hashes = append(t.hashes, set.Labels[hashKey], tagOf(&set.Spec.Template)) // a label that was taken
+		t.hashes = append(t.hashes, set.Labels[hashKey], tagOf(&set.Spec.Template)) // the label was used before
 	}
 	if o == nil || natives[keyOf(o).kind] == nil {
 		return
@@ -311,7 +311,7 @@ func (t *transcript) learn(o object.Object) {
 	switch at := slices.Index(t.hashes, "n"+hash); {
 	case at < 0:
 		t.hashes = append(t.hashes, "n"+hash, tag, hash, tag)
-	case t.hashes[at+1] != tag: // another template with the same hash
+	case t.hashes[at+1] != tag: // another template has the same hash
 		t.hashes = append([]string{planner.DistinctName(hash, workload.Digest(template)), tag}, t.hashes...)
 	}
 }

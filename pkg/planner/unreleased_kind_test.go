@@ -9,8 +9,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A Rollout of a kind that is not released, which --any-workload-kind lets in, can be
-// disabled and deleted: nothing was done to its workload.
+// TestUnreleasedKind checks that a Rollout of an unsupported kind, which --any-workload-kind
+// admits, can be disabled and deleted. Weir has not changed its workload.
 func TestUnreleasedKind(t *testing.T) {
 	t.Parallel()
 	for name, ending := range map[string]string{"deleted": "delete rollout/web", "disabled": "disable web"} {

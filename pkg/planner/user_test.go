@@ -26,10 +26,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// What users do, through the same doors as in a cluster: the strategies of the
-// API server, the verbs, and admission.
+// Actions of users, through the same path as in a cluster: the strategies of the API server, the
+// verbs, and admission.
 
-// app is what a user deploys.
+// app is a workload that a user deploys.
 type app struct {
 	name     string
 	replicas int32
@@ -38,7 +38,8 @@ type app struct {
 	unavail  string
 	history  int32
 	recreate bool
-	// kind is a Deployment where it is not said; the others are of kinds that make their pods themselves.
+	// kind is the kind of the workload, a Deployment by default. Controllers of the other kinds
+	// create pods directly.
 	kind               kind
 	parallel, onDelete bool
 }
@@ -72,7 +73,7 @@ func rolling(surge, unavailable string) appsv1.DeploymentStrategy {
 	}
 }
 
-// createService puts a Service in front of an app.
+// createService creates a Service for an app.
 func (w *world) createService(name string) {
 	w.runAs("user", func() error {
 		return w.store.create(&corev1.Service{
@@ -82,7 +83,7 @@ func (w *world) createService(name string) {
 	})
 }
 
-// createIngress puts an Ingress in front of a Service.
+// createIngress creates an Ingress for a Service.
 func (w *world) createIngress(name, service string) {
 	w.runAs("user", func() error {
 		return w.store.create(&networkingv1.Ingress{
@@ -118,7 +119,7 @@ func (w *world) createRollout(name string, release rollouts.Release, blueGreen b
 	w.runAs("user", func() error { return w.store.create(r) })
 }
 
-// editRollout changes the spec of a Rollout as the server lets a user change it.
+// editRollout changes the spec of a Rollout with the validation of the API server.
 func (w *world) editRollout(name string, change func(*rollouts.RolloutSpec)) bool {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil || r.DeletionTimestamp != nil {
@@ -139,7 +140,7 @@ func (w *world) editRollout(name string, change func(*rollouts.RolloutSpec)) boo
 	return true
 }
 
-// annotateRollout puts an annotation of ours on a Rollout, or takes it off.
+// annotateRollout sets an annotation of Weir on a Rollout.
 func (w *world) annotateRollout(name, annotation, value string) {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil || r.DeletionTimestamp != nil {
@@ -151,7 +152,7 @@ func (w *world) annotateRollout(name, annotation, value string) {
 	w.runAs("user", func() error { return w.store.update(next) })
 }
 
-// applyVerb uses a verb; the answer is as a client reads it.
+// applyVerb applies a verb and returns the answer to the client.
 func (w *world) applyVerb(name string, c verb.Command) string {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil {
@@ -172,7 +173,7 @@ func (w *world) applyVerb(name string, c verb.Command) string {
 	return "accepted"
 }
 
-// updateWorkload updates a workload through admission, and tells what that said.
+// updateWorkload updates a workload through admission and returns the verdict.
 func (w *world) updateWorkload(name string, mutate func(object.Object)) string {
 	d := appOf(w.store.objects, name)
 	if d == nil {
@@ -192,7 +193,7 @@ func (w *world) updateWorkload(name string, mutate func(object.Object)) string {
 	return said
 }
 
-// admitUpdate does what the webhook does with an update.
+// admitUpdate admits an update like the webhook.
 func (w *world) admitUpdate(before, update object.Object) string {
 	label := before.GetLabels()[rollouts.LabelWorkloadType]
 	style := rollouts.StylePartition
@@ -229,7 +230,7 @@ func (w *world) admitUpdate(before, update object.Object) string {
 	return said
 }
 
-// withKey returns m with a key that has a value.
+// withKey returns m with key set to value. An empty value changes nothing.
 func withKey(m map[string]string, key, value string) map[string]string {
 	if value == "" {
 		return m
@@ -249,8 +250,8 @@ func withoutKey(m map[string]string, key string) map[string]string {
 	return m
 }
 
-// setImage sets the image. A tag such as twin-of-v2 also makes the template one with the same
-// short hash as the template with the tag v2.
+// setImage sets the image. A tag such as twin-of-v2 also gives the template the same short hash as
+// the template with the tag v2.
 func setImage(tag string) func(object.Object) {
 	return func(o object.Object) {
 		t := templateOf(o)
@@ -265,12 +266,12 @@ func setImage(tag string) func(object.Object) {
 	}
 }
 
-// setName names the release.
+// setName sets the name of the release.
 func setName(id string) func(object.Object) {
 	return func(o object.Object) { o.SetLabels(withKey(o.GetLabels(), rollouts.LabelRolloutID, id)) }
 }
 
-// scaleWorkload goes through the scale subresource, as an autoscaler does.
+// scaleWorkload scales a workload through the scale subresource, like an autoscaler.
 func (w *world) scaleWorkload(name string, replicas int32) bool {
 	o := appOf(w.store.objects, name)
 	if o == nil {
@@ -290,12 +291,12 @@ func (w *world) deleteObject(k kind, name string) bool {
 		return false
 	}
 	w.observer.did("deletes the " + string(k))
-	clear(w.check.promises.keptUntil) // it may be what was promised
+	clear(w.check.promises.keptUntil) // the promise may depend on this object
 	w.runAs("user", func() error { return w.store.remove(o) })
 	return true
 }
 
-// recreateWorkload deletes a workload and makes it again before anybody acts.
+// recreateWorkload deletes a workload and creates it again before any controller acts.
 func (w *world) recreateWorkload(a app) {
 	w.deleteObject(cmp.Or(a.kind, kindDeployment), a.name)
 	w.check.excusesPodFailures = true
@@ -303,8 +304,8 @@ func (w *world) recreateWorkload(a app) {
 	w.createWorkload(a)
 }
 
-// orphanSets takes what a workload owns from it, as the garbage collector does before a
-// workload goes that is deleted without what it owns.
+// orphanSets removes the owner references of a workload's sets, like the garbage collector for a
+// deletion with the orphan policy.
 func (w *world) orphanSets(k key) {
 	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
 		if o := w.store.objects[k]; o != nil && metav1.IsControlledBy(rs, o) {
@@ -315,7 +316,7 @@ func (w *world) orphanSets(k key) {
 	}
 }
 
-// deleteSets deletes sets of Deployments; what follows from it is nobody's fault.
+// deleteSets deletes ReplicaSets. The consequences are excused.
 func (w *world) deleteSets(which func(*appsv1.ReplicaSet) bool, finalizers ...string) {
 	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
 		if rs.DeletionTimestamp == nil && which(rs) {

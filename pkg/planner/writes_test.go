@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// tally counts the writes that a release costs, by who wrote what.
+// tally counts the writes of a release by actor and kind.
 type tally struct {
 	*transcript
 	writes map[string]int
@@ -35,7 +35,7 @@ func (t tally) wrote(actor string, old, next object.Object) {
 	t.transcript.wrote(actor, old, next)
 }
 
-// acted counts labels of pods, each of which is a write.
+// acted counts pod labels. Each is one write.
 func (t tally) acted(a planner.Effect) {
 	if m, ok := unwrapped(a).(planner.LabelPods); ok {
 		t.writes["label"] += len(m.Labels)
@@ -43,9 +43,9 @@ func (t tally) acted(a planner.Effect) {
 	t.transcript.acted(a)
 }
 
-// A release of ten pods in three steps, without traffic, costs so many writes and
-// no more, and announces each step once: of our own kinds at most 20 (docs/performance.md). The fixed order of a
-// script merges nothing and repeats nothing, so that each number is exact.
+// TestWritesOfARelease checks the exact number of writes and events of a release of ten pods in
+// three steps without traffic. At most 20 writes concern Weir's own kinds (docs/performance.md).
+// The order of a script is fixed, so no events are merged and each number is exact.
 func TestWritesOfARelease(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -80,17 +80,17 @@ func TestWritesOfARelease(t *testing.T) {
 	}
 }
 
-// checkWriteIsUseful: what is written changes something. A server that is sent what it has
-// stores nothing, and has all the work.
+// checkWriteIsUseful checks the invariant "useful": a write changes something. A write without a
+// change is useless work for the server.
 func (c *invariants) checkWriteIsUseful(actor string, change object.Change) {
 	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
 		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
 }
 
-// While a step is measured, the text of its checks changes with each window. The message and the
-// results of the checks are stored together: one write in each of the 20 windows, and none while a
-// source does not answer, beside those of any first step.
+// TestWritesOfMeasurement checks the writes of a measured step. The text of its checks changes in
+// each window. The message and the results are stored in one write in each of the 20 windows. If
+// the source does not answer, there is no such write. The other writes are those of any first step.
 func TestWritesOfMeasurement(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]int{"up": 29, "down": 10} {
@@ -110,8 +110,8 @@ func TestWritesOfMeasurement(t *testing.T) {
 	}
 }
 
-// A check that only reports is in no message. Its stored text is at most five minutes older than
-// what was measured, which costs at most one write in five minutes of a pause.
+// TestWritesOfReport checks that the message does not contain a check that only reports. Its stored
+// text is at most five minutes old, which costs at most one write in five minutes of a pause.
 func TestWritesOfReport(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

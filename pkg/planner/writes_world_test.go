@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// commit stores a status at the version that it was planned from.
+// commit stores a status with the planned resourceVersion as precondition.
 func commit[T object.Object](a cachedCluster, next T) (T, error) {
 	var none T
 	if err := a.spendWrite(committing); err != nil {
@@ -33,7 +33,7 @@ func commit[T object.Object](a cachedCluster, next T) (T, error) {
 func (a cachedCluster) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := clone(r)
 	next.Status = *status.DeepCopy()
-	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // as the server does
+	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // like the server
 		return verb.Command{User: "weir-controller", Now: metav1.NewTime(a.now)}
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (a cachedCluster) CommitBatchRelease(_ context.Context, b *rollouts.BatchRe
 	if a.actor != "rollout" {
 		return commit(a, next)
 	}
-	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // in the pass of its Rollout
+	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // the pass of the Rollout stores this status
 }
 
 func (a cachedCluster) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
@@ -57,7 +57,7 @@ func (a cachedCluster) CommitTrafficRouting(_ context.Context, r *rollouts.Traff
 	return commit(a, next)
 }
 
-// Write performs changes in order and stops at the first that fails.
+// Write performs changes in order and stops at the first failure.
 func (a cachedCluster) Write(_ context.Context, changes []object.Change) error {
 	for _, c := range changes {
 		if err := a.write(c); err != nil {
@@ -86,7 +86,7 @@ func (a cachedCluster) write(c object.Change) error {
 	}
 }
 
-// awaitSets has the next pass see the sets as they were written, as a WriteTracker does.
+// awaitSets makes the next pass observe the sets as written, like a WriteTracker.
 func (a cachedCluster) awaitSets() {
 	if a.actor == "sizes" {
 		a.seen[kindSet] = a.store.newest()
@@ -135,7 +135,7 @@ func (a cachedCluster) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntr
 	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
 }
 
-// WriteHistory makes a history without a status, which is a second write.
+// WriteHistory creates a history without a status, and writes its status separately.
 func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
 	a.actionCount++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
@@ -160,7 +160,7 @@ func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects,
 	return a.store.updateStatus(next)
 }
 
-// stableIn is what a history keeps of the stable revision.
+// stableIn returns the stable revision that a history stores.
 func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
@@ -172,7 +172,7 @@ func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 }
 
-// LabelPods is one write for each pod.
+// LabelPods writes the labels of each pod separately.
 func (a cachedCluster) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
 	for _, m := range marks {
 		if err := a.labelPod(m); err != nil {
