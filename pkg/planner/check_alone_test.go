@@ -120,10 +120,10 @@ func (e *releaseEnd) onlyExtraServes() bool {
 	return own == 0 && extra > 0
 }
 
-// clumsy creates a Deployment whose owner breaks its pods and deletes its ReplicaSets.
-func (s *schedule) clumsy() {
-	s.breaks = true
-	s.deployed()
+// createClumsyDeployment creates a Deployment whose owner breaks its pods and deletes its ReplicaSets.
+func (s *schedule) createClumsyDeployment() {
+	s.ownerBreaksPods = true
+	s.createDeployment()
 }
 
 // clumsyMoves are the additional moves of schedules made by clumsy.
@@ -149,4 +149,6 @@ var clumsyMoves = []move{
 }
 
 // TestClumsySchedules plays schedules with unready stable pods and deleted ReplicaSets.
-func TestClumsySchedules(t *testing.T) { playSchedules(t, (*schedule).clumsy, *schedules) }
+func TestClumsySchedules(t *testing.T) {
+	playSchedules(t, (*schedule).createClumsyDeployment, *schedules)
+}

@@ -36,7 +36,7 @@ func (p promises) fork() promises {
 // apply to objects that another actor has deleted.
 func (c *invariants) noteRouteTargets(actor string, written object.Object) {
 	switch k := keyOf(written).kind; {
-	case k != kindService && k != kindIngress && places[k].kind == "":
+	case k != kindService && k != kindIngress && inPlaceRouters[k].kind == "":
 		return
 	}
 	now := map[string]bool{}

@@ -35,7 +35,7 @@ func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object
 	} else if *is.Spec.Replicas > *was.Spec.Replicas {
 		c.surplus.sizeGrew = true
 	} else if actor == "batch" {
-		c.surplus = surplus{may: c.surplus.may + 1, pods: c.surplus.pods}
+		c.surplus = surplus{allowed: c.surplus.allowed + 1, pods: c.surplus.pods}
 	}
 	c.checkRevisionTakeover(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name); actor == "batch" && b != nil && workload.HasReleaseMark(is) {
@@ -46,7 +46,7 @@ func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object
 // surplus counts the pods of the new revision beyond the target of the step, and how many are
 // allowed. The native controller may create one pod before it observes the target.
 type surplus struct {
-	may, pods int
+	allowed, pods int
 	// sizeGrew reports whether the size has grown since.
 	sizeGrew bool
 }
@@ -99,7 +99,7 @@ func (c *invariants) checkAddedPod(pod *corev1.Pod) {
 	if now <= d.Limit(*set.Spec.Replicas) {
 		return
 	}
-	if c.surplus.pods++; c.surplus.pods > c.surplus.may {
+	if c.surplus.pods++; c.surplus.pods > c.surplus.allowed {
 		c.violate("surplus", "%s is pod %d of %s, of which %s was asked for", pod.Name, now, p.UpdateRevision, d.Partition.String())
 	}
 }

@@ -71,14 +71,14 @@ func TestDeadline(t *testing.T) {
 				o.Now = clockStart.Add(1000 * time.Hour)
 			}
 			p := planner.Decide(o)
-			if stalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
+			if isStalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
 				t.Errorf("before: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
 			if c.want == 0 {
 				return
 			}
 			o.Now = clockStart.Add(c.want)
-			if p = planner.Decide(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
+			if p = planner.Decide(o); !isStalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
 				t.Errorf("after: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
 			if p.Status.Canary.State != rollouts.StepUpgrade || len(p.Actions) > 0 {
@@ -158,7 +158,7 @@ func TestVerbsRestartDeadline(t *testing.T) {
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: v, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
-		if p := planner.Decide(o); stalled(o.Rollout.Status) || stalled(p.Status) {
+		if p := planner.Decide(o); isStalled(o.Rollout.Status) || isStalled(p.Status) {
 			t.Errorf("%s: %v", v, p.Status.Conditions)
 		}
 	}

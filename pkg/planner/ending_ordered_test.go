@@ -22,7 +22,9 @@ func (e *releaseEnd) wantedImage(o object.Object) string {
 	return tagOf(templateOf(o))
 }
 
-func (e *releaseEnd) aside(o object.Object) bool { return e.wantedImage(o) != tagOf(templateOf(o)) }
+func (e *releaseEnd) isSetAside(o object.Object) bool {
+	return e.wantedImage(o) != tagOf(templateOf(o))
+}
 
 // wantedRevision returns the revision that the owner requested.
 func (e *releaseEnd) wantedRevision(o object.Object) string {

@@ -82,7 +82,7 @@ func (e *releaseEnd) settle() bool {
 // user has the Stalled condition.
 func (e *releaseEnd) checkWaitIsReported() {
 	r := e.rollout()
-	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
+	if r == nil || r.Status.Active() == nil || isStalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
 		return
 	}
 	_, release := r.Spec.Strategy.Active()
@@ -202,7 +202,7 @@ func (e *releaseEnd) checkAllPodsRun(invariant, tag string) {
 	}
 }
 
-func (e *releaseEnd) healthy(invariant string) {
+func (e *releaseEnd) checkHealthy(invariant string) {
 	// Clients read the state of the step in every phase.
 	if p := e.rollout().Status.Active(); p == nil || p.State != rollouts.StepCompleted {
 		e.check.violate(invariant, "%s: the step is not completed, %+v", e.name, p)
@@ -229,7 +229,7 @@ func (e *releaseEnd) checkCommandOutcomes() {
 // checkNoTraces checks that only the objects and labels that admission needs for an active Rollout
 // remain, and that the owner's fields have the owner's values.
 func (e *releaseEnd) checkNoTraces() {
-	left := traces(e.store.objects)
+	left := listTraces(e.store.objects)
 	var guards []string
 	if r := e.rollout(); r != nil && planner.HoldsOnTemplateChange(r) {
 		guards = []string{"entry " + r.Spec.WorkloadRef.Kind + ".apps_" + app0, "label " + rollouts.LabelWorkloadType + " of " + app0}

@@ -21,7 +21,7 @@ func (e *releaseEnd) revert() {
 	if tag == "" || d == nil || !workload.HasReleaseMark(d) {
 		return
 	}
-	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {
+	if e.isSetAside(d) && (!e.settle() || e.workload() == nil || e.isSetAside(e.workload())) {
 		return // the workload would not change, so the controller could not observe the request
 	}
 	e.updateWorkload(app0, func(o object.Object) {
@@ -35,7 +35,7 @@ func (e *releaseEnd) revert() {
 		return // pods of this image never become ready
 	}
 	e.checkAllPodsRun("reversible", tag)
-	e.healthy("reversible")
+	e.checkHealthy("reversible")
 	e.checkNoTraces()
 }
 
@@ -90,7 +90,7 @@ func (e *releaseEnd) rollback() {
 		return // the native controller kept no history, so no template can be restored
 	}
 	e.checkAllPodsRun("reversible", tag)
-	e.healthy("reversible")
+	e.checkHealthy("reversible")
 	e.checkNoTraces()
 }
 
@@ -114,7 +114,7 @@ func (e *releaseEnd) retry() {
 		return
 	}
 	e.checkAllPodsRun("reversible", tag)
-	e.healthy("reversible")
+	e.checkHealthy("reversible")
 	e.checkNoTraces()
 }
 
@@ -170,7 +170,7 @@ func (e *releaseEnd) release() {
 		return
 	}
 	e.checkAllPodsRun("quiet", tagOf(templateOf(e.workload())))
-	e.healthy("quiet")
+	e.checkHealthy("quiet")
 	e.checkNoTraces()
 }
 

@@ -62,9 +62,9 @@ func TestForecast(t *testing.T) {
 type forecastCheck struct {
 	*story
 	file string
-	// planned is nil without a forecast. tag is the released image.
-	planned []rollouts.PlannedStep
-	tag     string
+	// forecastSteps is nil without a forecast. tag is the released image.
+	forecastSteps []rollouts.PlannedStep
+	tag           string
 	// peak and minReady are those of the current step.
 	peak, minReady int32
 	// steps is the number of compared steps.
@@ -77,7 +77,7 @@ var harmless = []string{"settle", "advance", "show", "explain", "labels", "histo
 // before ends the comparison if a command interferes with the release.
 func (f *forecastCheck) before(words []string) {
 	if len(words) > 0 && !strings.HasPrefix(words[0], "#") && !slices.Contains(harmless, words[0]) {
-		f.planned = nil
+		f.forecastSteps = nil
 	}
 }
 
@@ -85,12 +85,12 @@ func (f *forecastCheck) before(words []string) {
 func (f *forecastCheck) after(words []string) {
 	resized := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "replicas=") })
 	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.story.w.store.objects)) == 1 {
-		f.foretell(words[1])
+		f.makeForecast(words[1])
 	}
 }
 
-// foretell makes the forecast of a release that is about to begin.
-func (f *forecastCheck) foretell(name string) {
+// makeForecast makes the forecast of a release that is about to begin.
+func (f *forecastCheck) makeForecast(name string) {
 	w := f.story.w
 	r, o := find[*rollouts.Rollout](w.store.objects, kindRollout, name), appOf(w.store.objects, name)
 	if r == nil || o == nil || r.Status.Phase != rollouts.PhaseHealthy || r.Spec.Strategy.Paused || o.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
@@ -98,7 +98,7 @@ func (f *forecastCheck) foretell(name string) {
 	}
 	f.tag = tagOf(templateOf(o))
 	row, ok := workload.Find(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind, rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef))
-	update, stable, ready := f.count()
+	update, stable, ready := f.countPods()
 	if !ok || update > 0 || ready != stable || w.store.unready[f.tag] || w.store.unready["v1"] {
 		return
 	}
@@ -106,13 +106,13 @@ func (f *forecastCheck) foretell(name string) {
 	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.HoldState{Holder: name, Releasing: true}), nil)
 	begin := forecast.Start{Rollout: r, Workload: facts, Stable: stable}
 	begin.Surge, begin.Workload.MaxUnavailable = row.OwnerLimits(seen.Object)
-	f.planned = forecast.Compute(begin).Steps
+	f.forecastSteps = forecast.Compute(begin).Steps
 	f.peak, f.minReady = stable, stable
 }
 
-// count returns the requested pods of the new version and of other versions, and the number of
+// countPods returns the requested pods of the new version and of other versions, and the number of
 // ready pods.
-func (f *forecastCheck) count() (update, stable, ready int32) {
+func (f *forecastCheck) countPods() (update, stable, ready int32) {
 	add := func(tag string, n, of int32) {
 		if ready += min(n, of); tag == f.tag {
 			update += of
@@ -138,15 +138,15 @@ func (f *forecastCheck) count() (update, stable, ready int32) {
 	return update, stable, ready
 }
 
-// wrote compares the forecast with the state after a write.
-func (f *forecastCheck) wrote(old, next object.Object) {
-	if f.planned == nil {
+// compareAfterWrite compares the forecast with the state after a write.
+func (f *forecastCheck) compareAfterWrite(old, next object.Object) {
+	if f.forecastSteps == nil {
 		return
 	}
-	update, stable, ready := f.count()
+	update, stable, ready := f.countPods()
 	f.peak, f.minReady = max(f.peak, update+stable), min(f.minReady, ready)
 	if in, ok := next.(*networkingv1.Ingress); ok {
-		f.routed(in)
+		f.compareWeight(in)
 	}
 	was, ok := old.(*rollouts.Rollout)
 	is, still := next.(*rollouts.Rollout)
@@ -155,7 +155,7 @@ func (f *forecastCheck) wrote(old, next object.Object) {
 	}
 	from, to := was.Status.Active(), is.Status.Active()
 	if is.Status.Activity() == rollouts.ActivityAborting || from != nil && to != nil && from.UpdateRevision != "" && to.UpdateRevision != from.UpdateRevision && from.State == rollouts.StepUpgrade {
-		f.planned = nil
+		f.forecastSteps = nil
 		return
 	}
 	if from == nil || to == nil || from.State != rollouts.StepUpgrade || from.State == to.State && from.CurrentStepIndex == to.CurrentStepIndex {
@@ -167,24 +167,24 @@ func (f *forecastCheck) wrote(old, next object.Object) {
 
 func (f *forecastCheck) compare(step, update, stable int32) {
 	f.steps++
-	p := f.planned[step-1]
+	p := f.forecastSteps[step-1]
 	if p.Update != update || p.Stable != stable || p.Peak != f.peak || p.MinReady != f.minReady {
 		f.Errorf("%s: step %d: foretold %d new and %d old, at most %d, %d ready at least %+v; there are %d and %d, %d, %d", f.file, step,
 			p.Update, p.Stable, p.Peak, p.MinReady, p.Waves, update, stable, f.peak, f.minReady)
 	}
 }
 
-// routed compares the weight of an Ingress.
-func (f *forecastCheck) routed(in *networkingv1.Ingress) {
+// compareWeight compares the weight of an Ingress.
+func (f *forecastCheck) compareWeight(in *networkingv1.Ingress) {
 	r := find[*rollouts.Rollout](f.story.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
 	weight := in.Annotations["nginx.ingress.kubernetes.io/canary-weight"]
-	if f.planned == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {
+	if f.forecastSteps == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {
 		return
 	}
 	if _, plan := r.Spec.Strategy.Active(); len(plan.TrafficRoutings) == 0 {
 		return // a TrafficRouting sets the weight
 	}
-	p := f.planned[r.Status.Active().CurrentStepIndex-1]
+	p := f.forecastSteps[r.Status.Active().CurrentStepIndex-1]
 	if p.Traffic == nil || f.number(weight) != *p.Traffic {
 		f.Errorf("%s: step %d: foretold %v %% of the requests, the ingress sends %s", f.file, p.Step, p.Traffic, weight)
 	}

@@ -40,13 +40,13 @@ func (s *story) forge(c command) {
 		}
 		d.Labels[rollouts.LabelStableRevision] = workload.TemplateHash(&other.Spec.Template)
 	}
-	driveAlone(d, c.get("drive", ""))
-	s.t.under("admission", "not asked")
+	setDriveAnnotations(d, c.get("drive", ""))
+	s.t.printUnder("admission", "not asked")
 	s.w.runAs("user", func() error { return s.w.store.update(d) })
 }
 
-// driveAlone writes the annotations that control a Deployment without a Rollout or BatchRelease.
-func driveAlone(d *appsv1.Deployment, share string) {
+// setDriveAnnotations writes the annotations that control a Deployment without a Rollout or BatchRelease.
+func setDriveAnnotations(d *appsv1.Deployment, share string) {
 	if share == "" {
 		return
 	}
@@ -104,7 +104,7 @@ func (s *story) extra(c command) {
 			*next.Spec.Replicas = s.number(n)
 		}
 		next.Spec.Paused = c.has("paused")
-		driveAlone(next, c.get("drive", ""))
+		setDriveAnnotations(next, c.get("drive", ""))
 		if c.has("orphan") {
 			next.OwnerReferences = nil
 		}

@@ -24,18 +24,18 @@ type move struct {
 
 // moves are the possible moves of every schedule. The weight is the probability of a move.
 var moves = []move{
-	{"rollout", 8, func(s *schedule, b byte) { s.pass(b, func() { s.rolloutPass(app0) }) }},
-	{"batch", 6, func(s *schedule, b byte) { s.pass(b, func() { s.batchPass(app0) }) }},
-	{"sizes", 6, func(s *schedule, b byte) { s.pass(b, func() { s.sizePass(app0) }) }},
+	{"rollout", 8, func(s *schedule, b byte) { s.runStalePass(b, func() { s.rolloutPass(app0) }) }},
+	{"batch", 6, func(s *schedule, b byte) { s.runStalePass(b, func() { s.batchPass(app0) }) }},
+	{"sizes", 6, func(s *schedule, b byte) { s.runStalePass(b, func() { s.sizePass(app0) }) }},
 	{"kube", 6, func(s *schedule, b byte) { s.syncNatives() }},
-	{"pods", 6, (*schedule).somePods},
+	{"pods", 6, (*schedule).advanceSomePods},
 	{"round", 6, func(s *schedule, b byte) {
 		for range b%8 + 1 {
 			s.now = s.now.Add(s.round())
 		}
 	}},
 	{"clock", 2, func(s *schedule, b byte) {
-		if s.erratic && b%2 == 1 {
+		if s.clockMayGoBack && b%2 == 1 {
 			s.setClockBack(time.Duration(b) * time.Minute)
 			return
 		}
@@ -66,7 +66,7 @@ var moves = []move{
 			release.Steps = next.Steps
 		})
 	}},
-	{"apply", 1, (*schedule).apply},
+	{"apply", 1, (*schedule).applyManifest},
 	{"delete", 1, func(s *schedule, b byte) {
 		if b%4 == 0 && !s.deleteObject(kindRollout, app0) {
 			s.createRollout(app0, s.plan, s.blueGreen)
@@ -95,7 +95,7 @@ var moves = []move{
 	{"gc", 1, func(s *schedule, b byte) {
 		s.runAs("gc", func() error { s.store.collectGarbage(); return nil })
 		if b%4 == 2 {
-			s.toggle(b >> 2)
+			s.toggleObject(b >> 2)
 		}
 		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); b%4 == 3 && r != nil && r.Status.Phase == rollouts.PhaseProgressing {
 			stable := r.Status.Active().StableRevision
@@ -107,38 +107,38 @@ var moves = []move{
 // routingMoves are the additional moves of schedules with a TrafficRouting. They are separate, so
 // that the bytes of other schedules keep their meaning.
 var routingMoves = []move{
-	{"routing", 4, func(s *schedule, b byte) { s.pass(b, func() { s.routingPass(front) }) }},
-	{"reroute", 1, (*schedule).routing},
+	{"routing", 4, func(s *schedule, b byte) { s.runStalePass(b, func() { s.routingPass(scheduledRouting) }) }},
+	{"reroute", 1, (*schedule).changeTrafficRouting},
 }
 
-func (s *schedule) move() {
+func (s *schedule) playMove() {
 	possible := moves
-	if s.uses() {
+	if s.usesTrafficRouting() {
 		possible = slices.Concat(possible, routingMoves)
 	}
 	if s.analysis != nil {
 		possible = slices.Concat(possible, measuredMoves)
 	}
-	if s.breaks {
+	if s.ownerBreaksPods {
 		possible = slices.Concat(possible, clumsyMoves)
 	}
 	total := 0
 	for _, m := range possible {
 		total += m.weight
 	}
-	n := int(s.next()) % total
+	n := int(s.nextByte()) % total
 	for _, m := range possible {
 		if n -= m.weight; n < 0 {
-			m.do(s, s.next())
+			m.do(s, s.nextByte())
 			return
 		}
 	}
 }
 
-// pass runs a pass with stale caches that may crash. Two bits of b are the staleness of the caches
+// runStalePass runs a pass with stale caches that may crash. Two bits of b are the staleness of the caches
 // of Weir's kinds, two bits that of the native kinds, and the rest the number of writes before a
 // crash, if any.
-func (s *schedule) pass(b byte, run func()) {
+func (s *schedule) runStalePass(b byte, run func()) {
 	for k, late := range map[kind]byte{
 		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3,
 		kindStatefulSet: b >> 2 & 3, kindDaemonSet: b >> 2 & 3, kindRevision: b >> 2 & 3, kindPod: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
@@ -153,15 +153,15 @@ func (s *schedule) pass(b byte, run func()) {
 	s.writesLeft = -1
 }
 
-// somePods changes the pods of one set, or of all sets.
-func (s *schedule) somePods(b byte) {
+// advanceSomePods changes the pods of one set, or of all sets.
+func (s *schedule) advanceSomePods(b byte) {
 	sets, pods := byAge(listOf[*appsv1.ReplicaSet](s.store.objects)), podsIn(s.store.objects)
 	switch {
 	case b%4 == 0 || len(sets)+len(pods) == 0:
 		s.runKubelets()
 		return
 	case len(sets) == 0:
-		s.onePod(pods[int(b>>3)%len(pods)], b)
+		s.advanceOnePod(pods[int(b>>3)%len(pods)], b)
 		return
 	}
 	rs := sets[int(b>>3)%len(sets)]
@@ -171,7 +171,7 @@ func (s *schedule) somePods(b byte) {
 			syncSet(s.store, rs)
 		case b%4 == 2:
 			makePodsReady(s.store, rs, 1)
-		case s.fails && b%8 == 3:
+		case s.podsMayFail && b%8 == 3:
 			s.check.noteFailedPods()
 			makePodsReady(s.store, rs, -1)
 		default:
@@ -181,8 +181,8 @@ func (s *schedule) somePods(b byte) {
 	})
 }
 
-// apply plays a user who changes more than the image.
-func (s *schedule) apply(b byte) {
+// applyManifest plays a user who changes more than the image.
+func (s *schedule) applyManifest(b byte) {
 	s.updateWorkload(app0, func(o object.Object) {
 		switch b % 3 {
 		case 0:

@@ -14,14 +14,14 @@ import (
 
 // Schedules of workloads whose own controller creates and deletes the pods.
 
-// ordered creates a StatefulSet and its Rollout.
-func (s *schedule) ordered() {
+// createStatefulSet creates a StatefulSet and its Rollout.
+func (s *schedule) createStatefulSet() {
 	a := app{
 		kind: kindStatefulSet, name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10),
 		unavail: pick(s, "1", "1", "2", "25%"), history: pick[int32](s, 10, 2, 1, 0), parallel: pick(s, false, false, true),
 	}
 	s.plan = pick(s, plans...)()
-	s.fails = pick(s, false, false, true)
+	s.podsMayFail = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
 	s.createWorkload(a)
@@ -38,10 +38,10 @@ func (s *schedule) ordered() {
 	s.createRollout(app0, s.plan, false)
 }
 
-// onePod runs the kubelet for one pod, or makes the pod fail.
-func (s *schedule) onePod(p *corev1.Pod, b byte) {
+// advanceOnePod runs the kubelet for one pod, or makes the pod fail.
+func (s *schedule) advanceOnePod(p *corev1.Pod, b byte) {
 	s.runAs("pods", func() error {
-		if s.fails && b%8 == 3 && !isUnavailable(p) {
+		if s.podsMayFail && b%8 == 3 && !isUnavailable(p) {
 			s.check.excusesPodFailures = true
 			setReady(s.store, p, false)
 			return nil
@@ -54,4 +54,6 @@ func (s *schedule) onePod(p *corev1.Pod, b byte) {
 var orderedSchedules = flag.Int("ordered", 100, "how many random schedules of a StatefulSet to play")
 
 // TestSchedulesOrdered plays random schedules of a StatefulSet.
-func TestSchedulesOrdered(t *testing.T) { playSchedules(t, (*schedule).ordered, *orderedSchedules) }
+func TestSchedulesOrdered(t *testing.T) {
+	playSchedules(t, (*schedule).createStatefulSet, *orderedSchedules)
+}

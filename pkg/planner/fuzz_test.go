@@ -26,14 +26,14 @@ import (
 type schedule struct {
 	*world
 	bytes []byte
-	// fails allows pods to fail.
-	fails bool
-	// erratic sets the clock back now and then.
-	erratic bool
-	// breaks allows the owner to break pods and to delete sets.
-	breaks    bool
-	plan      rollouts.Release
-	blueGreen bool
+	// podsMayFail allows pods to fail.
+	podsMayFail bool
+	// clockMayGoBack sets the clock back now and then.
+	clockMayGoBack bool
+	// ownerBreaksPods allows the owner to break pods and to delete sets.
+	ownerBreaksPods bool
+	plan            rollouts.Release
+	blueGreen       bool
 	// router is the kind of the router in front of the Service, if it is not an Ingress. app is the
 	// initial workload.
 	router kind
@@ -42,7 +42,7 @@ type schedule struct {
 	analysis *rollouts.Analysis
 }
 
-func (s *schedule) next() byte {
+func (s *schedule) nextByte() byte {
 	if len(s.bytes) == 0 {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (s *schedule) next() byte {
 }
 
 // pick chooses one of the values.
-func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(values)] }
+func pick[T any](s *schedule, values ...T) T { return values[int(s.nextByte())%len(values)] }
 
 var clockStart = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
@@ -66,7 +66,7 @@ func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) 
 	watch(s.world)
 	found(s)
 	for len(s.bytes) > 0 && len(s.check.broken) == 0 {
-		s.move()
+		s.playMove()
 		s.check.checkBetweenMoves()
 	}
 	if len(s.check.broken) > 0 {
@@ -87,8 +87,8 @@ func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) 
 	return nil
 }
 
-// deployed creates a Deployment and a Rollout of any style.
-func (s *schedule) deployed() {
+// createDeployment creates a Deployment and a Rollout of any style.
+func (s *schedule) createDeployment() {
 	a := app{
 		name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10, 12),
 		surge: pick(s, "25%", "0", "1", "2", "100%"), unavail: pick(s, "25%", "0", "1", "2"),
@@ -98,7 +98,7 @@ func (s *schedule) deployed() {
 		a.unavail = "1" // the API server rejects 0 for both
 	}
 	s.plan = pick(s, plans...)()
-	s.fails = pick(s, false, false, true)
+	s.podsMayFail = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
 	s.app = a
@@ -109,19 +109,19 @@ func (s *schedule) deployed() {
 	if traffic {
 		grace = pick(s, 0, 3*time.Second)
 	}
-	b := int(s.next())
-	s.erratic = traffic && b>>5 == 7 // these bits have no other meaning with traffic
+	b := int(s.nextByte())
+	s.clockMayGoBack = traffic && b>>5 == 7 // these bits have no other meaning with traffic
 	if traffic {
 		s.router = []kind{5: kindHTTPRoute, 6: kindVirtualService, 7: ""}[b>>5]
 		s.createService(app0)
-		s.publishes()
+		s.createScheduledRouter()
 		s.plan.TrafficRoutings = routingBy(cmp.Or(s.router, kindIngress), app0, grace)
 	}
 	if !traffic && b>>4%2 == 1 {
 		s.createService(app0)
 		s.createIngress(app0, app0)
-		s.plan.TrafficRoutingRef = &front
-		s.routing(byte(b >> 5))
+		s.plan.TrafficRoutingRef = &scheduledRouting
+		s.changeTrafficRouting(byte(b >> 5))
 	}
 	style := []rollouts.Style{rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}[b%4]
 	if seconds := []int32{0, 5, 60, math.MaxInt32}[b>>2%4]; seconds > 0 {
@@ -132,8 +132,8 @@ func (s *schedule) deployed() {
 	s.createRollout(app0, s.plan, s.blueGreen)
 }
 
-// publishes creates the router in front of the Service.
-func (s *schedule) publishes() {
+// createScheduledRouter creates the router in front of the Service.
+func (s *schedule) createScheduledRouter() {
 	if s.router != "" {
 		s.createRouter(s.router, app0)
 		return
@@ -141,8 +141,8 @@ func (s *schedule) publishes() {
 	s.createIngress(app0, app0)
 }
 
-// toggle deletes an object that a release uses, or creates it again. The consequences are excused.
-func (s *schedule) toggle(b byte) {
+// toggleObject deletes an object that a release uses, or creates it again. The consequences are excused.
+func (s *schedule) toggleObject(b byte) {
 	k := []key{
 		{kindService, app0}, {kindService, canaryName(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canaryName(app0)}, {kindDeployment, app0},
 	}[int(b)%5]
@@ -154,49 +154,51 @@ func (s *schedule) toggle(b byte) {
 		s.check.excusesPodFailures = true
 	case k.kind == kindDeployment:
 		s.createWorkload(s.app)
-	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.uses():
+	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.usesTrafficRouting():
 	case k.kind == kindService:
 		s.createService(app0)
 	default:
-		s.publishes()
+		s.createScheduledRouter()
 	}
 }
 
-// front is the name of the TrafficRouting that some schedules have.
-var front = "front"
+// scheduledRouting is the name of the TrafficRouting that some schedules have.
+var scheduledRouting = "front"
 
-// routing plays a user who creates, edits, or deletes the TrafficRouting.
-func (s *schedule) routing(b byte) {
+// changeTrafficRouting plays a user who creates, edits, or deletes the TrafficRouting.
+func (s *schedule) changeTrafficRouting(b byte) {
 	switch {
-	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
-		s.createTrafficRouting(front, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
+	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, scheduledRouting) == nil:
+		s.createTrafficRouting(scheduledRouting, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
 	case b%4 == 0:
-		s.deleteObject(kindRouting, front)
+		s.deleteObject(kindRouting, scheduledRouting)
 	default:
-		s.editTrafficRouting(front, []int32{0, 30, 80, 100}[b>>2%4])
+		s.editTrafficRouting(scheduledRouting, []int32{0, 30, 80, 100}[b>>2%4])
 	}
 }
 
-func (s *schedule) uses() bool { return s.plan.TrafficRoutingRef != nil }
+func (s *schedule) usesTrafficRouting() bool { return s.plan.TrafficRoutingRef != nil }
 
 // plans are the plans of schedules.
 var plans = []func() rollouts.Release{
 	func() rollouts.Release {
 		return rollouts.Release{Steps: []rollouts.Step{
-			step("20%", "20%", 0, false), step("50%", "50%", 0, false), step("100%", "100%", 0, false),
+			planStep("20%", "20%", 0, false), planStep("50%", "50%", 0, false), planStep("100%", "100%", 0, false),
 		}}
 	},
 	func() rollouts.Release {
 		return rollouts.Release{Steps: []rollouts.Step{
-			step("20%", "20%", time.Minute, true), step("50%", "", 2*time.Minute, true), step("100%", "100%", 5*time.Minute, true),
+			planStep("20%", "20%", time.Minute, true), planStep("50%", "", 2*time.Minute, true), planStep("100%", "100%", 5*time.Minute, true),
 		}}
 	},
 	func() rollouts.Release {
-		return rollouts.Release{Steps: []rollouts.Step{step("1", "5%", 0, false), step("2", "50%", 0, true), step("60%", "", 0, false)}}
+		return rollouts.Release{Steps: []rollouts.Step{planStep("1", "5%", 0, false), planStep("2", "50%", 0, true), planStep("60%", "", 0, false)}}
 	},
-	func() rollouts.Release { return rollouts.Release{Steps: []rollouts.Step{step("100%", "", 0, false)}} },
 	func() rollouts.Release {
-		return rollouts.Release{Steps: []rollouts.Step{step("1%", "", 0, false), step("34%", "34%", 0, false), step("3", "80%", 0, false)}}
+		return rollouts.Release{Steps: []rollouts.Step{planStep("100%", "", 0, false)}}
+	},
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{planStep("1%", "", 0, false), planStep("34%", "34%", 0, false), planStep("3", "80%", 0, false)}}
 	},
 }
 
@@ -237,7 +239,7 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
 	data = shortenSchedule(found, data, invariantOf(broken))
 	broken = runSchedule(found, data, silentObserver{}, func(*world) {})
-	tell := &transcript{start: clockStart, deeds: true}
+	tell := &transcript{start: clockStart, showsUserActions: true}
 	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
 	})
@@ -247,10 +249,12 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
 // TestSchedules plays random schedules of a Deployment. The schedules are the same in every run.
-func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).deployed, *schedules) }
+func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).createDeployment, *schedules) }
 
 // TestMeasuredSchedules plays random schedules in which each step is measured.
-func TestMeasuredSchedules(t *testing.T) { playSchedules(t, (*schedule).measured, *schedules) }
+func TestMeasuredSchedules(t *testing.T) {
+	playSchedules(t, (*schedule).createMeasuredDeployment, *schedules)
+}
 
 func playSchedules(t *testing.T, found scenery, n int) {
 	t.Helper()
@@ -280,8 +284,8 @@ func FuzzSchedules(f *testing.F) {
 		if len(data) > 600 {
 			return
 		}
-		if broken := runSchedule((*schedule).deployed, data, silentObserver{}, func(*world) {}); broken != nil {
-			failSchedule(t, (*schedule).deployed, data, broken)
+		if broken := runSchedule((*schedule).createDeployment, data, silentObserver{}, func(*world) {}); broken != nil {
+			failSchedule(t, (*schedule).createDeployment, data, broken)
 		}
 	})
 }

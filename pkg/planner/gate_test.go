@@ -134,7 +134,7 @@ func (g gates) checkStepLeft(c *invariants, actor string, step int32, old, next 
 	if !isPastPods(was, step) && isPastPods(is, step) && isTakingSteps(next) && !g.wasBatchReady(c, next.Name, step-1) {
 		c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, step)
 	}
-	if !isPastPause(was, step) && isPastPause(is, step) && !g.open(c, old, next, step) {
+	if !isPastPause(was, step) && isPastPause(is, step) && !g.isGateOpen(c, old, next, step) {
 		c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, step)
 	}
 }
@@ -167,7 +167,7 @@ func isTakingSteps(r *rollouts.Rollout) bool {
 		a == rollouts.ActivityFinalising
 }
 
-func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool {
+func (g gates) isGateOpen(c *invariants, old, next *rollouts.Rollout, step int32) bool {
 	at := gate{next.Status.Active().UpdateRevision, step}
 	_, release := next.Spec.Strategy.Active()
 	s := release.Step(step)

@@ -45,7 +45,7 @@ func (s *story) inGit(path string, kept bool) object.Object {
 		if !kept {
 			is.SetAnnotations(nil)
 		}
-		is.Object["spec"] = places[kind(k)].spec(name)
+		is.Object["spec"] = inPlaceRouters[kind(k)].spec(name)
 	}
 	return o
 }

@@ -27,22 +27,22 @@ func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	return equality.Semantic.DeepEqual(old, next)
 }
 
-// histories prints the stored histories, oldest release first, and the number of additional writes
+// showHistories prints the stored histories, oldest release first, and the number of additional writes
 // for histories since the last call.
-func (t *transcript) histories() {
+func (t *transcript) showHistories() {
 	all := listOf[*rollouts.RolloutHistory](t.w.store.objects)
 	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })
-	t.under("histories", "%d, writes %d", len(all), t.w.historyWrites)
+	t.printUnder("histories", "%d, writes %d", len(all), t.w.historyWrites)
 	t.w.historyWrites = 0
 	for _, h := range all {
 		s := h.Status
-		t.under("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
+		t.printUnder("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
 		for _, v := range s.CanarySteps {
-			t.under("", "step %d entered %s, upgraded %s, paused %s, left %s", v.CanaryStepIndex,
-				t.moment(v.EnteredTime), t.moment(v.UpgradedTime), t.moment(v.PausedTime), t.moment(v.LeftTime))
+			t.printUnder("", "step %d entered %s, upgraded %s, paused %s, left %s", v.CanaryStepIndex,
+				t.formatTime(v.EnteredTime), t.formatTime(v.UpgradedTime), t.formatTime(v.PausedTime), t.formatTime(v.LeftTime))
 		}
 		for _, d := range s.Decisions {
-			t.under("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
+			t.printUnder("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func releaseOf(h *rollouts.RolloutHistory) int {
 	return n
 }
 
-func (t *transcript) moment(at *metav1.Time) string {
+func (t *transcript) formatTime(at *metav1.Time) string {
 	if at == nil {
 		return "-"
 	}

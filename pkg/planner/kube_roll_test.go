@@ -33,11 +33,11 @@ func (k *deploymentSync) recreatePods() {
 		}
 	}
 	if k.update == nil {
-		if k.createUpdateSet(k.n()); k.update == nil {
+		if k.createUpdateSet(k.replicas()); k.update == nil {
 			return
 		}
 	}
-	k.scaleSetTo(k.update, k.n())
+	k.scaleSetTo(k.update, k.replicas())
 	k.completeUpdate()
 }
 
@@ -48,7 +48,7 @@ func (k *deploymentSync) rollPods() {
 		if k.createUpdateSet(k.nextUpdateSize(0)); k.update == nil {
 			return
 		}
-		k.revise(k.update.Annotations[revisionKey])
+		k.setRevision(k.update.Annotations[revisionKey])
 	}
 	switch {
 	case k.scaleSetTo(k.update, k.nextUpdateSize(*k.update.Spec.Replicas)):
@@ -61,25 +61,25 @@ func (k *deploymentSync) rollPods() {
 // nextUpdateSize returns the size of the update set that maxSurge allows.
 func (k *deploymentSync) nextUpdateSize(size int32) int32 {
 	var sum int32
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		sum += *rs.Spec.Replicas
 	}
-	switch most := k.n() + k.surge(); {
-	case size >= k.n():
-		return k.n()
+	switch most := k.replicas() + k.surge(); {
+	case size >= k.replicas():
+		return k.replicas()
 	case sum >= most:
 		return size
 	default:
-		return size + min(most-sum, k.n()-size)
+		return size + min(most-sum, k.replicas()-size)
 	}
 }
 
 // lowerOldSets scales down unavailable old pods first, then as many as maxUnavailable allows.
 func (k *deploymentSync) lowerOldSets() bool {
-	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
-	floor := k.n() - unavailable
+	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.replicas())
+	floor := k.replicas() - unavailable
 	var sum, available int32
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		sum += *rs.Spec.Replicas
 		available += rs.Status.AvailableReplicas
 	}
@@ -111,7 +111,7 @@ func (k *deploymentSync) completeUpdate() {
 			return
 		}
 	}
-	if k.update.Status.AvailableReplicas == k.n() {
+	if k.update.Status.AvailableReplicas == k.replicas() {
 		k.pruneHistory()
 	}
 }
@@ -124,8 +124,8 @@ func (k *deploymentSync) pruneHistory() {
 	alive := slices.DeleteFunc(slices.Clone(k.old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
 	surplus := len(alive) - int(*k.d.Spec.RevisionHistoryLimit)
 	old := slices.SortedStableFunc(slices.Values(alive), func(a, b *appsv1.ReplicaSet) int {
-		m, _ := number(a, revisionKey)
-		n, _ := number(b, revisionKey)
+		m, _ := intAnnotation(a, revisionKey)
+		n, _ := intAnnotation(b, revisionKey)
 		return cmp.Compare(m, n)
 	})
 	for i := range max(surplus, 0) {
@@ -152,13 +152,13 @@ func (k *deploymentSync) createUpdateSet(size int32) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: k.d.Name + "-" + hash, Labels: maps.Clone(template.Labels),
 			Annotations: map[string]string{
-				desiredKey: strconv.Itoa(int(k.n())), maxKey: strconv.Itoa(int(k.n() + k.surge())),
+				desiredKey: strconv.Itoa(int(k.replicas())), maxKey: strconv.Itoa(int(k.replicas() + k.surge())),
 			},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		},
 		Spec: appsv1.ReplicaSetSpec{Replicas: &size, Selector: selector, Template: template},
 	}
-	k.inherit(rs)
+	k.copyAnnotations(rs)
 	if left := find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name); left != nil && !metav1.IsControlledBy(left, k.d) {
 		return // an earlier Deployment left a set of the name; the real controller would count a collision
 	}
@@ -175,9 +175,9 @@ func nativeHash(d *appsv1.Deployment) string {
 // writeStatus writes the status.
 func (k *deploymentSync) writeStatus() {
 	d := clone(find[*appsv1.Deployment](k.store.objects, kindDeployment, k.d.Name))
-	k.read()
+	k.listSets()
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation}
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		d.Status.Replicas += rs.Status.Replicas
 		d.Status.ReadyReplicas += rs.Status.ReadyReplicas
 		d.Status.AvailableReplicas += rs.Status.AvailableReplicas

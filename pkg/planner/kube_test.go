@@ -47,7 +47,7 @@ func syncDeployment(s *store, name string) {
 		return
 	}
 	k := &deploymentSync{store: s, d: clone(d)}
-	k.read()
+	k.listSets()
 	switch {
 	case d.Spec.Paused:
 		k.numberUpdateSet()
@@ -64,7 +64,7 @@ func syncDeployment(s *store, name string) {
 	k.writeStatus()
 }
 
-func (k *deploymentSync) read() {
+func (k *deploymentSync) listSets() {
 	k.update, k.old = nil, nil
 	k.adoptOrphans()
 	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](k.store.objects)) {
@@ -105,7 +105,7 @@ func haveEqualTemplates(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-func (k *deploymentSync) all() []*appsv1.ReplicaSet {
+func (k *deploymentSync) allSets() []*appsv1.ReplicaSet {
 	sets := slices.Clone(k.old)
 	if k.update != nil {
 		sets = append(sets, k.update)
@@ -113,19 +113,19 @@ func (k *deploymentSync) all() []*appsv1.ReplicaSet {
 	return sets
 }
 
-func (k *deploymentSync) active() []*appsv1.ReplicaSet {
-	return slices.DeleteFunc(k.all(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
+func (k *deploymentSync) activeSets() []*appsv1.ReplicaSet {
+	return slices.DeleteFunc(k.allSets(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
 }
 
-func (k *deploymentSync) n() int32 { return *k.d.Spec.Replicas }
+func (k *deploymentSync) replicas() int32 { return *k.d.Spec.Replicas }
 
-func (k *deploymentSync) rolling() bool {
+func (k *deploymentSync) isRollingUpdate() bool {
 	return k.d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
 }
 
 // surge returns the maxSurge of the strategy.
 func (k *deploymentSync) surge() int32 {
-	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
+	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.replicas())
 	return surge
 }
 
@@ -143,15 +143,15 @@ func limitsOf(u *appsv1.RollingUpdateDeployment, n int32) (surge, unavailable in
 
 // isScaling reports whether an active set was sized for another number of replicas.
 func (k *deploymentSync) isScaling() bool {
-	for _, rs := range k.active() {
-		if desired, ok := number(rs, desiredKey); ok && desired != k.n() {
+	for _, rs := range k.activeSets() {
+		if desired, ok := intAnnotation(rs, desiredKey); ok && desired != k.replicas() {
 			return true
 		}
 	}
 	return false
 }
 
-func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
+func intAnnotation(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	n, err := strconv.ParseInt(rs.Annotations[annotation], 10, 32)
 	return int32(n), err == nil
 }
@@ -162,12 +162,12 @@ func (k *deploymentSync) numberUpdateSet() {
 		return
 	}
 	want := clone(k.update)
-	k.inherit(want)
+	k.copyAnnotations(want)
 	k.storeSet(k.update, want)
-	k.revise(want.Annotations[revisionKey])
+	k.setRevision(want.Annotations[revisionKey])
 }
 
-func (k *deploymentSync) revise(revision string) {
+func (k *deploymentSync) setRevision(revision string) {
 	if k.d.Annotations[revisionKey] == revision {
 		return
 	}
@@ -182,7 +182,7 @@ func (k *deploymentSync) revise(revision string) {
 	}
 }
 
-func (k *deploymentSync) inherit(rs *appsv1.ReplicaSet) {
+func (k *deploymentSync) copyAnnotations(rs *appsv1.ReplicaSet) {
 	m := maps.Clone(rs.Annotations)
 	if m == nil {
 		m = map[string]string{}
@@ -220,8 +220,8 @@ func (k *deploymentSync) resizeSet(rs *appsv1.ReplicaSet, size int32) {
 	if want.Annotations == nil {
 		want.Annotations = map[string]string{}
 	}
-	want.Annotations[desiredKey] = strconv.Itoa(int(k.n()))
-	want.Annotations[maxKey] = strconv.Itoa(int(k.n() + k.surge()))
+	want.Annotations[desiredKey] = strconv.Itoa(int(k.replicas()))
+	want.Annotations[maxKey] = strconv.Itoa(int(k.replicas() + k.surge()))
 	k.storeSet(rs, want)
 }
 
@@ -236,30 +236,30 @@ func (k *deploymentSync) scaleSetTo(rs *appsv1.ReplicaSet, size int32) bool {
 
 // scalePaused scales the sets in each sync of a paused Deployment.
 func (k *deploymentSync) scalePaused() {
-	active := k.active()
+	active := k.activeSets()
 	switch {
 	case len(active) == 0 && k.update != nil:
-		k.scaleSetTo(k.update, k.n())
+		k.scaleSetTo(k.update, k.replicas())
 	case len(active) == 0 && len(k.old) > 0:
-		k.scaleSetTo(k.old[len(k.old)-1], k.n())
+		k.scaleSetTo(k.old[len(k.old)-1], k.replicas())
 	case len(active) == 0:
 	case len(active) == 1:
-		k.scaleSetTo(active[0], k.n())
-	case k.saturated():
+		k.scaleSetTo(active[0], k.replicas())
+	case k.isUpdateSetComplete():
 		for _, rs := range k.old {
 			k.scaleSetTo(rs, 0)
 		}
-	case k.rolling():
+	case k.isRollingUpdate():
 		k.spreadSizes(active)
 	}
 }
 
-func (k *deploymentSync) saturated() bool {
+func (k *deploymentSync) isUpdateSetComplete() bool {
 	if k.update == nil {
 		return false
 	}
-	desired, ok := number(k.update, desiredKey)
-	return ok && desired == k.n() && *k.update.Spec.Replicas == k.n() && k.update.Status.AvailableReplicas == k.n()
+	desired, ok := intAnnotation(k.update, desiredKey)
+	return ok && desired == k.replicas() && *k.update.Spec.Replicas == k.replicas() && k.update.Status.AvailableReplicas == k.replicas()
 }
 
 // spreadSizes scales all active sets in proportion, so that their sum is replicas plus surge.
@@ -268,8 +268,8 @@ func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	for _, rs := range active {
 		sum += *rs.Spec.Replicas
 	}
-	if k.n() > 0 {
-		allowed = k.n() + k.surge()
+	if k.replicas() > 0 {
+		allowed = k.replicas() + k.surge()
 	}
 	add := allowed - sum
 	slices.SortStableFunc(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(*b.Spec.Replicas, *a.Spec.Replicas) })
@@ -278,7 +278,7 @@ func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	for i, rs := range active {
 		sizes[i] = *rs.Spec.Replicas
 		if add != 0 && add != added {
-			part := k.part(rs, allowed)
+			part := k.proportionalChange(rs, allowed)
 			if add > 0 {
 				part = min(part, add-added)
 			} else {
@@ -294,12 +294,12 @@ func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	}
 }
 
-func (k *deploymentSync) part(rs *appsv1.ReplicaSet, allowed int32) int32 {
+func (k *deploymentSync) proportionalChange(rs *appsv1.ReplicaSet, allowed int32) int32 {
 	size := *rs.Spec.Replicas
-	if k.n() == 0 {
+	if k.replicas() == 0 {
 		return -size
 	}
-	before, ok := number(rs, maxKey)
+	before, ok := intAnnotation(rs, maxKey)
 	if !ok || before == 0 {
 		before = max(k.d.Status.Replicas, 1)
 	}

@@ -12,26 +12,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// measured creates a Deployment and a Rollout whose plan has checks.
-func (s *schedule) measured() {
+// createMeasuredDeployment creates a Deployment and a Rollout whose plan has checks.
+func (s *schedule) createMeasuredDeployment() {
 	s.analysis = &rollouts.Analysis{
 		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(10)), WithinSeconds: new(int32(300)),
 		OnFail: pick(s, "", rollouts.OnFailAbort, rollouts.OnFailWait, rollouts.OnFailReport),
 		Checks: []rollouts.Check{{SuccessRate: new("99%")}},
 	}
-	if s.next()%3 == 0 {
+	if s.nextByte()%3 == 0 {
 		s.measures.setShared("rate", rollouts.Check{SuccessRate: new("99%")})
 		s.analysis.Checks = []rollouts.Check{{Name: "rate", Use: &rollouts.CheckRef{Kind: "Check", Name: "rate"}}}
 	}
-	if s.next()%2 == 0 {
+	if s.nextByte()%2 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{AsGoodAs: rollouts.AsGoodAsStable, OnFail: rollouts.OnFailReport})
 	}
-	if s.next()%3 == 0 {
+	if s.nextByte()%3 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{Name: "selftest", At: rollouts.AtBeforeTraffic, HTTP: &rollouts.HTTPCheck{Service: "web"}})
 		s.measures.setAnswer("selftest", answer{from: s.now, value: 1})
 	}
 	s.healMeasurements()
-	s.deployed()
+	s.createDeployment()
 }
 
 // measuredMoves are the additional moves of measured schedules.
@@ -113,19 +113,19 @@ func (c *invariants) checkVerdicts(actor string, old, next *rollouts.Rollout) {
 // edited later.
 type checkRecord struct {
 	// needed are the checks of each step. found are their results there.
-	needed map[checkIn]bool
-	found  map[checkIn]rollouts.CheckResult
+	needed map[stepCheck]bool
+	found  map[stepCheck]rollouts.CheckResult
 	// overridden are the checks that decisions on record override.
-	overridden map[checkIn]bool
+	overridden map[stepCheck]bool
 }
 
-type checkIn struct {
+type stepCheck struct {
 	name string
 	step int32
 }
 
 func newCheckRecord() checkRecord {
-	return checkRecord{map[checkIn]bool{}, map[checkIn]rollouts.CheckResult{}, map[checkIn]bool{}}
+	return checkRecord{map[stepCheck]bool{}, map[stepCheck]rollouts.CheckResult{}, map[stepCheck]bool{}}
 }
 
 func (d checkRecord) fork() checkRecord {
@@ -137,7 +137,7 @@ func (d checkRecord) fork() checkRecord {
 // this step. A failed check stays failed. A Rollout with such a step cannot be disabled.
 func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
-	if was == nil || is == nil || !isReleasing(old) || !isReleasing(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
+	if was == nil || is == nil || !isReleasing(old) || !isReleasing(next) && !isFinishing(next) || was.UpdateRevision != is.UpdateRevision {
 		clear(d.needed)
 		clear(d.found)
 		clear(d.overridden)
@@ -155,7 +155,7 @@ func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next 
 	for _, of := range next.Status.Decisions {
 		for _, k := range of.OverriddenChecks {
 			if of.ID > last {
-				d.overridden[checkIn{k.Name, k.Step}] = true
+				d.overridden[stepCheck{k.Name, k.Step}] = true
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next 
 		if !bars || d.overridden[at] || a != nil && a.Overridden {
 			continue
 		}
-		if !isPastPause(was, at.step) && (isPastPause(is, at.step) || finishing(next)) {
+		if !isPastPause(was, at.step) && (isPastPause(is, at.step) || isFinishing(next)) {
 			c.violate("no check passed over", "%s leaves step %d, of which check %s is %q", actor, at.step, at.name, found)
 		}
 		if next.Spec.Disabled && !old.Spec.Disabled && !isPastPause(is, at.step) {
@@ -182,15 +182,15 @@ func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next 
 
 // forgetFrom removes the results of steps that are repeated, except failures.
 func (d checkRecord) forgetFrom(from int32) {
-	maps.DeleteFunc(d.found, func(at checkIn, found rollouts.CheckResult) bool {
+	maps.DeleteFunc(d.found, func(at stepCheck, found rollouts.CheckResult) bool {
 		return at.step >= from && found != rollouts.CheckFailed
 	})
-	maps.DeleteFunc(d.overridden, func(at checkIn, _ bool) bool { return at.step >= from })
+	maps.DeleteFunc(d.overridden, func(at stepCheck, _ bool) bool { return at.step >= from })
 }
 
 // storedResult returns the stored result of a check in a step, or "" if the check was not measured
 // there.
-func storedResult(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
+func storedResult(old, r *rollouts.Rollout, at stepCheck) rollouts.CheckResult {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if a == nil {
@@ -225,14 +225,14 @@ func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts
 			continue // the step is over, or it began without checks
 		}
 		for _, k := range decidingChecks(plan.Analysis, step) {
-			d.needed[checkIn{k, step}] = true
+			d.needed[stepCheck{k, step}] = true
 		}
 	}
 	if a == nil {
 		return
 	}
 	for _, k := range a.Checks {
-		at := checkIn{k.Name, p.CurrentStepIndex}
+		at := stepCheck{k.Name, p.CurrentStepIndex}
 		result := storedResult(old, next, at)
 		if d.found[at] == rollouts.CheckFailed && result != "" && result != rollouts.CheckFailed && !d.overridden[at] {
 			c.violate("no check passed over", "%s calls check %s %s, which had failed", actor, k.Name, result)
@@ -264,7 +264,7 @@ func isReleasing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
 
-func finishing(r *rollouts.Rollout) bool {
+func isFinishing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && r.Status.Activity() == rollouts.ActivityFinalising
 }
 

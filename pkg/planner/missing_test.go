@@ -25,22 +25,22 @@ const stableSet = "stable set"
 
 // absentObject is an object that is deleted, if it exists.
 type absentObject struct {
-	name string
-	take func(*world)
+	name   string
+	remove func(*world)
 }
 
-var absences = []absentObject{
+var absentObjects = []absentObject{
 	{"nothing", func(*world) {}},
-	{"service", takes(key{kindService, app0})},
-	{"canary service", takes(key{kindService, canaryName(app0)})},
-	{"router", takes(routers...)},
-	{"canary ingress", takes(key{kindIngress, canaryName(app0)})},
-	{"network", takes(append(routers, key{kindService, app0}, key{kindService, canaryName(app0)}, key{kindIngress, canaryName(app0)})...)},
-	{"batchrelease", takes(key{kindBatch, app0})},
+	{"service", deleteAny(key{kindService, app0})},
+	{"canary service", deleteAny(key{kindService, canaryName(app0)})},
+	{"router", deleteAny(routers...)},
+	{"canary ingress", deleteAny(key{kindIngress, canaryName(app0)})},
+	{"network", deleteAny(append(routers, key{kindService, app0}, key{kindService, canaryName(app0)}, key{kindIngress, canaryName(app0)})...)},
+	{"batchrelease", deleteAny(key{kindBatch, app0})},
 	{stableSet, func(w *world) {
 		w.deleteSets(func(rs *appsv1.ReplicaSet) bool { return imageOfSet(rs) == "v1" })
 	}},
-	{"workload", takes(key{kindDeployment, app0})},
+	{"workload", deleteAny(key{kindDeployment, app0})},
 }
 
 // routers are the possible routers in front of the Service.
@@ -48,7 +48,7 @@ var routers = []key{
 	{kindIngress, app0}, {kindHTTPRoute, app0}, {kindGRPCRoute, app0}, {kindVirtualService, app0}, {kindTraefikService, app0},
 }
 
-func takes(keys ...key) func(*world) {
+func deleteAny(keys ...key) func(*world) {
 	return func(w *world) {
 		for _, k := range keys {
 			w.deleteObject(k.kind, k.name)
@@ -65,11 +65,11 @@ type endingCase struct {
 	tag string
 }
 
-var finals = []endingCase{
-	{"abort", by(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
-	{"rollback", by(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
+var endingCases = []endingCase{
+	{"abort", applyFullVerb(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
+	{"rollback", applyFullVerb(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
 	{"cancel", func(e *releaseEnd) string { return e.updateWorkload(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
-	{"succeed", by(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
+	{"succeed", applyFullVerb(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
 	{"disable", func(e *releaseEnd) string {
 		return strconv.FormatBool(e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
 	}, rollouts.PhaseDisabled, "v2"},
@@ -77,7 +77,7 @@ var finals = []endingCase{
 	{"supersede", func(e *releaseEnd) string { return e.updateWorkload(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
-func by(v rollouts.Verb) func(*releaseEnd) string {
+func applyFullVerb(v rollouts.Verb) func(*releaseEnd) string {
 	return func(e *releaseEnd) string { return e.applyVerb(app0, verb.Command{Verb: v, User: "end", Full: true}) }
 }
 
@@ -91,8 +91,8 @@ func TestEndingsWithoutObjects(t *testing.T) {
 			t.Run(router+"/"+string(style), func(t *testing.T) {
 				t.Parallel()
 				w := newHalfwayWorld(t, row, style)
-				for _, a := range absences {
-					for _, f := range finals {
+				for _, a := range absentObjects {
+					for _, f := range endingCases {
 						if f.tag == "" && style == rollouts.StyleBlueGreen {
 							continue // a blue-green release refuses another template
 						}
@@ -121,11 +121,11 @@ func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Sty
 		w.createRouter(k, app0)
 	} else {
 		w.createIngress(app0, app0)
-		w.action(row.Class)
+		w.setActionAnnotation(row.Class)
 		refs[0].Ingress.ClassType = &row.Class
 	}
 	w.createRollout(app0, rollouts.Release{
-		Steps:           []rollouts.Step{step("80%", "80%", 0, false), step("100%", "", 0, false)},
+		Steps:           []rollouts.Step{planStep("80%", "80%", 0, false), planStep("100%", "", 0, false)},
 		TrafficRoutings: refs, ExtraWorkload: style == rollouts.StyleCanary,
 	}, style == rollouts.StyleBlueGreen)
 	w.runUntilIdle()
@@ -138,8 +138,8 @@ func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Sty
 	return w
 }
 
-// action gives an Ingress the annotation that routes its requests, if its class requires one.
-func (w *world) action(class string) {
+// setActionAnnotation gives an Ingress the annotation that routes its requests, if its class requires one.
+func (w *world) setActionAnnotation(class string) {
 	if class != "aws-alb" {
 		return
 	}
@@ -158,7 +158,7 @@ func withoutObject(t *testing.T, from *world, a absentObject, f endingCase, late
 	c := from.check.fork()
 	e := &releaseEnd{world: from.fork(silentObserver{}, c), name: f.name + " without " + a.name}
 	take := func() {
-		a.take(e.world)
+		a.remove(e.world)
 		c.excusesPodFailures, c.excusesLostBatch = a.name != "nothing", a.name == "batchrelease" // deleting the BatchRelease loses requests
 	}
 	if !late {

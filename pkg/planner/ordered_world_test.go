@@ -176,8 +176,8 @@ func (w *world) deleteStuckPods() bool {
 	return stuck
 }
 
-// loseRevision deletes the ControllerRevision of an image.
-func (w *world) loseRevision(tag string) {
+// deleteRevision deletes the ControllerRevision of an image.
+func (w *world) deleteRevision(tag string) {
 	for _, r := range listOf[*appsv1.ControllerRevision](w.store.objects) {
 		if tagOf(templateIn(r)) == tag {
 			w.runAs("user", func() error { return w.store.remove(r) })

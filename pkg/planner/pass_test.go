@@ -28,11 +28,11 @@ type (
 	routingPlan = reconcile.Plan[rollouts.TrafficRoutingStatus]
 )
 
-// unlogged is the context of passes. Logs are discarded, because transcripts show the actions.
-var unlogged = logf.IntoContext(context.Background(), logr.Discard())
+// quietContext is the context of passes. Logs are discarded, because transcripts show the actions.
+var quietContext = logf.IntoContext(context.Background(), logr.Discard())
 
-// shownObject is the object of a pass. The transcript shows each stored plan and each action.
-type shownObject[S any] struct {
+// recordedObject is the object of a pass. The transcript shows each stored plan and each action.
+type recordedObject[S any] struct {
 	reconcile.Object[S]
 	w         *world
 	committed bool
@@ -40,19 +40,19 @@ type shownObject[S any] struct {
 	planned func()
 }
 
-func (o *shownObject[S]) Commit(ctx context.Context, next S) error {
+func (o *recordedObject[S]) Commit(ctx context.Context, next S) error {
 	o.committed = true
 	return o.Object.Commit(ctx, next)
 }
 
-func (o *shownObject[S]) AfterCommit(context.Context) {
+func (o *recordedObject[S]) AfterCommit(context.Context) {
 	if o.committed {
 		o.planned()
 	}
 }
 
 // Act carries out an action, unless the process has crashed.
-func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
+func (o *recordedObject[S]) Act(ctx context.Context, action planner.Action) error {
 	w := o.w
 	if w.dead {
 		return errCrash
@@ -71,14 +71,14 @@ func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
 
 // execute carries out a plan.
 func execute[S any](w *world, o reconcile.Object[S], p reconcile.Plan[S], planned func()) error {
-	_, err := reconcile.Execute(unlogged, &shownObject[S]{Object: o, w: w, planned: planned}, p)
+	_, err := reconcile.Execute(quietContext, &recordedObject[S]{Object: o, w: w, planned: planned}, p)
 	return err
 }
 
 // rolloutPass runs one pass of the Rollout controller, and returns its requeue interval.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.runAs("rollout", func() error {
-		p, err := rollout.Observe(unlogged, cachedCluster{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
+		p, err := rollout.Observe(quietContext, cachedCluster{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 // without a Rollout.
 func (w *world) batchPass(name string) {
 	w.runAs("batch", func() error {
-		p, err := batchrelease.Observe(unlogged, cachedCluster{w}, w.now, "", types.NamespacedName{Name: name})
+		p, err := batchrelease.Observe(quietContext, cachedCluster{w}, w.now, "", types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (w *world) batchPass(name string) {
 // routingPass runs one pass of the TrafficRouting controller, and returns its requeue interval.
 func (w *world) routingPass(name string) (wake time.Duration) {
 	w.runAs("routing", func() error {
-		p, err := trafficrouting.Observe(unlogged, cachedCluster{w}, w.now, types.NamespacedName{Name: name})
+		p, err := trafficrouting.Observe(quietContext, cachedCluster{w}, w.now, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (w *world) routingPass(name string) (wake time.Duration) {
 // sizePass runs one pass of the Deployment controller of Weir.
 func (w *world) sizePass(name string) {
 	w.runAs("sizes", func() error {
-		return deployment.Run(unlogged, cachedCluster{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
+		return deployment.Run(quietContext, cachedCluster{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
 			scale := w.check.decideSizes(o.Facts)
 			if len(scale.Steps) > 0 {
 				w.observer.sized(scale)

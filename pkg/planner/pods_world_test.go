@@ -70,7 +70,7 @@ func (w *world) labelPod(m planner.PodLabel) error {
 		return w.store.update(withLabels(p, workload.BatchLabels(m)))
 	case w.podLabels[m.Pod] != m:
 		w.podLabels[m.Pod] = m
-		w.store.tick()
+		w.store.beginMoment()
 	}
 	return nil
 }

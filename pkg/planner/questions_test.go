@@ -18,7 +18,7 @@ import (
 // questions returns the measurements that the next pass over the Rollout requests.
 func (s *story) questions() []planner.MeasurementRequest {
 	s.Helper()
-	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestQuestionOfPlan(t *testing.T) {
 		"deployment web replicas=4 image=v1", "rollout web", " step 50%", " step 100%", " analysis every=5s", " check name=errors successRate=99%",
 		"settle", "requests new=100/0 old=100/0", "update web image=v2", "settle",
 	})
-	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,15 +33,15 @@ func kindOf(name string) kind { return kind(strings.ToLower(name)) }
 // inPlaceRouter is a kind of router that Weir edits in place.
 type inPlaceRouter struct {
 	api, kind string
-	// rules and ways are the field names of the rules, and of the backends of a rule.
-	rules, ways string
-	// lead returns a backend for a Service.
-	lead func(service string) map[string]any
-	// beside returns the other fields of the spec.
-	beside func() map[string]any
+	// rulesField and ways are the field names of the rules, and of the backends of a rule.
+	rulesField, backendsField string
+	// newBackend returns a backend for a Service.
+	newBackend func(service string) map[string]any
+	// otherFields returns the other fields of the spec.
+	otherFields func() map[string]any
 }
 
-var places = map[kind]inPlaceRouter{
+var inPlaceRouters = map[kind]inPlaceRouter{
 	kindHTTPRoute: {
 		"gateway.networking.k8s.io/v1", "HTTPRoute", "rules", "backendRefs",
 		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
@@ -72,13 +72,13 @@ var places = map[kind]inPlaceRouter{
 
 // spec returns the spec that the owner writes: one rule for each Service.
 func (p inPlaceRouter) spec(services ...string) map[string]any {
-	spec := p.beside()
+	spec := p.otherFields()
 	var rules []any
 	for _, service := range services {
-		rules = append(rules, map[string]any{p.ways: []any{p.lead(service)}})
+		rules = append(rules, map[string]any{p.backendsField: []any{p.newBackend(service)}})
 	}
-	if spec[p.rules] = rules; p.rules == "weighted" {
-		spec[p.rules] = rules[0] // a TraefikService has one rule instead of a list
+	if spec[p.rulesField] = rules; p.rulesField == "weighted" {
+		spec[p.rulesField] = rules[0] // a TraefikService has one rule instead of a list
 	}
 	return spec
 }
@@ -86,7 +86,7 @@ func (p inPlaceRouter) spec(services ...string) map[string]any {
 // routingBy returns a reference to a router with the name of the Service.
 func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRoutingRef {
 	ref := rollouts.TrafficRoutingRef{Service: service, GracePeriodSeconds: int32(grace / time.Second)}
-	switch p := places[k]; k {
+	switch p := inPlaceRouters[k]; k {
 	case kindIngress:
 		ref.Ingress = &rollouts.IngressRef{Name: service}
 	case kindHTTPRoute:
@@ -99,7 +99,7 @@ func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRo
 
 // createRouter creates a router in front of a Service.
 func (w *world) createRouter(k kind, name string) {
-	p := places[k]
+	p := inPlaceRouters[k]
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": p.api, "kind": p.kind, "spec": p.spec(name)}}
 	u.SetName(name)
 	w.runAs("user", func() error { return w.store.create(u) })
@@ -111,8 +111,8 @@ func (w *world) cachedRouter(r *traffic.Router) *unstructured.Unstructured {
 	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
 }
 
-// typed converts an unstructured Ingress to the typed Ingress that the world stores.
-func typed(o object.Object) object.Object {
+// typedIngress converts an unstructured Ingress to the typed Ingress that the world stores.
+func typedIngress(o object.Object) object.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || keyOf(u).kind != kindIngress {
 		return o
@@ -139,8 +139,8 @@ func (w *world) routersInPlace(name string) []*unstructured.Unstructured {
 	})
 }
 
-// way is a backend of a rule.
-type way struct {
+// backend is a backend of a rule.
+type backend struct {
 	at     map[string]any
 	to     string
 	weight int64
@@ -148,15 +148,15 @@ type way struct {
 	first bool
 }
 
-// listWays returns the backends of all rules in order.
-func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
-	var all []way
-	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
+// listBackends returns the backends of all rules in order.
+func (p inPlaceRouter) listBackends(u *unstructured.Unstructured) []backend {
+	var all []backend
+	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rulesField)
 	if rule, one := rules.(map[string]any); one {
 		rules = []any{rule}
 	}
 	for _, rule := range rules.([]any) {
-		ways, _ := rule.(map[string]any)[p.ways].([]any)
+		ways, _ := rule.(map[string]any)[p.backendsField].([]any)
 		for i, e := range ways {
 			at := e.(map[string]any)
 			to, _ := at["name"].(string)
@@ -170,7 +170,7 @@ func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
 			if !has && len(ways) == 1 {
 				weight = 1
 			}
-			all = append(all, way{at, to, weight, i == 0})
+			all = append(all, backend{at, to, weight, i == 0})
 		}
 	}
 	return all
@@ -180,7 +180,7 @@ func (p inPlaceRouter) listWays(u *unstructured.Unstructured) []way {
 func (c *invariants) listRouterTargets() []routeTarget {
 	var out []routeTarget
 	for _, u := range c.w.routersInPlace("") {
-		for _, way := range places[keyOf(u).kind].listWays(u) {
+		for _, way := range inPlaceRouters[keyOf(u).kind].listBackends(u) {
 			service, _, subset := strings.Cut(way.to, " ")
 			hash := c.revisionUnderRelease()
 			switch svc := find[*corev1.Service](c.w.store.objects, kindService, service); {
@@ -200,7 +200,7 @@ func (c *invariants) listRouterTargets() []routeTarget {
 func (t *transcript) showRoutes() {
 	for _, u := range t.w.routersInPlace("") {
 		var words []string
-		for _, way := range places[keyOf(u).kind].listWays(u) {
+		for _, way := range inPlaceRouters[keyOf(u).kind].listBackends(u) {
 			word := way.to
 			if _, has := way.at["weight"]; has {
 				word += fmt.Sprintf(" %d", way.weight)
@@ -214,6 +214,6 @@ func (t *transcript) showRoutes() {
 		if owner := u.GetLabels()["owner"]; owner != "" {
 			line += ", label " + owner
 		}
-		t.under("route", "%s to %s", u.GetName(), line)
+		t.printUnder("route", "%s to %s", u.GetName(), line)
 	}
 }

@@ -73,9 +73,9 @@ func (c *invariants) checkRoutingRests(r *rollouts.Rollout) {
 
 func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingPlan) {
 	if was, is := r.Status, p.Status; was.Phase != is.Phase || was.Message != is.Message {
-		t.line("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
+		t.printLine("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
 	}
-	t.announced(p.Events)
+	t.printEvents(p.Events)
 }
 
 func (silentObserver) routingPlanned(*rollouts.TrafficRouting, routingPlan) {}
@@ -88,7 +88,7 @@ func (t *transcript) showRoutings() {
 				users = append(users, user)
 			}
 		}
-		t.under("routing", "%s %s, routed %t, used by %s", r.Name, r.Status.Phase, r.Status.Routed, users)
+		t.printUnder("routing", "%s %s, routed %t, used by %s", r.Name, r.Status.Phase, r.Status.Routed, users)
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *story) routeBy(c command) {
 
 func (s *story) reroute(c command) {
 	if !s.w.editTrafficRouting(c.words[1], s.number(c.get("weight", "50"))) {
-		s.t.under("edit", "not found")
+		s.t.printUnder("edit", "not found")
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func (s *story) rerule(name string, change func(p inPlaceRouter, u *unstructured.Unstructured)) {
 	for _, u := range s.w.routersInPlace(name) {
 		next := clone(u)
-		change(places[keyOf(u).kind], next)
+		change(inPlaceRouters[keyOf(u).kind], next)
 		s.w.runAs("user", func() error { return s.w.store.update(next) })
 		return
 	}
@@ -44,7 +44,7 @@ func (s *story) own(c command) {
 		case c.has("apply"):
 			u.Object["spec"] = p.spec(c.words[1], "docs")
 		case c.has("append"):
-			spec[p.rules] = append(spec[p.rules].([]any), p.spec("docs")[p.rules].([]any)...)
+			spec[p.rulesField] = append(spec[p.rulesField].([]any), p.spec("docs")[p.rulesField].([]any)...)
 		}
 		if label := c.get("label", ""); label != "" {
 			u.SetLabels(map[string]string{"owner": label})
@@ -64,7 +64,7 @@ func (s *story) meddle(c command) {
 		}
 	}
 	s.rerule(c.words[1], func(p inPlaceRouter, u *unstructured.Unstructured) {
-		for _, way := range p.listWays(u) {
+		for _, way := range p.listBackends(u) {
 			if strings.Contains(way.to, rollouts.CanarySuffix[1:]) {
 				way.at["weight"] = int64(weight)
 			}

@@ -104,7 +104,7 @@ var verbs = map[string]func(*story, command){
 			first = []string{metav1.FinalizerDeleteDependents}
 		}
 		s.w.deleteSets(func(rs *appsv1.ReplicaSet) bool { return imageOfSet(rs) == c.words[1] }, first...)
-		s.w.loseRevision(c.words[1])
+		s.w.deleteRevision(c.words[1])
 	},
 	"orphan":  (*story).orphan,  // v1 [labels]: a user removes the owner reference of a set, and with labels also the labels that the selector matches
 	"relabel": (*story).relabel, // v2 as=v1: a user gives the set of v2 the hash label of the set of v1
@@ -124,7 +124,7 @@ var verbs = map[string]func(*story, command){
 	"show":    func(s *story, _ command) { s.t.show() },
 	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // the decision of the next pass over a Rollout, with reasons
 	"labels":  func(s *story, _ command) { s.t.labels = true },     // show the labels of pods, also for releases without a name
-	"history": func(s *story, _ command) { s.t.histories() },
+	"history": func(s *story, _ command) { s.t.showHistories() },
 	"spec":    (*story).spec, // web: the fields of the strategy that the owner and Weir write
 }
 
@@ -233,7 +233,7 @@ func (s *story) steps(c command) []rollouts.Step {
 			continue
 		}
 		pause := get(words, "pause", "")
-		next := step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
+		next := planStep(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
 		if path := get(words, "match", ""); path != "" {
 			next.Matches = []rollouts.RouteMatch{{Path: &rollouts.PathMatch{Value: &path}}}
 		}

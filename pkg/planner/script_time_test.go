@@ -102,7 +102,7 @@ func (s *story) settle() {
 		if wait > 0 {
 			message += ", for " + wait.String()
 		}
-		s.t.line("idle", "%s", message)
+		s.t.printLine("idle", "%s", message)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 func (s *story) update(c command) {
-	s.t.under("admission", "%s", s.w.updateWorkload(c.words[1], func(d object.Object) {
+	s.t.printUnder("admission", "%s", s.w.updateWorkload(c.words[1], func(d object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
 		}
@@ -63,14 +63,14 @@ func (s *story) sneak(c command) {
 		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
 		d.Spec.Strategy = rolling("25%", "25%")
 	}
-	s.t.under("admission", "not asked")
+	s.t.printUnder("admission", "not asked")
 	s.w.runAs("user", func() error { return s.w.store.update(o) })
 }
 
 // apply plays an update that changes more than the image: it resumes the workload, restores the
 // owner's strategy, or removes Weir's metadata.
 func (s *story) apply(c command) {
-	s.t.under("admission", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
+	s.t.printUnder("admission", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(o)
 		}
@@ -93,7 +93,7 @@ func (s *story) apply(c command) {
 func (s *story) drive(c command) {
 	share := intstr.Parse(c.get("partition", "0"))
 	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
-	s.t.under("user", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
+	s.t.printUnder("user", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
 		d := o.(*appsv1.Deployment)
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
@@ -111,7 +111,7 @@ func (s *story) drive(c command) {
 
 func (s *story) scale(c command) {
 	if !s.w.scaleWorkload(c.words[1], s.number(c.get("replicas", "0"))) {
-		s.t.under("scale", "not found")
+		s.t.printUnder("scale", "not found")
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
 		n := s.number(step)
 		asked.Options.Expect = &rollouts.Expectation{Step: &n}
 	}
-	s.t.under(string(v), "%s", s.w.applyVerb(c.words[1], asked))
+	s.t.printUnder(string(v), "%s", s.w.applyVerb(c.words[1], asked))
 }
 
 func (s *story) jump(c command) {
@@ -145,10 +145,10 @@ func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 
 func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
 	if !s.w.editRollout(c.words[1], change) {
-		s.t.under(c.words[0], "not found")
+		s.t.printUnder(c.words[0], "not found")
 	}
 	if why := s.w.refused; why != "" {
-		s.t.under(c.words[0], "refused, %s", why)
+		s.t.printUnder(c.words[0], "refused, %s", why)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *story) remove(c command) {
 		s.w.orphanSets(key{kind(k), name})
 	}
 	if !s.w.deleteObject(kind(k), name) {
-		s.t.under("delete", "not found")
+		s.t.printUnder("delete", "not found")
 	}
 }
 
@@ -210,14 +210,14 @@ func (s *story) backup(command) {
 // restore replaces the objects that weir-apiserver stores by the backup, which includes their UIDs.
 func (s *story) restore(command) {
 	s.w.check.excusesPodFailures = true // the consequences are excused
-	s.t.under("user", "restores the backup")
+	s.t.printUnder("user", "restores the backup")
 	for k := range s.w.store.objects {
 		if slices.Contains(storedKinds, k.kind) && s.saved[k] == nil {
-			s.w.store.stored(k, nil)
+			s.w.store.put(k, nil)
 		}
 	}
 	for k, o := range s.saved {
-		s.w.store.stored(k, clone(o))
+		s.w.store.put(k, clone(o))
 	}
 }
 
@@ -236,7 +236,7 @@ func (s *story) spec(c command) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.t.under("spec", "%s", data)
+	s.t.printUnder("spec", "%s", data)
 }
 
 // autoscaler creates an autoscaler with the name of its workload. It never scales.

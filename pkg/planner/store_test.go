@@ -103,8 +103,8 @@ type store struct {
 	first int
 	// version is the newest resourceVersion of all objects.
 	version int64
-	// wrote is called after each write. Either object may be nil.
-	wrote func(old, new object.Object)
+	// onWrite is called after each write. Either object may be nil.
+	onWrite func(old, new object.Object)
 	// unready are images whose pods run but do not become ready.
 	unready map[string]bool
 	// synced are the versions of each StatefulSet and its pods that the native controller has
@@ -130,7 +130,7 @@ func (s *store) newest() int { return s.first + len(s.past) - 1 }
 // at returns the snapshot of a moment, or the oldest snapshot that is kept.
 func (s *store) at(moment int) snapshot { return s.past[max(moment-s.first, 0)] }
 
-func (s *store) stored(k key, o object.Object) {
+func (s *store) put(k key, o object.Object) {
 	old := s.objects[k]
 	if o == nil {
 		delete(s.objects, k)
@@ -139,14 +139,14 @@ func (s *store) stored(k key, o object.Object) {
 		o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 		s.objects[k] = o
 	}
-	s.tick()
-	if s.wrote != nil {
-		s.wrote(old, o)
+	s.beginMoment()
+	if s.onWrite != nil {
+		s.onWrite(old, o)
 	}
 }
 
-// tick begins a new moment.
-func (s *store) tick() {
+// beginMoment begins a new moment.
+func (s *store) beginMoment() {
 	s.past = append(s.past, maps.Clone(s.objects))
 	if len(s.past) > maxCacheLag {
 		s.past, s.first = s.past[1:], s.first+1
@@ -162,14 +162,14 @@ func (s *store) create(o object.Object) error {
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
 	o.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
 	o.SetGeneration(1)
-	s.stored(k, o)
+	s.put(k, o)
 	return nil
 }
 
 // update replaces everything except the status, updateStatus only the status, and record both.
 func (s *store) update(o object.Object) error       { return s.replace(o, keepStatus) }
 func (s *store) updateStatus(o object.Object) error { return s.replace(o, withStatus) }
-func (s *store) record(o object.Object) error       { return s.replace(o, withGeneration) }
+func (s *store) updateAll(o object.Object) error    { return s.replace(o, withGeneration) }
 
 func (s *store) replace(o object.Object, merge func(old, next object.Object) object.Object) error {
 	k := keyOf(o)
@@ -181,9 +181,9 @@ func (s *store) replace(o object.Object, merge func(old, next object.Object) obj
 	switch {
 	case equality.Semantic.DeepEqual(old, next):
 	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && k.kind != kindPod:
-		s.stored(k, nil)
+		s.put(k, nil)
 	default:
-		s.stored(k, next)
+		s.put(k, next)
 	}
 	return nil
 }
@@ -209,19 +209,19 @@ func (s *store) remove(o object.Object) error {
 	case old == nil || old.GetUID() != o.GetUID():
 		return nil
 	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // the kubelet ends a pod
-		s.stored(k, nil)
+		s.put(k, nil)
 	case old.GetDeletionTimestamp() == nil:
 		next := clone(old)
 		at := metav1.NewTime(s.now().Truncate(time.Second))
 		next.SetDeletionTimestamp(&at)
 		next.SetGeneration(next.GetGeneration() + 1)
-		s.stored(k, next)
+		s.put(k, next)
 	}
 	return nil
 }
 
 // removeEndedPod removes a pod that has ended.
-func (s *store) removeEndedPod(p *corev1.Pod) { s.stored(keyOf(p), nil) }
+func (s *store) removeEndedPod(p *corev1.Pod) { s.put(keyOf(p), nil) }
 
 // removeAtVersion removes an object with its resourceVersion as precondition.
 func (s *store) removeAtVersion(o object.Object) error {

@@ -131,12 +131,12 @@ func (s *story) run(lines []string) string {
 
 // explain prints the decision of the next pass over a Rollout without running the pass.
 func (s *story) explain(name string) {
-	o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
-		s.t.under("explain", "not found")
+		s.t.printUnder("explain", "not found")
 		return
 	}
 	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
-		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
+		s.t.printUnder("explain", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }

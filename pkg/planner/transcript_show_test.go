@@ -30,30 +30,30 @@ func (t *transcript) show() {
 		if p.UpdateReadyReplicas < p.UpdateReplicas {
 			pods = fmt.Sprintf(", %d of %d ready", p.UpdateReadyReplicas, p.UpdateReplicas)
 		}
-		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
+		t.printUnder("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
 		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
 			what := planner.WaitingFor(r).Text
-			t.under("stalled", "waiting for %s", what)
+			t.printUnder("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {
-			t.under("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overrode(d))
+			t.printUnder("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overriddenChecks(d))
 		}
 	}
 	for _, b := range listOf[*rollouts.BatchRelease](t.w.store.objects) {
-		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
+		t.printUnder("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
 	}
 	for _, o := range workloads(t.w.store.objects) {
-		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
+		t.printUnder("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
 	}
 	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](t.w.store.objects)) {
 		batches := ""
-		if t.labelled() {
+		if t.showsPodLabels() {
 			batches = t.w.describePodLabels(rs)
 		}
 		if rs.DeletionTimestamp != nil {
 			batches += ", being deleted"
 		}
-		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
+		t.printUnder("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
 	}
 	t.showPods()
 	t.showNetwork()
@@ -63,8 +63,8 @@ func (t *transcript) show() {
 			return
 		}
 	}
-	for _, trace := range traces(t.w.store.objects) {
-		t.under("trace", "%s", trace)
+	for _, trace := range listTraces(t.w.store.objects) {
+		t.printUnder("trace", "%s", trace)
 	}
 }
 
@@ -74,10 +74,10 @@ func (t *transcript) showPods() {
 		if isUnavailable(p) {
 			what += ", not ready"
 		}
-		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.labelled() {
+		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.showsPodLabels() {
 			what += ", " + id + "/" + p.Labels[rollouts.LabelRolloutBatchID]
 		}
-		t.under("pod", "%s of %s", p.Name, what)
+		t.printUnder("pod", "%s of %s", p.Name, what)
 	}
 }
 
@@ -88,7 +88,7 @@ func (t *transcript) showNetwork() {
 		if hash := pinnedRevision(s); hash != "" {
 			to = hash
 		}
-		t.under("service", "%s to %s", s.Name, to)
+		t.printUnder("service", "%s to %s", s.Name, to)
 	}
 	for _, i := range listOf[*networkingv1.Ingress](t.w.store.objects) {
 		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
@@ -96,14 +96,14 @@ func (t *transcript) showNetwork() {
 			if i.DeletionTimestamp != nil {
 				kept = ", being deleted, to " + backendService(i)
 			}
-			t.under("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
+			t.printUnder("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
 		}
 	}
 	t.showRoutes()
 }
 
-// traces lists the objects, finalizers, labels, and annotations of Weir on objects of others.
-func traces(s snapshot) []string {
+// listTraces lists the objects, finalizers, labels, and annotations of Weir on objects of others.
+func listTraces(s snapshot) []string {
 	var found []string
 	note := func(o object.Object, what string, m map[string]string) {
 		for k := range m {
@@ -140,8 +140,8 @@ func traces(s snapshot) []string {
 	return found
 }
 
-// overrode names the checks that a decision overrode.
-func overrode(d rollouts.Decision) string {
+// overriddenChecks names the checks that a decision overrode.
+func overriddenChecks(d rollouts.Decision) string {
 	var checks []string
 	for _, c := range d.OverriddenChecks {
 		checks = append(checks, strings.TrimSpace(fmt.Sprintf("%s of step %d %s", c.Name, c.Step, c.Result)))

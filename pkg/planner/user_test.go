@@ -339,8 +339,8 @@ func (w *world) deleteHistories() {
 	}
 }
 
-// step builds one step of a plan.
-func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
+// planStep builds one step of a plan.
+func planStep(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
 	share := intstr.Parse(replicas)
 	s := rollouts.Step{Replicas: &share}
 	if traffic != "" {

@@ -46,7 +46,7 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 				s.run(append(slices.Clip(begin), "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
 					"update web image=v2", "settle", "advance 30s", "settle"))
 				s.run(tt.verbs)
-				o, err := rollout.Observe(unlogged, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+				o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 				if err != nil {
 					t.Fatal(err)
 				}

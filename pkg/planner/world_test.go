@@ -105,7 +105,7 @@ func newWorld(start time.Time, tell observer, check *invariants) *world {
 	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, writesLeft: -1, crashes: map[string]*plannedCrash{}, podLabels: map[string]planner.PodLabel{}, observer: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
-	w.store.wrote = w.wrote
+	w.store.onWrite = w.wrote
 	return w
 }
 
@@ -114,7 +114,7 @@ func (w *world) fork(tell observer, check *invariants) *world {
 	f := newWorld(w.now, tell, check)
 	now := f.store.now
 	f.store = w.store.fork()
-	f.store.now, f.store.wrote = now, f.wrote
+	f.store.now, f.store.onWrite = now, f.wrote
 	f.podLabels = maps.Clone(w.podLabels)
 	f.scheduled = w.scheduled
 	f.measures.shared, f.measures.answers = w.measures.shared, w.measures.answers

@@ -37,7 +37,7 @@ func (t tally) wrote(actor string, old, next object.Object) {
 
 // acted counts pod labels. Each is one write.
 func (t tally) acted(a planner.Effect) {
-	if m, ok := unwrapped(a).(planner.LabelPods); ok {
+	if m, ok := unwrapAction(a).(planner.LabelPods); ok {
 		t.writes["label"] += len(m.Labels)
 	}
 	t.transcript.acted(a)

@@ -78,7 +78,7 @@ func (a cachedCluster) write(c object.Change) error {
 	case c.Base == nil:
 		return a.store.create(c.Want)
 	case c.Want != nil:
-		return a.store.update(a.store.rebaseOnStatus(c.Base, typed(c.Want)))
+		return a.store.update(a.store.rebaseOnStatus(c.Base, typedIngress(c.Want)))
 	case keyOf(c.Base).kind == kindBatch:
 		return a.store.remove(c.Base)
 	default:
@@ -100,7 +100,7 @@ func (a cachedCluster) CreateOrUpdateBatchRelease(_ context.Context, was, b *rol
 	write := a.store.create
 	if was != nil {
 		a.check.checkWriteIsUseful(a.actor, object.Change{Base: was, Want: b})
-		write = a.store.record
+		write = a.store.updateAll
 	}
 	if err := write(b); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects,
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
 		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
-		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
+		spec := rollouts.RolloutHistorySpec{Stable: stableInfo(p)}
 		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
 			return err
 		}
@@ -160,8 +160,8 @@ func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects,
 	return a.store.updateStatus(next)
 }
 
-// stableIn returns the stable revision that a history stores.
-func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
+// stableInfo returns the stable revision that a history stores.
+func stableInfo(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
 	}
