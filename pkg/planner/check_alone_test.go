@@ -120,7 +120,8 @@ func (e *releaseEnd) onlyExtraServes() bool {
 	return own == 0 && extra > 0
 }
 
-// createClumsyDeployment creates a Deployment whose owner breaks its pods and deletes its ReplicaSets.
+// createClumsyDeployment creates a Deployment whose owner breaks its pods and deletes its
+// ReplicaSets.
 func (s *schedule) createClumsyDeployment() {
 	s.ownerBreaksPods = true
 	s.createDeployment()

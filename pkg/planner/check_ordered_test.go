@@ -27,7 +27,7 @@ func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object
 	if is == nil || was == nil {
 		return
 	}
-	c.aborted = c.aborted && statefulSets{}.stopped(is)
+	c.aborted = c.aborted && statefulSets{}.isStopped(is)
 	c.excusesSizeZero = c.excusesSizeZero || *is.Spec.Replicas <= 1 || *is.Spec.Replicas < *was.Spec.Replicas
 	c.excusesGrowth = workload.HasReleaseMark(is) && (c.excusesGrowth || *is.Spec.Replicas > *was.Spec.Replicas)
 	if !workload.HasReleaseMark(is) {

@@ -21,7 +21,7 @@ import (
 
 type cloneSets struct{}
 
-func (cloneSets) deployed(a app) object.Object {
+func (cloneSets) newWorkload(a app) object.Object {
 	missing, none := intstr.Parse(a.unavail), intstr.FromInt32(0)
 	return &workload.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -50,7 +50,7 @@ func (cloneSets) left(c *workload.CloneSet) int32 {
 	return min(int32(left), n)
 }
 
-func (s cloneSets) stopped(o object.Object) bool {
+func (s cloneSets) isStopped(o object.Object) bool {
 	c := o.(*workload.CloneSet)
 	return c.Spec.UpdateStrategy.Paused || s.left(c) > 0 && s.left(c) >= *c.Spec.Replicas
 }
@@ -61,7 +61,7 @@ func (cloneSets) resume(o object.Object) {
 	u.Partition, u.Paused = &none, false
 }
 
-func (cloneSets) governed(o object.Object) string {
+func (cloneSets) describeStrategy(o object.Object) string {
 	return "partition " + o.(*workload.CloneSet).Spec.UpdateStrategy.Partition.String()
 }
 
@@ -70,22 +70,22 @@ func (cloneSets) limits(owner object.Object, n int32) (surge, unavailable int32)
 	return 0, max(int32(m), 1)
 }
 
-func (cloneSets) adopt(o, owner object.Object) {
+func (cloneSets) restoreStrategy(o, owner object.Object) {
 	o.(*workload.CloneSet).Spec.UpdateStrategy = clone(owner.(*workload.CloneSet)).Spec.UpdateStrategy
 }
 
-// rested ignores the partition, which holds the pods of an aborted release.
-func (s cloneSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the partition, which holds the pods of an aborted release.
+func (s cloneSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
 	s.resume(b)
 	return equality.Semantic.DeepEqual(a.(*workload.CloneSet).Spec.UpdateStrategy, b.(*workload.CloneSet).Spec.UpdateStrategy)
 }
 
-func (s cloneSets) returned(o, owner object.Object) bool {
+func (s cloneSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*workload.CloneSet).Spec, owner.(*workload.CloneSet).Spec
-	same := s.rested(o, owner)
-	if !s.stopped(o) {
+	same := s.hasOwnerStrategy(o, owner)
+	if !s.isStopped(o) {
 		same = equality.Semantic.DeepEqual(a.UpdateStrategy, b.UpdateStrategy)
 	}
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
@@ -101,7 +101,7 @@ func (c *invariants) checkCloneSetWrite(actor string, old, next object.Object) {
 	if was, _ := old.(*workload.CloneSet); was != nil {
 		c.checkRevisionTakeover(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	}
-	c.aborted = c.aborted && cloneSets{}.stopped(is)
+	c.aborted = c.aborted && cloneSets{}.isStopped(is)
 	c.excusesSizeZero = c.excusesSizeZero || *is.Spec.Replicas <= 1
 	b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name)
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, is.Name)

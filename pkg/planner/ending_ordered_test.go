@@ -13,8 +13,8 @@ import (
 
 // Endings of workloads whose live template may differ from the template that the owner requested.
 
-// wantedImage returns the image that the owner requested. aside reports whether the live template
-// has another image, because the stable template is set meanwhile.
+// wantedImage returns the image that the owner requested. isSetAside reports whether the live
+// template has another image, because the stable template is set meanwhile.
 func (e *releaseEnd) wantedImage(o object.Object) string {
 	if tag, known := e.check.images[e.wantedRevision(o)]; known {
 		return tag

@@ -131,7 +131,7 @@ func (e *releaseEnd) unblockRelease() {
 
 // resume resumes a workload that a Rollout left paused.
 func (e *releaseEnd) resume() {
-	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
+	if d := e.workload(); nativeOf(d).isStopped(d) && !workload.HasReleaseMark(d) {
 		e.updateWorkload(app0, nativeOf(d).resume)
 	}
 }
@@ -210,7 +210,7 @@ func (e *releaseEnd) checkHealthy(invariant string) {
 	if s := e.rollout().Status; s.Phase != rollouts.PhaseHealthy {
 		e.check.violate(invariant, "%s: the rollout is %s, %s", e.name, headOf(s), s.Message)
 	}
-	if o := e.workload(); o != nil && nativeOf(o).stopped(o) {
+	if o := e.workload(); o != nil && nativeOf(o).isStopped(o) {
 		e.check.violate("traceless", "%s: the workload is paused", e.name)
 	}
 	e.checkCommandOutcomes()
@@ -242,10 +242,10 @@ func (e *releaseEnd) checkNoTraces() {
 		return
 	}
 	n := nativeOf(d)
-	if !n.returned(d, e.check.owner) {
-		e.check.violate("traceless", "%s: the workload is %s", e.name, n.governed(d))
+	if !n.hasOwnerSpec(d, e.check.owner) {
+		e.check.violate("traceless", "%s: the workload is %s", e.name, n.describeStrategy(d))
 	}
-	if n.stopped(d) && !e.check.aborted {
+	if n.isStopped(d) && !e.check.aborted {
 		e.check.violate("traceless", "%s: the workload is stopped", e.name)
 	}
 }

@@ -59,8 +59,8 @@ func (e *releaseEnd) abort() {
 		if tag != "failed" { // pods of the image "failed" never become ready
 			e.checkAllPodsRun("reversible", tag)
 		}
-		if o := e.workload(); !nativeOf(o).rested(o, e.check.owner) {
-			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).governed(o))
+		if o := e.workload(); !nativeOf(o).hasOwnerStrategy(o, e.check.owner) {
+			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).describeStrategy(o))
 		}
 	case rollouts.ActivityCompleted: // the template was reverted
 	default:

@@ -45,7 +45,8 @@ func (s *story) forge(c command) {
 	s.w.runAs("user", func() error { return s.w.store.update(d) })
 }
 
-// setDriveAnnotations writes the annotations that control a Deployment without a Rollout or BatchRelease.
+// setDriveAnnotations writes the annotations that control a Deployment without a Rollout or
+// BatchRelease.
 func setDriveAnnotations(d *appsv1.Deployment, share string) {
 	if share == "" {
 		return

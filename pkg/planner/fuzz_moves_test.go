@@ -135,9 +135,9 @@ func (s *schedule) playMove() {
 	}
 }
 
-// runStalePass runs a pass with stale caches that may crash. Two bits of b are the staleness of the caches
-// of Weir's kinds, two bits that of the native kinds, and the rest the number of writes before a
-// crash, if any.
+// runStalePass runs a pass with stale caches that may crash. Two bits of b are the staleness of the
+// caches of Weir's kinds, two bits that of the native kinds, and the rest the number of writes
+// before a crash, if any.
 func (s *schedule) runStalePass(b byte, run func()) {
 	for k, late := range map[kind]byte{
 		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3,
@@ -191,7 +191,7 @@ func (s *schedule) applyManifest(b byte) {
 			o.SetAnnotations(nil)
 			o.SetLabels(nil)
 		default:
-			nativeOf(o).adopt(o, s.check.owner)
+			nativeOf(o).restoreStrategy(o, s.check.owner)
 		}
 	})
 }

@@ -141,7 +141,8 @@ func (s *schedule) createScheduledRouter() {
 	s.createIngress(app0, app0)
 }
 
-// toggleObject deletes an object that a release uses, or creates it again. The consequences are excused.
+// toggleObject deletes an object that a release uses, or creates it again. The consequences are
+// excused.
 func (s *schedule) toggleObject(b byte) {
 	k := []key{
 		{kindService, app0}, {kindService, canaryName(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canaryName(app0)}, {kindDeployment, app0},

@@ -27,8 +27,8 @@ func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	return equality.Semantic.DeepEqual(old, next)
 }
 
-// showHistories prints the stored histories, oldest release first, and the number of additional writes
-// for histories since the last call.
+// showHistories prints the stored histories, oldest release first, and the number of additional
+// writes for histories since the last call.
 func (t *transcript) showHistories() {
 	all := listOf[*rollouts.RolloutHistory](t.w.store.objects)
 	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })

@@ -44,7 +44,7 @@ func syncDaemonSet(s *store, name string) {
 	}
 	k.listPods()
 	k.createMissingPods()
-	if !(daemonSets{}).stopped(set) {
+	if !(daemonSets{}).isStopped(set) {
 		k.replaceOldPods()
 	}
 	k.truncateHistory()

@@ -138,7 +138,8 @@ func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Sty
 	return w
 }
 
-// setActionAnnotation gives an Ingress the annotation that routes its requests, if its class requires one.
+// setActionAnnotation gives an Ingress the annotation that routes its requests, if its class
+// requires one.
 func (w *world) setActionAnnotation(class string) {
 	if class != "aws-alb" {
 		return

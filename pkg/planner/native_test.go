@@ -18,25 +18,25 @@ import (
 // native is a kind of workload: the objects that its owner writes, and the controller that acts on
 // them. A new kind is a new row of natives.
 type native interface {
-	// deployed returns a workload as its owner writes it.
-	deployed(a app) object.Object
+	// newWorkload returns a workload as its owner writes it.
+	newWorkload(a app) object.Object
 	template(o object.Object) *corev1.PodTemplateSpec
 	size(o object.Object) *int32
 	// sync runs one sync of its controller.
 	sync(s *store, name string)
-	// stopped reports whether the controller replaces no pods. resume removes the stop.
-	stopped(o object.Object) bool
+	// isStopped reports whether the controller replaces no pods. resume removes the stop.
+	isStopped(o object.Object) bool
 	resume(o object.Object)
-	// governed describes the update strategy in transcripts.
-	governed(o object.Object) string
+	// describeStrategy describes the update strategy in transcripts.
+	describeStrategy(o object.Object) string
 	// limits returns the owner's maxSurge and maxUnavailable in pods.
 	limits(owner object.Object, n int32) (surge, unavailable int32)
-	// adopt restores the owner's strategy.
-	adopt(o, owner object.Object)
-	// rested reports whether the strategy is the owner's. returned also compares the other fields
-	// that a release changes. Both ignore a stop.
-	rested(o, owner object.Object) bool
-	returned(o, owner object.Object) bool
+	// restoreStrategy restores the owner's strategy.
+	restoreStrategy(o, owner object.Object)
+	// hasOwnerStrategy reports whether the strategy is the owner's. hasOwnerSpec also compares the
+	// other fields that a release changes. Both ignore a stop.
+	hasOwnerStrategy(o, owner object.Object) bool
+	hasOwnerSpec(o, owner object.Object) bool
 }
 
 var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}, kindDaemonSet: daemonSets{}, kindCloneSet: cloneSets{}}
@@ -91,11 +91,11 @@ func (deployments) template(o object.Object) *corev1.PodTemplateSpec {
 }
 func (deployments) size(o object.Object) *int32 { return o.(*appsv1.Deployment).Spec.Replicas }
 
-func (deployments) sync(s *store, name string)   { syncDeployment(s, name) }
-func (deployments) stopped(o object.Object) bool { return o.(*appsv1.Deployment).Spec.Paused }
-func (deployments) resume(o object.Object)       { o.(*appsv1.Deployment).Spec.Paused = false }
+func (deployments) sync(s *store, name string)     { syncDeployment(s, name) }
+func (deployments) isStopped(o object.Object) bool { return o.(*appsv1.Deployment).Spec.Paused }
+func (deployments) resume(o object.Object)         { o.(*appsv1.Deployment).Spec.Paused = false }
 
-func (deployments) governed(o object.Object) string {
+func (deployments) describeStrategy(o object.Object) string {
 	d := o.(*appsv1.Deployment)
 	words := []string{string(d.Spec.Strategy.Type)}
 	if d.Spec.Paused {
@@ -108,14 +108,14 @@ func (deployments) limits(owner object.Object, n int32) (surge, unavailable int3
 	return limitsOf(owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate, n)
 }
 
-func (deployments) adopt(o, owner object.Object) {
+func (deployments) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.Deployment).Spec.Strategy = owner.(*appsv1.Deployment).Spec.Strategy
 }
 
-func (deployments) rested(o, owner object.Object) bool {
+func (deployments) hasOwnerStrategy(o, owner object.Object) bool {
 	return equality.Semantic.DeepEqual(o.(*appsv1.Deployment).Spec.Strategy, owner.(*appsv1.Deployment).Spec.Strategy)
 }
 
-func (d deployments) returned(o, owner object.Object) bool {
-	return d.rested(o, owner) && *o.(*appsv1.Deployment).Spec.RevisionHistoryLimit == *owner.(*appsv1.Deployment).Spec.RevisionHistoryLimit
+func (d deployments) hasOwnerSpec(o, owner object.Object) bool {
+	return d.hasOwnerStrategy(o, owner) && *o.(*appsv1.Deployment).Spec.RevisionHistoryLimit == *owner.(*appsv1.Deployment).Spec.RevisionHistoryLimit
 }

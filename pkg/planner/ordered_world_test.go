@@ -22,7 +22,7 @@ import (
 
 type statefulSets struct{}
 
-func (statefulSets) deployed(a app) object.Object {
+func (statefulSets) newWorkload(a app) object.Object {
 	labels := map[string]string{"app": a.name}
 	s := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -73,8 +73,8 @@ func (statefulSets) sync(s *store, name string) {
 	}
 }
 
-// stopped reports whether the partition covers all pods.
-func (statefulSets) stopped(o object.Object) bool {
+// isStopped reports whether the partition covers all pods.
+func (statefulSets) isStopped(o object.Object) bool {
 	s := o.(*appsv1.StatefulSet)
 	u := s.Spec.UpdateStrategy.RollingUpdate
 	return u != nil && u.Partition != nil && *u.Partition > 0 && *u.Partition >= *s.Spec.Replicas
@@ -86,7 +86,7 @@ func (statefulSets) resume(o object.Object) {
 	}
 }
 
-func (statefulSets) governed(o object.Object) string {
+func (statefulSets) describeStrategy(o object.Object) string {
 	u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy
 	if u.RollingUpdate == nil || u.RollingUpdate.Partition == nil {
 		return string(u.Type)
@@ -98,22 +98,22 @@ func (statefulSets) limits(owner object.Object, n int32) (surge, unavailable int
 	return 0, missingAllowed(owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate, n)
 }
 
-func (statefulSets) adopt(o, owner object.Object) {
+func (statefulSets) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.StatefulSet).Spec.UpdateStrategy = *owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested ignores the partition, which holds the pods of an aborted release.
-func (s statefulSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the partition, which holds the pods of an aborted release.
+func (s statefulSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
 	s.resume(b)
 	return equality.Semantic.DeepEqual(a.(*appsv1.StatefulSet).Spec.UpdateStrategy, b.(*appsv1.StatefulSet).Spec.UpdateStrategy)
 }
 
-func (s statefulSets) returned(o, owner object.Object) bool {
+func (s statefulSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*appsv1.StatefulSet).Spec, owner.(*appsv1.StatefulSet).Spec
-	same := s.rested(o, owner)
-	if !s.stopped(o) {
+	same := s.hasOwnerStrategy(o, owner)
+	if !s.isStopped(o) {
 		same = equality.Semantic.DeepEqual(a.UpdateStrategy, b.UpdateStrategy)
 	}
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
@@ -162,7 +162,7 @@ func withLabels(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 // not delete them.
 func (w *world) deleteStuckPods() bool {
 	o := w.check.workload()
-	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).stopped(o) {
+	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).isStopped(o) {
 		return false
 	}
 	stuck := false

@@ -19,7 +19,7 @@ import (
 
 type daemonSets struct{}
 
-func (daemonSets) deployed(a app) object.Object {
+func (daemonSets) newWorkload(a app) object.Object {
 	missing := intstr.Parse(a.unavail)
 	d := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -48,7 +48,7 @@ func (daemonSets) size(o object.Object) *int32 {
 
 func (daemonSets) sync(s *store, name string) { syncDaemonSet(s, name) }
 
-func (daemonSets) stopped(o object.Object) bool {
+func (daemonSets) isStopped(o object.Object) bool {
 	return o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
 
@@ -56,7 +56,7 @@ func (daemonSets) resume(o object.Object) {
 	o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
 }
 
-func (daemonSets) governed(o object.Object) string {
+func (daemonSets) describeStrategy(o object.Object) string {
 	return string(o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type)
 }
 
@@ -69,19 +69,19 @@ func (daemonSets) limits(owner object.Object, n int32) (surge, unavailable int32
 	return 0, max(int32(m), 1)
 }
 
-func (daemonSets) adopt(o, owner object.Object) {
+func (daemonSets) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.DaemonSet).Spec.UpdateStrategy = *owner.(*appsv1.DaemonSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested ignores the type of the strategy, which holds the pods of an aborted release.
-func (daemonSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the type of the strategy, which holds the pods of an aborted release.
+func (daemonSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := o.(*appsv1.DaemonSet).Spec.UpdateStrategy, owner.(*appsv1.DaemonSet).Spec.UpdateStrategy
 	return equality.Semantic.DeepEqual(a.RollingUpdate, b.RollingUpdate)
 }
 
-func (n daemonSets) returned(o, owner object.Object) bool {
+func (n daemonSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*appsv1.DaemonSet).Spec, owner.(*appsv1.DaemonSet).Spec
-	return n.rested(o, owner) && (n.stopped(o) || !n.stopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
+	return n.hasOwnerStrategy(o, owner) && (n.isStopped(o) || !n.isStopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
 // nodeOf returns the name of the node of a pod. Both names have the same number.

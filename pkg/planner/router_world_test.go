@@ -33,7 +33,7 @@ func kindOf(name string) kind { return kind(strings.ToLower(name)) }
 // inPlaceRouter is a kind of router that Weir edits in place.
 type inPlaceRouter struct {
 	api, kind string
-	// rulesField and ways are the field names of the rules, and of the backends of a rule.
+	// rulesField and backendsField are the field names of the rules, and of the backends of a rule.
 	rulesField, backendsField string
 	// newBackend returns a backend for a Service.
 	newBackend func(service string) map[string]any
@@ -139,7 +139,7 @@ func (w *world) routersInPlace(name string) []*unstructured.Unstructured {
 	})
 }
 
-// backend is a backend of a rule.
+// backend is one destination of a rule: a Service and its weight.
 type backend struct {
 	at     map[string]any
 	to     string

@@ -43,7 +43,7 @@ func (t *transcript) show() {
 		t.printUnder("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
 	}
 	for _, o := range workloads(t.w.store.objects) {
-		t.printUnder("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
+		t.printUnder("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).describeStrategy(o))
 	}
 	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](t.w.store.objects)) {
 		batches := ""

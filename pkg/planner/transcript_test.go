@@ -209,8 +209,8 @@ func unwrapAction(a planner.Effect) planner.Effect {
 	return a
 }
 
-// showsPodLabels reports whether pod labels are recorded. Without a release name, the labels give no more
-// information than the batches.
+// showsPodLabels reports whether pod labels are recorded. Without a release name, the labels give
+// no more information than the batches.
 func (t *transcript) showsPodLabels() bool {
 	named := func(o object.Object) bool { return o.GetLabels()[rollouts.LabelRolloutID] != "" }
 	return t.labels || slices.ContainsFunc(workloads(t.w.store.objects), named)
@@ -250,8 +250,8 @@ func (t *transcript) wroteWorkload(actor string, old, next object.Object) {
 		t.printLine(actor, "%s deleted", name)
 	case old == nil:
 		t.printLine(actor, "%s made with %d", name, replicasOf(next))
-	case n.governed(old) != n.governed(next):
-		what := n.governed(next)
+	case n.describeStrategy(old) != n.describeStrategy(next):
+		what := n.describeStrategy(next)
 		if tag := tagOf(templateOf(next)); tag != tagOf(templateOf(old)) {
 			what = tag + ", " + what
 		}

@@ -46,10 +46,10 @@ type app struct {
 
 func (w *world) createWorkload(a app) {
 	k := cmp.Or(a.kind, kindDeployment)
-	w.runAs("user", func() error { return w.store.create(natives[k].deployed(a)) })
+	w.runAs("user", func() error { return w.store.create(natives[k].newWorkload(a)) })
 }
 
-func (deployments) deployed(a app) object.Object {
+func (deployments) newWorkload(a app) object.Object {
 	labels := map[string]string{"app": a.name}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
