@@ -44,7 +44,7 @@ func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object
 }
 
 // surplus counts the pods of the new revision beyond the target of the step, and how many are
-// allowed. The native controller may create one pod before it observes the target.
+// allowed. Each write of Weir allows one, because the native controller may create a pod meanwhile.
 type surplus struct {
 	allowed, pods int
 	// sizeGrew reports whether the size has grown since.
@@ -84,8 +84,8 @@ func (c *invariants) askedForAllPods(o object.Object) bool {
 	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every
 }
 
-// checkAddedPod checks the invariant "surplus": at most one pod of the update revision exists
-// beyond the target of the step.
+// checkAddedPod checks the invariant "surplus": no more pods of the update revision are created
+// beyond the target of the step than surplus allows.
 func (c *invariants) checkAddedPod(pod *corev1.Pod) {
 	set, _ := c.workload().(*appsv1.StatefulSet)
 	if set == nil || !metav1.IsControlledBy(pod, set) || set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {

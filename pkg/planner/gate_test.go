@@ -102,7 +102,7 @@ func (g gates) checkPauses(c *invariants, actor string, old, next *rollouts.Roll
 	}
 }
 
-// isPausedWhileReleasing reports whether a user paused a release between two steps or in a step.
+// isPausedWhileReleasing reports whether a user paused the release while it took steps.
 func isPausedWhileReleasing(r *rollouts.Rollout) bool {
 	p := r.Status.Active()
 	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && isTakingSteps(r) && r.Status.Activity() != rollouts.ActivityFinalising &&

@@ -89,7 +89,7 @@ var verbs = map[string]func(*story, command){
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
 	"kill":   (*story).kill,   // v2 times=2
-	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
+	"meddle": (*story).meddle, // web weight=99: a user edits the canary Ingress
 	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: a user removes or replaces the owner references
 	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a GitOps tool applies the manifest repeatedly
 	// Pods of a broken image run, but do not become ready until the image is mended.
