@@ -31,23 +31,23 @@ func TestAdmit(t *testing.T) {
 		want planner.AdmissionVerdict
 	}{
 		"nobody names it":           {planner.Admission{Changed: true}, planner.AdmissionVerdict{}},
-		"a new template":            {changed(newRollout("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
-		"in a release":              {changed(newRollout("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"a new template":            {newTemplateAdmission(newRollout("a", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
+		"in a release":              {newTemplateAdmission(newRollout("a", rollouts.PhaseProgressing)), planner.AdmissionVerdict{Hold: true, RolloutName: "a"}},
 		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{newRollout("a", rollouts.PhaseHealthy)}}, planner.AdmissionVerdict{KeepRecords: true, RolloutName: "a"}},
-		"not to be held":            {unholdable(changed(newRollout("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refusal: "OnDelete, or disable the Rollout a", RolloutName: "a"}},
-		"not to be held by anybody": {unholdable(changed(newRollout("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
-		"held, and not to be kept":  {held(unholdable(changed(newRollout("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refusal: "OnDelete", RolloutName: "a"}},
-		"not adopted yet":           {changed(newRollout("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
-		"no phase yet":              {changed(newRollout("a", "")), planner.AdmissionVerdict{}},
-		"disabled":                  {changed(newRollout("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
-		"disabling":                 {changed(newRollout("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
-		"terminating":               {changed(newRollout("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
-		"about to be disabled":      {changed(newRollout("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
-		"about to be deleted":       {changed(newRollout("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
-		"the second one is live":    {changed(newRollout("a", rollouts.PhaseDisabled), newRollout("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "b"}},
+		"not to be held":            {withUnholdable(newTemplateAdmission(newRollout("a", rollouts.PhaseHealthy))), planner.AdmissionVerdict{Refusal: "OnDelete, or disable the Rollout a", RolloutName: "a"}},
+		"not to be held by anybody": {withUnholdable(newTemplateAdmission(newRollout("a", rollouts.PhaseDisabled))), planner.AdmissionVerdict{}},
+		"held, and not to be kept":  {withHeld(withUnholdable(newTemplateAdmission(newRollout("a", rollouts.PhaseHealthy)))), planner.AdmissionVerdict{Refusal: "OnDelete", RolloutName: "a"}},
+		"not adopted yet":           {newTemplateAdmission(newRollout("a", rollouts.PhaseInitial)), planner.AdmissionVerdict{}},
+		"no phase yet":              {newTemplateAdmission(newRollout("a", "")), planner.AdmissionVerdict{}},
+		"disabled":                  {newTemplateAdmission(newRollout("a", rollouts.PhaseDisabled)), planner.AdmissionVerdict{}},
+		"disabling":                 {newTemplateAdmission(newRollout("a", rollouts.PhaseDisabling)), planner.AdmissionVerdict{}},
+		"terminating":               {newTemplateAdmission(newRollout("a", rollouts.PhaseTerminating)), planner.AdmissionVerdict{}},
+		"about to be disabled":      {newTemplateAdmission(newRollout("a", rollouts.PhaseHealthy, disabled)), planner.AdmissionVerdict{}},
+		"about to be deleted":       {newTemplateAdmission(newRollout("a", rollouts.PhaseHealthy, deleted)), planner.AdmissionVerdict{}},
+		"the second one is live":    {newTemplateAdmission(newRollout("a", rollouts.PhaseDisabled), newRollout("b", rollouts.PhaseHealthy)), planner.AdmissionVerdict{Hold: true, RolloutName: "b"}},
 		"held":                      {planner.Admission{Held: true}, planner.AdmissionVerdict{KeepHold: true}},
-		"held, and a new template":  {held(changed(newRollout("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{KeepHold: true, RolloutName: "a"}},
-		"held by one that is going": {held(changed(newRollout("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{KeepHold: true}},
+		"held, and a new template":  {withHeld(newTemplateAdmission(newRollout("a", rollouts.PhaseProgressing))), planner.AdmissionVerdict{KeepHold: true, RolloutName: "a"}},
+		"held by one that is going": {withHeld(newTemplateAdmission(newRollout("a", rollouts.PhaseTerminating, deleted))), planner.AdmissionVerdict{KeepHold: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -59,16 +59,16 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-func changed(rs ...*rollouts.Rollout) planner.Admission {
+func newTemplateAdmission(rs ...*rollouts.Rollout) planner.Admission {
 	return planner.Admission{Changed: true, Rollouts: rs}
 }
 
-func unholdable(a planner.Admission) planner.Admission {
+func withUnholdable(a planner.Admission) planner.Admission {
 	a.UnholdableReason = "OnDelete"
 	return a
 }
 
-func held(a planner.Admission) planner.Admission {
+func withHeld(a planner.Admission) planner.Admission {
 	a.Held = true
 	return a
 }

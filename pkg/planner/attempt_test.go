@@ -10,7 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// An override of checks is about one template. It lasts until the attempt with this template is over.
+// TestOverrideOfAnotherTemplate checks that an override of checks applies to one template only. The
+// override lasts until the attempt with this template is over.
 func TestOverrideOfAnotherTemplate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Somebody who may write the status of BatchReleases writes another current batch, or that pods
-// are back already. Neither decides how many pods are new, nor which labels they get.
+// TestForgedStatus forges the status of a BatchRelease: another current batch, or a claim that all
+// pods are back already. The forged fields decide neither the number of new pods nor their labels.
 func TestForgedStatus(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(*rollouts.BatchReleaseStatus){

@@ -19,9 +19,9 @@ import (
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// observed is a release at a step, whose BatchRelease has the plan of another, and one of
-// ten pods that is new and ready for each tenth that was told.
-func observed(state rollouts.StepState, step, planned, told, ready int32) planner.Input {
+// releaseAtStep returns a release at a step. Its BatchRelease has the plan of the step "planned",
+// its target is "told" pods, and "ready" of ten pods are new and ready.
+func releaseAtStep(state rollouts.StepState, step, planned, told, ready int32) planner.Input {
 	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "rollout", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
@@ -56,8 +56,8 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) planne
 	}
 }
 
-// TestOrder checks what is stored when: what was found out before the Rollout, and what is
-// to be done after it.
+// TestOrder checks the order of writes: which actions run before the status of the Rollout is
+// stored, and which run after it.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	edit := func(o planner.Input, with func(*planner.Input)) planner.Input {
@@ -70,29 +70,29 @@ func TestOrder(t *testing.T) {
 		then  string
 		state rollouts.StepState
 	}{
-		"pods of the batch come": {o: observed(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
+		"pods of the batch come": {o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
 		"the batch is ready": {
-			o: observed(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
+			o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
 		},
 		"the next batch begins with its target": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
+			o:    edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
 			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
 		},
 		"the next batch waits until clients could see this one ready": {
-			o: observed(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
+			o: releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
 		},
 		"an abort waits for nobody to see the batch ready": {
-			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
+			o: edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
 				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
 			}),
 			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
 		},
 		"a batch that is made tells nothing before it has a uid": {
-			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Input) { o.BatchInput.Release = nil }),
+			o:    edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Input) { o.BatchInput.Release = nil }),
 			then: "batch 0: 2", state: rollouts.StepUpgrade,
 		},
 		"a plan by which the workload looks otherwise is taken up by the next pass": {
-			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) {
+			o: edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) {
 				o.BatchInput.Release.Status.BatchState = rollouts.BatchReady
 				o.BatchInput.Release.Spec.Plan.StableRevision = "v0"
 				o.BatchInput.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.BatchInput.Release.Spec.Plan)
@@ -100,14 +100,14 @@ func TestOrder(t *testing.T) {
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 		"a workload that cannot be read": {
-			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput = nil }),
+			o:    edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput = nil }),
 			then: "batch 1: 5", state: rollouts.StepUpgrade,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := planner.Decide(tc.o)
-			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{said(d, planner.BeforeStatus), said(d, planner.AfterStatus)}); diff != "" {
+			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{describeEffects(d, planner.BeforeStatus), describeEffects(d, planner.AfterStatus)}); diff != "" {
 				t.Errorf("first and then (-want +got):\n%s\n%s", diff, d)
 			}
 			if state := d.Status.Active().State; state != tc.state {
@@ -117,8 +117,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// said returns the effects that a decision carries out at a time.
-func said(d planner.Decision, when planner.When) string {
+// describeEffects returns the effects that a decision carries out before or after the status is
+// stored.
+func describeEffects(d planner.Decision, when planner.When) string {
 	var out []string
 	for _, a := range planner.ActionsAt(when, d.Actions) {
 		out = append(out, a.Effect.String())
@@ -126,17 +127,17 @@ func said(d planner.Decision, when planner.When) string {
 	return strings.Join(out, ", ")
 }
 
-// sets are what the sizes of are decided, by the target that is known of them.
-type sets struct{ update, stable sizes.Set }
+// fakeSets are two ReplicaSets. Their sizes are decided by the target in the hold state.
+type fakeSets struct{ update, stable sizes.Set }
 
-// Sizing implements release.Sets.
-func (s sets) Sizing(k planner.HoldState) (sizes.Scaling, bool) {
+// Sizing implements planner.ReplicaSetScaler.
+func (s fakeSets) Sizing(k planner.HoldState) (sizes.Scaling, bool) {
 	return sizes.Scaling{Replicas: 10, Surge: 10, Target: k.Target.Limit(10), Update: &s.update, Stable: &s.stable}, true
 }
 
-// TestSizes checks that sizes go by what is stored when they are written: with the plan that
-// is begun in the same decision, by themselves where none is, and not at all where the
-// workload is about to change or the plan is taken up later.
+// TestSizes checks that sizes follow the plan that is stored when they are written. If the same
+// decision starts a batch, its plan counts. Sizes are not written if the workload is about to
+// change or if a later pass starts the batch.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -155,13 +156,13 @@ func TestSizes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := observed(rollouts.StepUpgrade, tc.step, 1, 2, tc.ready)
-			o.ReplicaSets = sets{sizes.Set{Name: "two", Replicas: tc.ready, Available: tc.ready, Ready: tc.ready}, sizes.Set{Name: "one", Replicas: 8, Available: 8, Ready: 8}}
+			o := releaseAtStep(rollouts.StepUpgrade, tc.step, 1, 2, tc.ready)
+			o.ReplicaSets = fakeSets{sizes.Set{Name: "two", Replicas: tc.ready, Available: tc.ready, Ready: tc.ready}, sizes.Set{Name: "one", Replicas: 8, Available: 8, Ready: 8}}
 			if tc.with != nil {
 				tc.with(&o)
 			}
 			d := planner.Decide(o)
-			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{said(d, planner.AfterStatus), said(d, planner.FromStored)}); diff != "" {
+			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{describeEffects(d, planner.AfterStatus), describeEffects(d, planner.FromStored)}); diff != "" {
 				t.Errorf("then and what follows (-want +got):\n%s\n%s", diff, d)
 			}
 		})

@@ -11,8 +11,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A step that waits for pods in no trouble says after 30 seconds what it counts, and is looked
-// at again then though nothing happens. Before, it would cost a write for each step.
+// TestAwaited checks a step that waits for pods without problems. After 30 seconds its message
+// gives the reason, and a requeue guarantees this without an event. An earlier message would cost
+// one write for each step.
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	const later = "new pods are ready, and count when they have been ready for 45 seconds (spec.minReadySeconds)"
@@ -23,7 +24,7 @@ func TestAwaited(t *testing.T) {
 		},
 		"not all new pods are ready yet": func(*planner.Workload) {},
 		"old pods are still to go": func(w *planner.Workload) {
-			w.UpdatedReadyReplicas, w.StableReplicas = 2, 4 // as of nodes that were deleted
+			w.UpdatedReadyReplicas, w.StableReplicas = 2, 4 // their nodes were deleted
 		},
 		"the native controller has not acted": func(w *planner.Workload) { w.Settled = false },
 	} {

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// BenchmarkRollout is one pass over a Rollout whose step waits: what every
-// event of its workload costs.
+// BenchmarkRollout measures one pass over a Rollout whose step waits. Every event of the workload
+// causes such a pass.
 func BenchmarkRollout(b *testing.B) {
 	twenty, all := intstr.FromString("20%"), intstr.FromString("100%")
 	r := &rollouts.Rollout{Spec: rollouts.RolloutSpec{
@@ -35,7 +35,7 @@ func BenchmarkRollout(b *testing.B) {
 	}
 }
 
-// BenchmarkSizeSets is one pass over the ReplicaSets of a held Deployment.
+// BenchmarkSizeSets measures one pass over the ReplicaSets of a held Deployment.
 func BenchmarkSizeSets(b *testing.B) {
 	facts := sizes.Scaling{
 		Replicas: 100, Surge: 25, Unavailable: 25, Target: 20,

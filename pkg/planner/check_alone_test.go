@@ -13,69 +13,70 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Alone: no write of Weir takes the last ready pods of a workload away, whichever template
+// Invariant "alone": no write of Weir removes the last ready pods of a workload, whichever template
 // they run and however a release ends.
 
-// alone checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
-// BatchRelease, with which that Deployment goes.
-func (c *invariants) alone(actor string, old, next object.Object) {
+// checkLastReadyPods checks a write of a ReplicaSet, of the canary Deployment, or of the
+// BatchRelease, whose deletion also deletes the canary Deployment.
+func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	d := c.deployment()
-	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
+	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.isWeirActor(actor) || *d.Spec.Replicas == 0 || c.requestedReplicas(d) == 0 {
 		return
 	}
 	var taken int32
 	switch was := old.(type) {
 	case *appsv1.ReplicaSet:
-		if _, unavailable := nativeOf(d).limits(c.owner, *d.Spec.Replicas); unavailable >= *d.Spec.Replicas || c.empty {
-			return // its owner allows that, or each share of the only pod is that pod
+		if _, unavailable := nativeOf(d).limits(c.owner, *d.Spec.Replicas); unavailable >= *d.Spec.Replicas || c.excusesSizeZero {
+			return // the owner's maxUnavailable allows this, or there is only one pod, so that any share includes it
 		}
 		is, _ := next.(*appsv1.ReplicaSet)
 		taken = servingPods(was) - servingPods(is)
 	case *appsv1.Deployment:
-		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.batchGoes() {
+		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.isBatchDeleted() {
 			return
 		}
 		left := int32(0)
 		if is, ok := next.(*appsv1.Deployment); ok && is.DeletionTimestamp == nil {
 			left = *is.Spec.Replicas
 		}
-		taken = max(c.readyOf(was)-left, 0)
+		taken = max(c.countReadyPods(was)-left, 0)
 	case *rollouts.BatchRelease:
 		if was.DeletionTimestamp != nil || next != nil && next.GetDeletionTimestamp() == nil {
 			return
 		}
-		for _, e := range each[*appsv1.Deployment](c.w.store.objects) {
-			// Pods of a Deployment of size 0 were taken by an earlier write, which was checked.
+		for _, e := range listOf[*appsv1.Deployment](c.w.store.objects) {
+			// If the Deployment has size 0, an earlier write removed its pods, and that write was
+			// checked.
 			if e.Labels[rollouts.LabelCanaryDeployment] != "" && *e.Spec.Replicas > 0 {
-				taken += c.readyOf(e)
+				taken += c.countReadyPods(e)
 			}
 		}
 	}
-	if taken > 0 && c.everyReady()-taken <= 0 && c.w.seen[kindSet] >= c.hurtAt {
+	if taken > 0 && c.countReadyPodsBefore()-taken <= 0 && c.w.seen[kindSet] >= c.damagedAt {
 		c.violate("alone", "%s takes the last %d ready pods, of %s", actor, taken, old.GetName())
 	}
 }
 
-// batchGoes reports whether the BatchRelease is being deleted. What goes with it was decided
-// before, and pods may have become ready since.
-func (c *invariants) batchGoes() bool {
-	for _, b := range each[*rollouts.BatchRelease](c.w.store.objects) {
+// isBatchDeleted reports whether the BatchRelease is being deleted. Its deletion was decided
+// earlier, and pods may have become ready since.
+func (c *invariants) isBatchDeleted() bool {
+	for _, b := range listOf[*rollouts.BatchRelease](c.w.store.objects) {
 		return b.DeletionTimestamp != nil
 	}
 	return true
 }
 
-// acting reports whether the actor is a part of Weir.
-func (c *invariants) acting(actor string) bool {
+// isWeirActor reports whether the actor is a controller of Weir.
+func (c *invariants) isWeirActor(actor string) bool {
 	return actor == "rollout" || actor == "batch" || actor == "sizes"
 }
 
-// readyOf counts the pods of a Deployment that are ready, and that whoever acts now has seen
+// countReadyPods counts the ready pods of a Deployment that the acting controller also observed as
 // ready.
-func (c *invariants) readyOf(d *appsv1.Deployment) int32 {
+func (c *invariants) countReadyPods(d *appsv1.Deployment) int32 {
 	var n int32
 	seen := c.w.store.at(c.w.seen[kindSet])
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
 			n += min(servingPods(rs), servingPods(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
 		}
@@ -83,33 +84,33 @@ func (c *invariants) readyOf(d *appsv1.Deployment) int32 {
 	return n
 }
 
-// everyReady counts the ready pods that were there before the write that is checked.
-func (c *invariants) everyReady() int32 {
+// countReadyPodsBefore counts the ready pods before the write that is being checked.
+func (c *invariants) countReadyPodsBefore() int32 {
 	var n int32
 	before := c.w.store.at(c.w.store.newest() - 1)
-	for _, rs := range each[*appsv1.ReplicaSet](before) {
-		if e := metav1.GetControllerOf(rs); e != nil && rs.DeletionTimestamp == nil && !c.leaving(before, e.Name) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](before) {
+		if e := metav1.GetControllerOf(rs); e != nil && rs.DeletionTimestamp == nil && !c.losesAllPods(before, e.Name) {
 			n += servingPods(rs)
 		}
 	}
 	return n
 }
 
-// leaving reports whether the Deployment of a name is not to have its pods much longer.
-func (c *invariants) leaving(s snapshot, name string) bool {
+// losesAllPods reports whether a Deployment is gone, is being deleted, or is scaled to 0.
+func (c *invariants) losesAllPods(s snapshot, name string) bool {
 	d := find[*appsv1.Deployment](s, kindDeployment, name)
 	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
 }
 
-// onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
-// template whose pods cannot start.
+// onlyExtraServes reports whether only pods of the canary Deployment are ready, and pods of the
+// workload's own template cannot start.
 func (e *releaseEnd) onlyExtraServes() bool {
 	d, ok := e.workload().(*appsv1.Deployment)
-	if !ok || !bad(d.Spec.Template) {
+	if !ok || !hasBrokenImage(d.Spec.Template) {
 		return false
 	}
 	var own, extra int32
-	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](e.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
 			own += servingPods(rs)
 		} else {
@@ -119,33 +120,36 @@ func (e *releaseEnd) onlyExtraServes() bool {
 	return own == 0 && extra > 0
 }
 
-// clumsy is a Deployment whose owner breaks its pods and deletes its ReplicaSets.
-func (s *schedule) clumsy() {
-	s.breaks = true
-	s.deployed()
+// createClumsyDeployment creates a Deployment whose owner breaks its pods and deletes its
+// ReplicaSets.
+func (s *schedule) createClumsyDeployment() {
+	s.ownerBreaksPods = true
+	s.createDeployment()
 }
 
-// clumsyMoves are for worlds whose owner is clumsy.
+// clumsyMoves are the additional moves of schedules made by clumsy.
 var clumsyMoves = []move{
 	{"breaks", 3, func(s *schedule, b byte) {
-		sets := byAge(each[*appsv1.ReplicaSet](s.store.objects))
+		sets := byAge(listOf[*appsv1.ReplicaSet](s.store.objects))
 		if len(sets) == 0 {
 			return
 		}
 		rs := sets[int(b>>1)%len(sets)]
-		if s.store.unready[image(rs)] = b%2 == 0; b%2 == 0 {
-			s.check.fails()
-			s.tell.did("breaks " + image(rs))
-			s.as("pods", func() error { ready(s.store, rs, -*rs.Spec.Replicas); return nil })
+		if s.store.unready[imageOfSet(rs)] = b%2 == 0; b%2 == 0 {
+			s.check.noteFailedPods()
+			s.observer.did("breaks " + imageOfSet(rs))
+			s.runAs("pods", func() error { makePodsReady(s.store, rs, -*rs.Spec.Replicas); return nil })
 		}
 	}},
 	{"loses", 1, func(s *schedule, _ byte) {
 		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); r != nil && r.Status.Phase == rollouts.PhaseProgressing {
 			stable := r.Status.Active().StableRevision
-			s.lose(func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == stable })
+			s.deleteSets(func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == stable })
 		}
 	}},
 }
 
 // TestClumsySchedules plays schedules with unready stable pods and deleted ReplicaSets.
-func TestClumsySchedules(t *testing.T) { playSchedules(t, (*schedule).clumsy, *schedules) }
+func TestClumsySchedules(t *testing.T) {
+	playSchedules(t, (*schedule).createClumsyDeployment, *schedules)
+}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// servingPods counts the ready pods that are asked to stay.
+// servingPods counts the ready pods of a ReplicaSet that its size keeps.
 func servingPods(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil {
 		return 0
@@ -16,45 +16,45 @@ func servingPods(rs *appsv1.ReplicaSet) int32 {
 	return min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
 }
 
-// Available: no write takes ready pods below the floor that the owner set, or
-// takes any more where there are too few already.
-func (c *invariants) available(actor string, was, is *appsv1.ReplicaSet) {
+// checkAvailability checks the invariant "available": no write reduces the ready pods below the
+// minimum of the owner's strategy, and no write reduces them further if there are too few already.
+func (c *invariants) checkAvailability(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
 	lost := servingPods(was) - servingPods(is)
 	d := c.deployment()
-	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
+	if !lowered || lost <= 0 || c.isUnavailabilityExcused(actor, d) || !metav1.IsControlledBy(was, d) {
 		return
 	}
-	n := c.asked(d)
+	n := c.requestedReplicas(d)
 	_, unavailable := nativeOf(d).limits(c.owner, n)
-	if after, floor := c.serving(), n-unavailable; after < floor {
+	if after, floor := c.countServingPods(), n-unavailable; after < floor {
 		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
 	}
 }
 
-// excused reports whether nobody promised the pods that go: some have failed, the
-// workload is gone, or it is the native controller's own rolling update.
-func (c *invariants) excused(actor string, d *appsv1.Deployment) bool {
+// isUnavailabilityExcused reports whether a loss of ready pods is allowed: pods have failed, the
+// workload is gone, or the native controller runs its own rolling update.
+func (c *invariants) isUnavailabilityExcused(actor string, d *appsv1.Deployment) bool {
 	switch {
-	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
+	case c.excusesPodFailures, c.excusesLostStable, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
 		return true
 	default:
-		// Stopped, it still sizes the sets of a blue-green release, in proportion.
+		// The native controller also sizes the sets of a paused blue-green release, in proportion.
 		return actor == "kube" && (!d.Spec.Paused || d.Spec.MinReadySeconds > 0) && d.Spec.Strategy.RollingUpdate != nil
 	}
 }
 
-// serving counts the ready pods of the workload's own sets that are asked to
-// stay. Those of an extra one are nobody's promise.
-func (c *invariants) serving() int32 {
+// countServingPods counts the ready pods of the workload's own sets that their size keeps. Pods of
+// the canary Deployment do not count for the owner's minimum.
+func (c *invariants) countServingPods() int32 {
 	var n int32
 	d := c.workload()
 	for _, p := range podsIn(c.w.store.objects) {
-		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && c.within(d, p) {
+		if d != nil && metav1.IsControlledBy(p, d) && !isUnavailable(p) && c.isWithinSize(d, p) {
 			n++
 		}
 	}
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](c.w.store.objects) {
 		if d != nil && metav1.IsControlledBy(rs, d) {
 			n += servingPods(rs)
 		}

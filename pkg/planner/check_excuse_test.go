@@ -13,26 +13,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// When what somebody has done to the world excuses no more what follows from it.
+// When an excuse ends. An excuse suspends an invariant after a fault that the world injected.
 
-// loses notes whether the stable set of a release is gone.
-func (c *invariants) loses() {
-	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
+// noteLostStableSet notes whether the stable ReplicaSet of a release is gone.
+func (c *invariants) noteLostStableSet() {
+	for _, r := range listOf[*rollouts.Rollout](c.w.store.objects) {
 		p := r.Status.Active()
 		switch {
 		case p == nil || p.StableRevision == "" || c.deployment() == nil:
-		case c.set(p.StableRevision) == nil:
-			c.lost = r.Status.Phase != rollouts.PhaseHealthy
-		case c.able(p.StableRevision) > 0 && c.allSizes() <= replicasOf(c.deployment()):
-			c.lost = false
+		case c.setOfRevision(p.StableRevision) == nil:
+			c.excusesLostStable = r.Status.Phase != rollouts.PhaseHealthy
+		case c.countReadyPodsOf(p.StableRevision) > 0 && c.sumSetSizes() <= replicasOf(c.deployment()):
+			c.excusesLostStable = false
 		}
 	}
 }
 
-// allSizes is how many pods all sets of the Deployment are asked to have.
-func (c *invariants) allSizes() int32 {
+// sumSetSizes returns the sum of spec.replicas over all sets of the Deployment.
+func (c *invariants) sumSetSizes() int32 {
 	var n int32
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, c.deployment()) {
 			n += *rs.Spec.Replicas
 		}
@@ -40,14 +40,14 @@ func (c *invariants) allSizes() int32 {
 	return n
 }
 
-// fails excuses what follows from pods that fail now.
-func (c *invariants) fails() {
-	c.sick, c.sickAt, c.hurtAt = true, c.w.store.newest()+1, c.w.store.newest()+1
+// noteFailedPods starts the excuse for pods that fail now.
+func (c *invariants) noteFailedPods() {
+	c.excusesPodFailures, c.failedAt, c.damagedAt = true, c.w.store.newest()+1, c.w.store.newest()+1
 }
 
-// recover ends excuses as soon as all that is asked for serves.
-func (c *invariants) recover() {
-	c.loses()
+// endExcuses ends the excuses as soon as all requested pods are ready.
+func (c *invariants) endExcuses() {
+	c.noteLostStableSet()
 	o := c.workload()
 	if o == nil || replicasOf(o) <= 1 {
 		return
@@ -56,22 +56,22 @@ func (c *invariants) recover() {
 		return
 	}
 	k := keyOf(o).kind
-	for v := c.w.seen[k]; c.empty && v <= c.w.store.newest(); v++ {
+	for v := c.w.seen[k]; c.excusesSizeZero && v <= c.w.store.newest(); v++ {
 		if was := c.w.store.at(v)[keyOf(o)]; was != nil && replicasOf(was) <= 1 {
-			return // whoever sizes the sets may still see this
+			return // the controller that sizes the sets may still have this version in its cache
 		}
 	}
 	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
-	// Those beyond the size are still to go.
-	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return !c.within(o, p) }) &&
-		c.serving() >= replicasOf(o)-unavailable
-	for _, target := range c.targets() {
+	// Pods beyond the size are still to be deleted.
+	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return !c.isWithinSize(o, p) }) &&
+		c.countServingPods() >= replicasOf(o)-unavailable
+	for _, target := range c.listRouteTargets() {
 		whole = whole && target.able > 0
 	}
-	for hash := range c.promises.kept {
-		whole = whole && c.able(hash) > 0
+	for hash := range c.promises.keptUntil {
+		whole = whole && c.countReadyPodsOf(hash) > 0
 	}
-	if whole && c.w.seen[kindSet] >= c.sickAt {
-		c.sick, c.empty, c.sickAt = false, false, 0
+	if whole && c.w.seen[kindSet] >= c.failedAt {
+		c.excusesPodFailures, c.excusesSizeZero, c.failedAt = false, false, 0
 	}
 }

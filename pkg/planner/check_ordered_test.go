@@ -17,42 +17,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Invariants of workloads whose own controller makes and takes their pods.
+// Invariants of workloads whose own controller creates and deletes the pods.
 
-// ordered excuses what an owner does: the pods of the highest ordinals go first,
-// which are the new ones, and those that come are new as well.
-func (c *invariants) ordered(actor string, old, next object.Object) {
+// checkStatefulSetWrite checks a write of a StatefulSet. It excuses writes of the owner: a smaller
+// size deletes the highest ordinals, which are the new pods, and a larger size adds new pods.
+func (c *invariants) checkStatefulSetWrite(actor string, old, next object.Object) {
 	was, _ := old.(*appsv1.StatefulSet)
 	is, _ := next.(*appsv1.StatefulSet)
 	if is == nil || was == nil {
 		return
 	}
-	c.aborted = c.aborted && statefulSets{}.stopped(is)
-	c.empty = c.empty || *is.Spec.Replicas <= 1 || *is.Spec.Replicas < *was.Spec.Replicas
-	c.grown = workload.HasReleaseMark(is) && (c.grown || *is.Spec.Replicas > *was.Spec.Replicas)
+	c.aborted = c.aborted && statefulSets{}.isStopped(is)
+	c.excusesSizeZero = c.excusesSizeZero || *is.Spec.Replicas <= 1 || *is.Spec.Replicas < *was.Spec.Replicas
+	c.excusesGrowth = workload.HasReleaseMark(is) && (c.excusesGrowth || *is.Spec.Replicas > *was.Spec.Replicas)
 	if !workload.HasReleaseMark(is) {
 		c.surplus = surplus{}
 	} else if *is.Spec.Replicas > *was.Spec.Replicas {
-		c.surplus.untold = true
+		c.surplus.sizeGrew = true
 	} else if actor == "batch" {
-		c.surplus = surplus{may: c.surplus.may + 1, pods: c.surplus.pods}
+		c.surplus = surplus{allowed: c.surplus.allowed + 1, pods: c.surplus.pods}
 	}
-	c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
+	c.checkRevisionTakeover(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name); actor == "batch" && b != nil && workload.HasReleaseMark(is) {
-		c.step(is, b)
+		c.checkStatefulSetTarget(is, b)
 	}
 }
 
-// surplus counts the pods of the new version that came beyond the share of the step
-// though the native controller was told, and how many may: one comes on the way to it.
+// surplus counts the pods of the new revision beyond the target of the step, and how many are
+// allowed. Each write of Weir allows one, because the native controller may create a pod meanwhile.
 type surplus struct {
-	may, pods int
-	// untold reports whether a size has grown since.
-	untold bool
+	allowed, pods int
+	// sizeGrew reports whether the size has grown since.
+	sizeGrew bool
 }
 
-// share is what a workload was told last of the revision under way.
-func (c *invariants) share(o object.Object) (*rollouts.Progress, *planner.Target) {
+// lastTarget returns the last target that the workload received for the revision of the current
+// release.
+func (c *invariants) lastTarget(o object.Object) (*rollouts.Progress, *planner.Target) {
 	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
 	if !workload.HasReleaseMark(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
 		return nil, nil
@@ -64,11 +65,12 @@ func (c *invariants) share(o object.Object) (*rollouts.Progress, *planner.Target
 	return p, &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne}
 }
 
-// Taken over: no native controller takes a revision for the current one, of which it makes
-// all pods that come, before all pods were asked for.
-func (c *invariants) takenOver(o object.Object, was, now string) {
-	p, d := c.share(o)
-	if d == nil || was == now || replicasOf(o) == 0 || c.all(o) || find[*appsv1.ControllerRevision](c.w.store.objects, kindRevision, was) == nil {
+// checkRevisionTakeover checks the invariant "taken over": the native controller does not make the
+// update revision current before the target is all pods. It creates all further pods from the
+// current revision.
+func (c *invariants) checkRevisionTakeover(o object.Object, was, now string) {
+	p, d := c.lastTarget(o)
+	if d == nil || was == now || replicasOf(o) == 0 || c.askedForAllPods(o) || find[*appsv1.ControllerRevision](c.w.store.objects, kindRevision, was) == nil {
 		return
 	}
 	if now[strings.LastIndex(now, "-")+1:] == p.UpdateRevision[strings.LastIndex(p.UpdateRevision, "-")+1:] {
@@ -76,35 +78,35 @@ func (c *invariants) takenOver(o object.Object, was, now string) {
 	}
 }
 
-// all reports whether all pods were asked for, or still are.
-func (c *invariants) all(o object.Object) bool {
+// askedForAllPods reports whether the target is, or was, all pods.
+func (c *invariants) askedForAllPods(o object.Object) bool {
 	b, every := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), intstr.FromString("100%")
 	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every
 }
 
-// comes: what the native controller is told brings one pod more than the step has, and
-// no other.
-func (c *invariants) comes(pod *corev1.Pod) {
+// checkAddedPod checks the invariant "surplus": no more pods of the update revision are created
+// beyond the target of the step than surplus allows.
+func (c *invariants) checkAddedPod(pod *corev1.Pod) {
 	set, _ := c.workload().(*appsv1.StatefulSet)
 	if set == nil || !metav1.IsControlledBy(pod, set) || set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 		return
 	}
-	p, d := c.share(set)
-	if d == nil || c.surplus.untold || pod.Labels[ordinalKey] != p.UpdateRevision {
+	p, d := c.lastTarget(set)
+	if d == nil || c.surplus.sizeGrew || pod.Labels[ordinalKey] != p.UpdateRevision {
 		return
 	}
-	now, _ := c.updated(set, p.UpdateRevision)
+	now, _ := c.countUpdatedPods(set, p.UpdateRevision)
 	if now <= d.Limit(*set.Spec.Replicas) {
 		return
 	}
-	if c.surplus.pods++; c.surplus.pods > c.surplus.may {
+	if c.surplus.pods++; c.surplus.pods > c.surplus.allowed {
 		c.violate("surplus", "%s is pod %d of %s, of which %s was asked for", pod.Name, now, p.UpdateRevision, d.Partition.String())
 	}
 }
 
-// Step: what is told to the native controller brings no more pods of the update
-// revision than the batch has, and none while it is aborted. What is there stays.
-func (c *invariants) step(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
+// checkStatefulSetTarget checks the invariant "step": the partition adds no more pods of the update
+// revision than the batch has, and none during an abort. Existing pods may stay.
+func (c *invariants) checkStatefulSetTarget(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	plan := b.Spec.Plan
 	if r == nil || plan.BatchPartition == nil || r.Status.Active() == nil {
@@ -115,18 +117,19 @@ func (c *invariants) step(set *appsv1.StatefulSet, b *rollouts.BatchRelease) {
 	if !update || p.UpdateRevision == p.StableRevision || p.UpdateRevision != plan.Revision {
 		return
 	}
-	now, then := c.updated(set, p.UpdateRevision)
+	now, then := c.countUpdatedPods(set, p.UpdateRevision)
 	allowed := int32(0)
 	if !plan.Abort {
 		allowed = planner.Limit(rollouts.StylePartition, plan.Batches[b.Status.CurrentBatch].CanaryReplicas, *set.Spec.Replicas)
 	}
-	if then > max(now, allowed) && !c.grown {
+	if then > max(now, allowed) && !c.excusesGrowth {
 		c.violate("step", "the native controller is told to bring %d pods of %s where %d are allowed", then, p.UpdateRevision, allowed)
 	}
 }
 
-// updated counts the pods of a revision, and how many there will be.
-func (c *invariants) updated(set *appsv1.StatefulSet, revision string) (now, then int32) {
+// countUpdatedPods counts the pods of a revision now, and after the native controller has applied
+// the partition.
+func (c *invariants) countUpdatedPods(set *appsv1.StatefulSet, revision string) (now, then int32) {
 	from := min(*set.Spec.UpdateStrategy.RollingUpdate.Partition, *set.Spec.Replicas)
 	then = *set.Spec.Replicas - from
 	for _, p := range podsIn(c.w.store.objects) {
@@ -141,30 +144,32 @@ func (c *invariants) updated(set *appsv1.StatefulSet, revision string) (now, the
 	return now, then
 }
 
-// pod: nobody but its own controller takes a pod that is ready.
-func (c *invariants) pod(actor string, old, next object.Object) {
+// checkPodDeletion checks that only the native controller deletes a ready pod of a StatefulSet or
+// CloneSet.
+func (c *invariants) checkPodDeletion(actor string, old, next object.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := next.(*corev1.Pod)
 	if was == nil && is != nil && actor == "kube" {
-		c.comes(is)
+		c.checkAddedPod(is)
 	}
-	if was == nil || terminating(was) || is != nil && !terminating(is) {
+	if was == nil || isTerminating(was) || is != nil && !isTerminating(is) {
 		return
 	}
 	if actor == "kube" || actor == "gc" || actor == "user" {
 		return
 	}
 	if d, ok := c.workload().(*appsv1.DaemonSet); ok {
-		c.taken(actor, d, was)
+		c.checkDaemonSetPodDeletion(actor, d, was)
 	} else if isReady(was) {
 		c.violate("available", "%s takes %s, which is ready", actor, was.Name)
 	}
 }
 
-// batchAsked: a batch is not asked for before its step.
-func (c *invariants) batchAsked(actor string, old object.Object, b *rollouts.BatchRelease) {
+// checkBatchRequested checks that the plan of the BatchRelease does not start a batch before its
+// step.
+func (c *invariants) checkBatchRequested(actor string, old object.Object, b *rollouts.BatchRelease) {
 	if was, ok := old.(*rollouts.BatchRelease); ok && equal.DeepEqual(was.Spec, b.Spec) {
-		return // it was asked for before
+		return // the batch was requested earlier
 	}
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	if plan := b.Spec.Plan; actor != "rollout" || r == nil || r.Status.Active() == nil || plan.BatchPartition == nil || plan.Abort || b.DeletionTimestamp != nil {

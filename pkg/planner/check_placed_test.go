@@ -13,30 +13,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Invariants of workloads of which pods are deleted for a release.
+// Invariants of workloads whose pods Weir deletes for a release.
 
-// within reports whether a pod is not beyond the size.
-func (c *invariants) within(o object.Object, p *corev1.Pod) bool {
+// isWithinSize reports whether the size of the workload keeps the pod.
+func (c *invariants) isWithinSize(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil
 	}
 	if _, ok := o.(*workload.CloneSet); ok {
-		return true // its pods have no order, and it takes those that are too many
+		return true // pods of a CloneSet have no order, and the controller deletes surplus pods
 	}
 	return ordinalOf(p) < int(replicasOf(o))
 }
 
-// taken: a pod is deleted only if it is to be replaced; if it is ready, no more
-// are missing then than the owner allows, and not more get the new version than
-// the batch has.
-func (c *invariants) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
+// checkDaemonSetPodDeletion checks that a deleted pod has an old template, that the deletion of a
+// ready pod respects the owner's maxUnavailable, and that no more pods get the new version than the
+// batch has.
+func (c *invariants) checkDaemonSetPodDeletion(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	live := tagOf(&d.Spec.Template)
 	if podTag(was) == live {
 		c.violate("available", "%s takes %s, which runs the live template", actor, was.Name)
 	}
 	n := replicasOf(d)
 	_, unavailable := daemonSets{}.limits(d, n)
-	if gone := n - c.serving(); isReady(was) && !c.sick && gone > unavailable {
+	if gone := n - c.countServingPods(); isReady(was) && !c.excusesPodFailures && gone > unavailable {
 		c.violate("available", "%s takes %s, so that %d of %d are missing, where %d may be", actor, was.Name, gone, n, unavailable)
 	}
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, d.Name)
@@ -52,15 +52,16 @@ func (c *invariants) taken(actor string, d *appsv1.DaemonSet, was *corev1.Pod) {
 	if !plan.Abort {
 		allowed = planner.Limit(rollouts.StylePartition, plan.Batches[b.Status.CurrentBatch].CanaryReplicas, n)
 	}
-	if then := c.coming(live, n); then > allowed {
+	if then := c.countUpdatedNodes(live, n); then > allowed {
 		c.violate("step", "%s takes %s, so that %d pods get %s where %d are allowed", actor, was.Name, then, live, allowed)
 	}
 }
 
-// coming is how many nodes have a pod of an image, or none and will get one.
-func (c *invariants) coming(tag string, n int32) int32 {
+// countUpdatedNodes returns how many nodes have a pod of an image, or have no pod and will get one
+// of it.
+func (c *invariants) countUpdatedNodes(tag string, n int32) int32 {
 	for _, p := range podsIn(c.w.store.objects) {
-		if !terminating(p) && podTag(p) != tag {
+		if !isTerminating(p) && podTag(p) != tag {
 			n--
 		}
 	}

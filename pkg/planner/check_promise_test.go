@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A pod that fails by itself breaks no promise, though as many others serve as the owner
-// asks for; one that is taken does.
+// TestFailedPodBreaksNoPromise checks that a pod that fails violates no invariant, although enough
+// other pods are ready. A pod that a controller deletes does.
 func TestFailedPodBreaksNoPromise(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]bool{"failed": true, "taken": false} {
@@ -27,19 +27,19 @@ promote web
 pass rollout web
 advance 3s
 pass rollout web`, "\n"))
-		if len(s.w.check.promises.kept) == 0 {
+		if len(s.w.check.promises.keptUntil) == 0 {
 			t.Fatalf("%s: routers were not told to forget the new version:\n%s", name, s.t.out.String())
 		}
-		s.w.check.sick = fails
+		s.w.check.excusesPodFailures = fails
 		s.fail(command{words: []string{"fail", "v2"}})
-		if s.w.check.moved(); (len(s.w.check.broken) > 0) == fails {
+		if s.w.check.checkBetweenMoves(); (len(s.w.check.broken) > 0) == fails {
 			t.Errorf("%s: broken %v", name, s.w.check.broken)
 		}
 	}
 }
 
-// A TrafficRouting sends to no revision by name: of a set that was deleted and made again
-// under another label the new pods get its requests.
+// TestRemadeSetGetsRequests deletes a ReplicaSet that is created again with another hash label. A
+// TrafficRouting names no revision, so its requests go to the new pods.
 func TestRemadeSetGetsRequests(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -55,7 +55,7 @@ update web image=v1 id=two
 settle
 lose v1
 settle`, "\n"))
-	targets := s.w.check.targets()
+	targets := s.w.check.listRouteTargets()
 	if len(targets) != 1 || targets[0].able != 4 {
 		t.Errorf("requests go to %+v, want 4 pods of one revision", targets)
 	}

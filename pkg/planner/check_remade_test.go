@@ -12,9 +12,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Protected: a pass that finds another workload in the place of the one in service leaves
-// it visible to the webhook and to the policies, whatever else is still to be done.
-func (c *invariants) protects(o planner.Input) {
+// checkWorkloadProtected checks the invariant "protected": after a pass that finds a recreated
+// workload, the workload is visible to the webhook and to the admission policies, whatever else
+// remains to be done.
+func (c *invariants) checkWorkloadProtected(o planner.Input) {
 	if o.Rollout == nil || o.Workload == nil || o.Workload.Deleted != "" || o.Unsupported != "" || !planner.HoldsOnTemplateChange(o.Rollout) {
 		return
 	}

@@ -24,57 +24,57 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// invariants are the invariants that hold at every moment, whoever acts in
-// whatever order. Those about how a release ends are in ending_test.go.
+// invariants checks the invariants that hold at every moment, in any order of actors. The
+// invariants of endings are in ending_test.go.
 type invariants struct {
 	w *world
-	// broken says which invariants were broken, and how.
+	// broken describes the violations.
 	broken []string
 
-	// planned and committed are the versions that an actor planned from and stored.
+	// planned and committed are the resourceVersions that an actor planned from and stored.
 	planned, committed map[string]string
 	// owner is the workload as its owner wrote it.
 	owner object.Object
-	// sick excuses what follows from pods that failed by themselves, and empty
-	// what follows from size 0, until everything serves again.
-	sick, empty bool
-	// sickAt is the moment of the store by which pods had failed. Caches may be older, and
-	// whoever sizes the sets may still take those pods for ready.
-	sickAt int
-	// hurtAt is the moment of the store by which somebody had last broken pods or deleted
-	// them: whoever has an older cache does not know it.
-	hurtAt int
-	// lost excuses what follows from a stable set that was deleted, until a pod of it
-	// serves again, and no set has pods that were given to it meanwhile.
-	lost bool
-	// robbed excuses the requests that are lost with the BatchRelease, which somebody
-	// has deleted, and which takes its pods with it.
-	robbed bool
-	// grown excuses the pods that come where a size grows.
-	grown bool
-	// surplus is what came of that.
+	// excusesPodFailures suspends the invariants that failed pods violate, and excusesSizeZero
+	// those that a workload of size 0 violates. Both end when all requested pods are ready.
+	excusesPodFailures, excusesSizeZero bool
+	// failedAt is the moment of the store by which pods had failed. A controller with an older
+	// cache may still count these pods as ready.
+	failedAt int
+	// damagedAt is the moment of the store of the last broken or deleted pods. A controller with an
+	// older cache does not observe the damage.
+	damagedAt int
+	// excusesLostStable suspends the invariants that a deleted stable set violates. It ends when a
+	// stable pod is ready again and the sets have no more pods than requested.
+	excusesLostStable bool
+	// excusesLostBatch suspends the invariants that a user violates by deleting the BatchRelease,
+	// which deletes its pods.
+	excusesLostBatch bool
+	// excusesGrowth allows the pods that are created because the size grows.
+	excusesGrowth bool
+	// surplus are the pods beyond the target of the step.
 	surplus surplus
-	// aborted reports whether a release was aborted, so that a pause may be left
-	// until the workload is resumed.
+	// aborted reports whether a release was aborted, so that the workload may stay paused until its
+	// owner resumes it.
 	aborted bool
-	// images are the tags that revisions run, by their hash.
+	// images are the image tags of revisions, by hash.
 	images map[string]string
 	gates  gates
-	// despite are the checks of the plan that the release may not go past.
-	despite despite
+	// checkRecord are the checks of the plan that a release must not skip.
+	checkRecord checkRecord
 	// promises are what requests and users rely on.
 	promises promises
 }
 
 func newChecks() *invariants {
-	return &invariants{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), despite: newDespite(), promises: newPromises()}
+	return &invariants{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), checkRecord: newCheckRecord(), promises: newPromises()}
 }
 
-// fork are checks that know the same and go their own way.
+// fork returns an independent copy.
 func (c *invariants) fork() *invariants {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
-	f.gates, f.despite, f.promises = c.gates.fork(), c.despite.fork(), c.promises.fork()
+	f.gates, f.checkRecord, f.promises = c.gates.fork(), c.checkRecord.fork(), c.promises.fork()
 	return &f
 }
 
@@ -82,7 +82,7 @@ func (c *invariants) violate(invariant, format string, args ...any) {
 	c.broken = append(c.broken, invariant+": "+fmt.Sprintf(format, args...))
 }
 
-// equal compares values of the planner, which hold times.
+// equal compares values of the planner, which contain times.
 var equal = func() conversion.Equalities {
 	e := equality.Semantic.Copy()
 	if err := e.AddFunc(func(a, b time.Time) bool { return a.Equal(b) }); err != nil {
@@ -91,7 +91,8 @@ var equal = func() conversion.Equalities {
 	return e
 }()
 
-// Deterministic: the same value gives the same plan, and stays as it was.
+// Invariant "deterministic": equal observations give equal plans, and planning does not change the
+// observation.
 
 func deterministic[O, D any](c *invariants, what string, o O, copied func(O) O, decide func(O) D) D {
 	before := copied(o)
@@ -105,10 +106,10 @@ func deterministic[O, D any](c *invariants, what string, o O, copied func(O) O, 
 	return d
 }
 
-func (c *invariants) rollout(o planner.Input) planner.Decision {
-	c.begin("rollout", o.Rollout)
+func (c *invariants) decideRollout(o planner.Input) planner.Decision {
+	c.notePlanned("rollout", o.Rollout)
 	d := deterministic(c, "rollout", o, copied, planner.Decide)
-	c.tools(d.Status)
+	c.checkConditionsForTools(d.Status)
 	for _, condition := range d.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
 			c.violate("our conditions", "%s is not in rollouts.ConditionTypes, so that others may write it", condition.Type)
@@ -145,49 +146,50 @@ func copied(o planner.Input) planner.Input {
 	return o
 }
 
-func (c *invariants) batch(o planner.BatchInput) {
-	c.begin("batch", o.Release)
+func (c *invariants) decideBatch(o planner.BatchInput) {
+	c.notePlanned("batch", o.Release)
 	deterministic(c, "batchrelease", o, func(o planner.BatchInput) planner.BatchInput {
 		o.Release = o.Release.DeepCopy()
 		return o
 	}, planner.DecideBatch)
 }
 
-func (c *invariants) sizes(s sizes.Scaling) sizes.Scale {
+func (c *invariants) decideSizes(s sizes.Scaling) sizes.Scale {
 	return deterministic(c, "deployment", s, func(s sizes.Scaling) sizes.Scaling {
 		s.Others = slices.Clone(s.Others)
 		return s
 	}, sizes.Decide)
 }
 
-// Persist first: no effect without a commit just before, at the version that
-// was planned from. What follows from what is stored has none.
+// Invariant "persist first": an effect follows a commit at the version that the plan is based on.
+// Effects that follow from the stored status need no commit.
 
-func (c *invariants) begin(actor string, o object.Object) {
+func (c *invariants) notePlanned(actor string, o object.Object) {
 	c.planned[actor], c.committed[actor] = o.GetResourceVersion(), ""
 }
 
-func (c *invariants) commit(actor string, next object.Object) {
+func (c *invariants) checkCommit(actor string, next object.Object) {
 	if next.GetResourceVersion() != c.planned[actor] {
 		c.violate("persist first", "%s committed at version %s what was planned from %s", actor, next.GetResourceVersion(), c.planned[actor])
 	}
 	if r, ok := next.(*rollouts.Rollout); ok {
-		for _, at := range times(r.Status) {
+		for _, at := range statusTimes(r.Status) {
 			if at.Nanosecond() != 0 {
 				c.violate("persist first", "%s stores %s, of which the wire keeps the seconds", actor, at)
 			}
 		}
 	}
 	if r, ok := next.(*rollouts.Rollout); ok {
-		c.concluded(r.Status)
-		c.said(r)
+		c.checkConcluded(r.Status)
+		c.checkMessageMatchesChecks(r)
 	}
 	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
 }
 
-// said: what a step waits for that is measured, its message and the results of its checks say in
-// the same words. A jump by the status keeps the message for three seconds, in which nothing is measured.
-func (c *invariants) said(r *rollouts.Rollout) {
+// checkMessageMatchesChecks checks the invariant "said": if a step waits for its metrics, the
+// message repeats the stored results of its checks. A jump by a write of the status keeps the old
+// message for three seconds, in which nothing is measured.
+func (c *invariants) checkMessageMatchesChecks(r *rollouts.Rollout) {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if a == nil || p == nil || plan == nil || p.State == rollouts.BeforeStepUpgrade || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
@@ -205,9 +207,10 @@ func (c *invariants) said(r *rollouts.Rollout) {
 	}
 }
 
-// concluded: at rest nothing is said to progress, nor to be aborted. Of a Rollout that is
-// disabled an abort is remembered, lest it releases that version when it is enabled.
-func (c *invariants) concluded(s rollouts.RolloutStatus) {
+// checkConcluded checks the invariant "concluded": at rest, the status reports neither progress nor
+// an abort. A disabled Rollout remembers an abort, so that it does not release the aborted version
+// when it is enabled.
+func (c *invariants) checkConcluded(s rollouts.RolloutStatus) {
 	progressing := s.Condition(rollouts.ConditionProgressing)
 	if progressing == nil || s.Phase != rollouts.PhaseHealthy && s.Phase != rollouts.PhaseDisabled {
 		return
@@ -218,7 +221,7 @@ func (c *invariants) concluded(s rollouts.RolloutStatus) {
 	}
 }
 
-func times(s rollouts.RolloutStatus) []metav1.Time {
+func statusTimes(s rollouts.RolloutStatus) []metav1.Time {
 	var out []metav1.Time
 	if p := s.Active(); p != nil && p.LastUpdateTime != nil {
 		out = append(out, *p.LastUpdateTime)
@@ -229,67 +232,67 @@ func times(s rollouts.RolloutStatus) []metav1.Time {
 	return out
 }
 
-func (c *invariants) effect(actor string) {
-	if actor != "sizes" && !c.w.follows && c.committed[actor] == "" {
+func (c *invariants) checkEffect(actor string) {
+	if actor != "sizes" && !c.w.isFromStored && c.committed[actor] == "" {
 		c.violate("persist first", "%s acts on what it has not stored", actor)
 	}
 }
 
-func (c *invariants) wrote(actor string, old, next object.Object) {
+func (c *invariants) checkWrite(actor string, old, next object.Object) {
 	if actor == "user" && old == nil && natives[keyOf(next).kind] != nil {
 		c.owner = clone(next)
 	}
 	switch o := newer(old, next).(type) {
 	case *appsv1.StatefulSet:
-		c.ordered(actor, old, next)
+		c.checkStatefulSetWrite(actor, old, next)
 	case *workload.CloneSet:
-		c.cloned(actor, old, next)
+		c.checkCloneSetWrite(actor, old, next)
 	case *appsv1.ControllerRevision:
 		c.images[cmp.Or(o.Labels[ordinalKey], o.Name)] = tagOf(templateIn(o))
 	case *corev1.Pod:
-		c.pod(actor, old, next)
+		c.checkPodDeletion(actor, old, next)
 	case *rollouts.BatchRelease:
-		c.alone(actor, old, next)
+		c.checkLastReadyPods(actor, old, next)
 		if next != nil {
-			c.batchAsked(actor, old, o)
+			c.checkBatchRequested(actor, old, o)
 		}
 	case *appsv1.Deployment:
-		c.alone(actor, old, next)
+		c.checkLastReadyPods(actor, old, next)
 		c.aborted = c.aborted && o.Spec.Paused
-		// Of one pod every share is all of it, so that stable goes down to none.
-		c.empty = c.empty || *o.Spec.Replicas <= 1
+		// Any share of a single pod is that pod, so stable is scaled to 0.
+		c.excusesSizeZero = c.excusesSizeZero || *o.Spec.Replicas <= 1
 		if was, ok := old.(*appsv1.Deployment); ok && o.Spec.MinReadySeconds > 0 && *was.Spec.Replicas != *o.Spec.Replicas {
-			c.empty = true // the native controller sizes both sets of a blue-green release, in proportion
+			c.excusesSizeZero = true // the native controller sizes both sets of a blue-green release, in proportion
 		}
 	case *appsv1.ReplicaSet:
-		c.images[o.Labels[hashKey]] = image(o)
+		c.images[o.Labels[hashKey]] = imageOfSet(o)
 		was, _ := old.(*appsv1.ReplicaSet)
 		is, _ := next.(*appsv1.ReplicaSet)
-		c.available(actor, was, is)
-		c.alone(actor, old, next)
-		c.stays(actor, was, is)
+		c.checkAvailability(actor, was, is)
+		c.checkLastReadyPods(actor, old, next)
+		c.checkAbortKeepsStable(actor, was, is)
 	}
-	c.told(actor, newer(old, next))
+	c.noteRouteTargets(actor, newer(old, next))
 	if old != nil && next != nil {
-		c.changed(actor, old, next)
+		c.checkUpdate(actor, old, next)
 	}
 }
 
-func (c *invariants) changed(actor string, old, next object.Object) {
+func (c *invariants) checkUpdate(actor string, old, next object.Object) {
 	switch was := old.(type) {
 	case *rollouts.BatchRelease:
-		c.gates.judge(was, next.(*rollouts.BatchRelease))
+		c.gates.noteReadyBatches(was, next.(*rollouts.BatchRelease))
 	case *rollouts.Rollout:
-		c.gates.pass(c, actor, was, next.(*rollouts.Rollout))
-		c.together(next.(*rollouts.Rollout))
-		c.decisions(actor, was, next.(*rollouts.Rollout))
-		c.verdicts(actor, was, next.(*rollouts.Rollout))
-		c.acts(actor, next.(*rollouts.Rollout))
+		c.gates.checkPauses(c, actor, was, next.(*rollouts.Rollout))
+		c.checkRoutingRests(next.(*rollouts.Rollout))
+		c.checkDecisions(actor, was, next.(*rollouts.Rollout))
+		c.checkVerdicts(actor, was, next.(*rollouts.Rollout))
+		c.checkAbortedNotReleased(actor, next.(*rollouts.Rollout))
 	}
 }
 
 func (c *invariants) deployment() *appsv1.Deployment {
-	for _, d := range each[*appsv1.Deployment](c.w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](c.w.store.objects) {
 		return d
 	}
 	return nil
@@ -302,15 +305,15 @@ func (c *invariants) workload() object.Object {
 	return nil
 }
 
-// moved checks what must hold between two moves.
-func (c *invariants) moved() {
-	c.recover()
-	if c.sick || c.empty || c.robbed || c.workload() == nil {
-		clear(c.promises.kept)
+// checkBetweenMoves checks the invariants that hold between two moves.
+func (c *invariants) checkBetweenMoves() {
+	c.endExcuses()
+	if c.excusesPodFailures || c.excusesSizeZero || c.excusesLostBatch || c.workload() == nil {
+		clear(c.promises.keptUntil)
 		return
 	}
-	c.waited()
-	for _, target := range c.targets() {
+	c.checkGracePeriod()
+	for _, target := range c.listRouteTargets() {
 		if target.able == 0 {
 			c.violate("traffic", "%s, which has no ready pod", target.what)
 		}

@@ -21,7 +21,7 @@ import (
 
 type cloneSets struct{}
 
-func (cloneSets) deployed(a app) object.Object {
+func (cloneSets) newWorkload(a app) object.Object {
 	missing, none := intstr.Parse(a.unavail), intstr.FromInt32(0)
 	return &workload.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -39,8 +39,8 @@ func (cloneSets) size(o object.Object) *int32 { return o.(*workload.CloneSet).Sp
 
 func (cloneSets) sync(s *store, name string) { syncCloneSet(s, name) }
 
-// left is how many pods the partition keeps. A share under all of them leaves one
-// to be replaced.
+// left returns how many pods the partition keeps. A share below 100% leaves at least one pod to be
+// replaced.
 func (cloneSets) left(c *workload.CloneSet) int32 {
 	p, n := c.Spec.UpdateStrategy.Partition, *c.Spec.Replicas
 	left, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(p, intstr.FromInt32(0)), int(n), true)
@@ -50,7 +50,7 @@ func (cloneSets) left(c *workload.CloneSet) int32 {
 	return min(int32(left), n)
 }
 
-func (s cloneSets) stopped(o object.Object) bool {
+func (s cloneSets) isStopped(o object.Object) bool {
 	c := o.(*workload.CloneSet)
 	return c.Spec.UpdateStrategy.Paused || s.left(c) > 0 && s.left(c) >= *c.Spec.Replicas
 }
@@ -61,7 +61,7 @@ func (cloneSets) resume(o object.Object) {
 	u.Partition, u.Paused = &none, false
 }
 
-func (cloneSets) governed(o object.Object) string {
+func (cloneSets) describeStrategy(o object.Object) string {
 	return "partition " + o.(*workload.CloneSet).Spec.UpdateStrategy.Partition.String()
 }
 
@@ -70,39 +70,39 @@ func (cloneSets) limits(owner object.Object, n int32) (surge, unavailable int32)
 	return 0, max(int32(m), 1)
 }
 
-func (cloneSets) adopt(o, owner object.Object) {
+func (cloneSets) restoreStrategy(o, owner object.Object) {
 	o.(*workload.CloneSet).Spec.UpdateStrategy = clone(owner.(*workload.CloneSet)).Spec.UpdateStrategy
 }
 
-// rested leaves out the partition, which keeps what was aborted from its pods.
-func (s cloneSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the partition, which holds the pods of an aborted release.
+func (s cloneSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
 	s.resume(b)
 	return equality.Semantic.DeepEqual(a.(*workload.CloneSet).Spec.UpdateStrategy, b.(*workload.CloneSet).Spec.UpdateStrategy)
 }
 
-func (s cloneSets) returned(o, owner object.Object) bool {
+func (s cloneSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*workload.CloneSet).Spec, owner.(*workload.CloneSet).Spec
-	same := s.rested(o, owner)
-	if !s.stopped(o) {
+	same := s.hasOwnerStrategy(o, owner)
+	if !s.isStopped(o) {
 		same = equality.Semantic.DeepEqual(a.UpdateStrategy, b.UpdateStrategy)
 	}
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// cloned: a partition leaves no more pods to the update revision than the batch
-// has, and none while it is aborted. What is there stays.
-func (c *invariants) cloned(actor string, old, next object.Object) {
+// checkCloneSetWrite checks that a partition leaves no more pods to the update revision than the
+// batch has, and none during an abort. Existing pods may stay.
+func (c *invariants) checkCloneSetWrite(actor string, old, next object.Object) {
 	is, _ := next.(*workload.CloneSet)
 	if is == nil {
 		return
 	}
 	if was, _ := old.(*workload.CloneSet); was != nil {
-		c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
+		c.checkRevisionTakeover(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	}
-	c.aborted = c.aborted && cloneSets{}.stopped(is)
-	c.empty = c.empty || *is.Spec.Replicas <= 1
+	c.aborted = c.aborted && cloneSets{}.isStopped(is)
+	c.excusesSizeZero = c.excusesSizeZero || *is.Spec.Replicas <= 1
 	b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name)
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, is.Name)
 	if actor != "batch" || !workload.HasReleaseMark(is) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
@@ -114,7 +114,7 @@ func (c *invariants) cloned(actor string, old, next object.Object) {
 	}
 	now, allowed := int32(0), int32(0)
 	for _, pod := range podsIn(c.w.store.objects) {
-		if podTag(pod) == live && !terminating(pod) {
+		if podTag(pod) == live && !isTerminating(pod) {
 			now++
 		}
 	}

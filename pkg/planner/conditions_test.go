@@ -54,19 +54,19 @@ func TestWaitingFor(t *testing.T) {
 		}, planner.WaitPods, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
 		"gate": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepTrafficRouting)(r)
-			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, entered)
+			waitForCheck(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, entered)
 		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
 		"gate of a step": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepMetricsAnalysis)(r)
-			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true)}, entered)
+			waitForCheck(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true)}, entered)
 		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
 		"smoke": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepTrafficRouting)(r)
-			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}, At: rollouts.AtBeforeTraffic}, entered)
+			waitForCheck(r, rollouts.Check{Job: &rollouts.JobCheck{}, At: rollouts.AtBeforeTraffic}, entered)
 		}, planner.WaitChecks, "checks before the traffic of step 2/2", entered},
 		"measured": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepMetricsAnalysis)(r)
-			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}}, entered)
+			waitForCheck(r, rollouts.Check{Job: &rollouts.JobCheck{}}, entered)
 		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
 		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
@@ -77,27 +77,27 @@ func TestWaitingFor(t *testing.T) {
 		"timed": {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
 		"timed, and undecided": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
-			checking(r, rollouts.Check{SuccessRate: new("99%")}, entered)
+			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
 		}, planner.WaitApproval, "approval of step 2/2: check successRate is inconclusive", entered},
 		"timed, and undecided, which passes": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
-			checking(r, rollouts.Check{SuccessRate: new("99%"), OnInconclusive: rollouts.OnInconclusivePass}, entered)
+			waitForCheck(r, rollouts.Check{SuccessRate: new("99%"), OnInconclusive: rollouts.OnInconclusivePass}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
 		}, planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
 		"timed, and failed": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
-			checking(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailWait}, entered)
+			waitForCheck(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailWait}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckFailed
 		}, planner.WaitApproval, "approval of step 2/2: check successRate is failed", entered},
 		"timed, and reported": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
-			checking(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailReport}, entered)
+			waitForCheck(r, rollouts.Check{SuccessRate: new("99%"), OnFail: rollouts.OnFailReport}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckFailed
 		}, planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
 		"timed, and measured again": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
-			checking(r, rollouts.Check{SuccessRate: new("99%")}, entered)
+			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
 		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
 		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
@@ -148,8 +148,8 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
-// kstatus judges a status as tools do that know only the two conditions: the
-// first that is true decides.
+// kstatus judges a status like tools that read only the two conditions: the first true condition
+// decides.
 func kstatus(s rollouts.RolloutStatus) string {
 	for _, c := range s.Conditions {
 		switch {
@@ -163,9 +163,9 @@ func kstatus(s rollouts.RolloutStatus) string {
 	return "Current"
 }
 
-// Told: who reads only conditions sees a release under way as such, a stalled
-// one as failed, and one at rest as current.
-func (c *invariants) tools(s rollouts.RolloutStatus) {
+// checkConditionsForTools checks the invariant "told": tools that read only conditions see a
+// current release as in progress, a stalled one as failed, and one at rest as current.
+func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 	want := "InProgress"
 	switch stalled := s.Condition(rollouts.ConditionStalled); {
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
@@ -184,8 +184,8 @@ func (c *invariants) tools(s rollouts.RolloutStatus) {
 	}
 }
 
-// A gate beside us stalls a release, which makes it look failed to tools, and
-// lets it go on.
+// TestStalledByOthers checks a release that another controller marks as stalled. Tools then see a
+// failed release, but the release continues.
 func TestStalledByOthers(t *testing.T) {
 	t.Parallel()
 	r := &rollouts.Rollout{}
@@ -215,8 +215,8 @@ func TestStalledByOthers(t *testing.T) {
 	}
 }
 
-// checking has a Rollout whose step waits for a check that is not decided.
-func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
+// waitForCheck puts the Rollout into a step that waits for an undecided check.
+func waitForCheck(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 	r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{c}}
 	r.Status.Analysis = &rollouts.AnalysisStatus{
 		Step: r.Status.Canary.CurrentStepIndex, TrafficSince: &since,
@@ -224,7 +224,8 @@ func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 	}
 }
 
-// What is let through in the second in which the checks begin stays so.
+// TestLetTrafficThrough checks that an override in the second in which the checks begin stays
+// effective.
 func TestLetTrafficThrough(t *testing.T) {
 	t.Parallel()
 	since := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
@@ -232,7 +233,7 @@ func TestLetTrafficThrough(t *testing.T) {
 	r.Spec.Strategy.Canary = &rollouts.Release{}
 	r.Status.SetActivity(rollouts.ActivityInRolling, "m", since)
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 2, State: rollouts.StepTrafficRouting}
-	checking(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
+	waitForCheck(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
 	next := r.Status.DeepCopy()
 	planner.SkipTrafficChecks(r, next, "alice", false, since.Add(-time.Second))
 	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckRunning {

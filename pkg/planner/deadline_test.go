@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// upgradingInput is a release that waits for pods since a moment, with a batch of two
-// that is under way.
+// upgradingInput returns a release that has waited for pods since a moment, with a batch of two
+// pods in progress.
 func upgradingInput(since time.Time) planner.Input {
 	size, zero := intstr.FromInt32(2), int32(0)
 	r := &rollouts.Rollout{}
@@ -45,8 +45,9 @@ func upgradingInput(since time.Time) planner.Input {
 	}
 }
 
-// The deadline is that of the plan, or the owner's, or the native default; none
-// is what the native controller takes for none. Nothing is said a moment before.
+// TestDeadline checks the sources of the deadline: the plan, the workload's owner, or the native
+// default. The largest value means no deadline, as in the native controller. No condition is set
+// before the deadline.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -70,14 +71,14 @@ func TestDeadline(t *testing.T) {
 				o.Now = clockStart.Add(1000 * time.Hour)
 			}
 			p := planner.Decide(o)
-			if stalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
+			if isStalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
 				t.Errorf("before: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
 			if c.want == 0 {
 				return
 			}
 			o.Now = clockStart.Add(c.want)
-			if p = planner.Decide(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
+			if p = planner.Decide(o); !isStalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
 				t.Errorf("after: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
 			if p.Status.Canary.State != rollouts.StepUpgrade || len(p.Actions) > 0 {
@@ -92,8 +93,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Pods that come up cost no write each: progress is noted once in a tenth of the
-// deadline, and what is not noted yet is looked at again then.
+// TestProgressIsNotedSeldom checks that ready pods do not cost one write each. Progress is stored
+// once in a tenth of the deadline, and a requeue stores progress that was not stored yet.
 func TestProgressIsNotedSeldom(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
@@ -111,7 +112,8 @@ func TestProgressIsNotedSeldom(t *testing.T) {
 	}
 }
 
-// Fewer ready pods are no progress, and as many as there were before neither.
+// TestFailingIsNoProgress checks that the deadline is not extended by fewer ready pods, nor by as
+// many ready pods as before.
 func TestFailingIsNoProgress(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
@@ -127,7 +129,8 @@ func TestFailingIsNoProgress(t *testing.T) {
 	}
 }
 
-// A batch above its failure threshold says so with numbers.
+// TestDeadlineTellsThreshold checks that the condition of a batch above its failure threshold
+// contains the numbers.
 func TestDeadlineTellsThreshold(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
@@ -144,8 +147,8 @@ func TestDeadlineTellsThreshold(t *testing.T) {
 	}
 }
 
-// What a user asks for has all the time there is, and what was stalled is not
-// any more.
+// TestVerbsRestartDeadline checks that a verb restarts the deadline and removes the Stalled
+// condition.
 func TestVerbsRestartDeadline(t *testing.T) {
 	t.Parallel()
 	for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
@@ -155,13 +158,13 @@ func TestVerbsRestartDeadline(t *testing.T) {
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: v, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
-		if p := planner.Decide(o); stalled(o.Rollout.Status) || stalled(p.Status) {
+		if p := planner.Decide(o); isStalled(o.Rollout.Status) || isStalled(p.Status) {
 			t.Errorf("%s: %v", v, p.Status.Conditions)
 		}
 	}
 }
 
-// stalledByOthers is a release that somebody else calls stalled.
+// stalledByOthers returns a release that another controller marked as stalled.
 func stalledByOthers() planner.Input {
 	o := upgradingInput(clockStart)
 	o.Rollout.Status.SetCondition(rollouts.Condition{
@@ -170,7 +173,8 @@ func stalledByOthers() planner.Input {
 	return o
 }
 
-// Somebody else's word that the release is stalled does not end the deadline.
+// TestDeadlineBesideOthers checks that a Stalled condition of another controller does not disable
+// the deadline.
 func TestDeadlineBesideOthers(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
@@ -181,7 +185,7 @@ func TestDeadlineBesideOthers(t *testing.T) {
 	}
 }
 
-// Somebody else's word that the release is stalled is not what a Rollout waits for.
+// TestWaitingBesideOthers checks that WaitingFor ignores a Stalled condition of another controller.
 func TestWaitingBesideOthers(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
@@ -191,7 +195,8 @@ func TestWaitingBesideOthers(t *testing.T) {
 	}
 }
 
-// An abort that waits says for what, also where its batch does not.
+// TestAbortSaysWhatItWaitsFor checks that a waiting abort reports what it waits for, even if the
+// batch reports nothing.
 func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string]func(*planner.Workload){

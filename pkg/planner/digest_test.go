@@ -11,7 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestDigestsAreWhole has digests that decide something: part of a digest can be forged.
+// TestDigestsAreWhole checks that digests that decide something are not truncated: a truncated
+// digest can be forged.
 func TestDigestsAreWhole(t *testing.T) {
 	t.Parallel()
 	whole := regexp.MustCompile(`(^| )[0-9a-f]{64} ?$`)

@@ -11,21 +11,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Endings of workloads whose live template is not always the one asked for.
+// Endings of workloads whose live template may differ from the template that the owner requested.
 
-// wanted is the image that the owner asks for, and aside reports whether it is not that
-// of the live template, since the stable one is set meanwhile.
-func (e *releaseEnd) wanted(o object.Object) string {
-	if tag, known := e.check.images[e.asked(o)]; known {
+// wantedImage returns the image that the owner requested. isSetAside reports whether the live
+// template has another image, because the stable template is set meanwhile.
+func (e *releaseEnd) wantedImage(o object.Object) string {
+	if tag, known := e.check.images[e.wantedRevision(o)]; known {
 		return tag
 	}
 	return tagOf(templateOf(o))
 }
 
-func (e *releaseEnd) aside(o object.Object) bool { return e.wanted(o) != tagOf(templateOf(o)) }
+func (e *releaseEnd) isSetAside(o object.Object) bool {
+	return e.wantedImage(o) != tagOf(templateOf(o))
+}
 
-// asked is the revision that the owner asks for.
-func (e *releaseEnd) asked(o object.Object) string {
+// wantedRevision returns the revision that the owner requested.
+func (e *releaseEnd) wantedRevision(o object.Object) string {
 	ref := e.rollout().Spec.WorkloadRef
 	row, _ := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&e.rollout().Spec.Strategy, ref))
 	var owned []object.Object

@@ -16,16 +16,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Whatever has happened, a release can be ended in each of these ways, and ends
-// as it should. Every ending is played in a world of its own.
+// A release can be ended in each of these ways from any state. Each ending is played in its own
+// copy of the world.
 
 type ending struct {
 	name string
 	play func(*releaseEnd)
 }
 
-var teardownResults = []ending{
-	{"left alone", (*releaseEnd).leave},
+var endings = []ending{
+	{"left alone", (*releaseEnd).leaveAlone},
 	{"reverted", (*releaseEnd).revert},
 	{"released", (*releaseEnd).release},
 	{"deleted", (*releaseEnd).delete},
@@ -35,7 +35,7 @@ var teardownResults = []ending{
 	{"tried again", (*releaseEnd).retry},
 }
 
-// releaseEnd is a world that is being brought to an end.
+// releaseEnd is a world in which an ending is played.
 type releaseEnd struct {
 	*world
 	name string
@@ -49,39 +49,40 @@ func (e *releaseEnd) rollout() *rollouts.Rollout {
 
 func (e *releaseEnd) workload() object.Object { return appOf(e.store.objects, app0) }
 
-// settle is the invariant "quiet": an obedient world comes to rest.
+// settle runs the world until nothing changes, and checks the invariant "quiet": the world comes to
+// rest.
 func (e *releaseEnd) settle() bool {
-	_, ok := e.rest()
-	if ok && e.unstick() {
-		_, ok = e.rest()
+	_, ok := e.runUntilIdle()
+	if ok && e.deleteStuckPods() {
+		_, ok = e.runUntilIdle()
 	}
 	if !ok {
-		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
+		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, maxRounds)
 	}
-	e.recorded()
+	e.checkRecorded()
 	if ok {
-		e.told()
+		e.checkWaitIsReported()
 	}
 	if len(e.check.broken) > 0 {
 		return false
 	}
 	d := e.workload()
-	if !ok || d == nil || replicasOf(d) == 0 || bad(*templateOf(d)) {
+	if !ok || d == nil || replicasOf(d) == 0 || hasBrokenImage(*templateOf(d)) {
 		return ok
 	}
-	for _, target := range e.check.targets() {
-		if target.able == 0 && (!e.check.lost || e.check.serving() > 0) {
+	for _, target := range e.check.listRouteTargets() {
+		if target.able == 0 && (!e.check.excusesLostStable || e.check.countServingPods() > 0) {
 			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
 		}
 	}
 	return ok
 }
 
-// told is the invariant "silent": whatever rests without waiting for somebody
-// says that it stands still.
-func (e *releaseEnd) told() {
+// checkWaitIsReported checks the invariant "silent": a release at rest that does not wait for a
+// user has the Stalled condition.
+func (e *releaseEnd) checkWaitIsReported() {
 	r := e.rollout()
-	if r == nil || r.Status.Active() == nil || stalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
+	if r == nil || r.Status.Active() == nil || isStalled(r.Status) || len(planner.StoredChecksHoldingTraffic(r)) > 0 {
 		return
 	}
 	_, release := r.Spec.Strategy.Active()
@@ -93,7 +94,7 @@ func (e *releaseEnd) told() {
 	}
 }
 
-// waitsForPods tells of a status at rest that somebody should hear about it.
+// waitsForPods reports whether a status at rest requires the Stalled condition.
 func waitsForPods(s rollouts.RolloutStatus) bool {
 	p := s.Active()
 	switch a := s.Activity(); {
@@ -110,33 +111,33 @@ func waitsForPods(s rollouts.RolloutStatus) bool {
 	}
 }
 
-// serve gives the release what it needs to go on.
-func (e *releaseEnd) serve() {
+// unblockRelease creates missing objects and resumes the release, so that it can continue.
+func (e *releaseEnd) unblockRelease() {
 	if e.store.objects[key{kindService, app0}] == nil {
-		e.expose(app0)
+		e.createService(app0)
 	}
-	switch k := e.routedBy(); {
+	switch k := e.routerKind(); {
 	case e.store.objects[key{k, app0}] != nil:
 	case k == kindIngress:
-		e.publish(app0, app0)
+		e.createIngress(app0, app0)
 	default:
-		e.lead(k, app0)
+		e.createRouter(k, app0)
 	}
-	e.serveRouting()
-	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
-	e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
+	e.recreateTrafficRouting()
+	e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
+	e.applyVerb(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
 	e.resume()
 }
 
-// resume goes on with a workload that was given back paused.
+// resume resumes a workload that a Rollout left paused.
 func (e *releaseEnd) resume() {
-	if d := e.workload(); nativeOf(d).stopped(d) && !workload.HasReleaseMark(d) {
-		e.change(app0, nativeOf(d).resume)
+	if d := e.workload(); nativeOf(d).isStopped(d) && !workload.HasReleaseMark(d) {
+		e.updateWorkload(app0, nativeOf(d).resume)
 	}
 }
 
-// routedBy is the kind of router that the Rollout names.
-func (e *releaseEnd) routedBy() kind {
+// routerKind returns the kind of router that the Rollout names.
+func (e *releaseEnd) routerKind() kind {
 	_, release := e.rollout().Spec.Strategy.Active()
 	for _, t := range release.TrafficRoutings {
 		switch {
@@ -149,17 +150,17 @@ func (e *releaseEnd) routedBy() kind {
 	return kindIngress
 }
 
-// stable is the image that served before the release, as far as it is known and its
-// set is there to go back to.
-func (e *releaseEnd) stable() string {
-	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.lost(r.Status.Active().StableRevision) {
+// stableImage returns the image that served before the release, or "" if the image is unknown or
+// its set is gone.
+func (e *releaseEnd) stableImage() string {
+	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.hasNoSet(r.Status.Active().StableRevision) {
 		return ""
 	}
-	return e.earlier()
+	return e.earlierImage()
 }
 
-// earlier is that image, whether or not anything of it is left.
-func (e *releaseEnd) earlier() string {
+// earlierImage returns the image that served before the release, even if its set is gone.
+func (e *releaseEnd) earlierImage() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
 		return ""
@@ -167,56 +168,57 @@ func (e *releaseEnd) earlier() string {
 	p := r.Status.Active()
 	a := r.Status.Activity()
 	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRouteToStable {
-		return "" // it may have been given back already
+		return "" // the Rollout may have released the workload already
 	}
 	if a == rollouts.ActivityCancelling {
-		return "" // it was put back, and its own revision may be another's stable by now
+		return "" // the template was reverted, and the stable revision of the status may be outdated
 	}
 	return e.check.images[p.StableRevision]
 }
 
-// lost reports whether no set is left of a revision.
-func (e *releaseEnd) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
+// hasNoSet reports whether a revision has neither a ReplicaSet nor a ControllerRevision.
+func (e *releaseEnd) hasNoSet(revision string) bool {
+	return e.check.setOfRevision(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
-// runs checks that every pod has the image and is ready.
-func (e *releaseEnd) runs(invariant, tag string) {
-	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+// checkAllPodsRun checks that every pod has the image and is ready.
+func (e *releaseEnd) checkAllPodsRun(invariant, tag string) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](e.store.objects) {
 		want := int32(0)
-		if image(rs) == tag {
+		if imageOfSet(rs) == tag {
 			want = replicasOf(e.workload())
 		}
 		if servingPods(rs) != want || *rs.Spec.Replicas != want {
-			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingPods(rs), *rs.Spec.Replicas, image(rs), want)
+			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, servingPods(rs), *rs.Spec.Replicas, imageOfSet(rs), want)
 		}
 	}
 	for _, p := range podsIn(e.store.objects) {
-		if missing(p) || podTag(p) != tag {
-			e.check.violate(invariant, "%s: %s runs %s, ready %t, should run %s", e.name, p.Name, podTag(p), !missing(p), tag)
+		if isUnavailable(p) || podTag(p) != tag {
+			e.check.violate(invariant, "%s: %s runs %s, ready %t, should run %s", e.name, p.Name, podTag(p), !isUnavailable(p), tag)
 		}
 	}
-	if n := replicasOf(e.workload()); e.check.serving() < n {
-		e.check.violate(invariant, "%s: %d pods ready of %d", e.name, e.check.serving(), n)
+	if n := replicasOf(e.workload()); e.check.countServingPods() < n {
+		e.check.violate(invariant, "%s: %d pods ready of %d", e.name, e.check.countServingPods(), n)
 	}
 }
 
-func (e *releaseEnd) healthy(invariant string) {
-	// Clients look at the state of the step whatever the phase is.
+func (e *releaseEnd) checkHealthy(invariant string) {
+	// Clients read the state of the step in every phase.
 	if p := e.rollout().Status.Active(); p == nil || p.State != rollouts.StepCompleted {
 		e.check.violate(invariant, "%s: the step is not completed, %+v", e.name, p)
 	}
 	if s := e.rollout().Status; s.Phase != rollouts.PhaseHealthy {
 		e.check.violate(invariant, "%s: the rollout is %s, %s", e.name, headOf(s), s.Message)
 	}
-	if o := e.workload(); o != nil && nativeOf(o).stopped(o) {
+	if o := e.workload(); o != nil && nativeOf(o).isStopped(o) {
 		e.check.violate("traceless", "%s: the workload is paused", e.name)
 	}
-	e.commands()
+	e.checkCommandOutcomes()
 }
 
-// commands is the invariant "no lost command": at the end each has an outcome.
-func (e *releaseEnd) commands() {
+// checkCommandOutcomes checks the invariant "no lost command": at the end, each decision has an
+// outcome.
+func (e *releaseEnd) checkCommandOutcomes() {
 	for _, d := range e.rollout().Status.Decisions {
 		if d.Outcome == "" {
 			e.check.violate("no lost command", "%s: nothing came of decision %d, %s", e.name, d.ID, d.Verb)
@@ -224,10 +226,10 @@ func (e *releaseEnd) commands() {
 	}
 }
 
-// traceless checks that what lets admission see the workload of a Rollout in
-// service is left, and nothing else, and that what was the owner's is the owner's again.
-func (e *releaseEnd) traceless() {
-	left := traces(e.store.objects)
+// checkNoTraces checks that only the objects and labels that admission needs for an active Rollout
+// remain, and that the owner's fields have the owner's values.
+func (e *releaseEnd) checkNoTraces() {
+	left := listTraces(e.store.objects)
 	var guards []string
 	if r := e.rollout(); r != nil && planner.HoldsOnTemplateChange(r) {
 		guards = []string{"entry " + r.Spec.WorkloadRef.Kind + ".apps_" + app0, "label " + rollouts.LabelWorkloadType + " of " + app0}
@@ -240,10 +242,10 @@ func (e *releaseEnd) traceless() {
 		return
 	}
 	n := nativeOf(d)
-	if !n.returned(d, e.check.owner) {
-		e.check.violate("traceless", "%s: the workload is %s", e.name, n.governed(d))
+	if !n.hasOwnerSpec(d, e.check.owner) {
+		e.check.violate("traceless", "%s: the workload is %s", e.name, n.describeStrategy(d))
 	}
-	if n.stopped(d) && !e.check.aborted {
+	if n.isStopped(d) && !e.check.aborted {
 		e.check.violate("traceless", "%s: the workload is stopped", e.name)
 	}
 }

@@ -10,42 +10,42 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// revert puts the stable template back, and takes the name off: the invariant "reversible".
-// That is the way out, too, where nobody can go back.
+// revert restores the stable template and removes the release name, and checks the invariant
+// "reversible". It also ends releases that cannot be aborted.
 func (e *releaseEnd) revert() {
-	tag := e.earlier()
+	tag := e.earlierImage()
 	d := e.workload()
-	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
-		return // lost before the release began, so that nobody knows its template
+	if p := e.rollout(); tag != "" && e.hasNoSet(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
+		return // the set was deleted before the release began, so the template is unknown
 	}
 	if tag == "" || d == nil || !workload.HasReleaseMark(d) {
 		return
 	}
-	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {
-		return // nothing would change on the workload, so that nobody could see the wish
+	if e.isSetAside(d) && (!e.settle() || e.workload() == nil || e.isSetAside(e.workload())) {
+		return // the workload would not change, so the controller could not observe the request
 	}
-	e.change(app0, func(o object.Object) {
+	e.updateWorkload(app0, func(o object.Object) {
 		setImage(tag)(o)
-		o.SetLabels(without(o.GetLabels(), rollouts.LabelRolloutID)) // a name would be a wish of its own
+		o.SetLabels(withoutKey(o.GetLabels(), rollouts.LabelRolloutID)) // a new name would request another release
 	})
 	if !e.settle() {
 		return
 	}
-	if bad(*templateOf(e.workload())) {
-		return // it never served, and never will
+	if hasBrokenImage(*templateOf(e.workload())) {
+		return // pods of this image never become ready
 	}
-	e.runs("reversible", tag)
-	e.healthy("reversible")
-	e.traceless()
+	e.checkAllPodsRun("reversible", tag)
+	e.checkHealthy("reversible")
+	e.checkNoTraces()
 }
 
-// abort brings everything back to stable and keeps the workload held.
+// abort returns all pods and requests to stable. The workload stays held.
 func (e *releaseEnd) abort() {
-	tag, d := e.stable(), e.workload()
-	if tag == "" || d == nil || e.refused() {
+	tag, d := e.stableImage(), e.workload()
+	if tag == "" || d == nil || e.waitsForBlueGreenAbort() {
 		return
 	}
-	said := e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
+	said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil {
 		return
 	}
@@ -56,128 +56,130 @@ func (e *releaseEnd) abort() {
 		}
 		return
 	case rollouts.ActivityAborted:
-		if tag != "failed" { // else it never served, and never will
-			e.runs("reversible", tag)
+		if tag != "failed" { // pods of the image "failed" never become ready
+			e.checkAllPodsRun("reversible", tag)
 		}
-		if o := e.workload(); !nativeOf(o).rested(o, e.check.owner) {
-			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).governed(o))
+		if o := e.workload(); !nativeOf(o).hasOwnerStrategy(o, e.check.owner) {
+			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).describeStrategy(o))
 		}
-	case rollouts.ActivityCompleted: // the template was put back
+	case rollouts.ActivityCompleted: // the template was reverted
 	default:
 		e.check.violate("reversible", "aborted: the release is %s, %s", a, e.rollout().Status.Message)
 		return
 	}
-	e.commands()
+	e.checkCommandOutcomes()
 	e.revert()
 }
 
-// refused reports whether another template waits for the abort of a blue-green release.
-func (e *releaseEnd) refused() bool {
+// waitsForBlueGreenAbort reports whether another template waits for the abort of a blue-green
+// release.
+func (e *releaseEnd) waitsForBlueGreenAbort() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Reason == string(rollouts.StalledRefused)
 }
 
-// rollback has everything back as it was before the release.
+// rollback restores the state before the release.
 func (e *releaseEnd) rollback() {
-	tag, d := e.stable(), e.workload()
+	tag, d := e.stableImage(), e.workload()
 	if tag == "" || d == nil {
 		return
 	}
 	stable := e.rollout().Status.Active().StableRevision
-	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRollback, User: "end"})
-	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.lost(stable) {
-		return // where the native controller kept no history, nothing is left to set
+	said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbRollback, User: "end"})
+	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.hasNoSet(stable) {
+		return // the native controller kept no history, so no template can be restored
 	}
-	e.runs("reversible", tag)
-	e.healthy("reversible")
-	e.traceless()
+	e.checkAllPodsRun("reversible", tag)
+	e.checkHealthy("reversible")
+	e.checkNoTraces()
 }
 
-// retry releases what was aborted after all.
+// retry releases an aborted version again.
 func (e *releaseEnd) retry() {
 	d := e.workload()
-	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.check.stableFails() || e.hopeless() || e.rollout().Status.Active().RollingBack ||
-		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
+	if e.stableImage() == "" || d == nil || e.wantedImage(d) == "failed" || e.check.isStableBroken() || e.isAbortingToBrokenVersion() || e.rollout().Status.Active().RollingBack ||
+		e.rollout().Status.Active().UpdateRevision != e.wantedRevision(d) {
 		return
 	}
-	tag := e.wanted(d)
-	e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
+	tag := e.wantedImage(d)
+	e.applyVerb(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	e.round()
-	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRetry, User: "end"})
-	e.serve()
+	said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbRetry, User: "end"})
+	e.unblockRelease()
 	if !e.settle() || said != "accepted" {
 		return
 	}
-	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true})
+	e.applyVerb(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true})
 	if !e.settle() {
 		return
 	}
-	e.runs("reversible", tag)
-	e.healthy("reversible")
-	e.traceless()
+	e.checkAllPodsRun("reversible", tag)
+	e.checkHealthy("reversible")
+	e.checkNoTraces()
 }
 
-// release takes the newest template to the end.
+// release releases the newest template completely.
 func (e *releaseEnd) release() {
 	r, d := e.rollout(), e.workload()
-	if r == nil || r.DeletionTimestamp != nil || d == nil || e.hopeless() {
+	if r == nil || r.DeletionTimestamp != nil || d == nil || e.isAbortingToBrokenVersion() {
 		return
 	}
-	e.serve()
-	if bad(*templateOf(d)) {
-		e.change(app0, setImage("v8"))
+	e.unblockRelease()
+	if hasBrokenImage(*templateOf(d)) {
+		e.updateWorkload(app0, setImage("v8"))
 	}
-	if !e.settle() || e.check.lost && e.check.allSizes() == 0 {
-		return // no set is left to begin from
+	if !e.settle() || e.check.excusesLostStable && e.check.sumSetSizes() == 0 {
+		return // no set is left to start from
 	}
 	e.resume()
 	if !e.settle() {
 		return
 	}
 	s := e.rollout().Status
-	resumed := s.Activity() == rollouts.ActivityCancelling && e.lost(s.Active().StableRevision)
+	resumed := s.Activity() == rollouts.ActivityCancelling && e.hasNoSet(s.Active().StableRevision)
 	if resumed || s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
-		// The native controller wedges itself when a rolling update is scaled
-		// down to where one set has just that size; another size wakes it.
-		e.resize(app0, replicasOf(d)+1)
+		// The native controller gets stuck if a rolling update is scaled down to the size of one
+		// set. Another size unblocks the controller.
+		e.scaleWorkload(app0, replicasOf(d)+1)
 		if !e.settle() {
 			return
 		}
 	}
 	if a := e.rollout().Status.Activity(); a == rollouts.ActivityAborted || a == rollouts.ActivityAborting {
-		e.change(app0, setImage("v9"))
+		e.updateWorkload(app0, setImage("v9"))
 		if !e.settle() {
 			return
 		}
 	}
-	if e.refused() {
+	if e.waitsForBlueGreenAbort() {
 		stable := e.rollout().Status.Active().StableRevision
-		e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
-		if !e.settle() || e.lost(stable) || e.check.stableFails() {
-			return // where the native controller kept no history, nothing is left to go back to
+		e.applyVerb(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // the abort lets the next release begin
+		if !e.settle() || e.hasNoSet(stable) || e.check.isStableBroken() {
+			return // the native controller kept no history, so nothing can be restored
 		}
 	}
-	if e.check.stableFails() && e.rollout().Spec.Strategy.BlueGreen != nil {
-		return // it waits for a whole stable revision, lest requests are lost
+	if e.check.isStableBroken() && e.rollout().Spec.Strategy.BlueGreen != nil {
+		return // a blue-green release waits for a complete stable revision, so that no requests are lost
 	}
 	promote := verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true}
-	if e.decide(app0, promote) != "accepted" {
-		promote.Override = true // a check has failed, which holds the release until somebody decides
-		e.decide(app0, promote)
+	if e.applyVerb(app0, promote) != "accepted" {
+		promote.Override = true // a failed check holds the release until a user overrides it
+		e.applyVerb(app0, promote)
 	}
 	if !e.settle() {
 		return
 	}
-	e.runs("quiet", tagOf(templateOf(e.workload())))
-	e.healthy("quiet")
-	e.traceless()
+	e.checkAllPodsRun("quiet", tagOf(templateOf(e.workload())))
+	e.checkHealthy("quiet")
+	e.checkNoTraces()
 }
 
-// hopeless reports whether a release is being aborted to a version that cannot run.
-func (e *releaseEnd) hopeless() bool {
+// isAbortingToBrokenVersion reports whether a release is being aborted to a version whose pods
+// cannot become ready.
+func (e *releaseEnd) isAbortingToBrokenVersion() bool {
 	r := e.rollout()
 	if e.onlyExtraServes() {
-		return true // pods of the template that is given back never serve in their place
+		return true // pods of the workload's template cannot replace the canary pods
 	}
 	if r == nil || r.Status.Active() == nil || r.Status.Activity() != rollouts.ActivityAborting {
 		return false
@@ -185,61 +187,61 @@ func (e *releaseEnd) hopeless() bool {
 	return e.check.images[r.Status.Active().StableRevision] == "failed"
 }
 
-// stranded reports whether an aborted release has nothing but pods beside the workload: with
-// the stable set gone they alone serve, and stay until the workload is resumed.
-func (e *releaseEnd) stranded() bool {
+// hasOnlyExtraPods reports whether an aborted release without a stable set has only pods of the
+// canary Deployment. These pods serve alone until the workload is resumed.
+func (e *releaseEnd) hasOnlyExtraPods() bool {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || r.Spec.Strategy.Canary == nil || !r.Spec.Strategy.Canary.ExtraWorkload {
 		return false
 	}
 	a := r.Status.Activity()
-	return (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted) && e.lost(r.Status.Active().StableRevision)
+	return (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted) && e.hasNoSet(r.Status.Active().StableRevision)
 }
 
-// rescue resumes it, and reports whether its pods can serve.
-func (e *releaseEnd) rescue() bool {
-	if o := e.workload(); o == nil || bad(*templateOf(o)) {
+// resumeStranded resumes the workload, and reports whether its pods can become ready.
+func (e *releaseEnd) resumeStranded() bool {
+	if o := e.workload(); o == nil || hasBrokenImage(*templateOf(o)) {
 		return false
 	}
 	e.resume()
 	return e.settle()
 }
 
-// delete and disable give everything back.
+// delete deletes the Rollout, and disable disables it. Both release the workload.
 func (e *releaseEnd) delete() {
-	if e.hopeless() {
+	if e.isAbortingToBrokenVersion() {
 		return
 	}
-	stranded := e.stranded()
-	if !e.remove(kindRollout, app0) || !e.settle() || stranded && !e.rescue() {
+	stranded := e.hasOnlyExtraPods()
+	if !e.deleteObject(kindRollout, app0) || !e.settle() || stranded && !e.resumeStranded() {
 		return
 	}
 	if e.rollout() != nil {
 		e.check.violate("quiet", "deleted: the rollout is still there, %s", e.rollout().Status.Message)
 		return
 	}
-	e.traceless()
+	e.checkNoTraces()
 }
 
 func (e *releaseEnd) disable() {
-	if e.hopeless() {
+	if e.isAbortingToBrokenVersion() {
 		return
 	}
-	stranded, off := e.stranded(), func(s *rollouts.RolloutSpec) { s.Disabled = true }
-	if !e.edit(app0, off) {
+	stranded, off := e.hasOnlyExtraPods(), func(s *rollouts.RolloutSpec) { s.Disabled = true }
+	if !e.editRollout(app0, off) {
 		return
 	}
-	if e.world.refused != "" { // checks have not passed
-		e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused = false })
-		e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
-		if said := e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true}); said != "accepted" {
-			return // blue-green refuses another template
+	if e.world.refused != "" { // the server refuses because checks have not passed
+		e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused = false })
+		e.applyVerb(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
+		if said := e.applyVerb(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true, Override: true}); said != "accepted" {
+			return // a blue-green release refuses another template
 		}
-		if e.edit(app0, off); e.world.refused != "" {
+		if e.editRollout(app0, off); e.world.refused != "" {
 			e.check.violate("quiet", "disabled: %s", e.world.refused)
 		}
 	}
-	if !e.settle() || stranded && !e.rescue() {
+	if !e.settle() || stranded && !e.resumeStranded() {
 		return
 	}
 	if e.workload() == nil {
@@ -249,6 +251,6 @@ func (e *releaseEnd) disable() {
 		e.check.violate("quiet", "disabled: the rollout is %s", phase)
 		return
 	}
-	e.commands()
-	e.traceless()
+	e.checkCommandOutcomes()
+	e.checkNoTraces()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A Rollout at rest finds its workload held with another template, and starts a release.
+// ExampleDecide shows a Rollout at rest whose workload has a new template and is held. The Rollout
+// starts a release.
 func ExampleDecide() {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A status may name any number as its step. The routes of the plan are looked through, and
-// no more.
+// TestPlannedRouteEnds checks that a status with any step number causes no read beyond the routes
+// of the plan.
 func TestPlannedRouteEnds(t *testing.T) {
 	t.Parallel()
 	f := newFacts(approvedStep(time.Unix(0, 0)))

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// What is foretold when a template changes is what happens then: in every story, at every
-// step up to where somebody or something else interferes.
+// TestForecast compares the forecast of each release in the stories with the actual pods and
+// requests, for every step until something interferes.
 func TestForecast(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -34,7 +34,7 @@ func TestForecast(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newStory(t)
-		f := &foretold{story: s, file: file}
+		f := &forecastCheck{story: s, file: file}
 		s.t.foretold = f
 		for block := range strings.SplitSeq(string(data), "\n\n") {
 			commands, _, _ := strings.Cut(block, dashes+"\n")
@@ -58,39 +58,39 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// foretold compares a forecast with what happens.
-type foretold struct {
+// forecastCheck compares a forecast with the release.
+type forecastCheck struct {
 	*story
 	file string
-	// planned is nil while nothing is foretold; tag is what is released.
-	planned []rollouts.PlannedStep
-	tag     string
-	// peak and minReady are those of the step under way.
+	// forecastSteps is nil without a forecast. tag is the released image.
+	forecastSteps []rollouts.PlannedStep
+	tag           string
+	// peak and minReady are those of the current step.
 	peak, minReady int32
-	// steps is how many were compared.
+	// steps is the number of compared steps.
 	steps int
 }
 
-// harmless are commands that do nothing but what a forecast takes for granted.
+// harmless are the commands that do not invalidate a forecast.
 var harmless = []string{"settle", "advance", "show", "explain", "labels", "history", "promote", "approve", "pass"}
 
-// before ends the forecast where a command interferes.
-func (f *foretold) before(words []string) {
+// before ends the comparison if a command interferes with the release.
+func (f *forecastCheck) before(words []string) {
 	if len(words) > 0 && !strings.HasPrefix(words[0], "#") && !slices.Contains(harmless, words[0]) {
-		f.planned = nil
+		f.forecastSteps = nil
 	}
 }
 
-// after makes one where a command begins a release.
-func (f *foretold) after(words []string) {
+// after makes a forecast if a command begins a release.
+func (f *forecastCheck) after(words []string) {
 	resized := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "replicas=") })
 	if len(words) > 0 && words[0] == "update" && !resized && len(workloads(f.story.w.store.objects)) == 1 {
-		f.foretell(words[1])
+		f.makeForecast(words[1])
 	}
 }
 
-// foretell makes the forecast of a release that is about to begin.
-func (f *foretold) foretell(name string) {
+// makeForecast makes the forecast of a release that is about to begin.
+func (f *forecastCheck) makeForecast(name string) {
 	w := f.story.w
 	r, o := find[*rollouts.Rollout](w.store.objects, kindRollout, name), appOf(w.store.objects, name)
 	if r == nil || o == nil || r.Status.Phase != rollouts.PhaseHealthy || r.Spec.Strategy.Paused || o.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
@@ -98,21 +98,21 @@ func (f *foretold) foretell(name string) {
 	}
 	f.tag = tagOf(templateOf(o))
 	row, ok := workload.Find(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind, rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef))
-	update, stable, ready := f.count()
+	update, stable, ready := f.countPods()
 	if !ok || update > 0 || ready != stable || w.store.unready[f.tag] || w.store.unready["v1"] {
 		return
 	}
-	seen := api{w}.read(row, name, planner.HoldState{})
+	seen := cachedCluster{w}.readWorkload(row, name, planner.HoldState{})
 	facts := row.Facts(seen.Object, seen.Owned, row.HoldOf(seen.Object, seen.Owned, planner.HoldState{Holder: name, Releasing: true}), nil)
 	begin := forecast.Start{Rollout: r, Workload: facts, Stable: stable}
 	begin.Surge, begin.Workload.MaxUnavailable = row.OwnerLimits(seen.Object)
-	f.planned = forecast.Compute(begin).Steps
+	f.forecastSteps = forecast.Compute(begin).Steps
 	f.peak, f.minReady = stable, stable
 }
 
-// count is how many pods of the new version there are to be, and of others, and how many
-// are ready.
-func (f *foretold) count() (update, stable, ready int32) {
+// countPods returns the requested pods of the new version and of other versions, and the number of
+// ready pods.
+func (f *forecastCheck) countPods() (update, stable, ready int32) {
 	add := func(tag string, n, of int32) {
 		if ready += min(n, of); tag == f.tag {
 			update += of
@@ -121,13 +121,13 @@ func (f *foretold) count() (update, stable, ready int32) {
 		}
 	}
 	objects := f.story.w.store.objects
-	for _, rs := range each[*appsv1.ReplicaSet](objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](objects) {
 		if rs.DeletionTimestamp == nil {
-			add(image(rs), rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+			add(imageOfSet(rs), rs.Status.ReadyReplicas, *rs.Spec.Replicas)
 		}
 	}
 	for _, p := range podsIn(objects) {
-		if !terminating(p) {
+		if !isTerminating(p) {
 			n := int32(0)
 			if isReady(p) {
 				n = 1
@@ -138,15 +138,15 @@ func (f *foretold) count() (update, stable, ready int32) {
 	return update, stable, ready
 }
 
-// wrote looks at what somebody has written.
-func (f *foretold) wrote(old, next object.Object) {
-	if f.planned == nil {
+// compareAfterWrite compares the forecast with the state after a write.
+func (f *forecastCheck) compareAfterWrite(old, next object.Object) {
+	if f.forecastSteps == nil {
 		return
 	}
-	update, stable, ready := f.count()
+	update, stable, ready := f.countPods()
 	f.peak, f.minReady = max(f.peak, update+stable), min(f.minReady, ready)
 	if in, ok := next.(*networkingv1.Ingress); ok {
-		f.routed(in)
+		f.compareWeight(in)
 	}
 	was, ok := old.(*rollouts.Rollout)
 	is, still := next.(*rollouts.Rollout)
@@ -155,7 +155,7 @@ func (f *foretold) wrote(old, next object.Object) {
 	}
 	from, to := was.Status.Active(), is.Status.Active()
 	if is.Status.Activity() == rollouts.ActivityAborting || from != nil && to != nil && from.UpdateRevision != "" && to.UpdateRevision != from.UpdateRevision && from.State == rollouts.StepUpgrade {
-		f.planned = nil
+		f.forecastSteps = nil
 		return
 	}
 	if from == nil || to == nil || from.State != rollouts.StepUpgrade || from.State == to.State && from.CurrentStepIndex == to.CurrentStepIndex {
@@ -165,26 +165,26 @@ func (f *foretold) wrote(old, next object.Object) {
 	f.peak, f.minReady = update+stable, ready
 }
 
-func (f *foretold) compare(step, update, stable int32) {
+func (f *forecastCheck) compare(step, update, stable int32) {
 	f.steps++
-	p := f.planned[step-1]
+	p := f.forecastSteps[step-1]
 	if p.Update != update || p.Stable != stable || p.Peak != f.peak || p.MinReady != f.minReady {
 		f.Errorf("%s: step %d: foretold %d new and %d old, at most %d, %d ready at least %+v; there are %d and %d, %d, %d", f.file, step,
 			p.Update, p.Stable, p.Peak, p.MinReady, p.Waves, update, stable, f.peak, f.minReady)
 	}
 }
 
-// routed compares the share that an Ingress sends.
-func (f *foretold) routed(in *networkingv1.Ingress) {
+// compareWeight compares the weight of an Ingress.
+func (f *forecastCheck) compareWeight(in *networkingv1.Ingress) {
 	r := find[*rollouts.Rollout](f.story.w.store.objects, kindRollout, strings.TrimSuffix(in.Name, rollouts.CanarySuffix))
 	weight := in.Annotations["nginx.ingress.kubernetes.io/canary-weight"]
-	if f.planned == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {
+	if f.forecastSteps == nil || r == nil || r.Status.Active() == nil || weight == "" || weight == "0" {
 		return
 	}
 	if _, plan := r.Spec.Strategy.Active(); len(plan.TrafficRoutings) == 0 {
-		return // a TrafficRouting says the share
+		return // a TrafficRouting sets the weight
 	}
-	p := f.planned[r.Status.Active().CurrentStepIndex-1]
+	p := f.forecastSteps[r.Status.Active().CurrentStepIndex-1]
 	if p.Traffic == nil || f.number(weight) != *p.Traffic {
 		f.Errorf("%s: step %d: foretold %v %% of the requests, the ingress sends %s", f.file, p.Step, p.Traffic, weight)
 	}

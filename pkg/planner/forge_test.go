@@ -14,8 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// forge writes what only Weir writes on a Deployment, as whoever may patch it can
-// while nobody looks: that it is held, which revision is stable, how far it may go.
+// forge writes fields of a Deployment that only Weir writes: that it is held, its stable revision,
+// and its target. Any user who may patch the Deployment can do this while admission is not
+// reachable.
 func (s *story) forge(c command) {
 	d := clone(appOf(s.w.store.objects, c.words[1])).(*appsv1.Deployment)
 	if tag := c.get("image", ""); tag != "" {
@@ -39,13 +40,14 @@ func (s *story) forge(c command) {
 		}
 		d.Labels[rollouts.LabelStableRevision] = workload.TemplateHash(&other.Spec.Template)
 	}
-	driveAlone(d, c.get("drive", ""))
-	s.t.under("admission", "not asked")
-	s.w.as("user", func() error { return s.w.store.update(d) })
+	setDriveAnnotations(d, c.get("drive", ""))
+	s.t.printUnder("admission", "not asked")
+	s.w.runAs("user", func() error { return s.w.store.update(d) })
 }
 
-// driveAlone writes on a Deployment what drives one that nothing names.
-func driveAlone(d *appsv1.Deployment, share string) {
+// setDriveAnnotations writes the annotations that control a Deployment without a Rollout or
+// BatchRelease.
+func setDriveAnnotations(d *appsv1.Deployment, share string) {
 	if share == "" {
 		return
 	}
@@ -57,8 +59,8 @@ func driveAlone(d *appsv1.Deployment, share string) {
 	d.Spec.Paused, d.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 }
 
-// status writes what only the native controller writes, as whoever may patch the
-// status of a set can.
+// status writes the status of a set, which only the native controller writes. Any user who may
+// patch the status can do this.
 func (s *story) status(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	current, update := s.revision(c.get("current", "")), s.revision(c.get("update", ""))
@@ -76,12 +78,12 @@ func (s *story) status(c command) {
 		o.Status.DesiredNumberScheduled = s.number(c.get("nodes", "0"))
 		o.Status.UpdatedNumberScheduled = o.Status.DesiredNumberScheduled
 	}
-	s.w.as("user", func() error { return s.w.store.updateStatus(o) })
+	s.w.runAs("user", func() error { return s.w.store.updateStatus(o) })
 }
 
-// revision is the name of the one with an image, or empty.
+// revision returns the name of the ControllerRevision with an image, or "".
 func (s *story) revision(tag string) string {
-	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tag != "" && tagOf(templateIn(r)) == tag {
 			return r.Name
 		}
@@ -89,10 +91,9 @@ func (s *story) revision(tag string) string {
 	return ""
 }
 
-// extra edits the Deployment that was made beside the workload, as whoever may patch
-// Deployments can.
+// extra edits the canary Deployment. Any user who may patch Deployments can do this.
 func (s *story) extra(c command) {
-	for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == "" {
 			continue
 		}
@@ -104,15 +105,15 @@ func (s *story) extra(c command) {
 			*next.Spec.Replicas = s.number(n)
 		}
 		next.Spec.Paused = c.has("paused")
-		driveAlone(next, c.get("drive", ""))
+		setDriveAnnotations(next, c.get("drive", ""))
 		if c.has("orphan") {
 			next.OwnerReferences = nil
 		}
-		s.w.as("user", func() error { return s.w.store.update(next) })
+		s.w.runAs("user", func() error { return s.w.store.update(next) })
 	}
 }
 
-// rival makes a Deployment of somebody else that has the name of the extra one of an image.
+// rival creates a Deployment of another owner with the name of the canary Deployment for an image.
 func (s *story) rival(c command) {
 	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
 	setImage(c.get("image", ""))(d)
@@ -121,26 +122,26 @@ func (s *story) rival(c command) {
 	other.Spec.Paused = false
 	other.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
 	other.Spec.Template.Labels = map[string]string{"app": "other"}
-	s.w.as("user", func() error { return s.w.store.create(other) })
+	s.w.runAs("user", func() error { return s.w.store.create(other) })
 }
 
-// tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
-// the data, is made again.
+// tamper changes the image in a stored template: it edits a ReplicaSet, and recreates a
+// ControllerRevision, whose data is immutable.
 func (s *story) tamper(c command) {
 	image := "echo:" + c.get("image", "")
-	for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
 		if tagOf(&rs.Spec.Template) == c.words[1] {
 			next := clone(rs)
 			next.Spec.Template.Spec.Containers[0].Image = image
-			s.w.as("user", func() error { return s.w.store.update(next) })
+			s.w.runAs("user", func() error { return s.w.store.update(next) })
 		}
 	}
-	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](s.w.store.objects) {
 		if tagOf(templateIn(r)) == c.words[1] {
 			next := clone(r)
 			next.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), "echo:"+c.words[1], image, 1))
 			next.ResourceVersion = ""
-			s.w.as("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
+			s.w.runAs("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
 		}
 	}
 }

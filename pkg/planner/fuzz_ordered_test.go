@@ -12,37 +12,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Schedules of workloads whose own controller makes and takes their pods.
+// Schedules of workloads whose own controller creates and deletes the pods.
 
-// ordered is a StatefulSet.
-func (s *schedule) ordered() {
+// createStatefulSet creates a StatefulSet and its Rollout.
+func (s *schedule) createStatefulSet() {
 	a := app{
 		kind: kindStatefulSet, name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10),
 		unavail: pick(s, "1", "1", "2", "25%"), history: pick[int32](s, 10, 2, 1, 0), parallel: pick(s, false, false, true),
 	}
 	s.plan = pick(s, plans...)()
-	s.fails = pick(s, false, false, true)
+	s.podsMayFail = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
-	s.deploy(a)
-	s.rest()
+	s.createWorkload(a)
+	s.runUntilIdle()
 	s.now = clockStart
 	if traffic {
-		s.expose(app0)
-		s.publish(app0, app0)
+		s.createService(app0)
+		s.createIngress(app0, app0)
 		s.plan.TrafficRoutings = ingressOf(app0, pick(s, 0, 3*time.Second))
 	}
 	if seconds := pick[int32](s, 0, 5, 60, math.MaxInt32); seconds > 0 {
 		s.plan.ProgressDeadlineSeconds = &seconds
 	}
-	s.govern(app0, s.plan, false)
+	s.createRollout(app0, s.plan, false)
 }
 
-// onePod gets on, or fails by itself.
-func (s *schedule) onePod(p *corev1.Pod, b byte) {
-	s.as("pods", func() error {
-		if s.fails && b%8 == 3 && !missing(p) {
-			s.check.sick = true
+// advanceOnePod runs the kubelet for one pod, or makes the pod fail.
+func (s *schedule) advanceOnePod(p *corev1.Pod, b byte) {
+	s.runAs("pods", func() error {
+		if s.podsMayFail && b%8 == 3 && !isUnavailable(p) {
+			s.check.excusesPodFailures = true
 			setReady(s.store, p, false)
 			return nil
 		}
@@ -53,5 +53,7 @@ func (s *schedule) onePod(p *corev1.Pod, b byte) {
 
 var orderedSchedules = flag.Int("ordered", 100, "how many random schedules of a StatefulSet to play")
 
-// TestSchedulesOrdered likewise, with a StatefulSet.
-func TestSchedulesOrdered(t *testing.T) { playSchedules(t, (*schedule).ordered, *orderedSchedules) }
+// TestSchedulesOrdered plays random schedules of a StatefulSet.
+func TestSchedulesOrdered(t *testing.T) {
+	playSchedules(t, (*schedule).createStatefulSet, *orderedSchedules)
+}

@@ -21,28 +21,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// A schedule is bytes: what there is, then moves. Each move is two bytes, who
-// acts and how. After the last move the world is brought to every ending.
+// schedule is a sequence of bytes: the initial objects, then moves. Each move has two bytes: which
+// move, and its variant. After the last move, each ending is played in a copy of the world.
 type schedule struct {
 	*world
 	bytes []byte
-	// fails allows pods to fail by themselves.
-	fails bool
-	// erratic is a clock that is set back now and then.
-	erratic bool
-	// breaks is an owner who breaks pods and deletes sets.
-	breaks    bool
-	plan      rollouts.Release
-	blueGreen bool
-	// router is what leads to the Service, where it is no Ingress, and app is what
-	// there was at first.
+	// podsMayFail allows pods to fail.
+	podsMayFail bool
+	// clockMayGoBack sets the clock back now and then.
+	clockMayGoBack bool
+	// ownerBreaksPods allows the owner to break pods and to delete sets.
+	ownerBreaksPods bool
+	plan            rollouts.Release
+	blueGreen       bool
+	// router is the kind of the router in front of the Service, if it is not an Ingress. app is the
+	// initial workload.
 	router kind
 	app    app
-	// analysis is that of the plan, in schedules that measure.
+	// analysis is the analysis of the plan in measured schedules.
 	analysis *rollouts.Analysis
 }
 
-func (s *schedule) next() byte {
+func (s *schedule) nextByte() byte {
 	if len(s.bytes) == 0 {
 		return 0
 	}
@@ -52,33 +52,33 @@ func (s *schedule) next() byte {
 }
 
 // pick chooses one of the values.
-func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(values)] }
+func pick[T any](s *schedule, values ...T) T { return values[int(s.nextByte())%len(values)] }
 
 var clockStart = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// scenery makes the world that a schedule begins with.
+// scenery creates the initial objects of a schedule.
 type scenery func(*schedule)
 
-// runSchedule plays a schedule and returns what it broke.
-func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
+// runSchedule plays a schedule and returns the violations.
+func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) []string {
 	s := &schedule{world: newWorld(clockStart, tell, newChecks()), bytes: data}
 	s.scheduled = true
 	watch(s.world)
 	found(s)
 	for len(s.bytes) > 0 && len(s.check.broken) == 0 {
-		s.move()
-		s.check.moved()
+		s.playMove()
+		s.check.checkBetweenMoves()
 	}
 	if len(s.check.broken) > 0 {
 		return s.check.broken
 	}
-	for _, ending := range teardownResults {
+	for _, ending := range endings {
 		c := s.check.fork()
 		e := &releaseEnd{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
-		e.heal()
+		e.healMeasurements()
 		tell.did("now it is " + ending.name)
-		e.annotate(app0, "rollback-in-batch", "false")
+		e.annotateRollout(app0, "rollback-in-batch", "false")
 		ending.play(e)
 		if len(c.broken) > 0 {
 			return c.broken
@@ -87,41 +87,41 @@ func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []
 	return nil
 }
 
-// deployed is a Deployment, released in any style.
-func (s *schedule) deployed() {
+// createDeployment creates a Deployment and a Rollout of any style.
+func (s *schedule) createDeployment() {
 	a := app{
 		name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10, 12),
 		surge: pick(s, "25%", "0", "1", "2", "100%"), unavail: pick(s, "25%", "0", "1", "2"),
 		history: pick[int32](s, 10, 2, 1, 0),
 	}
 	if a.surge == "0" && a.unavail == "0" {
-		a.unavail = "1" // a server refuses both
+		a.unavail = "1" // the API server rejects 0 for both
 	}
 	s.plan = pick(s, plans...)()
-	s.fails = pick(s, false, false, true)
+	s.podsMayFail = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = clockStart.Add(-time.Hour)
 	s.app = a
-	s.deploy(a)
-	s.rest()
+	s.createWorkload(a)
+	s.runUntilIdle()
 	s.now = clockStart
 	grace := 3 * time.Second
 	if traffic {
 		grace = pick(s, 0, 3*time.Second)
 	}
-	b := int(s.next())
-	s.erratic = traffic && b>>5 == 7 // bits that mean nothing else there
+	b := int(s.nextByte())
+	s.clockMayGoBack = traffic && b>>5 == 7 // these bits have no other meaning with traffic
 	if traffic {
 		s.router = []kind{5: kindHTTPRoute, 6: kindVirtualService, 7: ""}[b>>5]
-		s.expose(app0)
-		s.publishes()
+		s.createService(app0)
+		s.createScheduledRouter()
 		s.plan.TrafficRoutings = routingBy(cmp.Or(s.router, kindIngress), app0, grace)
 	}
 	if !traffic && b>>4%2 == 1 {
-		s.expose(app0)
-		s.publish(app0, app0)
-		s.plan.TrafficRoutingRef = &front
-		s.routing(byte(b >> 5))
+		s.createService(app0)
+		s.createIngress(app0, app0)
+		s.plan.TrafficRoutingRef = &scheduledRouting
+		s.changeTrafficRouting(byte(b >> 5))
 	}
 	style := []rollouts.Style{rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}[b%4]
 	if seconds := []int32{0, 5, 60, math.MaxInt32}[b>>2%4]; seconds > 0 {
@@ -129,96 +129,98 @@ func (s *schedule) deployed() {
 	}
 	s.plan.Analysis = s.analysis
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
-	s.govern(app0, s.plan, s.blueGreen)
+	s.createRollout(app0, s.plan, s.blueGreen)
 }
 
-// publishes puts a router before the Service.
-func (s *schedule) publishes() {
+// createScheduledRouter creates the router in front of the Service.
+func (s *schedule) createScheduledRouter() {
 	if s.router != "" {
-		s.lead(s.router, app0)
+		s.createRouter(s.router, app0)
 		return
 	}
-	s.publish(app0, app0)
+	s.createIngress(app0, app0)
 }
 
-// toggle deletes what a release touches, or makes it again. What follows from it is
-// nobody's fault.
-func (s *schedule) toggle(b byte) {
+// toggleObject deletes an object that a release uses, or creates it again. The consequences are
+// excused.
+func (s *schedule) toggleObject(b byte) {
 	k := []key{
-		{kindService, app0}, {kindService, canary(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canary(app0)}, {kindDeployment, app0},
+		{kindService, app0}, {kindService, canaryName(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canaryName(app0)}, {kindDeployment, app0},
 	}[int(b)%5]
 	switch {
-	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload goes rarely
+	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload is deleted rarely
 	case k.kind == kindDeployment && b>>5 == 1 && s.store.objects[k] != nil:
-		s.remake(s.app)
-	case s.remove(k.kind, k.name):
-		s.check.sick = true
+		s.recreateWorkload(s.app)
+	case s.deleteObject(k.kind, k.name):
+		s.check.excusesPodFailures = true
 	case k.kind == kindDeployment:
-		s.deploy(s.app)
-	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.uses():
+		s.createWorkload(s.app)
+	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.usesTrafficRouting():
 	case k.kind == kindService:
-		s.expose(app0)
+		s.createService(app0)
 	default:
-		s.publishes()
+		s.createScheduledRouter()
 	}
 }
 
-// front is the TrafficRouting that some schedules have.
-var front = "front"
+// scheduledRouting is the name of the TrafficRouting that some schedules have.
+var scheduledRouting = "front"
 
-// routing is what a user does with it: make it, edit it, delete it.
-func (s *schedule) routing(b byte) {
+// changeTrafficRouting plays a user who creates, edits, or deletes the TrafficRouting.
+func (s *schedule) changeTrafficRouting(b byte) {
 	switch {
-	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
-		s.routeBy(front, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
+	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, scheduledRouting) == nil:
+		s.createTrafficRouting(scheduledRouting, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
 	case b%4 == 0:
-		s.remove(kindRouting, front)
+		s.deleteObject(kindRouting, scheduledRouting)
 	default:
-		s.reroute(front, []int32{0, 30, 80, 100}[b>>2%4])
+		s.editTrafficRouting(scheduledRouting, []int32{0, 30, 80, 100}[b>>2%4])
 	}
 }
 
-func (s *schedule) uses() bool { return s.plan.TrafficRoutingRef != nil }
+func (s *schedule) usesTrafficRouting() bool { return s.plan.TrafficRoutingRef != nil }
 
-// plans are what a user may ask for.
+// plans are the plans of schedules.
 var plans = []func() rollouts.Release{
 	func() rollouts.Release {
 		return rollouts.Release{Steps: []rollouts.Step{
-			step("20%", "20%", 0, false), step("50%", "50%", 0, false), step("100%", "100%", 0, false),
+			planStep("20%", "20%", 0, false), planStep("50%", "50%", 0, false), planStep("100%", "100%", 0, false),
 		}}
 	},
 	func() rollouts.Release {
 		return rollouts.Release{Steps: []rollouts.Step{
-			step("20%", "20%", time.Minute, true), step("50%", "", 2*time.Minute, true), step("100%", "100%", 5*time.Minute, true),
+			planStep("20%", "20%", time.Minute, true), planStep("50%", "", 2*time.Minute, true), planStep("100%", "100%", 5*time.Minute, true),
 		}}
 	},
 	func() rollouts.Release {
-		return rollouts.Release{Steps: []rollouts.Step{step("1", "5%", 0, false), step("2", "50%", 0, true), step("60%", "", 0, false)}}
+		return rollouts.Release{Steps: []rollouts.Step{planStep("1", "5%", 0, false), planStep("2", "50%", 0, true), planStep("60%", "", 0, false)}}
 	},
-	func() rollouts.Release { return rollouts.Release{Steps: []rollouts.Step{step("100%", "", 0, false)}} },
 	func() rollouts.Release {
-		return rollouts.Release{Steps: []rollouts.Step{step("1%", "", 0, false), step("34%", "34%", 0, false), step("3", "80%", 0, false)}}
+		return rollouts.Release{Steps: []rollouts.Step{planStep("100%", "", 0, false)}}
+	},
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{planStep("1%", "", 0, false), planStep("34%", "34%", 0, false), planStep("3", "80%", 0, false)}}
 	},
 }
 
-// nobody is told of nothing.
-type nobody struct{}
+// silentObserver ignores all reports.
+type silentObserver struct{}
 
-func (nobody) planned(*rollouts.Rollout, planner.Decision) {}
-func (nobody) batchPlanned(batchPlan)                      {}
-func (nobody) did(string)                                  {}
-func (nobody) sized(sizes.Scale)                           {}
-func (nobody) acted(planner.Effect)                        {}
-func (nobody) wrote(string, object.Object, object.Object)  {}
-func (nobody) died(string, string)                         {}
+func (silentObserver) planned(*rollouts.Rollout, planner.Decision) {}
+func (silentObserver) batchPlanned(batchPlan)                      {}
+func (silentObserver) did(string)                                  {}
+func (silentObserver) sized(sizes.Scale)                           {}
+func (silentObserver) acted(planner.Effect)                        {}
+func (silentObserver) wrote(string, object.Object, object.Object)  {}
+func (silentObserver) died(string, string)                         {}
 
-// shorter leaves out what is not needed to break the same invariant.
-func shorter(found scenery, data []byte, invariant string) []byte {
+// shortenSchedule removes bytes that are not needed to violate the same invariant.
+func shortenSchedule(found scenery, data []byte, invariant string) []byte {
 	tries := 0
 	for n := len(data) / 2; n >= 1; n /= 2 {
 		for i := 0; i+n <= len(data) && tries < 250; tries++ {
 			less := slices.Delete(slices.Clone(data), i, i+n)
-			if broken := runSchedule(found, less, nobody{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
+			if broken := runSchedule(found, less, silentObserver{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
 				data = less
 			} else {
 				i += n
@@ -233,12 +235,12 @@ func invariantOf(broken []string) string {
 	return invariant
 }
 
-// failSchedule plays a schedule again, for people.
+// failSchedule plays a schedule again and prints its transcript.
 func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
-	data = shorter(found, data, invariantOf(broken))
-	broken = runSchedule(found, data, nobody{}, func(*world) {})
-	tell := &transcript{start: clockStart, deeds: true}
+	data = shortenSchedule(found, data, invariantOf(broken))
+	broken = runSchedule(found, data, silentObserver{}, func(*world) {})
+	tell := &transcript{start: clockStart, showsUserActions: true}
 	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
 	})
@@ -247,15 +249,17 @@ func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 
 var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
-// TestSchedules plays schedules of its own making, the same ones every time.
-func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).deployed, *schedules) }
+// TestSchedules plays random schedules of a Deployment. The schedules are the same in every run.
+func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).createDeployment, *schedules) }
 
-// TestMeasuredSchedules plays some of which each step is measured.
-func TestMeasuredSchedules(t *testing.T) { playSchedules(t, (*schedule).measured, *schedules) }
+// TestMeasuredSchedules plays random schedules in which each step is measured.
+func TestMeasuredSchedules(t *testing.T) {
+	playSchedules(t, (*schedule).createMeasuredDeployment, *schedules)
+}
 
 func playSchedules(t *testing.T, found scenery, n int) {
 	t.Helper()
-	var told atomic.Bool // one schedule is enough to read
+	var told atomic.Bool // the transcript of one schedule is enough
 	for seed := range n {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
@@ -264,7 +268,7 @@ func playSchedules(t *testing.T, found scenery, n int) {
 			for i := range data {
 				data[i] = byte(r.Uint32())
 			}
-			switch broken := runSchedule(found, data, nobody{}, func(*world) {}); {
+			switch broken := runSchedule(found, data, silentObserver{}, func(*world) {}); {
 			case broken == nil:
 			case told.Swap(true):
 				t.Error(broken[0])
@@ -275,14 +279,14 @@ func playSchedules(t *testing.T, found scenery, n int) {
 	}
 }
 
-// FuzzSchedules plays schedules that the fuzzer makes up.
+// FuzzSchedules plays schedules of the fuzzer.
 func FuzzSchedules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 600 {
 			return
 		}
-		if broken := runSchedule((*schedule).deployed, data, nobody{}, func(*world) {}); broken != nil {
-			failSchedule(t, (*schedule).deployed, data, broken)
+		if broken := runSchedule((*schedule).createDeployment, data, silentObserver{}, func(*world) {}); broken != nil {
+			failSchedule(t, (*schedule).createDeployment, data, broken)
 		}
 	})
 }

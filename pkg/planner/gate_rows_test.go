@@ -14,8 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestApprovedGates: an approved step waits for a gate that is stronger than an approval,
-// says so, and misses no deadline meanwhile. It changes the table, so it runs alone.
+// TestApprovedGates checks that an approved step waits for a gate that an approval does not open.
+// The step reports the gate, and the wait does not count for the deadline. The test changes the
+// table of gates, so it does not run in parallel.
 func TestApprovedGates(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	open := noon.Add(time.Hour)
@@ -49,7 +50,7 @@ func TestApprovedGates(t *testing.T) {
 	}
 }
 
-// approvedStep is a release whose first step was approved half an hour ago.
+// approvedStep returns a release whose first step was approved half an hour ago.
 func approvedStep(now time.Time) Input {
 	long := metav1.NewTime(now.Add(-30 * time.Minute))
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// gates watch the pauses of a release.
+// gates observes the pauses of a release.
 type gates struct {
-	// since is when a step was first seen waiting.
+	// since is the time at which a step was first observed waiting.
 	since map[gate]time.Time
-	// full are the releases that somebody promoted in full.
+	// full are the releases that a user promoted in full.
 	full map[string]bool
-	// ready are the batches that were found ready.
+	// ready are the batches that were observed ready.
 	ready map[batchKey]bool
 }
 
@@ -53,8 +53,8 @@ func (g gates) fork() gates {
 	return gates{since: maps.Clone(g.since), full: maps.Clone(g.full), ready: maps.Clone(g.ready)}
 }
 
-// judge notes batches as they become ready.
-func (g gates) judge(old, next *rollouts.BatchRelease) {
+// noteReadyBatches notes batches that become ready.
+func (g gates) noteReadyBatches(old, next *rollouts.BatchRelease) {
 	was, is := old.Status, next.Status
 	if is.BatchState == rollouts.BatchReady && (was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch ||
 		was.ObservedReleasePlanHash != is.ObservedReleasePlanHash) {
@@ -62,22 +62,22 @@ func (g gates) judge(old, next *rollouts.BatchRelease) {
 	}
 }
 
-// order of the states within a step.
+// order lists the states of a step in their order.
 var order = []rollouts.StepState{
 	rollouts.BeforeStepUpgrade, rollouts.StepUpgrade, rollouts.StepTrafficRouting, rollouts.StepMetricsAnalysis,
 	rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
 }
 
-// beyond reports whether the progress is past the pause of the step.
-func beyond(p *rollouts.Progress, step int32) bool {
+// isPastPause reports whether the progress is past the pause of the step.
+func isPastPause(p *rollouts.Progress, step int32) bool {
 	return p.CurrentStepIndex > step ||
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepPaused)
 }
 
-// No skipped gate: a pause ends by an approval, by a promotion in full, by its
-// time, or because the last step has every pod. Another revision or another
-// plan is another release.
-func (g gates) pass(c *invariants, actor string, old, next *rollouts.Rollout) {
+// checkPauses checks the invariant "no skipped gate": a pause ends by an approval, by a promotion
+// in full, by its duration, or because the last step has all pods. Another revision or another plan
+// is another release.
+func (g gates) checkPauses(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
 	if is == nil || next.Status.Phase != rollouts.PhaseProgressing {
 		return
@@ -85,33 +85,33 @@ func (g gates) pass(c *invariants, actor string, old, next *rollouts.Rollout) {
 	if actor == "user" {
 		g.full[is.UpdateRevision] = is.FullyPromoted
 	}
-	if sameRelease(old, next) && !led(old, next) {
+	if sameRelease(old, next) && !isMovedByUser(old, next) {
 		for i := was.CurrentStepIndex; i <= is.CurrentStepIndex; i++ {
-			g.left(c, actor, i, old, next)
+			g.checkStepLeft(c, actor, i, old, next)
 		}
 	}
-	if actor != "user" && frozen(old) && going(next) && (was.State != is.State || was.CurrentStepIndex != is.CurrentStepIndex) {
+	if actor != "user" && isPausedWhileReleasing(old) && isTakingSteps(next) && (was.State != is.State || was.CurrentStepIndex != is.CurrentStepIndex) {
 		c.violate("no skipped gate", "%s moves a paused release from step %d %s to step %d %s",
 			actor, was.CurrentStepIndex, was.State, is.CurrentStepIndex, is.State)
 	}
 	at := gate{is.UpdateRevision, is.CurrentStepIndex}
-	if is.State != rollouts.StepPaused || !going(next) {
+	if is.State != rollouts.StepPaused || !isTakingSteps(next) {
 		delete(g.since, at)
 	} else if _, known := g.since[at]; !known {
 		g.since[at] = c.w.now
 	}
 }
 
-// frozen reports whether steps were being taken until somebody paused them.
-func frozen(r *rollouts.Rollout) bool {
+// isPausedWhileReleasing reports whether a user paused the release while it took steps.
+func isPausedWhileReleasing(r *rollouts.Rollout) bool {
 	p := r.Status.Active()
-	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && going(r) && r.Status.Activity() != rollouts.ActivityFinalising &&
+	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && isTakingSteps(r) && r.Status.Activity() != rollouts.ActivityFinalising &&
 		(p.Paused || r.Spec.Strategy.Paused)
 }
 
-// led reports whether a user took the release to another step, which is what the
-// verbs jump and retry are for.
-func led(old, next *rollouts.Rollout) bool {
+// isMovedByUser reports whether a user moved the release to another step with the verb jump or
+// retry.
+func isMovedByUser(old, next *rollouts.Rollout) bool {
 	n := len(old.Status.Decisions)
 	if len(next.Status.Decisions) <= n {
 		return false
@@ -120,32 +120,34 @@ func led(old, next *rollouts.Rollout) bool {
 	return verb == rollouts.VerbJump || verb == rollouts.VerbRetry
 }
 
-// sameRelease reports whether steps of one revision and one plan are being taken.
+// sameRelease reports whether both Rollouts release the same revision with the same plan.
 func sameRelease(old, next *rollouts.Rollout) bool {
 	was, is := old.Status.Active(), next.Status.Active()
-	return was != nil && old.Status.Phase == rollouts.PhaseProgressing && (going(old) || going(next)) &&
+	return was != nil && old.Status.Phase == rollouts.PhaseProgressing && (isTakingSteps(old) || isTakingSteps(next)) &&
 		was.UpdateRevision == is.UpdateRevision && was.RolloutHash == is.RolloutHash
 }
 
-// left judges that a step, or its pods, are left behind.
-func (g gates) left(c *invariants, actor string, step int32, old, next *rollouts.Rollout) {
+// checkStepLeft checks that the pods of a step were ready, and that its pause has ended, when the
+// release continues.
+func (g gates) checkStepLeft(c *invariants, actor string, step int32, old, next *rollouts.Rollout) {
 	was, is := old.Status.Active(), next.Status.Active()
-	if !upgraded(was, step) && upgraded(is, step) && going(next) && !g.batchReady(c, next.Name, step-1) {
+	if !isPastPods(was, step) && isPastPods(is, step) && isTakingSteps(next) && !g.wasBatchReady(c, next.Name, step-1) {
 		c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, step)
 	}
-	if !beyond(was, step) && beyond(is, step) && !g.open(c, old, next, step) {
+	if !isPastPause(was, step) && isPastPause(is, step) && !g.isGateOpen(c, old, next, step) {
 		c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, step)
 	}
 }
 
-// upgraded reports whether the progress is past the pods of the step.
-func upgraded(p *rollouts.Progress, step int32) bool {
+// isPastPods reports whether the progress is past the pods of the step.
+func isPastPods(p *rollouts.Progress, step int32) bool {
 	return p.CurrentStepIndex > step ||
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepUpgrade)
 }
 
-// batchReady reports whether the batch was ready once, of the plan that the caches show.
-func (g gates) batchReady(c *invariants, name string, index int32) bool {
+// wasBatchReady reports whether the batch, or a later one, was ready once, according to the cached
+// plan.
+func (g gates) wasBatchReady(c *invariants, name string, index int32) bool {
 	b := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, name)
 	if b == nil {
 		return false
@@ -158,14 +160,14 @@ func (g gates) batchReady(c *invariants, name string, index int32) bool {
 	return false
 }
 
-// going reports whether steps are being taken; a release that ends has none.
-func going(r *rollouts.Rollout) bool {
+// isTakingSteps reports whether the release takes steps. A release that ends takes none.
+func isTakingSteps(r *rollouts.Rollout) bool {
 	a := r.Status.Activity()
 	return a == rollouts.ActivityInRolling || a == rollouts.ActivityPaused || a == rollouts.ActivityInitializing ||
 		a == rollouts.ActivityFinalising
 }
 
-func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool {
+func (g gates) isGateOpen(c *invariants, old, next *rollouts.Rollout, step int32) bool {
 	at := gate{next.Status.Active().UpdateRevision, step}
 	_, release := next.Spec.Strategy.Active()
 	s := release.Step(step)
@@ -174,7 +176,7 @@ func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool
 		return true
 	case int(step) == len(release.Steps) && *s.Replicas == intstr.FromString("100%"):
 		return true
-	case s.Pause.Duration != nil && g.over(c, at, time.Duration(*s.Pause.Duration)*time.Second):
+	case s.Pause.Duration != nil && g.isPauseOver(c, at, time.Duration(*s.Pause.Duration)*time.Second):
 		return true
 	}
 	return slices.ContainsFunc(next.Status.Decisions, func(d rollouts.Decision) bool {
@@ -183,15 +185,15 @@ func (g gates) open(c *invariants, old, next *rollouts.Rollout, step int32) bool
 	})
 }
 
-// over reports whether a timed pause has passed.
-func (g gates) over(c *invariants, at gate, pause time.Duration) bool {
+// isPauseOver reports whether a timed pause has ended.
+func (g gates) isPauseOver(c *invariants, at gate, pause time.Duration) bool {
 	since, known := g.since[at]
 	return pause == 0 || known && !c.w.now.Before(since.Add(pause))
 }
 
-// No lost command: the controller keeps every decision, settles each once, and
-// calls an approval applied only when the step is left.
-func (c *invariants) decisions(actor string, old, next *rollouts.Rollout) {
+// checkDecisions checks the invariant "no lost command": the controller keeps every decision, gives
+// each exactly one outcome, and marks an approval as applied only when the release leaves the step.
+func (c *invariants) checkDecisions(actor string, old, next *rollouts.Rollout) {
 	a := next.Status.Activity()
 	c.aborted = c.aborted || a == rollouts.ActivityAborting || a == rollouts.ActivityAborted
 	was, is := old.Status.Decisions, next.Status.Decisions
@@ -200,7 +202,7 @@ func (c *invariants) decisions(actor string, old, next *rollouts.Rollout) {
 	}
 	kept := slices.Clone(is)
 	if n := len(was); len(kept) == n+1 && kept[n].Via == rollouts.ViaAnalysis {
-		kept = kept[:n] // the server has put on record what the checks say
+		kept = kept[:n] // the server has recorded the verdict of the checks
 	}
 	if len(was) != len(kept) {
 		c.violate("no lost command", "%s keeps %d of %d decisions", actor, len(is), len(was))
@@ -225,14 +227,14 @@ func (c *invariants) decision(actor string, was, is rollouts.Decision, next *rol
 func (c *invariants) approval(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
 	p := next.Status.Active()
 	switch {
-	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step) && !p.FullyPromoted:
+	case is.Outcome == rollouts.OutcomeApplied && !isPastPause(p, was.Step) && !p.FullyPromoted:
 		c.violate("no lost command", "%s calls decision %d applied at step %d", actor, was.ID, p.CurrentStepIndex)
-	case is.Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling && passedBy(p, was):
+	case is.Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling && wentOnWithout(p, was):
 		c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, was.ID, was.Step, p.CurrentStepIndex)
 	}
 }
 
-// passedBy reports whether the release has gone on without the decision.
-func passedBy(p *rollouts.Progress, d rollouts.Decision) bool {
+// wentOnWithout reports whether the release continued without the decision.
+func wentOnWithout(p *rollouts.Progress, d rollouts.Decision) bool {
 	return p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// A tool that applies what is in Git at short intervals, and takes fields that it
-// does not find there off what it applies.
+// A GitOps tool applies manifests at short intervals, and removes fields that are not in the
+// manifests.
 
-// gitops applies an object, lets everybody act until nothing is written, and begins
-// again after a while. Waits are as long as the tool makes them.
+// gitops applies an object, lets all controllers run until nothing is written, and repeats this
+// after an interval. Only the interval advances the clock.
 func (s *story) gitops(c command) {
 	every := s.duration(c.get("every", "1s"))
 	for range s.number(c.get("times", "20")) {
 		s.w.now = s.w.now.Add(every)
-		s.w.as("gitops", func() error { return s.w.store.update(s.inGit(c.words[1], c.has("kept"))) })
+		s.w.runAs("gitops", func() error { return s.w.store.update(s.inGit(c.words[1], c.has("kept"))) })
 		for before := -1; before != s.w.store.newest(); {
 			before = s.w.store.newest()
 			s.w.round()
@@ -30,7 +30,8 @@ func (s *story) gitops(c command) {
 	}
 }
 
-// inGit is an object as its owner's manifest has it; the annotations of others may be kept.
+// inGit returns an object with the spec of its owner's manifest. It may keep the annotations of
+// other actors.
 func (s *story) inGit(path string, kept bool) object.Object {
 	k, name, _ := strings.Cut(path, "/")
 	o := clone(s.w.store.objects[key{kind(k), name}])
@@ -44,12 +45,12 @@ func (s *story) inGit(path string, kept bool) object.Object {
 		if !kept {
 			is.SetAnnotations(nil)
 		}
-		is.Object["spec"] = places[kind(k)].spec(name)
+		is.Object["spec"] = inPlaceRouters[kind(k)].spec(name)
 	}
 	return o
 }
 
-// strip takes the owner references off an object, or has them name another.
+// strip removes the owner references of an object, or replaces them.
 func (s *story) strip(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])
@@ -59,5 +60,5 @@ func (s *story) strip(c command) {
 			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: to, UID: "uid-of-other", Controller: new(true),
 		}})
 	}
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// notInPlanHash are the fields of a plan that may be edited without a release looking for its
-// step again. PlanHash says why.
+// notInPlanHash are the fields of a plan that a user may edit without moving the release to another
+// step. See PlanHash for the reason.
 var notInPlanHash = []string{
 	".Steps[].Pause.Duration", ".Steps[].Pause.Given", ".FailureThreshold", ".ProgressDeadlineSeconds", ".Analysis",
-	// Whether something was written, and not what.
+	// These fields record whether the user wrote a value, and not the value.
 	".ExtraWorkloadGiven", ".DisableCanaryServiceGiven",
 }
 
-// TestPlanHashFields changes each field of a plan. A new field is in the hash, or in the list.
+// TestPlanHashFields changes each field of a plan. A new field must be in the hash or in
+// notInPlanHash.
 func TestPlanHashFields(t *testing.T) {
 	t.Parallel()
 	eachField(t, func() (any, func() string) {
@@ -42,7 +43,7 @@ func TestBatchPlanHashFields(t *testing.T) {
 	}, nil)
 }
 
-// eachField changes one field after the other of what made returns, and compares the hashes.
+// eachField changes one field at a time of the value that made returns, and compares the hashes.
 func eachField(t *testing.T, made func() (any, func() string), without []string) {
 	t.Helper()
 	_, hash := made()
@@ -72,7 +73,7 @@ func eachField(t *testing.T, made func() (any, func() string), without []string)
 	}
 }
 
-// filled has a value in each field: one entry in lists and maps.
+// filled returns a value with all fields set. Lists and maps have one entry.
 func filled[T any]() *T {
 	v := new(T)
 	fill(reflect.ValueOf(v).Elem())
@@ -102,7 +103,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// walk calls for each field that has a value and no fields.
+// walk calls field for each leaf that has a value.
 func walk(v reflect.Value, path string, field func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -141,8 +142,8 @@ func change(v reflect.Value) {
 	}
 }
 
-// TestHashesAreUnambiguous has plans whose texts would be written alike without quotes: names
-// that look like separators, and parts that move from one field to the next.
+// TestHashesAreUnambiguous hashes plans that would have the same text without quotes: names that
+// look like separators, and parts that move to the next field.
 func TestHashesAreUnambiguous(t *testing.T) {
 	t.Parallel()
 	header := func(name, value string) rollouts.ValueMatch { return rollouts.ValueMatch{Name: name, Value: value} }

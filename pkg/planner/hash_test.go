@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestPlanHash: what renumbers steps or changes what they ask for changes the
-// hash; what only says how long to wait does not.
+// TestPlanHash checks that the hash covers the number of steps and their requests, and not the
+// duration of waits.
 func TestPlanHash(t *testing.T) {
 	t.Parallel()
 	plan := func() *rollouts.Release {

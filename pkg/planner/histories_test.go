@@ -22,7 +22,7 @@ func TestOutdatedHistories(t *testing.T) {
 	made := func(name string, number int64, ago time.Duration) planner.StoredHistory {
 		return planner.StoredHistory{Name: name, Number: number, Created: metav1.NewTime(now.Add(-ago))}
 	}
-	// A Rollout of the same name was there before, and counted from 1 as well.
+	// A Rollout of the same name existed before, and its releases were numbered from 1, too.
 	all := []planner.StoredHistory{
 		made("first", 1, 3*time.Hour), made("earlier", 7, 9*time.Hour), made("second", 2, 2*time.Hour), made("third", 3, 2*time.Hour),
 	}
@@ -47,8 +47,8 @@ func TestOutdatedHistories(t *testing.T) {
 	}
 }
 
-// Names and labels are valid for every name that a Rollout may have, and tell
-// releases apart.
+// TestHistoryNames checks that names and labels of histories are valid for every name of a Rollout,
+// and unique for each release.
 func TestHistoryNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -67,7 +67,8 @@ func TestHistoryNames(t *testing.T) {
 	}
 }
 
-// TestAdviceHelps: who is refused for lack of room can do what the answer says.
+// TestAdviceHelps checks that a user whose verb is refused because the record is full can follow
+// the advice of the error.
 func TestAdviceHelps(t *testing.T) {
 	t.Parallel()
 	for name, advice := range map[string][]string{

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// onlyRecord reports whether a status is written for the record of releases alone.
+// onlyRecord reports whether two statuses differ only in the record of releases.
 func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	if equality.Semantic.DeepEqual(old.Releases, next.Releases) {
 		return false
@@ -27,22 +27,22 @@ func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	return equality.Semantic.DeepEqual(old, next)
 }
 
-// histories writes down what is on file, the oldest release first, and how
-// many writes of their own the histories have cost since it was last asked.
-func (t *transcript) histories() {
-	all := each[*rollouts.RolloutHistory](t.w.store.objects)
+// showHistories prints the stored histories, oldest release first, and the number of additional
+// writes for histories since the last call.
+func (t *transcript) showHistories() {
+	all := listOf[*rollouts.RolloutHistory](t.w.store.objects)
 	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })
-	t.under("histories", "%d, writes %d", len(all), t.w.filed)
-	t.w.filed = 0
+	t.printUnder("histories", "%d, writes %d", len(all), t.w.historyWrites)
+	t.w.historyWrites = 0
 	for _, h := range all {
 		s := h.Status
-		t.under("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
+		t.printUnder("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
 		for _, v := range s.CanarySteps {
-			t.under("", "step %d entered %s, upgraded %s, paused %s, left %s", v.CanaryStepIndex,
-				t.moment(v.EnteredTime), t.moment(v.UpgradedTime), t.moment(v.PausedTime), t.moment(v.LeftTime))
+			t.printUnder("", "step %d entered %s, upgraded %s, paused %s, left %s", v.CanaryStepIndex,
+				t.formatTime(v.EnteredTime), t.formatTime(v.UpgradedTime), t.formatTime(v.PausedTime), t.formatTime(v.LeftTime))
 		}
 		for _, d := range s.Decisions {
-			t.under("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
+			t.printUnder("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func releaseOf(h *rollouts.RolloutHistory) int {
 	return n
 }
 
-func (t *transcript) moment(at *metav1.Time) string {
+func (t *transcript) formatTime(at *metav1.Time) string {
 	if at == nil {
 		return "-"
 	}
@@ -63,14 +63,13 @@ func (t *transcript) moment(at *metav1.Time) string {
 	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// recorded is the invariant of that name: at rest, each release that is over is
-// on file, and each decision is in one history or belongs to the release that
-// goes on.
-func (e *releaseEnd) recorded() {
+// checkRecorded checks the invariant "recorded": at rest, each finished release has a history, and
+// each decision is in exactly one history or belongs to the current release.
+func (e *releaseEnd) checkRecorded() {
 	in, r := map[int64]int{}, e.rollout()
-	for _, h := range each[*rollouts.RolloutHistory](e.store.objects) {
+	for _, h := range listOf[*rollouts.RolloutHistory](e.store.objects) {
 		if r != nil && h.Name != planner.HistoryName(r, int64(releaseOf(h))) {
-			continue // of a Rollout that had this name before
+			continue // it belongs to an earlier Rollout of the same name
 		}
 		for _, d := range h.Status.Decisions {
 			in[d.ID]++

@@ -12,9 +12,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// All requests go to the new version, some pods of the old one are left, and another template
-// supersedes the release. So the BatchRelease brings up the pods of the new version, which is the stable
-// one of the next release. It stays so if the Rollout is deleted then: these pods serve.
+// TestStableRevisionOfDeletedRollout supersedes a release that sends all requests to the new
+// version while some old pods remain. The BatchRelease then scales up the new version, which is the
+// stable version of the next release. A deletion of the Rollout does not change this, because these
+// pods serve all requests.
 func TestStableRevisionOfDeletedRollout(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

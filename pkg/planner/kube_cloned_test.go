@@ -19,41 +19,41 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Kruise's CloneSet controller, as far as a release can feel it: what it does in
-// one sync. It replaces pods; it does not update them in place, nor surge.
+// The CloneSet controller of OpenKruise, as far as it matters to a release: one sync. It replaces
+// pods. In-place updates and surge are not simulated.
 
-// clonedSync is one sync of one CloneSet.
-type clonedSync struct {
+// cloneSetSync is one sync of one CloneSet.
+type cloneSetSync struct {
 	store           *store
 	set             *workload.CloneSet
 	current, update *appsv1.ControllerRevision
-	// pods are those that are not on their way out.
+	// pods are the pods that are not being deleted.
 	pods []*corev1.Pod
 }
 
-// syncCloneSet runs one sync.
+// syncCloneSet runs one sync of the CloneSet controller.
 func syncCloneSet(s *store, name string) {
 	set := find[*workload.CloneSet](s.objects, kindCloneSet, name)
 	if set == nil || set.DeletionTimestamp != nil {
 		return
 	}
-	k := &clonedSync{store: s, set: clone(set)}
-	if !k.revise() {
+	k := &cloneSetSync{store: s, set: clone(set)}
+	if !k.ensureRevision() {
 		return
 	}
-	k.read()
-	if !k.scale() && !k.set.Spec.UpdateStrategy.Paused {
-		k.replace()
+	k.listPods()
+	if !k.scalePods() && !k.set.Spec.UpdateStrategy.Paused {
+		k.replaceOldPods()
 	}
-	k.read()
-	k.count()
+	k.listPods()
+	k.writeStatus()
 }
 
-// revise names the revision of the live template: one that it has had before,
-// which is the newest again, or a new one.
-func (k *clonedSync) revise() bool {
+// ensureRevision finds or creates the ControllerRevision of the live template. A revision found
+// again becomes the newest.
+func (k *cloneSetSync) ensureRevision() bool {
 	next := int64(1)
-	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
 		if !metav1.IsControlledBy(r, k.set) {
 			continue
 		}
@@ -66,11 +66,11 @@ func (k *clonedSync) revise() bool {
 		}
 	}
 	switch {
-	case k.update == nil && !k.record(next):
+	case k.update == nil && !k.createRevision(next):
 		return false
 	case k.update.Revision < next-1:
 		k.update.Revision = next
-		_ = k.store.update(k.update) // it was read just now
+		_ = k.store.update(k.update) // it was read in this sync
 	}
 	if k.current == nil {
 		k.current = k.update
@@ -78,13 +78,13 @@ func (k *clonedSync) revise() bool {
 	return true
 }
 
-// record keeps the live template.
-func (k *clonedSync) record(number int64) bool {
+// createRevision stores the live template in a ControllerRevision.
+func (k *cloneSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
 		panic(err)
 	}
-	hash := freeHash(workload.TemplateHash(&k.set.Spec.Template), k.set.Name, each[*appsv1.ControllerRevision](k.store.objects))
+	hash := freeHash(workload.TemplateHash(&k.set.Spec.Template), k.set.Name, listOf[*appsv1.ControllerRevision](k.store.objects))
 	k.update = &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: k.set.Name + "-" + hash, Labels: map[string]string{"app": k.set.Name, ordinalKey: hash}, OwnerReferences: k.owner(),
@@ -94,62 +94,62 @@ func (k *clonedSync) record(number int64) bool {
 	return k.store.create(k.update) == nil
 }
 
-func (k *clonedSync) owner() []metav1.OwnerReference {
+func (k *cloneSetSync) owner() []metav1.OwnerReference {
 	kind := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	return []metav1.OwnerReference{*metav1.NewControllerRef(k.set, kind)}
 }
 
-func (k *clonedSync) read() {
+func (k *cloneSetSync) listPods() {
 	k.pods = slices.DeleteFunc(podsIn(k.store.objects), func(p *corev1.Pod) bool {
-		return !metav1.IsControlledBy(p, k.set) || terminating(p)
+		return !metav1.IsControlledBy(p, k.set) || isTerminating(p)
 	})
 }
 
-func (k *clonedSync) updated(p *corev1.Pod) bool {
+func (k *cloneSetSync) isUpdated(p *corev1.Pod) bool {
 	return p.Labels[ordinalKey] == k.update.Labels[ordinalKey]
 }
 
-// scale makes the pods that are missing, those that the partition keeps first, or
-// takes those that are too many, and tells whether it did.
-func (k *clonedSync) scale() bool {
-	n, old := int(*k.set.Spec.Replicas), k.old()
+// scalePods creates missing pods, first those that the partition keeps, or deletes surplus pods. It
+// reports whether it changed pods.
+func (k *cloneSetSync) scalePods() bool {
+	n, old := int(*k.set.Spec.Replicas), k.countOldPods()
 	keep := int(cloneSets{}.left(k.set))
 	for range n - len(k.pods) {
 		r := k.update
 		if old < keep {
 			r, old = k.current, old+1
 		}
-		k.make(r)
+		k.createPod(r)
 	}
 	for range len(k.pods) - n {
 		fromOld := old > keep
-		i := slices.IndexFunc(k.pods, func(p *corev1.Pod) bool { return k.updated(p) != fromOld })
+		i := slices.IndexFunc(k.pods, func(p *corev1.Pod) bool { return k.isUpdated(p) != fromOld })
 		if i < 0 {
 			i = len(k.pods) - 1
 		}
-		if !k.updated(k.pods[i]) {
+		if !k.isUpdated(k.pods[i]) {
 			old--
 		}
 		_ = k.store.remove(k.pods[i])
 		k.pods = slices.Delete(k.pods, i, i+1)
 	}
 	before := len(k.pods)
-	k.read()
+	k.listPods()
 	return before != n || len(k.pods) != before
 }
 
-func (k *clonedSync) old() int {
+func (k *cloneSetSync) countOldPods() int {
 	n := 0
 	for _, p := range k.pods {
-		if !k.updated(p) {
+		if !k.isUpdated(p) {
 			n++
 		}
 	}
 	return n
 }
 
-// make makes a pod under the first name that is free.
-func (k *clonedSync) make(r *appsv1.ControllerRevision) {
+// createPod creates a pod with the first free name.
+func (k *cloneSetSync) createPod(r *appsv1.ControllerRevision) {
 	t, i := templateIn(r), 0
 	name := func() string { return fmt.Sprintf("%s-%d", k.set.Name, i) }
 	for k.store.objects[key{kindPod, name()}] != nil {
@@ -163,19 +163,19 @@ func (k *clonedSync) make(r *appsv1.ControllerRevision) {
 	})
 }
 
-// replace takes pods of other revisions beyond those that the partition keeps: as
-// many as may be missing, and those first that are missing already.
-func (k *clonedSync) replace() {
+// replaceOldPods deletes pods of other revisions beyond the partition, at most maxUnavailable, and
+// unavailable pods first.
+func (k *cloneSetSync) replaceOldPods() {
 	_, spare := cloneSets{}.limits(k.set, *k.set.Spec.Replicas)
 	var sick, well []*corev1.Pod
 	for _, p := range k.pods {
 		switch {
-		case !isReady(p) && k.updated(p):
+		case !isReady(p) && k.isUpdated(p):
 			spare--
 		case !isReady(p):
 			spare--
 			sick = append(sick, p)
-		case !k.updated(p):
+		case !k.isUpdated(p):
 			well = append(well, p)
 		}
 	}
@@ -187,9 +187,8 @@ func (k *clonedSync) replace() {
 	}
 }
 
-// count takes the update revision for the current one once every pod is of it,
-// and writes the status.
-func (k *clonedSync) count() {
+// writeStatus writes the status. The update revision becomes the current one when all pods have it.
+func (k *cloneSetSync) writeStatus() {
 	set := clone(find[*workload.CloneSet](k.store.objects, kindCloneSet, k.set.Name))
 	set.Status = workload.CloneSetStatus{ObservedGeneration: k.set.Generation, UpdateRevision: k.update.Name}
 	for _, p := range k.pods {
@@ -197,10 +196,10 @@ func (k *clonedSync) count() {
 		if isReady(p) {
 			set.Status.ReadyReplicas++
 		}
-		if k.updated(p) {
+		if k.isUpdated(p) {
 			set.Status.UpdatedReplicas++
 		}
-		if k.updated(p) && isReady(p) {
+		if k.isUpdated(p) && isReady(p) {
 			set.Status.UpdatedReadyReplicas++
 		}
 	}

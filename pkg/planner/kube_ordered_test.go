@@ -22,49 +22,47 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The native StatefulSet controller, as far as a release can feel it: what it
-// does in one sync, in the order in which kube-controller-manager does it.
+// The native StatefulSet controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
 const ordinalKey = appsv1.ControllerRevisionHashLabelKey
 
-// orderedSync is one sync of one StatefulSet.
-type orderedSync struct {
+// statefulSetSync is one sync of one StatefulSet.
+type statefulSetSync struct {
 	store *store
 	set   *appsv1.StatefulSet
-	// revisions are its history, the newest last.
+	// revisions is the history, newest last.
 	revisions       []*appsv1.ControllerRevision
 	current, update *appsv1.ControllerRevision
-	// replicas are the pods within the size, by ordinal, those still to be made
-	// among them; condemned are the others, the highest ordinal first.
+	// replicas are the pods within the size by ordinal, including pods to be created. condemned are
+	// the other pods, highest ordinal first.
 	replicas, condemned []*corev1.Pod
 	status              appsv1.StatefulSetStatus
 }
 
-// syncStatefulSet runs one sync of the native controller, and tells whether it came
-// to its end.
+// syncStatefulSet runs one sync of the native controller, and reports whether the sync completed.
 func syncStatefulSet(s *store, name string) bool {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
 	if set == nil || set.DeletionTimestamp != nil {
 		return true
 	}
-	k := &orderedSync{store: s, set: clone(set)}
-	if !k.revise() {
+	k := &statefulSetSync{store: s, set: clone(set)}
+	if !k.ensureRevision() {
 		return false
 	}
 	k.status = appsv1.StatefulSetStatus{
 		ObservedGeneration: set.Generation, CurrentRevision: k.current.Name, UpdateRevision: k.update.Name,
 	}
-	k.read()
-	k.move()
-	k.complete()
-	k.truncate()
+	k.listPods()
+	k.managePods()
+	k.completeUpdate()
+	k.truncateHistory()
 	return true
 }
 
-// revise names the revision of the live template: one that it has had before, or
-// a new one.
-func (k *orderedSync) revise() bool {
-	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+// ensureRevision finds or creates the ControllerRevision of the live template.
+func (k *statefulSetSync) ensureRevision() bool {
+	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
 		if metav1.IsControlledBy(r, k.set) {
 			k.revisions = append(k.revisions, clone(r))
 		}
@@ -81,11 +79,11 @@ func (k *orderedSync) revise() bool {
 		}
 	}
 	switch {
-	case k.update == nil && !k.record(next):
+	case k.update == nil && !k.createRevision(next):
 		return false
 	case k.update.Revision < next-1:
 		k.update.Revision = next
-		_ = k.store.update(k.update) // it was read just now
+		_ = k.store.update(k.update) // it was read in this sync
 	}
 	k.current = k.update
 	for _, r := range k.revisions {
@@ -96,9 +94,9 @@ func (k *orderedSync) revise() bool {
 	return true
 }
 
-// record keeps the live template. An object of an earlier StatefulSet may have
-// its name; the real one would count a collision.
-func (k *orderedSync) record(number int64) bool {
+// createRevision stores the live template in a ControllerRevision. It fails if an earlier
+// StatefulSet left an object of the name; the real controller increments the collision count.
+func (k *statefulSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
 		panic(err)
@@ -118,8 +116,8 @@ func (k *orderedSync) record(number int64) bool {
 	return true
 }
 
-// freeHash is the hash of a new revision. Native controllers count collisions and hash the
-// count, too; here a letter is added for each.
+// freeHash returns an unused hash for a new revision. Native controllers hash the collision count,
+// too; the simulation appends a letter for each collision.
 func freeHash(hash, set string, revisions []*appsv1.ControllerRevision) string {
 	for slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == set+"-"+hash }) {
 		hash += "c"
@@ -137,18 +135,18 @@ func templateIn(r *appsv1.ControllerRevision) *corev1.PodTemplateSpec {
 	return &patch.Spec.Template
 }
 
-func (k *orderedSync) n() int { return int(*k.set.Spec.Replicas) }
+func (k *statefulSetSync) size() int { return int(*k.set.Spec.Replicas) }
 
-func (k *orderedSync) monotonic() bool {
+func (k *statefulSetSync) isOrdered() bool {
 	return k.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 }
 
-func (k *orderedSync) read() {
-	k.replicas = make([]*corev1.Pod, k.n())
-	for _, p := range each[*corev1.Pod](k.store.objects) {
+func (k *statefulSetSync) listPods() {
+	k.replicas = make([]*corev1.Pod, k.size())
+	for _, p := range listOf[*corev1.Pod](k.store.objects) {
 		switch i := ordinalOf(p); {
 		case !metav1.IsControlledBy(p, k.set):
-		case i < k.n():
+		case i < k.size():
 			k.replicas[i] = p
 		default:
 			k.condemned = append(k.condemned, p)
@@ -157,7 +155,7 @@ func (k *orderedSync) read() {
 	slices.SortFunc(k.condemned, func(a, b *corev1.Pod) int { return cmp.Compare(ordinalOf(b), ordinalOf(a)) })
 	for i, p := range k.replicas {
 		if p == nil {
-			k.replicas[i] = k.versioned(i)
+			k.replicas[i] = k.newPod(i)
 		}
 	}
 }
@@ -170,8 +168,8 @@ func ordinalOf(p *corev1.Pod) int {
 	return n
 }
 
-// versioned is a pod to be made: of the current revision below the partition.
-func (k *orderedSync) versioned(i int) *corev1.Pod {
+// newPod returns a pod to be created. Below the partition, it has the current revision.
+func (k *statefulSetSync) newPod(i int) *corev1.Pod {
 	r, u := k.update, k.set.Spec.UpdateStrategy
 	below := u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate == nil && i < int(k.set.Status.CurrentReplicas)
 	if below || u.RollingUpdate != nil && u.RollingUpdate.Partition != nil && i < int(*u.RollingUpdate.Partition) {
@@ -189,76 +187,76 @@ func (k *orderedSync) versioned(i int) *corev1.Pod {
 	}
 }
 
-func created(p *corev1.Pod) bool     { return p.Status.Phase != "" }
-func terminating(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
+func isCreated(p *corev1.Pod) bool     { return p.Status.Phase != "" }
+func isTerminating(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
 
-// isReady tells what the kubelet says, which it also says of a pod on its way out.
+// isReady reports the Ready condition, which may be true for a pod that is being deleted.
 func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-func missing(p *corev1.Pod) bool { return !isReady(p) || terminating(p) }
+func isUnavailable(p *corev1.Pod) bool { return !isReady(p) || isTerminating(p) }
 
-// move makes, then takes, then replaces pods; in order, each waits for the one
-// before it.
-func (k *orderedSync) move() {
+// managePods creates, then deletes, then replaces pods. With OrderedReady, each pod waits for the
+// previous one.
+func (k *statefulSetSync) managePods() {
 	var first *corev1.Pod
 	for _, p := range slices.Concat(k.replicas, slices.SortedFunc(slices.Values(k.condemned), func(a, b *corev1.Pod) int {
 		return cmp.Compare(ordinalOf(a), ordinalOf(b))
 	})) {
-		if first == nil && missing(p) {
+		if first == nil && isUnavailable(p) {
 			first = p
 		}
 	}
-	k.count()
+	k.countPods()
 	for _, p := range k.replicas {
-		made := !created(p)
+		made := !isCreated(p)
 		if made {
-			k.make(p)
+			k.createPod(p)
 		}
-		if k.monotonic() && (made || missing(p)) {
+		if k.isOrdered() && (made || isUnavailable(p)) {
 			return
 		}
 	}
 	for _, p := range k.condemned {
-		blocked := terminating(p) || !isReady(p) && p != first
-		if !terminating(p) && (!k.monotonic() || !blocked) {
+		blocked := isTerminating(p) || !isReady(p) && p != first
+		if !isTerminating(p) && (!k.isOrdered() || !blocked) {
 			_ = k.store.remove(p) // it was read in this sync
 		}
-		if k.monotonic() {
+		if k.isOrdered() {
 			return
 		}
 	}
 	if t := k.set.Spec.UpdateStrategy.Type; t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType {
-		k.replace()
+		k.replaceOldPods()
 	}
 }
 
-func (k *orderedSync) make(p *corev1.Pod) {
+func (k *statefulSetSync) createPod(p *corev1.Pod) {
 	made := clone(p)
 	made.Status.Phase = corev1.PodPending
-	_ = k.store.create(made) // the store has none of the name, as was read in this sync
+	_ = k.store.create(made) // this sync observed no pod of the name
 }
 
-// replace takes pods of other revisions, as many as may be missing.
-func (k *orderedSync) replace() {
-	from, spare := 0, k.unavailable()
+// replaceOldPods deletes pods of other revisions, at most maxUnavailable.
+func (k *statefulSetSync) replaceOldPods() {
+	from, spare := 0, k.maxUnavailable()
 	if u := k.set.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
-		from = min(int(*u.Partition), k.n())
+		from = min(int(*u.Partition), k.size())
 	}
 	for _, p := range k.replicas {
-		if missing(p) {
+		if isUnavailable(p) {
 			spare--
 		}
 	}
 	for _, p := range slices.Backward(k.replicas[from:]) {
-		if p.Labels[ordinalKey] == k.update.Name || terminating(p) || !created(p) {
+		if p.Labels[ordinalKey] == k.update.Name || isTerminating(p) || !isCreated(p) {
 			continue
 		}
 		switch {
-		case !k.monotonic() && !isReady(p): // missing already
+		case !k.isOrdered() && !isReady(p): // it is unavailable already
 		case spare > 0:
 			spare--
 		default:
@@ -269,14 +267,14 @@ func (k *orderedSync) replace() {
 	}
 }
 
-func (k *orderedSync) unavailable() int {
-	_, n := statefulSets{}.limits(k.set, int32(k.n()))
+func (k *statefulSetSync) maxUnavailable() int {
+	_, n := statefulSets{}.limits(k.set, int32(k.size()))
 	return int(n)
 }
 
-func (k *orderedSync) count() {
+func (k *statefulSetSync) countPods() {
 	for _, p := range slices.Concat(k.replicas, k.condemned) {
-		if !created(p) {
+		if !isCreated(p) {
 			continue
 		}
 		k.status.Replicas++
@@ -284,7 +282,7 @@ func (k *orderedSync) count() {
 			k.status.ReadyReplicas++
 			k.status.AvailableReplicas++
 		}
-		if terminating(p) {
+		if isTerminating(p) {
 			continue
 		}
 		if p.Labels[ordinalKey] == k.current.Name {
@@ -296,10 +294,9 @@ func (k *orderedSync) count() {
 	}
 }
 
-// complete takes the update revision for the current one once it has every pod,
-// and writes the status.
-func (k *orderedSync) complete() {
-	n := int32(k.n())
+// completeUpdate makes the update revision current when it has all pods, and writes the status.
+func (k *statefulSetSync) completeUpdate() {
+	n := int32(k.size())
 	if k.status.UpdatedReplicas == n && k.status.ReadyReplicas == n && k.status.Replicas == n {
 		k.status.CurrentReplicas, k.status.CurrentRevision = n, k.status.UpdateRevision
 	}
@@ -308,8 +305,8 @@ func (k *orderedSync) complete() {
 	_ = k.store.updateStatus(set)
 }
 
-// truncate forgets the oldest revisions beyond the limit that nothing runs.
-func (k *orderedSync) truncate() {
+// truncateHistory deletes the oldest unused revisions beyond the history limit.
+func (k *statefulSetSync) truncateHistory() {
 	live := map[string]bool{k.current.Name: true, k.update.Name: true}
 	for _, p := range slices.Concat(k.replicas, k.condemned) {
 		live[p.Labels[ordinalKey]] = true
@@ -321,7 +318,7 @@ func (k *orderedSync) truncate() {
 	}
 }
 
-// missingAllowed is at least one pod.
+// missingAllowed returns maxUnavailable, at least one pod.
 func missingAllowed(u *appsv1.RollingUpdateStatefulSetStrategy, n int32) int32 {
 	if u == nil || u.MaxUnavailable == nil {
 		return 1

@@ -18,16 +18,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The native DaemonSet controller, as far as a release can feel it: what it does
-// in one sync, in the order in which kube-controller-manager does it.
+// The native DaemonSet controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
-// placedSync is one sync of one DaemonSet.
-type placedSync struct {
+// daemonSetSync is one sync of one DaemonSet.
+type daemonSetSync struct {
 	store     *store
 	set       *appsv1.DaemonSet
 	revisions []*appsv1.ControllerRevision
 	live      *appsv1.ControllerRevision
-	// pods are those on a node, by its name; one on its way out still takes the place.
+	// pods are the pods by node name. A terminating pod still occupies its node.
 	pods  map[string]*corev1.Pod
 	nodes []*corev1.Node
 }
@@ -38,24 +38,24 @@ func syncDaemonSet(s *store, name string) {
 	if set == nil || set.DeletionTimestamp != nil {
 		return
 	}
-	k := &placedSync{store: s, set: clone(set), nodes: each[*corev1.Node](s.objects)}
-	if !k.revise() {
+	k := &daemonSetSync{store: s, set: clone(set), nodes: listOf[*corev1.Node](s.objects)}
+	if !k.ensureRevision() {
 		return
 	}
-	k.read()
-	k.manage()
-	if !(daemonSets{}).stopped(set) {
-		k.replace()
+	k.listPods()
+	k.createMissingPods()
+	if !(daemonSets{}).isStopped(set) {
+		k.replaceOldPods()
 	}
-	k.truncate()
-	k.read()
-	k.count()
+	k.truncateHistory()
+	k.listPods()
+	k.writeStatus()
 }
 
-// revise names the revision of the live template: one that it has had before,
-// which is the newest again, or a new one.
-func (k *placedSync) revise() bool {
-	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+// ensureRevision finds or creates the ControllerRevision of the live template. A revision found
+// again becomes the newest.
+func (k *daemonSetSync) ensureRevision() bool {
+	for _, r := range listOf[*appsv1.ControllerRevision](k.store.objects) {
 		if metav1.IsControlledBy(r, k.set) {
 			k.revisions = append(k.revisions, clone(r))
 		}
@@ -70,16 +70,16 @@ func (k *placedSync) revise() bool {
 	}
 	switch {
 	case k.live == nil:
-		return k.record(next)
+		return k.createRevision(next)
 	case k.live.Revision < next-1:
 		k.live.Revision = next
-		_ = k.store.update(k.live) // it was read just now
+		_ = k.store.update(k.live) // it was read in this sync
 	}
 	return true
 }
 
-// record keeps the live template under the label value of its pods.
-func (k *placedSync) record(number int64) bool {
+// createRevision stores the live template in a ControllerRevision with the hash label of its pods.
+func (k *daemonSetSync) createRevision(number int64) bool {
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
 	if err != nil {
 		panic(err)
@@ -87,7 +87,7 @@ func (k *placedSync) record(number int64) bool {
 	hash := freeHash(workload.TemplateHash(&k.set.Spec.Template), k.set.Name, k.revisions)
 	k.live = &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: k.set.Name + "-" + hash, Labels: with(k.set.Spec.Selector.MatchLabels, ordinalKey, hash), OwnerReferences: k.owner(),
+			Name: k.set.Name + "-" + hash, Labels: withKey(k.set.Spec.Selector.MatchLabels, ordinalKey, hash), OwnerReferences: k.owner(),
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: number,
 	}
@@ -95,11 +95,11 @@ func (k *placedSync) record(number int64) bool {
 	return k.store.create(k.live) == nil
 }
 
-func (k *placedSync) owner() []metav1.OwnerReference {
+func (k *daemonSetSync) owner() []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(k.set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
 }
 
-func (k *placedSync) read() {
+func (k *daemonSetSync) listPods() {
 	k.pods = map[string]*corev1.Pod{}
 	for _, p := range podsIn(k.store.objects) {
 		if metav1.IsControlledBy(p, k.set) {
@@ -108,13 +108,13 @@ func (k *placedSync) read() {
 	}
 }
 
-func (k *placedSync) updated(p *corev1.Pod) bool {
+func (k *daemonSetSync) isUpdated(p *corev1.Pod) bool {
 	return p.Labels[ordinalKey] == k.live.Labels[ordinalKey]
 }
 
-// manage gives each node without a pod one of the live template, whatever the
-// strategy is.
-func (k *placedSync) manage() {
+// createMissingPods creates a pod of the live template on each node without a pod, in every update
+// strategy.
+func (k *daemonSetSync) createMissingPods() {
 	for _, node := range k.nodes {
 		if k.pods[node.Name] != nil {
 			continue
@@ -122,7 +122,7 @@ func (k *placedSync) manage() {
 		t := &k.set.Spec.Template
 		labels := maps.Clone(t.Labels)
 		labels[ordinalKey] = k.live.Labels[ordinalKey]
-		_ = k.store.create(&corev1.Pod{ // the store has none of the name, as was read in this sync
+		_ = k.store.create(&corev1.Pod{ // this sync observed no pod of the name
 			ObjectMeta: metav1.ObjectMeta{
 				Name: k.set.Name + node.Name[len("node"):], Labels: labels, Annotations: t.Annotations, OwnerReferences: k.owner(),
 			},
@@ -131,16 +131,16 @@ func (k *placedSync) manage() {
 	}
 }
 
-// replace takes pods of other revisions: those that are not ready, and of the
-// others as many as may be missing.
-func (k *placedSync) replace() {
+// replaceOldPods deletes pods of other revisions: unavailable pods, and at most maxUnavailable
+// ready pods.
+func (k *daemonSetSync) replaceOldPods() {
 	_, spare := daemonSets{}.limits(k.set, int32(len(k.nodes)))
 	var old []*corev1.Pod
 	for _, node := range k.nodes {
 		switch p := k.pods[node.Name]; {
-		case p == nil || terminating(p) || k.updated(p) && !isReady(p):
+		case p == nil || isTerminating(p) || k.isUpdated(p) && !isReady(p):
 			spare--
-		case k.updated(p):
+		case k.isUpdated(p):
 		case isReady(p):
 			old = append(old, p)
 		default:
@@ -152,8 +152,8 @@ func (k *placedSync) replace() {
 	}
 }
 
-// count writes the status.
-func (k *placedSync) count() {
+// writeStatus writes the status.
+func (k *daemonSetSync) writeStatus() {
 	set := clone(find[*appsv1.DaemonSet](k.store.objects, kindDaemonSet, k.set.Name))
 	set.Status = appsv1.DaemonSetStatus{ObservedGeneration: k.set.Generation, DesiredNumberScheduled: int32(len(k.nodes))}
 	for _, node := range k.nodes {
@@ -166,7 +166,7 @@ func (k *placedSync) count() {
 			set.Status.NumberReady++
 			set.Status.NumberAvailable++
 		}
-		if k.updated(p) {
+		if k.isUpdated(p) {
 			set.Status.UpdatedNumberScheduled++
 		}
 	}
@@ -174,8 +174,8 @@ func (k *placedSync) count() {
 	_ = k.store.updateStatus(set)
 }
 
-// truncate forgets the oldest revisions beyond the limit that nothing runs.
-func (k *placedSync) truncate() {
+// truncateHistory deletes the oldest unused revisions beyond the history limit.
+func (k *daemonSetSync) truncateHistory() {
 	past := slices.DeleteFunc(slices.Clone(k.revisions), func(r *appsv1.ControllerRevision) bool {
 		used := r == k.live
 		for _, p := range k.pods {

@@ -17,12 +17,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// recreate takes every old pod before it starts the first new one.
-func (k *kube) recreate() {
-	k.number()
+// recreatePods deletes all old pods before it creates the first new pod.
+func (k *deploymentSync) recreatePods() {
+	k.numberUpdateSet()
 	down := false
 	for _, rs := range k.old {
-		down = k.scaleTo(rs, 0) || down
+		down = k.scaleSetTo(rs, 0) || down
 	}
 	if down {
 		return
@@ -33,53 +33,53 @@ func (k *kube) recreate() {
 		}
 	}
 	if k.update == nil {
-		if k.make(k.n()); k.update == nil {
+		if k.createUpdateSet(k.replicas()); k.update == nil {
 			return
 		}
 	}
-	k.scaleTo(k.update, k.n())
-	k.done()
+	k.scaleSetTo(k.update, k.replicas())
+	k.completeUpdate()
 }
 
-// roll is one turn of a rolling update.
-func (k *kube) roll() {
-	k.number()
+// rollPods is one sync of a rolling update.
+func (k *deploymentSync) rollPods() {
+	k.numberUpdateSet()
 	if k.update == nil {
-		if k.make(k.next(0)); k.update == nil {
+		if k.createUpdateSet(k.nextUpdateSize(0)); k.update == nil {
 			return
 		}
-		k.revise(k.update.Annotations[revisionKey])
+		k.setRevision(k.update.Annotations[revisionKey])
 	}
 	switch {
-	case k.scaleTo(k.update, k.next(*k.update.Spec.Replicas)):
-	case k.lower():
+	case k.scaleSetTo(k.update, k.nextUpdateSize(*k.update.Spec.Replicas)):
+	case k.lowerOldSets():
 	default:
-		k.done()
+		k.completeUpdate()
 	}
 }
 
-// next is the size of the update set that surge allows.
-func (k *kube) next(size int32) int32 {
+// nextUpdateSize returns the size of the update set that maxSurge allows.
+func (k *deploymentSync) nextUpdateSize(size int32) int32 {
 	var sum int32
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		sum += *rs.Spec.Replicas
 	}
-	switch most := k.n() + k.surge(); {
-	case size >= k.n():
-		return k.n()
+	switch most := k.replicas() + k.surge(); {
+	case size >= k.replicas():
+		return k.replicas()
 	case sum >= most:
 		return size
 	default:
-		return size + min(most-sum, k.n()-size)
+		return size + min(most-sum, k.replicas()-size)
 	}
 }
 
-// lower takes unhealthy old pods first, then those that availability can spare.
-func (k *kube) lower() bool {
-	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
-	floor := k.n() - unavailable
+// lowerOldSets scales down unavailable old pods first, then as many as maxUnavailable allows.
+func (k *deploymentSync) lowerOldSets() bool {
+	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.replicas())
+	floor := k.replicas() - unavailable
 	var sum, available int32
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		sum += *rs.Spec.Replicas
 		available += rs.Status.AvailableReplicas
 	}
@@ -87,45 +87,45 @@ func (k *kube) lower() bool {
 	if spare <= 0 {
 		return false
 	}
-	sick := k.take(spare, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas - rs.Status.AvailableReplicas })
-	healthy := k.take(available-floor, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas })
+	sick := k.takePods(spare, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas - rs.Status.AvailableReplicas })
+	healthy := k.takePods(available-floor, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas })
 	return sick || healthy
 }
 
-// take lowers old sets by what each can give, as long as there is some to take.
-func (k *kube) take(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
+// takePods scales down old sets, each by at most can pods and all by at most spare pods.
+func (k *deploymentSync) takePods(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
 	moved := false
 	for _, rs := range k.old {
 		if n := min(spare, can(rs)); n > 0 {
 			spare -= n
-			moved = k.scaleTo(rs, *rs.Spec.Replicas-n) || moved
+			moved = k.scaleSetTo(rs, *rs.Spec.Replicas-n) || moved
 		}
 	}
 	return moved
 }
 
-// done removes history once the update is complete.
-func (k *kube) done() {
+// completeUpdate prunes the history after the update is complete.
+func (k *deploymentSync) completeUpdate() {
 	for _, rs := range k.old {
 		if rs.Status.Replicas > 0 {
 			return
 		}
 	}
-	if k.update.Status.AvailableReplicas == k.n() {
-		k.prune()
+	if k.update.Status.AvailableReplicas == k.replicas() {
+		k.pruneHistory()
 	}
 }
 
-// prune removes the oldest empty sets beyond the limit.
-func (k *kube) prune() {
+// pruneHistory deletes the oldest empty sets beyond the history limit.
+func (k *deploymentSync) pruneHistory() {
 	if k.d.Spec.RevisionHistoryLimit == nil {
 		return
 	}
 	alive := slices.DeleteFunc(slices.Clone(k.old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
 	surplus := len(alive) - int(*k.d.Spec.RevisionHistoryLimit)
 	old := slices.SortedStableFunc(slices.Values(alive), func(a, b *appsv1.ReplicaSet) int {
-		m, _ := number(a, revisionKey)
-		n, _ := number(b, revisionKey)
+		m, _ := intAnnotation(a, revisionKey)
+		n, _ := intAnnotation(b, revisionKey)
 		return cmp.Compare(m, n)
 	})
 	for i := range max(surplus, 0) {
@@ -136,12 +136,12 @@ func (k *kube) prune() {
 	}
 }
 
-// make creates the set of the live template. Its hash is not the one that our
-// own formula gives, as with another version of Kubernetes.
-func (k *kube) make(size int32) {
+// createUpdateSet creates the ReplicaSet of the live template. Its hash differs from the hash of
+// Weir's formula, as in another version of Kubernetes.
+func (k *deploymentSync) createUpdateSet(size int32) {
 	hash := nativeHash(k.d)
 	for slices.ContainsFunc(k.old, func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == hash }) {
-		hash += "c" // the real one counts collisions and hashes the count, too
+		hash += "c" // the real controller hashes the collision count
 	}
 	template := *k.d.Spec.Template.DeepCopy()
 	template.Labels = maps.Clone(template.Labels)
@@ -152,15 +152,15 @@ func (k *kube) make(size int32) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: k.d.Name + "-" + hash, Labels: maps.Clone(template.Labels),
 			Annotations: map[string]string{
-				desiredKey: strconv.Itoa(int(k.n())), maxKey: strconv.Itoa(int(k.n() + k.surge())),
+				desiredKey: strconv.Itoa(int(k.replicas())), maxKey: strconv.Itoa(int(k.replicas() + k.surge())),
 			},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		},
 		Spec: appsv1.ReplicaSetSpec{Replicas: &size, Selector: selector, Template: template},
 	}
-	k.inherit(rs)
+	k.copyAnnotations(rs)
 	if left := find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name); left != nil && !metav1.IsControlledBy(left, k.d) {
-		return // of an earlier Deployment of the name; the real one would count a collision
+		return // an earlier Deployment left a set of the name; the real controller would count a collision
 	}
 	if k.store.create(rs) != nil {
 		panic("native controller: a set of the name exists with another template: " + rs.Name)
@@ -172,12 +172,12 @@ func nativeHash(d *appsv1.Deployment) string {
 	return "n" + workload.TemplateHash(&d.Spec.Template)
 }
 
-// report writes the status.
-func (k *kube) report() {
+// writeStatus writes the status.
+func (k *deploymentSync) writeStatus() {
 	d := clone(find[*appsv1.Deployment](k.store.objects, kindDeployment, k.d.Name))
-	k.read()
+	k.listSets()
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation}
-	for _, rs := range k.all() {
+	for _, rs := range k.allSets() {
 		d.Status.Replicas += rs.Status.Replicas
 		d.Status.ReadyReplicas += rs.Status.ReadyReplicas
 		d.Status.AvailableReplicas += rs.Status.AvailableReplicas
@@ -185,14 +185,14 @@ func (k *kube) report() {
 	if k.update != nil {
 		d.Status.UpdatedReplicas = k.update.Status.Replicas
 	}
-	_ = k.store.updateStatus(d) // it was read just now
+	_ = k.store.updateStatus(d) // it was read in this sync
 }
 
-// The controller of ReplicaSets, and the kubelets.
+// The ReplicaSet controller and the kubelets.
 
-// syncSet makes as many pods as are asked for. Pods that are not ready go first. It
-// neither makes nor takes those of a set that is being deleted: the garbage collector
-// takes them, before the set in a foreground deletion, and else with it.
+// syncSet creates or deletes pods until the size matches, unready pods first. It ignores a set that
+// is being deleted: the garbage collector deletes the pods, before the set in a foreground
+// deletion, and otherwise with the set.
 func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	want := clone(rs)
 	want.Status.ObservedGeneration = rs.Generation
@@ -207,10 +207,10 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	_ = s.updateStatus(want)
 }
 
-// ready makes up to n more pods of a set ready, unless their image is bad;
-// a negative number takes pods that were ready.
-func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
-	if n > 0 && (bad(rs.Spec.Template) || s.unready[image(rs)]) {
+// makePodsReady makes up to n more pods ready, unless their image is broken. A negative n makes
+// ready pods unready.
+func makePodsReady(s *store, rs *appsv1.ReplicaSet, n int32) {
+	if n > 0 && (hasBrokenImage(rs.Spec.Template) || s.unready[imageOfSet(rs)]) {
 		return
 	}
 	want := clone(rs)
@@ -219,7 +219,7 @@ func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
 	_ = s.updateStatus(want)
 }
 
-// availableOf are ready pods, unless they have to be so for years first.
+// availableOf returns the number of ready pods, or 0 if minReadySeconds is set to years.
 func availableOf(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.MinReadySeconds > 1_000_000 {
 		return 0
@@ -227,13 +227,15 @@ func availableOf(rs *appsv1.ReplicaSet) int32 {
 	return rs.Status.ReadyReplicas
 }
 
-// image is the tag of the first container's image.
-func image(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
+// imageOfSet returns the image tag of the first container.
+func imageOfSet(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
 
 func tagOf(t *corev1.PodTemplateSpec) string {
 	_, tag, _ := strings.Cut(t.Spec.Containers[0].Image, ":")
 	return tag
 }
 
-// bad reports whether the image cannot be pulled.
-func bad(t corev1.PodTemplateSpec) bool { return tagOf(&t) == "failed" || tagOf(&t) == "not-exists" }
+// hasBrokenImage reports whether the image cannot be pulled.
+func hasBrokenImage(t corev1.PodTemplateSpec) bool {
+	return tagOf(&t) == "failed" || tagOf(&t) == "not-exists"
+}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The native Deployment controller, as far as a release can feel it: what it
-// does in one sync, in the order in which kube-controller-manager does it.
+// The native Deployment controller, as far as it matters to a release: one sync, in the order of
+// kube-controller-manager.
 
 const (
 	revisionKey = "deployment.kubernetes.io/revision"
@@ -27,14 +27,15 @@ const (
 	hashKey     = appsv1.DefaultDeploymentUniqueLabelKey
 )
 
-// notCopied are the annotations of a Deployment that its sets do not inherit.
+// notCopied are the annotations of a Deployment that its ReplicaSets do not inherit.
 var notCopied = []string{revisionKey, desiredKey, maxKey, "deployment.kubernetes.io/revision-history"}
 
-// kube is one sync of one Deployment. The first write that fails ends it.
-type kube struct {
+// deploymentSync is one sync of one Deployment. The first failed write ends the sync.
+type deploymentSync struct {
 	store *store
 	d     *appsv1.Deployment
-	// update has the live template, nil until it exists; old are the others by age.
+	// update is the set with the live template, or nil before it exists. old are the other sets by
+	// age.
 	update *appsv1.ReplicaSet
 	old    []*appsv1.ReplicaSet
 }
@@ -45,31 +46,31 @@ func syncDeployment(s *store, name string) {
 	if d == nil || d.DeletionTimestamp != nil {
 		return
 	}
-	k := &kube{store: s, d: clone(d)}
-	k.read()
+	k := &deploymentSync{store: s, d: clone(d)}
+	k.listSets()
 	switch {
 	case d.Spec.Paused:
-		k.number()
-		k.scale()
-		k.prune()
-	case k.scaling():
-		k.number()
-		k.scale()
+		k.numberUpdateSet()
+		k.scalePaused()
+		k.pruneHistory()
+	case k.isScaling():
+		k.numberUpdateSet()
+		k.scalePaused()
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
-		k.recreate()
+		k.recreatePods()
 	default:
-		k.roll()
+		k.rollPods()
 	}
-	k.report()
+	k.writeStatus()
 }
 
-func (k *kube) read() {
+func (k *deploymentSync) listSets() {
 	k.update, k.old = nil, nil
-	k.adopt()
-	for _, rs := range byAge(each[*appsv1.ReplicaSet](k.store.objects)) {
+	k.adoptOrphans()
+	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](k.store.objects)) {
 		switch {
 		case !metav1.IsControlledBy(rs, k.d):
-		case k.update == nil && alike(rs, k.d):
+		case k.update == nil && haveEqualTemplates(rs, k.d):
 			k.update = clone(rs)
 		default:
 			k.old = append(k.old, clone(rs))
@@ -77,10 +78,10 @@ func (k *kube) read() {
 	}
 }
 
-// adopt takes sets that belong to nobody and that the selector selects.
-func (k *kube) adopt() {
+// adoptOrphans adopts sets without a controller that the selector selects.
+func (k *deploymentSync) adoptOrphans() {
 	selector, err := metav1.LabelSelectorAsSelector(k.d.Spec.Selector)
-	for _, rs := range each[*appsv1.ReplicaSet](k.store.objects) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](k.store.objects) {
 		if err != nil || metav1.GetControllerOf(rs) != nil || rs.DeletionTimestamp != nil || !selector.Matches(labels.Set(rs.Labels)) {
 			continue
 		}
@@ -97,14 +98,14 @@ func byAge(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return sets
 }
 
-// alike compares templates but for the hash label.
-func alike(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
+// haveEqualTemplates compares templates without the hash label.
+func haveEqualTemplates(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	a, b := rs.Spec.Template, d.Spec.Template
-	return maps.Equal(without(a.Labels, hashKey), without(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
+	return maps.Equal(withoutKey(a.Labels, hashKey), withoutKey(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-func (k *kube) all() []*appsv1.ReplicaSet {
+func (k *deploymentSync) allSets() []*appsv1.ReplicaSet {
 	sets := slices.Clone(k.old)
 	if k.update != nil {
 		sets = append(sets, k.update)
@@ -112,19 +113,19 @@ func (k *kube) all() []*appsv1.ReplicaSet {
 	return sets
 }
 
-func (k *kube) active() []*appsv1.ReplicaSet {
-	return slices.DeleteFunc(k.all(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
+func (k *deploymentSync) activeSets() []*appsv1.ReplicaSet {
+	return slices.DeleteFunc(k.allSets(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
 }
 
-func (k *kube) n() int32 { return *k.d.Spec.Replicas }
+func (k *deploymentSync) replicas() int32 { return *k.d.Spec.Replicas }
 
-func (k *kube) rolling() bool {
+func (k *deploymentSync) isRollingUpdate() bool {
 	return k.d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
 }
 
-// surge and unavailable of a strategy; one of them lets something move.
-func (k *kube) surge() int32 {
-	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
+// surge returns the maxSurge of the strategy.
+func (k *deploymentSync) surge() int32 {
+	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.replicas())
 	return surge
 }
 
@@ -140,33 +141,33 @@ func limitsOf(u *appsv1.RollingUpdateDeployment, n int32) (surge, unavailable in
 	return int32(up), min(int32(down), n)
 }
 
-// scaling reports whether an active set was sized for another number of replicas.
-func (k *kube) scaling() bool {
-	for _, rs := range k.active() {
-		if desired, ok := number(rs, desiredKey); ok && desired != k.n() {
+// isScaling reports whether an active set was sized for another number of replicas.
+func (k *deploymentSync) isScaling() bool {
+	for _, rs := range k.activeSets() {
+		if desired, ok := intAnnotation(rs, desiredKey); ok && desired != k.replicas() {
 			return true
 		}
 	}
 	return false
 }
 
-func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
+func intAnnotation(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	n, err := strconv.ParseInt(rs.Annotations[annotation], 10, 32)
 	return int32(n), err == nil
 }
 
-// number gives the update set its revision and copies of the annotations.
-func (k *kube) number() {
+// numberUpdateSet gives the update set its revision number and the annotations of the Deployment.
+func (k *deploymentSync) numberUpdateSet() {
 	if k.update == nil {
 		return
 	}
 	want := clone(k.update)
-	k.inherit(want)
-	k.write(k.update, want)
-	k.revise(want.Annotations[revisionKey])
+	k.copyAnnotations(want)
+	k.storeSet(k.update, want)
+	k.setRevision(want.Annotations[revisionKey])
 }
 
-func (k *kube) revise(revision string) {
+func (k *deploymentSync) setRevision(revision string) {
 	if k.d.Annotations[revisionKey] == revision {
 		return
 	}
@@ -181,7 +182,7 @@ func (k *kube) revise(revision string) {
 	}
 }
 
-func (k *kube) inherit(rs *appsv1.ReplicaSet) {
+func (k *deploymentSync) copyAnnotations(rs *appsv1.ReplicaSet) {
 	m := maps.Clone(rs.Annotations)
 	if m == nil {
 		m = map[string]string{}
@@ -203,72 +204,72 @@ func (k *kube) inherit(rs *appsv1.ReplicaSet) {
 	rs.Spec.MinReadySeconds = k.d.Spec.MinReadySeconds
 }
 
-// write stores want and takes over what is stored.
-func (k *kube) write(rs, want *appsv1.ReplicaSet) {
+// storeSet stores want and copies the stored object to rs.
+func (k *deploymentSync) storeSet(rs, want *appsv1.ReplicaSet) {
 	if k.store.update(want) != nil {
 		return
 	}
 	*rs = *clone(find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name))
 }
 
-// resize writes size and size annotations.
-func (k *kube) resize(rs *appsv1.ReplicaSet, size int32) {
+// resizeSet writes the size and the size annotations.
+func (k *deploymentSync) resizeSet(rs *appsv1.ReplicaSet, size int32) {
 	want := clone(rs)
 	want.Spec.Replicas = &size
 	want.Annotations = maps.Clone(want.Annotations)
 	if want.Annotations == nil {
 		want.Annotations = map[string]string{}
 	}
-	want.Annotations[desiredKey] = strconv.Itoa(int(k.n()))
-	want.Annotations[maxKey] = strconv.Itoa(int(k.n() + k.surge()))
-	k.write(rs, want)
+	want.Annotations[desiredKey] = strconv.Itoa(int(k.replicas()))
+	want.Annotations[maxKey] = strconv.Itoa(int(k.replicas() + k.surge()))
+	k.storeSet(rs, want)
 }
 
-// scaleTo is resize where the size differs, and whether it did.
-func (k *kube) scaleTo(rs *appsv1.ReplicaSet, size int32) bool {
+// scaleSetTo resizes the set if its size differs, and reports whether it did.
+func (k *deploymentSync) scaleSetTo(rs *appsv1.ReplicaSet, size int32) bool {
 	if *rs.Spec.Replicas == size {
 		return false
 	}
-	k.resize(rs, size)
+	k.resizeSet(rs, size)
 	return true
 }
 
-// scale is what happens in every sync of a paused Deployment.
-func (k *kube) scale() {
-	active := k.active()
+// scalePaused scales the sets in each sync of a paused Deployment.
+func (k *deploymentSync) scalePaused() {
+	active := k.activeSets()
 	switch {
 	case len(active) == 0 && k.update != nil:
-		k.scaleTo(k.update, k.n())
+		k.scaleSetTo(k.update, k.replicas())
 	case len(active) == 0 && len(k.old) > 0:
-		k.scaleTo(k.old[len(k.old)-1], k.n())
+		k.scaleSetTo(k.old[len(k.old)-1], k.replicas())
 	case len(active) == 0:
 	case len(active) == 1:
-		k.scaleTo(active[0], k.n())
-	case k.saturated():
+		k.scaleSetTo(active[0], k.replicas())
+	case k.isUpdateSetComplete():
 		for _, rs := range k.old {
-			k.scaleTo(rs, 0)
+			k.scaleSetTo(rs, 0)
 		}
-	case k.rolling():
-		k.spread(active)
+	case k.isRollingUpdate():
+		k.spreadSizes(active)
 	}
 }
 
-func (k *kube) saturated() bool {
+func (k *deploymentSync) isUpdateSetComplete() bool {
 	if k.update == nil {
 		return false
 	}
-	desired, ok := number(k.update, desiredKey)
-	return ok && desired == k.n() && *k.update.Spec.Replicas == k.n() && k.update.Status.AvailableReplicas == k.n()
+	desired, ok := intAnnotation(k.update, desiredKey)
+	return ok && desired == k.replicas() && *k.update.Spec.Replicas == k.replicas() && k.update.Status.AvailableReplicas == k.replicas()
 }
 
-// spread brings the sum of all active sets to replicas and surge, in proportion.
-func (k *kube) spread(active []*appsv1.ReplicaSet) {
+// spreadSizes scales all active sets in proportion, so that their sum is replicas plus surge.
+func (k *deploymentSync) spreadSizes(active []*appsv1.ReplicaSet) {
 	var sum, allowed int32
 	for _, rs := range active {
 		sum += *rs.Spec.Replicas
 	}
-	if k.n() > 0 {
-		allowed = k.n() + k.surge()
+	if k.replicas() > 0 {
+		allowed = k.replicas() + k.surge()
 	}
 	add := allowed - sum
 	slices.SortStableFunc(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(*b.Spec.Replicas, *a.Spec.Replicas) })
@@ -277,7 +278,7 @@ func (k *kube) spread(active []*appsv1.ReplicaSet) {
 	for i, rs := range active {
 		sizes[i] = *rs.Spec.Replicas
 		if add != 0 && add != added {
-			part := k.part(rs, allowed)
+			part := k.proportionalChange(rs, allowed)
 			if add > 0 {
 				part = min(part, add-added)
 			} else {
@@ -289,16 +290,16 @@ func (k *kube) spread(active []*appsv1.ReplicaSet) {
 	}
 	sizes[0] = max(sizes[0]+add-added, 0)
 	for i, rs := range active {
-		k.resize(rs, sizes[i])
+		k.resizeSet(rs, sizes[i])
 	}
 }
 
-func (k *kube) part(rs *appsv1.ReplicaSet, allowed int32) int32 {
+func (k *deploymentSync) proportionalChange(rs *appsv1.ReplicaSet, allowed int32) int32 {
 	size := *rs.Spec.Replicas
-	if k.n() == 0 {
+	if k.replicas() == 0 {
 		return -size
 	}
-	before, ok := number(rs, maxKey)
+	before, ok := intAnnotation(rs, maxKey)
 	if !ok || before == 0 {
 		before = max(k.d.Status.Replicas, 1)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestMarks follows the labels of a release through its batches and sizes: as
-// many pods as the workload has are there each time, the youngest gone first.
+// TestMarks checks the batch labels through batches and sizes. Each row gives the number of
+// labelled pods per batch. A smaller workload loses its youngest pods first.
 func TestMarks(t *testing.T) {
 	type at struct {
 		batch, replicas, updated int32
@@ -78,8 +78,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestReadyOnceMarked waits for the labels of pods that the status of the
-// workload counts before they are seen.
+// TestReadyOnceMarked checks that a batch waits for the labels of pods that the status of the
+// workload counts but the cache does not contain yet.
 func TestReadyOnceMarked(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"2"})
 	w := workloadOf(b, 5, 2)
@@ -98,7 +98,7 @@ func TestReadyOnceMarked(t *testing.T) {
 	}
 }
 
-// TestForgedBatch takes a batch that nobody can be at for the first.
+// TestForgedBatch checks that an impossible batch number is replaced by the first batch.
 func TestForgedBatch(t *testing.T) {
 	for state, ready := range map[rollouts.BatchState]bool{rollouts.BatchUpgrading: false, rollouts.BatchReady: true} {
 		b := released(rollouts.StylePartition, []string{"2"})
@@ -112,8 +112,8 @@ func TestForgedBatch(t *testing.T) {
 	}
 }
 
-// TestMarksOfInPlace labels pods anew that were brought to a revision in place, and
-// have labels of it from before they went back.
+// TestMarksOfInPlace checks that a pod gets new labels if it was updated in place and still has
+// labels from an earlier update to the same revision.
 func TestMarksOfInPlace(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	pods := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
@@ -123,8 +123,8 @@ func TestMarksOfInPlace(t *testing.T) {
 	}
 }
 
-// TestMarksOnTheWayBack labels nothing before the pods of the batch are back, and
-// then those that came back before those that never left.
+// TestMarksOnTheWayBack checks that no pod is labelled before all pods of the batch are back, and
+// that pods that came back are labelled before pods that never left.
 func TestMarksOnTheWayBack(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	left := int32(2)
@@ -181,7 +181,7 @@ func newTarget(share intstr.IntOrString, owner types.UID) *planner.Target {
 	return &planner.Target{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: planner.Revision{Name: "v2"}}
 }
 
-// marksOf is what one pass labels, with the workload told as far as the batch.
+// marksOf returns the labels of one pass over a workload whose target is the batch.
 func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []planner.UpdatedPod) []planner.PodLabel {
 	b = b.DeepCopy()
 	b.Spec.Plan.BatchPartition = &number

@@ -12,29 +12,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// measured is a Deployment whose plan has checks.
-func (s *schedule) measured() {
+// createMeasuredDeployment creates a Deployment and a Rollout whose plan has checks.
+func (s *schedule) createMeasuredDeployment() {
 	s.analysis = &rollouts.Analysis{
 		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(10)), WithinSeconds: new(int32(300)),
 		OnFail: pick(s, "", rollouts.OnFailAbort, rollouts.OnFailWait, rollouts.OnFailReport),
 		Checks: []rollouts.Check{{SuccessRate: new("99%")}},
 	}
-	if s.next()%3 == 0 {
-		s.measures.share("rate", rollouts.Check{SuccessRate: new("99%")})
+	if s.nextByte()%3 == 0 {
+		s.measures.setShared("rate", rollouts.Check{SuccessRate: new("99%")})
 		s.analysis.Checks = []rollouts.Check{{Name: "rate", Use: &rollouts.CheckRef{Kind: "Check", Name: "rate"}}}
 	}
-	if s.next()%2 == 0 {
+	if s.nextByte()%2 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{AsGoodAs: rollouts.AsGoodAsStable, OnFail: rollouts.OnFailReport})
 	}
-	if s.next()%3 == 0 {
+	if s.nextByte()%3 == 0 {
 		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{Name: "selftest", At: rollouts.AtBeforeTraffic, HTTP: &rollouts.HTTPCheck{Service: "web"}})
-		s.measures.say("selftest", answer{from: s.now, value: 1})
+		s.measures.setAnswer("selftest", answer{from: s.now, value: 1})
 	}
-	s.heal()
-	s.deployed()
+	s.healMeasurements()
+	s.createDeployment()
 }
 
-// measuredMoves are for worlds that are measured.
+// measuredMoves are the additional moves of measured schedules.
 var measuredMoves = []move{
 	{"requests", 3, func(s *schedule, b byte) {
 		count := func(total, bad float64) judge.Count { return judge.Count{Total: total, Bad: bad} }
@@ -46,32 +46,32 @@ var measuredMoves = []move{
 	}},
 	{"source", 1, func(s *schedule, _ byte) {
 		if s.measures.fault().Why != "" {
-			s.measures.up(s.now)
+			s.measures.endOutage(s.now)
 			return
 		}
 		s.measures.outages = append(slices.Clone(s.measures.outages), outage{from: s.now})
 	}},
 	{"answer", 1, func(s *schedule, b byte) {
-		s.measures.say("selftest", []answer{{value: 1}, {value: 0}, {fault: "down"}}[b%3].at(s.now))
+		s.measures.setAnswer("selftest", []answer{{value: 1}, {value: 0}, {fault: "down"}}[b%3].at(s.now))
 	}},
 	{"override", 1, func(s *schedule, b byte) {
 		c := verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry, rollouts.VerbJump}[b%3], User: "dana", Override: true}
 		c.Full, c.Step = b%2 == 0 && c.Verb == rollouts.VerbPromote, int32(b>>2%4)
-		s.decide(app0, c)
+		s.applyVerb(app0, c)
 	}},
 	{"rejudge", 2, func(s *schedule, b byte) {
-		s.edit(app0, func(r *rollouts.RolloutSpec) {
+		s.editRollout(app0, func(r *rollouts.RolloutSpec) {
 			_, release := r.Strategy.Active()
-			release.Analysis = rejudged(s.analysis.DeepCopy(), b)
+			release.Analysis = editAnalysis(s.analysis.DeepCopy(), b)
 		})
 	}},
 	{"share", 1, func(s *schedule, b byte) {
-		s.measures.share("rate", rollouts.Check{SuccessRate: new([]string{"99%", "95%", "90%"}[b%3])})
+		s.measures.setShared("rate", rollouts.Check{SuccessRate: new([]string{"99%", "95%", "90%"}[b%3])})
 	}},
 }
 
-// rejudged is what a user makes of the checks of a plan: first those that may be a way past them.
-func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
+// editAnalysis plays a user who edits the checks of a plan, for example to get past them.
+func editAnalysis(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	c := &a.Checks[0]
 	switch b % 10 {
 	case 0:
@@ -99,44 +99,45 @@ func rejudged(a *rollouts.Analysis, b byte) *rollouts.Analysis {
 	return a
 }
 
-// verdicts judges what the checks of a plan decide, and what is decided despite them.
-func (c *invariants) verdicts(actor string, old, next *rollouts.Rollout) {
+// checkVerdicts checks the verdicts of the checks, and decisions that override them.
+func (c *invariants) checkVerdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
-		c.founded(actor, a)
+		c.checkAbortByChecks(actor, a)
 	}
-	c.despite.judge(c, actor, old, next)
+	c.checkRecord.checkNonePassedOver(c, actor, old, next)
 }
 
-// despite knows what a release needs a decision on record for: the checks of each step, as the plan had
-// them at any time of the attempt, whatever became of the plan since.
-type despite struct {
-	// needed are the checks of each step, and found what they came to there.
-	needed map[checkIn]bool
-	found  map[checkIn]rollouts.CheckResult
-	// overridden are those that decisions on record name.
-	overridden map[checkIn]bool
+// checkRecord records which checks a release must not leave behind without an override on record:
+// the checks of each step, as the plan had them at any time in the attempt, even if they were
+// edited later.
+type checkRecord struct {
+	// needed are the checks of each step. found are their results there.
+	needed map[stepCheck]bool
+	found  map[stepCheck]rollouts.CheckResult
+	// overridden are the checks that decisions on record override.
+	overridden map[stepCheck]bool
 }
 
-type checkIn struct {
+type stepCheck struct {
 	name string
 	step int32
 }
 
-func newDespite() despite {
-	return despite{map[checkIn]bool{}, map[checkIn]rollouts.CheckResult{}, map[checkIn]bool{}}
+func newCheckRecord() checkRecord {
+	return checkRecord{map[stepCheck]bool{}, map[stepCheck]rollouts.CheckResult{}, map[stepCheck]bool{}}
 }
 
-func (d despite) fork() despite {
-	return despite{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
+func (d checkRecord) fork() checkRecord {
+	return checkRecord{maps.Clone(d.needed), maps.Clone(d.found), maps.Clone(d.overridden)}
 }
 
-// No check passed over: no release leaves a step in which a check has failed, or has come to no result,
-// unless a decision on record overrides that check in that step. A failed check stays failed. Nobody
-// disables a Rollout with such a step.
-func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout) {
+// checkNonePassedOver checks the invariant "no check passed over": no release leaves a step in
+// which a check has failed or has no result, unless a decision on record overrides this check in
+// this step. A failed check stays failed. A Rollout with such a step cannot be disabled.
+func (d checkRecord) checkNonePassedOver(c *invariants, actor string, old, next *rollouts.Rollout) {
 	was, is, a := old.Status.Active(), next.Status.Active(), next.Status.Analysis
-	if was == nil || is == nil || !underWay(old) || !underWay(next) && !finishing(next) || was.UpdateRevision != is.UpdateRevision {
+	if was == nil || is == nil || !isReleasing(old) || !isReleasing(next) && !isFinishing(next) || was.UpdateRevision != is.UpdateRevision {
 		clear(d.needed)
 		clear(d.found)
 		clear(d.overridden)
@@ -145,7 +146,7 @@ func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout)
 		return
 	}
 	if was != nil && (is.CurrentStepIndex < was.CurrentStepIndex || is.CurrentStepIndex == was.CurrentStepIndex && slices.Index(order, is.State) < slices.Index(order, was.State)) {
-		d.again(is.CurrentStepIndex)
+		d.forgetFrom(is.CurrentStepIndex)
 	}
 	last := int64(0)
 	for _, of := range old.Status.Decisions {
@@ -154,41 +155,42 @@ func (d despite) judge(c *invariants, actor string, old, next *rollouts.Rollout)
 	for _, of := range next.Status.Decisions {
 		for _, k := range of.OverriddenChecks {
 			if of.ID > last {
-				d.overridden[checkIn{k.Name, k.Step}] = true
+				d.overridden[stepCheck{k.Name, k.Step}] = true
 			}
 		}
 	}
 	for at := range d.needed {
 		found := d.found[at]
-		if now := storedIn(old, next, at); now != "" {
+		if now := storedResult(old, next, at); now != "" {
 			found = now
 		}
 		bars := found == "" || found == rollouts.CheckRunning || found == rollouts.CheckFailed
 		if !bars || d.overridden[at] || a != nil && a.Overridden {
 			continue
 		}
-		if !beyond(was, at.step) && (beyond(is, at.step) || finishing(next)) {
+		if !isPastPause(was, at.step) && (isPastPause(is, at.step) || isFinishing(next)) {
 			c.violate("no check passed over", "%s leaves step %d, of which check %s is %q", actor, at.step, at.name, found)
 		}
-		if next.Spec.Disabled && !old.Spec.Disabled && !beyond(is, at.step) {
+		if next.Spec.Disabled && !old.Spec.Disabled && !isPastPause(is, at.step) {
 			c.violate("no check passed over", "%s disables the rollout, while check %s of step %d is %q", actor, at.name, at.step, found)
 		}
 	}
-	if underWay(next) {
-		d.note(c, actor, old, next)
+	if isReleasing(next) {
+		d.noteChecks(c, actor, old, next)
 	}
 }
 
-// again forgets what was found in steps that are taken again, but for what has failed.
-func (d despite) again(from int32) {
-	maps.DeleteFunc(d.found, func(at checkIn, found rollouts.CheckResult) bool {
+// forgetFrom removes the results of steps that are repeated, except failures.
+func (d checkRecord) forgetFrom(from int32) {
+	maps.DeleteFunc(d.found, func(at stepCheck, found rollouts.CheckResult) bool {
 		return at.step >= from && found != rollouts.CheckFailed
 	})
-	maps.DeleteFunc(d.overridden, func(at checkIn, _ bool) bool { return at.step >= from })
+	maps.DeleteFunc(d.overridden, func(at stepCheck, _ bool) bool { return at.step >= from })
 }
 
-// storedIn is what a check has come to in a step by the status; empty if it was not measured there.
-func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
+// storedResult returns the stored result of a check in a step, or "" if the check was not measured
+// there.
+func storedResult(old, r *rollouts.Rollout, at stepCheck) rollouts.CheckResult {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
 	if a == nil {
@@ -200,7 +202,7 @@ func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	}) {
 		since, step = a.TrafficSince, p.CurrentStepIndex
 		if was := old.Status.Analysis; was != nil && was.TrafficSince.Equal(since) && old.Status.Active() != nil {
-			step = old.Status.Active().CurrentStepIndex // the pass may have left that step since
+			step = old.Status.Active().CurrentStepIndex // the pass may have left the step since
 		}
 	}
 	for _, k := range a.Checks {
@@ -211,27 +213,27 @@ func storedIn(old, r *rollouts.Rollout, at checkIn) rollouts.CheckResult {
 	return ""
 }
 
-// note keeps what the plan wants of its checks now, and what they have come to.
-func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) {
+// noteChecks records the checks that the plan has now, and their results.
+func (d checkRecord) noteChecks(c *invariants, actor string, old, next *rollouts.Rollout) {
 	p, a := next.Status.Active(), next.Status.Analysis
 	_, plan := next.Spec.Strategy.Active()
 	measuring := p.State == rollouts.StepMetricsAnalysis || p.State == rollouts.StepPaused
 	began := a != nil && a.StepSince != nil && a.Step == p.CurrentStepIndex
 	for i := range plan.Steps {
 		step := int32(i + 1)
-		if beyond(p, step) || step == p.CurrentStepIndex && measuring && !began {
-			continue // it is over, or it began without checks
+		if isPastPause(p, step) || step == p.CurrentStepIndex && measuring && !began {
+			continue // the step is over, or it began without checks
 		}
-		for _, k := range planned(plan.Analysis, step) {
-			d.needed[checkIn{k, step}] = true
+		for _, k := range decidingChecks(plan.Analysis, step) {
+			d.needed[stepCheck{k, step}] = true
 		}
 	}
 	if a == nil {
 		return
 	}
 	for _, k := range a.Checks {
-		at := checkIn{k.Name, p.CurrentStepIndex}
-		result := storedIn(old, next, at)
+		at := stepCheck{k.Name, p.CurrentStepIndex}
+		result := storedResult(old, next, at)
 		if d.found[at] == rollouts.CheckFailed && result != "" && result != rollouts.CheckFailed && !d.overridden[at] {
 			c.violate("no check passed over", "%s calls check %s %s, which had failed", actor, k.Name, result)
 		}
@@ -241,8 +243,8 @@ func (d despite) note(c *invariants, actor string, old, next *rollouts.Rollout) 
 	}
 }
 
-// planned are the checks of a plan in a step that decide about the release, but for that of the pods.
-func planned(a *rollouts.Analysis, step int32) []string {
+// decidingChecks returns the checks of a step that decide about the release, except podsHealthy.
+func decidingChecks(a *rollouts.Analysis, step int32) []string {
 	var names []string
 	if a == nil {
 		return nil
@@ -250,24 +252,25 @@ func planned(a *rollouts.Analysis, step int32) []string {
 	for i := range a.Checks {
 		k := &a.Checks[i]
 		in := len(k.Steps) == 0 || slices.Contains(k.Steps, step)
-		if name := rollouts.CheckName(k); in && k.PodsHealthy == "" && onFail(a, name) != rollouts.OnFailReport {
+		if name := rollouts.CheckName(k); in && k.PodsHealthy == "" && onFailOf(a, name) != rollouts.OnFailReport {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// underWay reports whether steps of a release are taken.
-func underWay(r *rollouts.Rollout) bool {
+// isReleasing reports whether the release takes steps.
+func isReleasing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && slices.Contains([]rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused}, r.Status.Activity())
 }
 
-func finishing(r *rollouts.Rollout) bool {
+func isFinishing(r *rollouts.Rollout) bool {
 	return r.Status.Phase == rollouts.PhaseProgressing && r.Status.Activity() == rollouts.ActivityFinalising
 }
 
-// bad reports whether a request has failed, or a Service or a job said that the version is bad.
-func (m *measuredWorld) bad() bool {
+// hasBadSample reports whether a request of the new version has failed, or a Service or a job has
+// reported that the version is bad.
+func (m *measuredWorld) hasBadSample() bool {
 	for _, all := range m.answers {
 		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
 			return true
@@ -276,21 +279,21 @@ func (m *measuredWorld) bad() bool {
 	return slices.ContainsFunc(m.rates, func(r rates) bool { return r.pair.New.Bad > 0 })
 }
 
-// founded judges an abort by the checks.
-func (c *invariants) founded(actor string, a *rollouts.AnalysisStatus) {
+// checkAbortByChecks checks that an abort by the checks has a reason.
+func (c *invariants) checkAbortByChecks(actor string, a *rollouts.AnalysisStatus) {
 	failed := func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }
 	switch {
 	case a == nil || !slices.ContainsFunc(a.Checks, failed):
 		c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
 	case a.Overridden:
 		c.violate("no unfounded verdict", "%s aborts, and the checks are overridden", actor)
-	case a.Checks[slices.IndexFunc(a.Checks, failed)].Name != "podsHealthy" && !c.w.measures.bad():
+	case a.Checks[slices.IndexFunc(a.Checks, failed)].Name != "podsHealthy" && !c.w.measures.hasBadSample():
 		c.violate("no unfounded verdict", "%s aborts a version that failed no request, nor a Service, nor a job", actor)
 	}
 }
 
-// onFail is what a check does by the plan.
-func onFail(a *rollouts.Analysis, name string) rollouts.OnFail {
+// onFailOf returns the action of a failed check according to the plan.
+func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
 	for i := range a.Checks {
 		if rollouts.CheckName(&a.Checks[i]) == name && a.Checks[i].OnFail != "" {
 			return a.Checks[i].OnFail

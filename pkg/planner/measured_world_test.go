@@ -16,41 +16,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// rates are what both versions answer in each window that begins from then on.
+// rates are the answers of both versions in each window from a time on.
 type rates struct {
 	from time.Time
 	pair judge.Pair
 }
 
-// answer is what a Service, or a job, says from then on.
+// answer is the answer of a Service or a job from a time on.
 type answer struct {
 	from        time.Time
 	value       float64
 	says, fault string
 }
 
-// outage is a time in which no source answers; it has not ended while until is zero.
+// outage is a time in which no source answers. It continues while until is zero.
 type outage struct{ from, until time.Time }
 
-// measuredWorld are what the sources of metrics know.
+// measuredWorld is the data of the metric sources.
 type measuredWorld struct {
 	rates   []rates
 	outages []outage
-	// answers are those of checks by http and job, by their names.
+	// answers are the answers of http and job checks by check name.
 	answers map[string][]answer
-	// shared are the Checks of the namespace, by their names.
+	// shared are the Check objects of the namespace by name.
 	shared map[string]rollouts.Check
-	// tried are the rates of the last 24 hours, an hour each; nobody has looked without any.
-	tried []judge.Pair
-	// nothing is what the source lacks, if anything.
-	nothing string
-	// behind is how late the source gets its samples.
+	// lastDay are the rates of the last 24 hours, one per hour. It is empty if the source was not
+	// queried.
+	lastDay []judge.Pair
+	// missingData describes what the source lacks, if anything.
+	missingData string
+	// behind is the delay of samples in the source.
 	behind time.Duration
-	// started is when the controller was, which has no older answers by http.
-	started time.Time
+	// controllerStarted is the start of the controller, which has no earlier answers of http
+	// checks.
+	controllerStarted time.Time
 }
 
-func (m *measuredWorld) at(start time.Time) (pair judge.Pair) {
+func (m *measuredWorld) ratesAt(start time.Time) (pair judge.Pair) {
 	for _, r := range m.rates {
 		if !r.from.After(start) {
 			pair = r.pair
@@ -59,7 +61,7 @@ func (m *measuredWorld) at(start time.Time) (pair judge.Pair) {
 	return pair
 }
 
-// fault is that of a source that does not answer now.
+// fault returns the fault of a source that does not answer now.
 func (m *measuredWorld) fault() judge.Fault {
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		return judge.Fault{Why: "connection refused", Since: m.outages[n-1].from}
@@ -67,8 +69,9 @@ func (m *measuredWorld) fault() judge.Fault {
 	return judge.Fault{}
 }
 
-// Measurements has every window that was not folded, as a source that is asked by range.
-func (a api) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
+// Measurements returns all windows since the last stored result, like a source that supports range
+// queries.
+func (a cachedCluster) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.MeasuredCheck, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
 		return nil, nil
@@ -80,27 +83,27 @@ func (a api) Measurements(_ context.Context, r *rollouts.Rollout) ([]planner.Mea
 	var out []planner.MeasuredCheck
 	for _, c := range release.Analysis.Checks {
 		if c.PodsHealthy != "" {
-			continue // its pods are seen
+			continue // pods are observed without a source
 		}
 		if hasFailed(r, &c) {
-			out = append(out, planner.MeasuredCheck{Planned: c, Check: c}) // it is not asked about again
+			out = append(out, planner.MeasuredCheck{Planned: c, Check: c}) // a failed check is not measured again
 			continue
 		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
-			out = append(out, a.lastDay(c))
+			out = append(out, a.measureLastDay(c))
 			continue
 		}
 		if c.HTTP != nil || c.Job != nil {
-			out = append(out, a.answered(r, c, every))
+			out = append(out, a.measureAnswers(r, c, every))
 			continue
 		}
-		m := planner.MeasuredCheck{Planned: c, Check: a.measures.used(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		m := planner.MeasuredCheck{Planned: c, Check: a.measures.resolveShared(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		if a.measures.behind > 0 {
 			m.Delay = fmt.Sprintf("source default is %.0f s behind", a.measures.behind.Seconds())
 		}
-		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now.Add(-a.measures.behind)); start = start.Add(every) {
+		for start := firstWindowStart(r, &c); !start.IsZero() && !start.Add(every).After(a.now.Add(-a.measures.behind)); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
-				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
+				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.ratesAt(start)},
 			})
 		}
 		out = append(out, m)
@@ -115,8 +118,8 @@ func hasFailed(r *rollouts.Rollout, c *rollouts.Check) bool {
 	})
 }
 
-// used is a check of a plan with what it uses filled in.
-func (m *measuredWorld) used(c rollouts.Check) rollouts.Check {
+// resolveShared returns a check of a plan with the content of the shared Check that it uses.
+func (m *measuredWorld) resolveShared(c rollouts.Check) rollouts.Check {
 	if c.Use == nil {
 		return c
 	}
@@ -125,26 +128,26 @@ func (m *measuredWorld) used(c rollouts.Check) rollouts.Check {
 	return used
 }
 
-// share is a user who makes a Check that Rollouts use, or edits it: jvm successRate=95%.
+// share creates or edits a Check that Rollouts use: jvm successRate=95%.
 func (s *story) share(c command) {
-	s.w.measures.share(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
+	s.w.measures.setShared(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
 }
 
-func (m *measuredWorld) share(name string, c rollouts.Check) {
+func (m *measuredWorld) setShared(name string, c rollouts.Check) {
 	if m.shared = maps.Clone(m.shared); m.shared == nil {
 		m.shared = map[string]rollouts.Check{}
 	}
 	m.shared[name] = c
 }
 
-// lastDay has what the version in service did in the last 24 hours.
-func (a api) lastDay(c rollouts.Check) planner.MeasuredCheck {
-	m := planner.MeasuredCheck{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.tried) > 0, IsTrial: true}
+// measureLastDay returns the requests of the active version in the last 24 hours.
+func (a cachedCluster) measureLastDay(c rollouts.Check) planner.MeasuredCheck {
+	m := planner.MeasuredCheck{Planned: c, Check: c, Source: "source default", Query: "requests", Answered: len(a.measures.lastDay) > 0, IsTrial: true}
 	if m.Answered {
-		m.Data.Fault, m.Data.Nothing = a.measures.fault(), a.measures.nothing
+		m.Data.Fault, m.Data.Nothing = a.measures.fault(), a.measures.missingData
 	}
 	every := 2 * time.Minute
-	for i, hour := range a.measures.tried {
+	for i, hour := range a.measures.lastDay {
 		for start := range 30 {
 			at := a.now.Truncate(time.Hour).Add(time.Duration(i-24)*time.Hour + time.Duration(start)*every)
 			m.Data.Windows = append(m.Data.Windows, judge.Window{Start: at, Known: true, Counts: []judge.Pair{hour}})
@@ -153,19 +156,21 @@ func (a api) lastDay(c rollouts.Check) planner.MeasuredCheck {
 	return m
 }
 
-// yesterday are the rates of the last 24 hours, in each window: 23 hours of 1000/1 and, with bad=, an hour of these.
+// yesterday sets the rates of the last 24 hours, per window: 1000 requests with 1 failure, and in
+// one hour the failures of bad=.
 func (s *story) yesterday(c command) {
 	for range 24 {
-		s.w.measures.tried = append(s.w.measures.tried, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
+		s.w.measures.lastDay = append(s.w.measures.lastDay, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
 	}
 	if c.has("noseries") {
-		s.w.measures.nothing = "the query returns no series"
+		s.w.measures.missingData = "the query returns no series"
 	}
-	s.w.measures.tried[12].Old.Bad = float64(s.number(c.get("bad", "1")))
+	s.w.measures.lastDay[12].Old.Bad = float64(s.number(c.get("bad", "1")))
 }
 
-// answered has what a Service answered in each window, and how a job of the step ended.
-func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.MeasuredCheck {
+// measureAnswers returns the answers of a Service in each window, or the result of the job of the
+// step.
+func (a cachedCluster) measureAnswers(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.MeasuredCheck {
 	m, since := planner.MeasuredCheck{Planned: c, Check: c, Source: "service", Answered: true}, sinceOf(r)
 	if status := r.Status.Analysis; status != nil && c.At == rollouts.AtBeforeTraffic && status.TrafficSince != nil {
 		since = status.TrafficSince.Time
@@ -185,7 +190,7 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 			m.Data.Samples = []judge.Sample{{At: at, Value: said.value, Says: said.says}}
 		}
 	}
-	if at := a.measures.started; c.HTTP != nil && at.After(since) {
+	if at := a.measures.controllerStarted; c.HTTP != nil && at.After(since) {
 		since = at
 	}
 	for at := since.Add(every); c.HTTP != nil && !since.IsZero() && !at.After(a.now); at = at.Add(every) {
@@ -201,7 +206,12 @@ func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration
 	return m
 }
 
-// answer is what a Service says from now on: tickets good|bad|down|invalid, or how a job ends: smoke good|bad|noimage.
+// answer sets the answer of a Service: tickets good
+// bad
+// down
+// invalid, or the result of a job: smoke good
+// bad
+// noimage.
 func (s *story) answer(c command) {
 	said := answer{from: s.w.now, says: c.words[2]}
 	switch c.words[2] {
@@ -210,7 +220,7 @@ func (s *story) answer(c command) {
 	case "down", "invalid", "noimage":
 		said.fault = c.words[2]
 	}
-	s.w.measures.say(c.words[1], said)
+	s.w.measures.setAnswer(c.words[1], said)
 }
 
 func (a answer) at(now time.Time) answer {
@@ -218,8 +228,9 @@ func (a answer) at(now time.Time) answer {
 	return a
 }
 
-// say has a Service, or a job, say something from now on; a fork has answers of its own.
-func (m *measuredWorld) say(check string, a answer) {
+// setAnswer adds an answer of a Service or a job. It copies the map, because a forked world has its
+// own answers.
+func (m *measuredWorld) setAnswer(check string, a answer) {
 	if m.answers = maps.Clone(m.answers); m.answers == nil {
 		m.answers = map[string][]answer{}
 	}
@@ -233,8 +244,8 @@ func sinceOf(r *rollouts.Rollout) time.Time {
 	return time.Time{}
 }
 
-// from is where the first window begins that is asked for.
-func from(r *rollouts.Rollout, c *rollouts.Check) time.Time {
+// firstWindowStart returns the start of the first window that is still to be measured.
+func firstWindowStart(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 	a := r.Status.Analysis
 	if a == nil || a.Since == nil {
 		return time.Time{}
@@ -247,25 +258,25 @@ func from(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 	return a.Since.Time
 }
 
-// heal has the sources answer, and both versions serve well from now on.
-func (w *world) heal() {
+// healMeasurements makes all sources answer and both versions serve without failures.
+func (w *world) healMeasurements() {
 	clear(w.store.unready)
-	w.measures.up(w.now)
+	w.measures.endOutage(w.now)
 	for check := range w.measures.answers {
-		w.measures.say(check, answer{from: w.now, value: 1})
+		w.measures.setAnswer(check, answer{from: w.now, value: 1})
 	}
 	w.measures.rates = append(slices.Clone(w.measures.rates), rates{w.now, judge.Pair{New: judge.Count{Total: 5000}, Old: judge.Count{Total: 5000}}})
 }
 
-// up ends an outage.
-func (m *measuredWorld) up(now time.Time) {
-	m.outages = slices.Clone(m.outages) // a fork has those of its own
+// endOutage ends the current outage.
+func (m *measuredWorld) endOutage(now time.Time) {
+	m.outages = slices.Clone(m.outages) // a forked world has its own outages
 	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
 		m.outages[n-1].until = now
 	}
 }
 
-// requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
+// requests sets the answers of both versions in each window from now on: new=100/3 old=900/1.
 func (s *story) requests(c command) {
 	count := func(text string) judge.Count {
 		total, bad, _ := strings.Cut(text, "/")
@@ -274,7 +285,7 @@ func (s *story) requests(c command) {
 	s.w.measures.rates = append(s.w.measures.rates, rates{s.w.now, judge.Pair{New: count(c.get("new", "0/0")), Old: count(c.get("old", "0/0"))}})
 }
 
-// source goes down, and comes back with all that happened meanwhile; or it forgets the past.
+// source starts or ends an outage, makes the source forget the past, or delays its samples.
 func (s *story) source(c command) {
 	m := &s.w.measures
 	switch {
@@ -285,11 +296,11 @@ func (s *story) source(c command) {
 	case c.get("behind", "") != "":
 		m.behind = s.duration(c.get("behind", ""))
 	default:
-		m.up(s.w.now)
+		m.endOutage(s.w.now)
 	}
 }
 
-// analysis is that of the lines of a plan that begin with analysis or check.
+// analysis returns the analysis of the plan lines that begin with analysis or check.
 func (s *story) analysis(c command) *rollouts.Analysis {
 	var a *rollouts.Analysis
 	for _, words := range c.more {

@@ -17,87 +17,87 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// Every ending works with each object gone that it touches: in each style, behind
-// each router of traffic.Providers, whether the object goes before the ending or while
-// it is under way. A new row of that table is played as soon as there is one.
+// Each ending works without each object that it uses, in each style, and behind each router of
+// traffic.Providers. The object disappears before or during the ending. A new row in
+// traffic.Providers is covered without a change here.
 
 const stableSet = "stable set"
 
-// absentWorkload is an object that is gone. Where there is none of it, nothing is.
-type absentWorkload struct {
-	name string
-	take func(*world)
+// absentObject is an object that is deleted, if it exists.
+type absentObject struct {
+	name   string
+	remove func(*world)
 }
 
-var absences = []absentWorkload{
+var absentObjects = []absentObject{
 	{"nothing", func(*world) {}},
-	{"service", takes(key{kindService, app0})},
-	{"canary service", takes(key{kindService, canary(app0)})},
-	{"router", takes(routers...)},
-	{"canary ingress", takes(key{kindIngress, canary(app0)})},
-	{"network", takes(append(routers, key{kindService, app0}, key{kindService, canary(app0)}, key{kindIngress, canary(app0)})...)},
-	{"batchrelease", takes(key{kindBatch, app0})},
+	{"service", deleteAny(key{kindService, app0})},
+	{"canary service", deleteAny(key{kindService, canaryName(app0)})},
+	{"router", deleteAny(routers...)},
+	{"canary ingress", deleteAny(key{kindIngress, canaryName(app0)})},
+	{"network", deleteAny(append(routers, key{kindService, app0}, key{kindService, canaryName(app0)}, key{kindIngress, canaryName(app0)})...)},
+	{"batchrelease", deleteAny(key{kindBatch, app0})},
 	{stableSet, func(w *world) {
-		w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == "v1" })
+		w.deleteSets(func(rs *appsv1.ReplicaSet) bool { return imageOfSet(rs) == "v1" })
 	}},
-	{"workload", takes(key{kindDeployment, app0})},
+	{"workload", deleteAny(key{kindDeployment, app0})},
 }
 
-// routers are what may lead to the Service.
+// routers are the possible routers in front of the Service.
 var routers = []key{
 	{kindIngress, app0}, {kindHTTPRoute, app0}, {kindGRPCRoute, app0}, {kindVirtualService, app0}, {kindTraefikService, app0},
 }
 
-func takes(keys ...key) func(*world) {
+func deleteAny(keys ...key) func(*world) {
 	return func(w *world) {
 		for _, k := range keys {
-			w.remove(k.kind, k.name)
+			w.deleteObject(k.kind, k.name)
 		}
 	}
 }
 
-// final is an ending, and what must be so when it is over.
-type final struct {
+// endingCase is an ending and the expected state after it.
+type endingCase struct {
 	name  string
 	begin func(*releaseEnd) string
 	phase rollouts.Phase
-	// tag is what every pod runs; empty where another release has begun.
+	// tag is the image of all pods, or "" if another release has begun.
 	tag string
 }
 
-var finals = []final{
-	{"abort", by(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
-	{"rollback", by(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
-	{"cancel", func(e *releaseEnd) string { return e.change(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
-	{"succeed", by(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
+var endingCases = []endingCase{
+	{"abort", applyFullVerb(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
+	{"rollback", applyFullVerb(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
+	{"cancel", func(e *releaseEnd) string { return e.updateWorkload(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
+	{"succeed", applyFullVerb(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
 	{"disable", func(e *releaseEnd) string {
-		return strconv.FormatBool(e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
+		return strconv.FormatBool(e.editRollout(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
 	}, rollouts.PhaseDisabled, "v2"},
-	{"delete", func(e *releaseEnd) string { return strconv.FormatBool(e.remove(kindRollout, app0)) }, "", "v2"},
-	{"supersede", func(e *releaseEnd) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
+	{"delete", func(e *releaseEnd) string { return strconv.FormatBool(e.deleteObject(kindRollout, app0)) }, "", "v2"},
+	{"supersede", func(e *releaseEnd) string { return e.updateWorkload(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
-func by(v rollouts.Verb) func(*releaseEnd) string {
-	return func(e *releaseEnd) string { return e.decide(app0, verb.Command{Verb: v, User: "end", Full: true}) }
+func applyFullVerb(v rollouts.Verb) func(*releaseEnd) string {
+	return func(e *releaseEnd) string { return e.applyVerb(app0, verb.Command{Verb: v, User: "end", Full: true}) }
 }
 
 func TestEndingsWithoutObjects(t *testing.T) {
 	for _, row := range traffic.Providers {
 		router := strings.Trim(row.Kind.Kind+" "+row.Class, " ")
 		if row.Kind.Kind == "DestinationRule" {
-			continue // it sends no requests; stories of shared Services have it
+			continue // a DestinationRule sends no requests; stories of shared Services cover it
 		}
 		for _, style := range []rollouts.Style{rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen} {
 			t.Run(router+"/"+string(style), func(t *testing.T) {
 				t.Parallel()
-				w := halfway(t, row, style)
-				for _, a := range absences {
-					for _, f := range finals {
+				w := newHalfwayWorld(t, row, style)
+				for _, a := range absentObjects {
+					for _, f := range endingCases {
 						if f.tag == "" && style == rollouts.StyleBlueGreen {
-							continue // which refuses another template
+							continue // a blue-green release refuses another template
 						}
 						withoutObject(t, w, a, f, false)
-						if row.Class == "" || row.Class == "nginx" || row.Class == "aws-alb" { // others are spelled as nginx is
+						if row.Class == "" || row.Class == "nginx" || row.Class == "aws-alb" { // other classes have annotations like nginx
 							withoutObject(t, w, a, f, true)
 						}
 					}
@@ -107,30 +107,30 @@ func TestEndingsWithoutObjects(t *testing.T) {
 	}
 }
 
-// halfway is a world in which a step waits that has most of pods and requests.
-func halfway(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *world {
+// newHalfwayWorld returns a world in which a step with most of the pods and requests waits.
+func newHalfwayWorld(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *world {
 	t.Helper()
-	w := newWorld(clockStart.Add(-time.Hour), nobody{}, newChecks())
-	w.deploy(app{name: app0, image: "v1", replicas: 5, surge: "25%", unavail: "25%", history: 10})
-	w.rest()
+	w := newWorld(clockStart.Add(-time.Hour), silentObserver{}, newChecks())
+	w.createWorkload(app{name: app0, image: "v1", replicas: 5, surge: "25%", unavail: "25%", history: 10})
+	w.runUntilIdle()
 	w.now = clockStart
-	w.expose(app0)
+	w.createService(app0)
 	k := kindOf(row.Kind.Kind)
 	refs := routingBy(k, app0, 3*time.Second)
 	if k != kindIngress {
-		w.lead(k, app0)
+		w.createRouter(k, app0)
 	} else {
-		w.publish(app0, app0)
-		w.action(row.Class)
+		w.createIngress(app0, app0)
+		w.setActionAnnotation(row.Class)
 		refs[0].Ingress.ClassType = &row.Class
 	}
-	w.govern(app0, rollouts.Release{
-		Steps:           []rollouts.Step{step("80%", "80%", 0, false), step("100%", "", 0, false)},
+	w.createRollout(app0, rollouts.Release{
+		Steps:           []rollouts.Step{planStep("80%", "80%", 0, false), planStep("100%", "", 0, false)},
 		TrafficRoutings: refs, ExtraWorkload: style == rollouts.StyleCanary,
 	}, style == rollouts.StyleBlueGreen)
-	w.rest()
-	w.change(app0, setImage("v2"))
-	w.rest()
+	w.runUntilIdle()
+	w.updateWorkload(app0, setImage("v2"))
+	w.runUntilIdle()
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, app0)
 	if p := r.Status.Active(); p == nil || p.State != rollouts.StepPaused || len(w.check.broken) > 0 {
 		t.Fatalf("the step does not wait: %s, %v", r.Status.Message, w.check.broken)
@@ -138,9 +138,9 @@ func halfway(t *testing.T, row traffic.ProviderEntry, style rollouts.Style) *wor
 	return w
 }
 
-// action makes an Ingress one whose annotations say where requests go, where its
-// class wants that.
-func (w *world) action(class string) {
+// setActionAnnotation gives an Ingress the annotation that routes its requests, if its class
+// requires one.
+func (w *world) setActionAnnotation(class string) {
 	if class != "aws-alb" {
 		return
 	}
@@ -150,17 +150,17 @@ func (w *world) action(class string) {
 	}
 	backend := next.Spec.Rules[0].HTTP.Paths[0].Backend.Service
 	backend.Name, backend.Port = "all", networkingv1.ServiceBackendPort{Name: "use-annotation"}
-	w.as("user", func() error { return w.store.update(next) })
+	w.runAs("user", func() error { return w.store.update(next) })
 }
 
-// withoutObject plays one ending without one object, in a world of its own.
-func withoutObject(t *testing.T, from *world, a absentWorkload, f final, late bool) {
+// withoutObject plays one ending without one object, in a copy of the world.
+func withoutObject(t *testing.T, from *world, a absentObject, f endingCase, late bool) {
 	t.Helper()
 	c := from.check.fork()
-	e := &releaseEnd{world: from.fork(nobody{}, c), name: f.name + " without " + a.name}
+	e := &releaseEnd{world: from.fork(silentObserver{}, c), name: f.name + " without " + a.name}
 	take := func() {
-		a.take(e.world)
-		c.sick, c.robbed = a.name != "nothing", a.name == "batchrelease" // requests are lost by who took it
+		a.remove(e.world)
+		c.excusesPodFailures, c.excusesLostBatch = a.name != "nothing", a.name == "batchrelease" // deleting the BatchRelease loses requests
 	}
 	if !late {
 		take()
@@ -172,20 +172,20 @@ func withoutObject(t *testing.T, from *world, a absentWorkload, f final, late bo
 		e.name += ", late"
 		take()
 	}
-	e.judge(a, f)
+	e.checkEnding(a, f)
 	if len(c.broken) > 0 {
 		t.Errorf("%s: %s", e.name, strings.Join(c.broken, "\n"))
 	}
 }
 
-// judge checks that the ending came to its end, and that nothing is left of it.
-func (e *releaseEnd) judge(a absentWorkload, f final) {
+// checkEnding checks that the ending completed and left nothing behind.
+func (e *releaseEnd) checkEnding(a absentObject, f endingCase) {
 	if !e.settle() {
 		return
 	}
-	e.unrouted()
+	e.checkNoMissingService()
 	if a.name == stableSet && (f.name == "abort" || f.name == "rollback") {
-		if f.phase = rollouts.PhaseHealthy; !e.wayOut() {
+		if f.phase = rollouts.PhaseHealthy; !e.setEarlierTemplate() {
 			return
 		}
 	}
@@ -196,28 +196,29 @@ func (e *releaseEnd) judge(a absentWorkload, f final) {
 	case r == nil || r.Status.Phase != f.phase:
 		e.check.violate("ends", "%s: the rollout is %v", e.name, headOf(r.Status))
 	case f.tag != "":
-		e.runs("ends", f.tag)
-		e.commands()
-	case e.asked(e.workload()) != r.Status.Active().UpdateRevision:
+		e.checkAllPodsRun("ends", f.tag)
+		e.checkCommandOutcomes()
+	case e.wantedRevision(e.workload()) != r.Status.Active().UpdateRevision:
 		e.check.violate("ends", "%s: the release is still that of %s", e.name, r.Status.Active().UpdateRevision)
 	}
 }
 
-// wayOut sets the earlier template where nothing is left to go back to, and tells
-// whether the release says so before. The release is cancelled then.
-func (e *releaseEnd) wayOut() bool {
+// setEarlierTemplate restores the earlier template, because no stable set is left. It reports
+// whether the Rollout asked for this before and the world came to rest afterwards.
+func (e *releaseEnd) setEarlierTemplate() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	if c == nil || c.Reason != string(rollouts.StalledStableGone) {
 		e.check.violate("ends", "%s: the rollout is %s, %s", e.name, headOf(e.rollout().Status), e.rollout().Status.Message)
 		return false
 	}
-	e.change(app0, setImage("v1"))
+	e.updateWorkload(app0, setImage("v1"))
 	return e.settle()
 }
 
-// unrouted checks that no request is sent to a Service that does not exist.
-func (e *releaseEnd) unrouted() {
-	for _, target := range e.check.targets() {
+// checkNoMissingService checks that no requests go to a missing Service, and that no canary objects
+// remain.
+func (e *releaseEnd) checkNoMissingService() {
+	for _, target := range e.check.listRouteTargets() {
 		if target.able == 0 {
 			e.check.violate("ends", "%s: %s", e.name, target.what)
 		}
@@ -225,7 +226,7 @@ func (e *releaseEnd) unrouted() {
 	if f := e.rollout(); f != nil && f.Status.Phase == rollouts.PhaseProgressing && f.Status.Activity() != rollouts.ActivityAborted {
 		return
 	}
-	for _, k := range []key{{kindService, canary(app0)}, {kindIngress, canary(app0)}} {
+	for _, k := range []key{{kindService, canaryName(app0)}, {kindIngress, canaryName(app0)}} {
 		if e.store.objects[k] != nil {
 			e.check.violate("ends", "%s: %s %s is left", e.name, k.kind, k.name)
 		}

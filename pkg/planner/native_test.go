@@ -15,36 +15,36 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// native is a kind of workload in the world: what its owner writes, and what its
-// controller makes of that. Another kind is another row of natives.
+// native is a kind of workload: the objects that its owner writes, and the controller that acts on
+// them. A new kind is a new row of natives.
 type native interface {
-	// deployed is a workload as its owner writes it.
-	deployed(a app) object.Object
+	// newWorkload returns a workload as its owner writes it.
+	newWorkload(a app) object.Object
 	template(o object.Object) *corev1.PodTemplateSpec
 	size(o object.Object) *int32
-	// sync is one turn of its controller.
+	// sync runs one sync of its controller.
 	sync(s *store, name string)
-	// stopped reports whether its controller replaces nothing; resume ends that.
-	stopped(o object.Object) bool
+	// isStopped reports whether the controller replaces no pods. resume removes the stop.
+	isStopped(o object.Object) bool
 	resume(o object.Object)
-	// governed is how its controller is told to treat it, for people.
-	governed(o object.Object) string
-	// limits are the pods more and fewer that its owner allows at a size.
+	// describeStrategy describes the update strategy in transcripts.
+	describeStrategy(o object.Object) string
+	// limits returns the owner's maxSurge and maxUnavailable in pods.
 	limits(owner object.Object, n int32) (surge, unavailable int32)
-	// adopt writes the owner's strategy over what is there.
-	adopt(o, owner object.Object)
-	// rested reports whether the strategy is the owner's, and returned that all is; but
-	// for the stop, if there is one.
-	rested(o, owner object.Object) bool
-	returned(o, owner object.Object) bool
+	// restoreStrategy restores the owner's strategy.
+	restoreStrategy(o, owner object.Object)
+	// hasOwnerStrategy reports whether the strategy is the owner's. hasOwnerSpec also compares the
+	// other fields that a release changes. Both ignore a stop.
+	hasOwnerStrategy(o, owner object.Object) bool
+	hasOwnerSpec(o, owner object.Object) bool
 }
 
 var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}, kindDaemonSet: daemonSets{}, kindCloneSet: cloneSets{}}
 
-// kindNames are the kinds as references and guards spell them.
+// kindNames are the kinds as object references spell them.
 var kindNames = map[kind]string{kindDeployment: "Deployment", kindStatefulSet: "StatefulSet", kindDaemonSet: "DaemonSet", kindCloneSet: "CloneSet"}
 
-// versionOf is the version of the API of a kind.
+// versionOf returns the API version of a kind.
 func versionOf(k kind) string {
 	if k == kindCloneSet {
 		return "apps.kruise.io/v1alpha1"
@@ -54,7 +54,7 @@ func versionOf(k kind) string {
 
 func nativeOf(o object.Object) native { return natives[keyOf(o).kind] }
 
-// workloads are those of a snapshot, by name.
+// workloads returns the workloads of a snapshot, sorted by name.
 func workloads(s snapshot) []object.Object {
 	var out []object.Object
 	for k, o := range s {
@@ -66,7 +66,7 @@ func workloads(s snapshot) []object.Object {
 	return out
 }
 
-// appOf is the one of a name; nil if there is none.
+// appOf returns the workload with a name, or nil.
 func appOf(s snapshot, name string) object.Object {
 	for k := range natives {
 		if o := s[key{k, name}]; o != nil {
@@ -79,8 +79,8 @@ func appOf(s snapshot, name string) object.Object {
 func replicasOf(o object.Object) int32                   { return *nativeOf(o).size(o) }
 func templateOf(o object.Object) *corev1.PodTemplateSpec { return nativeOf(o).template(o) }
 
-// pinned is the revision that a selector wants.
-func pinned(svc *corev1.Service) string {
+// pinnedRevision returns the revision that the selector of a Service requires.
+func pinnedRevision(svc *corev1.Service) string {
 	return cmp.Or(svc.Spec.Selector[hashKey], svc.Spec.Selector[ordinalKey])
 }
 
@@ -91,11 +91,11 @@ func (deployments) template(o object.Object) *corev1.PodTemplateSpec {
 }
 func (deployments) size(o object.Object) *int32 { return o.(*appsv1.Deployment).Spec.Replicas }
 
-func (deployments) sync(s *store, name string)   { syncDeployment(s, name) }
-func (deployments) stopped(o object.Object) bool { return o.(*appsv1.Deployment).Spec.Paused }
-func (deployments) resume(o object.Object)       { o.(*appsv1.Deployment).Spec.Paused = false }
+func (deployments) sync(s *store, name string)     { syncDeployment(s, name) }
+func (deployments) isStopped(o object.Object) bool { return o.(*appsv1.Deployment).Spec.Paused }
+func (deployments) resume(o object.Object)         { o.(*appsv1.Deployment).Spec.Paused = false }
 
-func (deployments) governed(o object.Object) string {
+func (deployments) describeStrategy(o object.Object) string {
 	d := o.(*appsv1.Deployment)
 	words := []string{string(d.Spec.Strategy.Type)}
 	if d.Spec.Paused {
@@ -108,14 +108,14 @@ func (deployments) limits(owner object.Object, n int32) (surge, unavailable int3
 	return limitsOf(owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate, n)
 }
 
-func (deployments) adopt(o, owner object.Object) {
+func (deployments) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.Deployment).Spec.Strategy = owner.(*appsv1.Deployment).Spec.Strategy
 }
 
-func (deployments) rested(o, owner object.Object) bool {
+func (deployments) hasOwnerStrategy(o, owner object.Object) bool {
 	return equality.Semantic.DeepEqual(o.(*appsv1.Deployment).Spec.Strategy, owner.(*appsv1.Deployment).Spec.Strategy)
 }
 
-func (d deployments) returned(o, owner object.Object) bool {
-	return d.rested(o, owner) && *o.(*appsv1.Deployment).Spec.RevisionHistoryLimit == *owner.(*appsv1.Deployment).Spec.RevisionHistoryLimit
+func (d deployments) hasOwnerSpec(o, owner object.Object) bool {
+	return d.hasOwnerStrategy(o, owner) && *o.(*appsv1.Deployment).Spec.RevisionHistoryLimit == *owner.(*appsv1.Deployment).Spec.RevisionHistoryLimit
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestCompareNetworkHolds lets exactly one of two Rollouts come first once one of them has
-// taken the network, whatever they know of each other.
+// TestCompareNetworkHolds checks that exactly one of two Rollouts comes first after one of them has
+// acquired the network, in both directions of the comparison.
 func TestCompareNetworkHolds(t *testing.T) {
 	t.Parallel()
 	at := func(uid types.UID, phase rollouts.Phase, since int) *rollouts.Rollout {

@@ -18,11 +18,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// StatefulSets in the world, and pods that are objects of their own.
+// StatefulSets in the world, and pods that are stored objects.
 
 type statefulSets struct{}
 
-func (statefulSets) deployed(a app) object.Object {
+func (statefulSets) newWorkload(a app) object.Object {
 	labels := map[string]string{"app": a.name}
 	s := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -57,8 +57,8 @@ func (statefulSets) template(o object.Object) *corev1.PodTemplateSpec {
 }
 func (statefulSets) size(o object.Object) *int32 { return o.(*appsv1.StatefulSet).Spec.Replicas }
 
-// sync looks at a StatefulSet when that, or one of its pods, has changed: who deletes
-// a ControllerRevision wakes nobody.
+// sync runs the controller if the StatefulSet or one of its pods has changed. A deleted
+// ControllerRevision causes no sync.
 func (statefulSets) sync(s *store, name string) {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
 	versions := []string{set.ResourceVersion}
@@ -73,8 +73,8 @@ func (statefulSets) sync(s *store, name string) {
 	}
 }
 
-// stopped tells of a partition that no pod is beyond.
-func (statefulSets) stopped(o object.Object) bool {
+// isStopped reports whether the partition covers all pods.
+func (statefulSets) isStopped(o object.Object) bool {
 	s := o.(*appsv1.StatefulSet)
 	u := s.Spec.UpdateStrategy.RollingUpdate
 	return u != nil && u.Partition != nil && *u.Partition > 0 && *u.Partition >= *s.Spec.Replicas
@@ -86,7 +86,7 @@ func (statefulSets) resume(o object.Object) {
 	}
 }
 
-func (statefulSets) governed(o object.Object) string {
+func (statefulSets) describeStrategy(o object.Object) string {
 	u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy
 	if u.RollingUpdate == nil || u.RollingUpdate.Partition == nil {
 		return string(u.Type)
@@ -98,41 +98,41 @@ func (statefulSets) limits(owner object.Object, n int32) (surge, unavailable int
 	return 0, missingAllowed(owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate, n)
 }
 
-func (statefulSets) adopt(o, owner object.Object) {
+func (statefulSets) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.StatefulSet).Spec.UpdateStrategy = *owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested leaves out the partition, which keeps what was aborted from its pods.
-func (s statefulSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the partition, which holds the pods of an aborted release.
+func (s statefulSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := clone(o), clone(owner)
 	s.resume(a)
 	s.resume(b)
 	return equality.Semantic.DeepEqual(a.(*appsv1.StatefulSet).Spec.UpdateStrategy, b.(*appsv1.StatefulSet).Spec.UpdateStrategy)
 }
 
-func (s statefulSets) returned(o, owner object.Object) bool {
+func (s statefulSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*appsv1.StatefulSet).Spec, owner.(*appsv1.StatefulSet).Spec
-	same := s.rested(o, owner)
-	if !s.stopped(o) {
+	same := s.hasOwnerStrategy(o, owner)
+	if !s.isStopped(o) {
 		same = equality.Semantic.DeepEqual(a.UpdateStrategy, b.UpdateStrategy)
 	}
 	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// kubelet gets on with a pod that is an object: it ends, or gets ready unless its
-// image is bad.
+// kubelet advances a stored pod: a terminating pod ends, and another pod becomes ready unless its
+// image is broken.
 func kubelet(s *store, p *corev1.Pod) {
 	switch {
-	case terminating(p):
-		s.gone(p)
-	case !isReady(p) && !badPod(s, p):
+	case isTerminating(p):
+		s.removeEndedPod(p)
+	case !isReady(p) && !isBrokenPod(s, p):
 		setReady(s, p, true)
 	}
 }
 
-func badPod(s *store, p *corev1.Pod) bool {
+func isBrokenPod(s *store, p *corev1.Pod) bool {
 	t := corev1.PodTemplateSpec{Spec: p.Spec}
-	return bad(t) || s.unready[tagOf(&t)]
+	return hasBrokenImage(t) || s.unready[tagOf(&t)]
 }
 
 func setReady(s *store, p *corev1.Pod, ready bool) {
@@ -146,41 +146,41 @@ func setReady(s *store, p *corev1.Pod, ready bool) {
 
 func podTag(p *corev1.Pod) string { return tagOf(&corev1.PodTemplateSpec{Spec: p.Spec}) }
 
-// pods are those of a snapshot, by their place.
-func podsIn(s snapshot) []*corev1.Pod { return each[*corev1.Pod](s) }
+// podsIn returns the pods of a snapshot, sorted by name.
+func podsIn(s snapshot) []*corev1.Pod { return listOf[*corev1.Pod](s) }
 
-// labelled is a pod with more labels.
-func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
+// withLabels returns a copy of a pod with additional labels.
+func withLabels(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 	next := clone(p)
 	next.Labels = maps.Clone(p.Labels)
 	maps.Copy(next.Labels, labels)
 	return next
 }
 
-// unstick deletes, as their owner has to, pods of an earlier version that never
-// got ready: a native controller that goes in order waits for them, and nobody
-// helps it where nothing is held.
-func (w *world) unstick() bool {
+// deleteStuckPods deletes pods of an earlier version that never became ready, as their owner must.
+// The StatefulSet controller with OrderedReady waits for such pods, and without a release Weir does
+// not delete them.
+func (w *world) deleteStuckPods() bool {
 	o := w.check.workload()
-	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).stopped(o) {
+	if o == nil || workload.HasReleaseMark(o) || nativeOf(o).isStopped(o) {
 		return false
 	}
 	stuck := false
 	for _, p := range podsIn(w.store.objects) {
-		if missing(p) && podTag(p) != tagOf(templateOf(o)) {
+		if isUnavailable(p) && podTag(p) != tagOf(templateOf(o)) {
 			stuck = true
-			w.tell.did("deletes " + p.Name)
-			w.as("user", func() error { return w.store.remove(p) })
+			w.observer.did("deletes " + p.Name)
+			w.runAs("user", func() error { return w.store.remove(p) })
 		}
 	}
 	return stuck
 }
 
-// loseRevision deletes the ControllerRevision of an image.
-func (w *world) loseRevision(tag string) {
-	for _, r := range each[*appsv1.ControllerRevision](w.store.objects) {
+// deleteRevision deletes the ControllerRevision of an image.
+func (w *world) deleteRevision(tag string) {
+	for _, r := range listOf[*appsv1.ControllerRevision](w.store.objects) {
 		if tagOf(templateIn(r)) == tag {
-			w.as("user", func() error { return w.store.remove(r) })
+			w.runAs("user", func() error { return w.store.remove(r) })
 		}
 	}
 }

@@ -21,19 +21,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Passes in the world are those of the controllers, which are told and checked here.
+// Passes in the world run the real controllers. The transcript and the invariants observe them.
 
 type (
 	batchPlan   = reconcile.Plan[rollouts.BatchReleaseStatus]
 	routingPlan = reconcile.Plan[rollouts.TrafficRoutingStatus]
 )
 
-// unlogged is the context of passes: transcripts say what they do.
-var unlogged = logf.IntoContext(context.Background(), logr.Discard())
+// quietContext is the context of passes. Logs are discarded, because transcripts show the actions.
+var quietContext = logf.IntoContext(context.Background(), logr.Discard())
 
-// shownObject is the object of a pass in the world. The transcript shows each plan that is stored, and
-// each action.
-type shownObject[S any] struct {
+// recordedObject is the object of a pass. The transcript shows each stored plan and each action.
+type recordedObject[S any] struct {
 	reconcile.Object[S]
 	w         *world
 	committed bool
@@ -41,104 +40,103 @@ type shownObject[S any] struct {
 	planned func()
 }
 
-func (o *shownObject[S]) Commit(ctx context.Context, next S) error {
+func (o *recordedObject[S]) Commit(ctx context.Context, next S) error {
 	o.committed = true
 	return o.Object.Commit(ctx, next)
 }
 
-func (o *shownObject[S]) AfterCommit(context.Context) {
+func (o *recordedObject[S]) AfterCommit(context.Context) {
 	if o.committed {
 		o.planned()
 	}
 }
 
-// Act carries out an action, unless the process has died.
-func (o *shownObject[S]) Act(ctx context.Context, action planner.Action) error {
+// Act carries out an action, unless the process has crashed.
+func (o *recordedObject[S]) Act(ctx context.Context, action planner.Action) error {
 	w := o.w
 	if w.dead {
 		return errCrash
 	}
-	w.acts++
-	w.tell.acted(action.Effect)
-	w.follows = action.When == planner.FromStored
+	w.actionCount++
+	w.observer.acted(action.Effect)
+	w.isFromStored = action.When == planner.FromStored
 	before := w.actor
-	defer func() { w.actor, w.follows = before, false }()
+	defer func() { w.actor, w.isFromStored = before, false }()
 	if size, is := action.Effect.(planner.ScaleReplicaSets); is {
-		w.tell.sized(size.Scale)
+		w.observer.sized(size.Scale)
 		w.actor = "sizes"
 	}
 	return o.Object.Act(ctx, action)
 }
 
-// execute carries out a plan in the world.
+// execute carries out a plan.
 func execute[S any](w *world, o reconcile.Object[S], p reconcile.Plan[S], planned func()) error {
-	_, err := reconcile.Execute(unlogged, &shownObject[S]{Object: o, w: w, planned: planned}, p)
+	_, err := reconcile.Execute(quietContext, &recordedObject[S]{Object: o, w: w, planned: planned}, p)
 	return err
 }
 
-// rolloutPass is one pass of the Rollout controller; it returns when that
-// wants to be woken.
+// rolloutPass runs one pass of the Rollout controller, and returns its requeue interval.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
-	w.as("rollout", func() error {
-		p, err := rollout.Observe(unlogged, api{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
+	w.runAs("rollout", func() error {
+		p, err := rollout.Observe(quietContext, cachedCluster{w}, w.now, rollout.Options{PodsCheck: rollouts.OnFailWait}, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
-		d := w.check.rollout(p.Facts)
+		d := w.check.decideRollout(p.Facts)
 		plan := rollout.PlanOf(d)
 		wake, w.rule = plan.RequeueAfter, plan.Rule
 		before := p.Facts.Rollout
 		err = execute(w, p, plan, func() {
 			if onlyRecord(before.Status, plan.Status) {
-				w.filed++
+				w.historyWrites++
 			}
-			w.tell.planned(before, d)
+			w.observer.planned(before, d)
 		})
 		if err == nil && !w.dead {
-			w.check.protects(p.Facts)
+			w.check.checkWorkloadProtected(p.Facts)
 		}
 		return err
 	})
 	return wake
 }
 
-// batchPass is one pass of the BatchRelease controller, of one that no Rollout has.
+// batchPass runs one pass of the BatchRelease controller. That controller handles BatchReleases
+// without a Rollout.
 func (w *world) batchPass(name string) {
-	w.as("batch", func() error {
-		p, err := batchrelease.Observe(unlogged, api{w}, w.now, "", types.NamespacedName{Name: name})
+	w.runAs("batch", func() error {
+		p, err := batchrelease.Observe(quietContext, cachedCluster{w}, w.now, "", types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
-		w.check.batch(p.Facts)
+		w.check.decideBatch(p.Facts)
 		plan := p.Decide()
-		return execute(w, p, plan, func() { w.tell.batchPlanned(plan) })
+		return execute(w, p, plan, func() { w.observer.batchPlanned(plan) })
 	})
 }
 
-// routingPass is one pass of the TrafficRouting controller; it returns when that
-// wants to be woken.
+// routingPass runs one pass of the TrafficRouting controller, and returns its requeue interval.
 func (w *world) routingPass(name string) (wake time.Duration) {
-	w.as("routing", func() error {
-		p, err := trafficrouting.Observe(unlogged, api{w}, w.now, types.NamespacedName{Name: name})
+	w.runAs("routing", func() error {
+		p, err := trafficrouting.Observe(quietContext, cachedCluster{w}, w.now, types.NamespacedName{Name: name})
 		if p == nil || err != nil {
 			return err
 		}
 		before := p.Facts.Routing
-		w.check.routing(p.Facts)
+		w.check.decideRouting(p.Facts)
 		plan := p.Decide()
 		wake = plan.RequeueAfter
-		return execute(w, p, plan, func() { w.tell.routingPlanned(before, plan) })
+		return execute(w, p, plan, func() { w.observer.routingPlanned(before, plan) })
 	})
 	return wake
 }
 
-// sizePass is one pass of the Deployment controller.
+// sizePass runs one pass of the Deployment controller of Weir.
 func (w *world) sizePass(name string) {
-	w.as("sizes", func() error {
-		return deployment.Run(unlogged, api{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
-			scale := w.check.sizes(o.Facts)
+	w.runAs("sizes", func() error {
+		return deployment.Run(quietContext, cachedCluster{w}, types.NamespacedName{Name: name}, func(o *deployment.Observation) sizes.Scale {
+			scale := w.check.decideSizes(o.Facts)
 			if len(scale.Steps) > 0 {
-				w.tell.sized(scale)
+				w.observer.sized(scale)
 			}
 			return scale
 		})

@@ -15,11 +15,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// DaemonSets in the world, and the nodes that their pods are on.
+// DaemonSets in the world, and the nodes of their pods.
 
 type daemonSets struct{}
 
-func (daemonSets) deployed(a app) object.Object {
+func (daemonSets) newWorkload(a app) object.Object {
 	missing := intstr.Parse(a.unavail)
 	d := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -41,14 +41,14 @@ func (daemonSets) template(o object.Object) *corev1.PodTemplateSpec {
 	return &o.(*appsv1.DaemonSet).Spec.Template
 }
 
-// size is what its controller has counted; nobody writes it.
+// size returns the number of nodes that the controller has counted. No user writes it.
 func (daemonSets) size(o object.Object) *int32 {
 	return &o.(*appsv1.DaemonSet).Status.DesiredNumberScheduled
 }
 
 func (daemonSets) sync(s *store, name string) { syncDaemonSet(s, name) }
 
-func (daemonSets) stopped(o object.Object) bool {
+func (daemonSets) isStopped(o object.Object) bool {
 	return o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
 
@@ -56,7 +56,7 @@ func (daemonSets) resume(o object.Object) {
 	o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
 }
 
-func (daemonSets) governed(o object.Object) string {
+func (daemonSets) describeStrategy(o object.Object) string {
 	return string(o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type)
 }
 
@@ -69,36 +69,36 @@ func (daemonSets) limits(owner object.Object, n int32) (surge, unavailable int32
 	return 0, max(int32(m), 1)
 }
 
-func (daemonSets) adopt(o, owner object.Object) {
+func (daemonSets) restoreStrategy(o, owner object.Object) {
 	o.(*appsv1.DaemonSet).Spec.UpdateStrategy = *owner.(*appsv1.DaemonSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-// rested leaves out the type, which keeps what was aborted from its pods.
-func (daemonSets) rested(o, owner object.Object) bool {
+// hasOwnerStrategy ignores the type of the strategy, which holds the pods of an aborted release.
+func (daemonSets) hasOwnerStrategy(o, owner object.Object) bool {
 	a, b := o.(*appsv1.DaemonSet).Spec.UpdateStrategy, owner.(*appsv1.DaemonSet).Spec.UpdateStrategy
 	return equality.Semantic.DeepEqual(a.RollingUpdate, b.RollingUpdate)
 }
 
-func (n daemonSets) returned(o, owner object.Object) bool {
+func (n daemonSets) hasOwnerSpec(o, owner object.Object) bool {
 	a, b := o.(*appsv1.DaemonSet).Spec, owner.(*appsv1.DaemonSet).Spec
-	return n.rested(o, owner) && (n.stopped(o) || !n.stopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
+	return n.hasOwnerStrategy(o, owner) && (n.isStopped(o) || !n.isStopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
 }
 
-// nodeOf is the name of the node that a pod is on: its own has the same number.
+// nodeOf returns the name of the node of a pod. Both names have the same number.
 func nodeOf(p *corev1.Pod) string { return fmt.Sprintf("node-%d", ordinalOf(p)) }
 
-// join adds a node.
-func (w *world) join(name string) {
-	w.tell.did(name + " joins")
-	w.as("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
+// addNode adds a node.
+func (w *world) addNode(name string) {
+	w.observer.did(name + " joins")
+	w.runAs("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
 }
 
-// leave takes a node away, and with it what ran there.
-func (w *world) leave(name string) {
-	w.remove(kindNode, name)
+// removeNode removes a node and its pods.
+func (w *world) removeNode(name string) {
+	w.deleteObject(kindNode, name)
 	for _, p := range podsIn(w.store.objects) {
 		if nodeOf(p) == name {
-			w.as("gc", func() error { w.store.gone(p); return nil })
+			w.runAs("gc", func() error { w.store.removeEndedPod(p); return nil })
 		}
 	}
 }

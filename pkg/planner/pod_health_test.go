@@ -11,7 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The new pods are blamed only for what those of stable do not do as well.
+// TestPodsHealthy checks that new pods fail the check only for problems that stable pods do not
+// have as well.
 func TestPodsHealthy(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)

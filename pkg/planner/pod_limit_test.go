@@ -43,7 +43,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Where the last stable pod stays, only all is all.
+// TestLimitLastStays checks that only a share of 100% includes all pods if the last stable pod is
+// kept.
 func TestLimitLastStays(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

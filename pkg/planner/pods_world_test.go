@@ -20,63 +20,63 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The pods of a ReplicaSet are what its status counts; only their labels are
-// kept, by name.
+// The pods of a ReplicaSet are the pods that its status counts. Only their labels are stored, by
+// pod name.
 
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
-// kubelets show the pods of a set as they see them.
-func (w *world) kubelets(rs *appsv1.ReplicaSet) []*corev1.Pod {
+// podsOfSet returns the pods of a set with their status.
+func (w *world) podsOfSet(rs *appsv1.ReplicaSet) []*corev1.Pod {
 	pods := make([]*corev1.Pod, rs.Status.Replicas)
 	for i := range int32(len(pods)) {
 		pods[i] = &corev1.Pod{}
 		pods[i].Name, pods[i].CreationTimestamp = podName(rs, i), metav1.Unix(int64(i), 0)
-		if m, ok := w.marks[pods[i].Name]; ok {
+		if m, ok := w.podLabels[pods[i].Name]; ok {
 			pods[i].Labels = workload.BatchLabels(m)
 		}
-		pods[i].Status = w.shown(rs.Spec.Template, i < rs.Status.ReadyReplicas)
+		pods[i].Status = w.podStatus(rs.Spec.Template, i < rs.Status.ReadyReplicas)
 	}
 	return pods
 }
 
-// shown is the status of a pod as its kubelet sees it.
-func (w *world) shown(t corev1.PodTemplateSpec, ready bool) (status corev1.PodStatus) {
+// podStatus returns the status that the kubelet reports for a pod.
+func (w *world) podStatus(t corev1.PodTemplateSpec, ready bool) (status corev1.PodStatus) {
 	c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
 	}}
 	switch {
 	case ready:
 		status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	case bad(t):
+	case hasBrokenImage(t):
 		c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 	case !w.store.unready[tagOf(&t)]:
-		c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
+		c.State.Running.StartedAt = metav1.NewTime(w.now) // the pod has just started
 	}
 	status.ContainerStatuses = []corev1.ContainerStatus{c}
 	return status
 }
 
-// mark labels a pod.
-func (w *world) mark(m planner.PodLabel) error {
-	if err := w.spend(acting); err != nil {
+// labelPod labels a pod.
+func (w *world) labelPod(m planner.PodLabel) error {
+	if err := w.spendWrite(acting); err != nil {
 		return err
 	}
-	w.check.effect(w.actor)
+	w.check.checkEffect(w.actor)
 	p := find[*corev1.Pod](w.store.objects, kindPod, m.Pod)
 	switch {
 	case p != nil && p.UID != m.UID:
-		return errMoved
+		return errConflict
 	case p != nil:
-		return w.store.update(labelled(p, workload.BatchLabels(m)))
-	case w.marks[m.Pod] != m:
-		w.marks[m.Pod] = m
-		w.store.tick()
+		return w.store.update(withLabels(p, workload.BatchLabels(m)))
+	case w.podLabels[m.Pod] != m:
+		w.podLabels[m.Pod] = m
+		w.store.beginMoment()
 	}
 	return nil
 }
 
-// unmark forgets the labels of pods that are gone.
-func (w *world) unmark(old, new object.Object) {
+// forgetPodLabels removes the labels of deleted pods.
+func (w *world) forgetPodLabels(old, new object.Object) {
 	was, ok := old.(*appsv1.ReplicaSet)
 	if !ok {
 		return
@@ -86,15 +86,15 @@ func (w *world) unmark(old, new object.Object) {
 		left = rs.Status.Replicas
 	}
 	for i := left; i < was.Status.Replicas; i++ {
-		delete(w.marks, podName(was, i))
+		delete(w.podLabels, podName(was, i))
 	}
 }
 
-// batches tells the labels of a set's pods: how many by release and batch.
-func (w *world) batches(rs *appsv1.ReplicaSet) string {
+// describePodLabels describes the labels of the pods of a set: the number per release and batch.
+func (w *world) describePodLabels(rs *appsv1.ReplicaSet) string {
 	count := map[string]int{}
 	for i := range rs.Status.Replicas {
-		if m, ok := w.marks[podName(rs, i)]; ok {
+		if m, ok := w.podLabels[podName(rs, i)]; ok {
 			count[fmt.Sprintf("%s/%d", m.RolloutID, m.Batch)]++
 		}
 	}

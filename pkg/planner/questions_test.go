@@ -15,18 +15,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// questions are what the next pass over the Rollout asks.
+// questions returns the measurements that the next pass over the Rollout requests.
 func (s *story) questions() []planner.MeasurementRequest {
 	s.Helper()
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return planner.Decide(o.Facts).MeasurementRequests
 }
 
-// A check that is inconclusive is still asked about: its cause may be repaired, and a job may end late.
-// The release then continues without a decision.
+// TestOpenChecksAreAsked checks that an inconclusive check is still measured: its cause may be
+// repaired, and a job may end late. The release then continues without a decision.
 func TestOpenChecksAreAsked(t *testing.T) {
 	t.Parallel()
 	const ticket, smoke = " check name=ticket http=tickets gate at=BeforeTraffic", " check name=smoke job=web-smoke"
@@ -70,8 +70,9 @@ func TestOpenChecksAreAsked(t *testing.T) {
 	}
 }
 
-// A Check that counts requests judges nothing before the traffic of a step, and its text in the status
-// explains that. The content of the Check is unknown when the plan is written.
+// TestSharedCheckBeforeTraffic checks that a shared Check that counts requests is skipped before
+// the traffic of a step, and that the status gives the reason. Validation cannot detect this,
+// because the content of the Check is unknown when the plan is written.
 func TestSharedCheckBeforeTraffic(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -86,7 +87,7 @@ func TestSharedCheckBeforeTraffic(t *testing.T) {
 	}
 }
 
-// check is the first check in the status of the Rollout, besides podsHealthy.
+// check returns the first check in the status of the Rollout, except podsHealthy.
 func (s *story) check() rollouts.CheckStatus {
 	if a := find[*rollouts.Rollout](s.w.store.objects, kindRollout, app0).Status.Analysis; a != nil {
 		for _, c := range a.Checks {
@@ -98,8 +99,9 @@ func (s *story) check() rollouts.CheckStatus {
 	return rollouts.CheckStatus{}
 }
 
-// A question is about the check of the plan, so that what it uses is looked up anew each
-// time, and stays an administrator's.
+// TestQuestionOfPlan checks that a request for a measurement contains the check as written in the
+// plan. The shared Check that it uses is read again for each measurement, so an administrator keeps
+// control of it.
 func TestQuestionOfPlan(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -107,7 +109,7 @@ func TestQuestionOfPlan(t *testing.T) {
 		"deployment web replicas=4 image=v1", "rollout web", " step 50%", " step 100%", " analysis every=5s", " check name=errors successRate=99%",
 		"settle", "requests new=100/0 old=100/0", "update web image=v2", "settle",
 	})
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}

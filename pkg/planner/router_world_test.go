@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Routers that are routed in place, in the world.
+// Routers that Weir edits in place.
 
 const (
 	kindHTTPRoute      kind = "httproute"
@@ -30,18 +30,18 @@ const (
 
 func kindOf(name string) kind { return kind(strings.ToLower(name)) }
 
-// place is a kind of router that is routed in place.
-type place struct {
+// inPlaceRouter is a kind of router that Weir edits in place.
+type inPlaceRouter struct {
 	api, kind string
-	// rules and ways are the fields of the rules, and of where each leads.
-	rules, ways string
-	// lead is a way to a Service.
-	lead func(service string) map[string]any
-	// beside is what else is in a spec.
-	beside func() map[string]any
+	// rulesField and backendsField are the field names of the rules, and of the backends of a rule.
+	rulesField, backendsField string
+	// newBackend returns a backend for a Service.
+	newBackend func(service string) map[string]any
+	// otherFields returns the other fields of the spec.
+	otherFields func() map[string]any
 }
 
-var places = map[kind]place{
+var inPlaceRouters = map[kind]inPlaceRouter{
 	kindHTTPRoute: {
 		"gateway.networking.k8s.io/v1", "HTTPRoute", "rules", "backendRefs",
 		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
@@ -70,23 +70,23 @@ var places = map[kind]place{
 	},
 }
 
-// spec is what the owner writes: one rule to each Service.
-func (p place) spec(services ...string) map[string]any {
-	spec := p.beside()
+// spec returns the spec that the owner writes: one rule for each Service.
+func (p inPlaceRouter) spec(services ...string) map[string]any {
+	spec := p.otherFields()
 	var rules []any
 	for _, service := range services {
-		rules = append(rules, map[string]any{p.ways: []any{p.lead(service)}})
+		rules = append(rules, map[string]any{p.backendsField: []any{p.newBackend(service)}})
 	}
-	if spec[p.rules] = rules; p.rules == "weighted" {
-		spec[p.rules] = rules[0] // it has one rule, and no list of them
+	if spec[p.rulesField] = rules; p.rulesField == "weighted" {
+		spec[p.rulesField] = rules[0] // a TraefikService has one rule instead of a list
 	}
 	return spec
 }
 
-// routingBy names a router of the Service of the same name.
+// routingBy returns a reference to a router with the name of the Service.
 func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRoutingRef {
 	ref := rollouts.TrafficRoutingRef{Service: service, GracePeriodSeconds: int32(grace / time.Second)}
-	switch p := places[k]; k {
+	switch p := inPlaceRouters[k]; k {
 	case kindIngress:
 		ref.Ingress = &rollouts.IngressRef{Name: service}
 	case kindHTTPRoute:
@@ -97,22 +97,22 @@ func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRo
 	return []rollouts.TrafficRoutingRef{ref}
 }
 
-// lead puts a router in front of a Service.
-func (w *world) lead(k kind, name string) {
-	p := places[k]
+// createRouter creates a router in front of a Service.
+func (w *world) createRouter(k kind, name string) {
+	p := inPlaceRouters[k]
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": p.api, "kind": p.kind, "spec": p.spec(name)}}
 	u.SetName(name)
-	w.as("user", func() error { return w.store.create(u) })
+	w.runAs("user", func() error { return w.store.create(u) })
 }
 
-// router is what the caches show of a router.
-func (w *world) router(r *traffic.Router) *unstructured.Unstructured {
+// cachedRouter returns a router from the cache.
+func (w *world) cachedRouter(r *traffic.Router) *unstructured.Unstructured {
 	k := kindOf(r.Kind.Kind)
 	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
 }
 
-// typed is an Ingress as the world has it, which one that is routed in place is not.
-func typed(o object.Object) object.Object {
+// typedIngress converts an unstructured Ingress to the typed Ingress that the world stores.
+func typedIngress(o object.Object) object.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || keyOf(u).kind != kindIngress {
 		return o
@@ -132,31 +132,31 @@ func setStatus(o, from *unstructured.Unstructured) {
 	}
 }
 
-// routes are the routers that are routed in place, of a name if one is given.
-func (w *world) routes(name string) []*unstructured.Unstructured {
-	return slices.DeleteFunc(each[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
+// routersInPlace returns the routers that Weir edits in place, optionally only those with a name.
+func (w *world) routersInPlace(name string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(listOf[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
 		return name != "" && u.GetName() != name
 	})
 }
 
-// way is where a rule leads.
-type way struct {
+// backend is one destination of a rule: a Service and its weight.
+type backend struct {
 	at     map[string]any
 	to     string
 	weight int64
-	// alone reports whether the rule leads nowhere else, first that it begins there.
+	// first reports whether it is the first backend of its rule.
 	first bool
 }
 
-// led are the ways of all rules, in their order.
-func (p place) led(u *unstructured.Unstructured) []way {
-	var all []way
-	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
+// listBackends returns the backends of all rules in order.
+func (p inPlaceRouter) listBackends(u *unstructured.Unstructured) []backend {
+	var all []backend
+	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rulesField)
 	if rule, one := rules.(map[string]any); one {
 		rules = []any{rule}
 	}
 	for _, rule := range rules.([]any) {
-		ways, _ := rule.(map[string]any)[p.ways].([]any)
+		ways, _ := rule.(map[string]any)[p.backendsField].([]any)
 		for i, e := range ways {
 			at := e.(map[string]any)
 			to, _ := at["name"].(string)
@@ -170,37 +170,37 @@ func (p place) led(u *unstructured.Unstructured) []way {
 			if !has && len(ways) == 1 {
 				weight = 1
 			}
-			all = append(all, way{at, to, weight, i == 0})
+			all = append(all, backend{at, to, weight, i == 0})
 		}
 	}
 	return all
 }
 
-// routeTargets are the sets that routers in place send requests to.
-func (c *invariants) routeTargets() []routeTarget {
+// listRouterTargets returns the revisions that routers edited in place send requests to.
+func (c *invariants) listRouterTargets() []routeTarget {
 	var out []routeTarget
-	for _, u := range c.w.routes("") {
-		for _, way := range places[keyOf(u).kind].led(u) {
+	for _, u := range c.w.routersInPlace("") {
+		for _, way := range inPlaceRouters[keyOf(u).kind].listBackends(u) {
 			service, _, subset := strings.Cut(way.to, " ")
-			hash := c.released()
+			hash := c.revisionUnderRelease()
 			switch svc := find[*corev1.Service](c.w.store.objects, kindService, service); {
-			case way.weight == 0, !subset && service != canary(service):
+			case way.weight == 0, !subset && service != canaryName(service):
 				continue
 			case !subset && svc == nil:
 				hash = ""
 			case !subset:
-				hash = pinned(svc)
+				hash = pinnedRevision(svc)
 			}
-			out = append(out, routeTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
+			out = append(out, routeTarget{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.countReadyPodsOf(hash)})
 		}
 	}
 	return out
 }
 
 func (t *transcript) showRoutes() {
-	for _, u := range t.w.routes("") {
+	for _, u := range t.w.routersInPlace("") {
 		var words []string
-		for _, way := range places[keyOf(u).kind].led(u) {
+		for _, way := range inPlaceRouters[keyOf(u).kind].listBackends(u) {
 			word := way.to
 			if _, has := way.at["weight"]; has {
 				word += fmt.Sprintf(" %d", way.weight)
@@ -214,6 +214,6 @@ func (t *transcript) showRoutes() {
 		if owner := u.GetLabels()["owner"]; owner != "" {
 			line += ", label " + owner
 		}
-		t.under("route", "%s to %s", u.GetName(), line)
+		t.printUnder("route", "%s to %s", u.GetName(), line)
 	}
 }

@@ -15,33 +15,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/routing"
 )
 
-// TrafficRoutings in the world: who owns them, and who runs passes over them.
+// TrafficRoutings in the world: their owners and their controller.
 
-// routeBy creates a TrafficRouting.
-func (w *world) routeBy(name string, ref []rollouts.TrafficRoutingRef, share int32) {
+// createTrafficRouting creates a TrafficRouting.
+func (w *world) createTrafficRouting(name string, ref []rollouts.TrafficRoutingRef, share int32) {
 	r := &rollouts.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	r.Spec.ObjectRef = ref
 	r.Spec.Strategy.Weight = &share
-	w.tell.did("creates the trafficrouting")
-	w.as("user", func() error { return w.store.create(r) })
+	w.observer.did("creates the trafficrouting")
+	w.runAs("user", func() error { return w.store.create(r) })
 }
 
-// reroute edits the strategy of a TrafficRouting.
-func (w *world) reroute(name string, share int32) bool {
+// editTrafficRouting edits the weight of a TrafficRouting.
+func (w *world) editTrafficRouting(name string, share int32) bool {
 	r := find[*rollouts.TrafficRouting](w.store.objects, kindRouting, name)
 	if r == nil || r.DeletionTimestamp != nil {
 		return false
 	}
 	next := clone(r)
 	next.Spec.Strategy.Weight = &share
-	w.tell.did(fmt.Sprintf("wants %d%%", share))
-	w.as("user", func() error { return w.store.update(next) })
+	w.observer.did(fmt.Sprintf("wants %d%%", share))
+	w.runAs("user", func() error { return w.store.update(next) })
 	return true
 }
 
-// routing is deterministic, as planning a Rollout is.
-func (c *invariants) routing(o routing.Observed) {
-	c.begin("routing", o.Routing)
+// decideRouting plans a TrafficRouting, and checks that the plan is deterministic.
+func (c *invariants) decideRouting(o routing.Observed) {
+	c.notePlanned("routing", o.Routing)
 	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
 		o.Routing = o.Routing.DeepCopy()
 		return o
@@ -51,12 +51,12 @@ func (c *invariants) routing(o routing.Observed) {
 	}
 }
 
-// together: a TrafficRouting is at rest no later than the only Rollout that used it,
-// but for one whose next release is to begin: that one waits.
-func (c *invariants) together(r *rollouts.Rollout) {
+// checkRoutingRests checks the invariant "together": a TrafficRouting is at rest when the only
+// Rollout that used it is at rest. The exception is a Rollout whose next release is about to begin.
+func (c *invariants) checkRoutingRests(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
-	leaves := c.lost && r.Status.Phase == rollouts.PhaseDisabling // aborted as far as it can be
+	leaves := c.excusesLostStable && r.Status.Phase == rollouts.PhaseDisabling // the release is aborted as far as possible
 	over := r.Status.Phase == rollouts.PhaseHealthy || r.Status.Activity() == rollouts.ActivityAborted && !leaves
 	w := c.workload()
 	begins := w != nil && w.GetAnnotations()[rollouts.AnnotationInProgress] != "" && r.Status.Phase == rollouts.PhaseHealthy
@@ -73,38 +73,38 @@ func (c *invariants) together(r *rollouts.Rollout) {
 
 func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingPlan) {
 	if was, is := r.Status, p.Status; was.Phase != is.Phase || was.Message != is.Message {
-		t.line("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
+		t.printLine("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
 	}
-	t.announced(p.Events)
+	t.printEvents(p.Events)
 }
 
-func (nobody) routingPlanned(*rollouts.TrafficRouting, routingPlan) {}
+func (silentObserver) routingPlanned(*rollouts.TrafficRouting, routingPlan) {}
 
 func (t *transcript) showRoutings() {
-	for _, r := range each[*rollouts.TrafficRouting](t.w.store.objects) {
+	for _, r := range listOf[*rollouts.TrafficRouting](t.w.store.objects) {
 		var users []string
 		for _, f := range r.Finalizers {
 			if user, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/"); ok {
 				users = append(users, user)
 			}
 		}
-		t.under("routing", "%s %s, routed %t, used by %s", r.Name, r.Status.Phase, r.Status.Routed, users)
+		t.printUnder("routing", "%s %s, routed %t, used by %s", r.Name, r.Status.Phase, r.Status.Routed, users)
 	}
 }
 
 func (s *story) routeBy(c command) {
 	ref := routingBy(kindOf(c.get("by", "ingress")), c.get("service", c.words[1]), s.duration(c.get("grace", "3s")))
-	s.w.routeBy(c.words[1], ref, s.number(c.get("weight", "20")))
+	s.w.createTrafficRouting(c.words[1], ref, s.number(c.get("weight", "20")))
 }
 
 func (s *story) reroute(c command) {
-	if !s.w.reroute(c.words[1], s.number(c.get("weight", "50"))) {
-		s.t.under("edit", "not found")
+	if !s.w.editTrafficRouting(c.words[1], s.number(c.get("weight", "50"))) {
+		s.t.printUnder("edit", "not found")
 	}
 }
 
-// serveRouting makes the TrafficRouting anew that was deleted.
-func (e *releaseEnd) serveRouting() {
+// recreateTrafficRouting creates a deleted TrafficRouting again.
+func (e *releaseEnd) recreateTrafficRouting() {
 	r := e.rollout()
 	if r == nil {
 		return
@@ -112,9 +112,9 @@ func (e *releaseEnd) serveRouting() {
 	_, release := r.Spec.Strategy.Active()
 	name := release.TrafficRouting()
 	if t := find[*rollouts.TrafficRouting](e.store.objects, kindRouting, name); t != nil && t.DeletionTimestamp != nil {
-		e.settle() // until it is gone
+		e.settle() // until it is deleted
 	}
 	if name != "" && e.store.objects[key{kindRouting, name}] == nil {
-		e.routeBy(name, ingressOf(app0, 0), 20)
+		e.createTrafficRouting(name, ingressOf(app0, 0), 20)
 	}
 }

@@ -14,43 +14,43 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// The order of an obedient world: everybody acts once a round, and the native
-// controller after each of them, since it answers within milliseconds.
+// The order of a round: each controller acts once, and the native controller after each of them,
+// because it reacts within milliseconds.
 
-// most is how many rounds a world may need to come to rest.
-const most = 300
+// maxRounds is the number of rounds in which a world must come to rest.
+const maxRounds = 300
 
-// round lets everybody act once. It returns when the Rollout controller wants
-// to be woken, zero if it does not.
+// round lets each controller act once. It returns the requeue interval of the Rollout controller,
+// or zero if there is none.
 func (w *world) round() (wake time.Duration) {
-	w.soon = 0
-	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+	w.routingWake = 0
+	for _, r := range listOf[*rollouts.Rollout](w.store.objects) {
 		wake = shorterWait(wake, w.rolloutPass(r.Name))
-		w.check.moved()
-		w.natives()
+		w.check.checkBetweenMoves()
+		w.syncNatives()
 	}
-	for _, r := range each[*rollouts.TrafficRouting](w.store.objects) {
-		w.soon = shorterWait(w.soon, w.routingPass(r.Name))
-		w.check.moved()
+	for _, r := range listOf[*rollouts.TrafficRouting](w.store.objects) {
+		w.routingWake = shorterWait(w.routingWake, w.routingPass(r.Name))
+		w.check.checkBetweenMoves()
 	}
-	for _, b := range each[*rollouts.BatchRelease](w.store.objects) {
+	for _, b := range listOf[*rollouts.BatchRelease](w.store.objects) {
 		w.batchPass(b.Name)
-		w.check.moved()
-		w.natives()
+		w.check.checkBetweenMoves()
+		w.syncNatives()
 	}
-	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](w.store.objects) {
 		w.sizePass(d.Name)
-		w.check.moved()
-		w.natives()
+		w.check.checkBetweenMoves()
+		w.syncNatives()
 	}
-	w.pods()
-	w.check.moved()
-	w.natives()
-	w.as("gc", func() error { w.store.collect(); return nil })
+	w.runKubelets()
+	w.check.checkBetweenMoves()
+	w.syncNatives()
+	w.runAs("gc", func() error { w.store.collectGarbage(); return nil })
 	return wake
 }
 
-// shorterWait is the earlier of two wakes, of which zero is none.
+// shorterWait returns the shorter of two requeue intervals. Zero means no requeue.
 func shorterWait(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -58,10 +58,10 @@ func shorterWait(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (w *world) natives() {
+func (w *world) syncNatives() {
 	before := w.store.newest()
 	if w.idle == before {
-		return // it has seen this, and found nothing to do
+		return // the native controller had nothing to do in this state
 	}
 	defer func() {
 		if w.store.newest() == before {
@@ -69,34 +69,33 @@ func (w *world) natives() {
 		}
 	}()
 	for _, o := range workloads(w.store.objects) {
-		w.as("kube", func() error { nativeOf(o).sync(w.store, o.GetName()); return nil })
+		w.runAs("kube", func() error { nativeOf(o).sync(w.store, o.GetName()); return nil })
 	}
 }
 
-// pods brings every set to its size and makes pods ready.
-func (w *world) pods() {
-	for _, rs := range byAge(each[*appsv1.ReplicaSet](w.store.objects)) {
-		w.as("pods", func() error {
+// runKubelets brings each set to its size and makes its pods ready.
+func (w *world) runKubelets() {
+	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](w.store.objects)) {
+		w.runAs("pods", func() error {
 			syncSet(w.store, rs)
-			ready(w.store, find[*appsv1.ReplicaSet](w.store.objects, kindSet, rs.Name), math.MaxInt32/2)
+			makePodsReady(w.store, find[*appsv1.ReplicaSet](w.store.objects, kindSet, rs.Name), math.MaxInt32/2)
 			return nil
 		})
 	}
 	for _, p := range podsIn(w.store.objects) {
-		w.as("pods", func() error { kubelet(w.store, p); return nil })
+		w.runAs("pods", func() error { kubelet(w.store, p); return nil })
 	}
 }
 
-// rest runs rounds until nothing is written any more. Waits are waited out,
-// but for those of a pause, which is what a story is about; wait says how long
-// of it is left.
-func (w *world) rest() (wait time.Duration, ok bool) {
+// runUntilIdle runs rounds until nothing is written. It advances the clock over all waits except
+// pauses, because stories control those. wait is the remaining duration of a pause.
+func (w *world) runUntilIdle() (wait time.Duration, ok bool) {
 	idle := 0
-	for range most {
+	for range maxRounds {
 		before := w.store.newest()
-		w.died, w.acts = false, 0
+		w.died, w.actionCount = false, 0
 		wake := w.round()
-		if w.acts > 0 && w.store.newest() == before && !w.died && !w.check.stableFails() {
+		if w.actionCount > 0 && w.store.newest() == before && !w.died && !w.check.isStableBroken() {
 			w.check.violate("quiet", "a waiting world acts, rule %q", w.rule)
 			return 0, true
 		}
@@ -105,9 +104,9 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 		}
 		switch {
 		case idle == 0:
-		case w.soon > 0:
-			w.now = w.now.Add(w.soon)
-		case wake == 0 || w.pausing() || w.measuring() && idle > most/3:
+		case w.routingWake > 0:
+			w.now = w.now.Add(w.routingWake)
+		case wake == 0 || w.isWaitingForPause() || w.isMeasuring() && idle > maxRounds/3:
 			return wake, true
 		default:
 			w.now = w.now.Add(wake)
@@ -116,23 +115,23 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// measuring reports whether a release is measured, so that it is woken in each window, whatever it
-// waits for.
-func (w *world) measuring() bool {
-	return slices.ContainsFunc(each[*rollouts.Rollout](w.store.objects), func(r *rollouts.Rollout) bool { return r.Status.Analysis != nil })
+// isMeasuring reports whether a release is measured. Such a release is requeued in each window,
+// whatever it waits for.
+func (w *world) isMeasuring() bool {
+	return slices.ContainsFunc(listOf[*rollouts.Rollout](w.store.objects), func(r *rollouts.Rollout) bool { return r.Status.Analysis != nil })
 }
 
-// pausing reports whether a step waits for its pause to end, for checks before its traffic, or
-// a release that is measured for somebody who resumes it.
-func (w *world) pausing() bool {
-	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+// isWaitingForPause reports whether a step waits for the end of its pause or for checks before its
+// traffic, or a measured release is paused.
+func (w *world) isWaitingForPause() bool {
+	for _, r := range listOf[*rollouts.Rollout](w.store.objects) {
 		p := r.Status.Active()
 		waits := p != nil && p.State == rollouts.StepPaused && w.rule == "in progress"
 		paused := p != nil && p.FinalisingStep == "" && r.Status.Analysis != nil && r.Status.Activity() == rollouts.ActivityPaused
 		if waits || paused {
 			return true
 		}
-		// In a story time goes on by its own lines. In a schedule only a person is waited for.
+		// A story advances the clock itself. A schedule waits only for decisions of users.
 		if held := planner.StoredChecksHoldingTraffic(r); slices.ContainsFunc(held, func(c rollouts.CheckStatus) bool { return !w.scheduled || c.Result != rollouts.CheckRunning }) {
 			return true
 		}
@@ -140,14 +139,13 @@ func (w *world) pausing() bool {
 	return false
 }
 
-// setBack sets the clock back, as no time does. How long a step has waited does
-// not change by that.
-func (w *world) setBack(d time.Duration) {
+// setClockBack sets the clock back. The elapsed durations of waits stay the same.
+func (w *world) setClockBack(d time.Duration) {
 	w.now = w.now.Add(-d)
 	for at, since := range w.check.gates.since {
 		w.check.gates.since[at] = since.Add(-d)
 	}
-	for hash, until := range w.check.promises.kept {
-		w.check.promises.kept[hash] = until.Add(-d)
+	for hash, until := range w.check.promises.keptUntil {
+		w.check.promises.keptUntil[hash] = until.Add(-d)
 	}
 }

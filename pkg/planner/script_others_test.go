@@ -19,32 +19,32 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// What others do in a story: they edit routers and Services, take and keep what Weir
-// use, and a gateway says what it makes of a route.
+// Actions of other actors in a story: they edit routers and Services, hold objects that Weir uses,
+// and a gateway reports the status of a route.
 
-// rerule changes a route behind our back.
-func (s *story) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
-	for _, u := range s.w.routes(name) {
+// rerule changes a route without Weir.
+func (s *story) rerule(name string, change func(p inPlaceRouter, u *unstructured.Unstructured)) {
+	for _, u := range s.w.routersInPlace(name) {
 		next := clone(u)
-		change(places[keyOf(u).kind], next)
-		s.w.as("user", func() error { return s.w.store.update(next) })
+		change(inPlaceRouters[keyOf(u).kind], next)
+		s.w.runAs("user", func() error { return s.w.store.update(next) })
 		return
 	}
 	s.Fatalf("there is no route %s", name)
 }
 
-func (s *story) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
+func (s *story) route(c command) { s.w.createRouter(kindOf(c.words[1]), c.words[2]) }
 
-// own is another rule of the owner's, which leads elsewhere: applied with all the
-// others as they stand in the owner's manifest, or appended to what is there.
+// own adds a rule of the owner that leads to another Service: "apply" replaces all rules by the
+// owner's manifest, and "append" keeps the current rules.
 func (s *story) own(c command) {
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
+	s.rerule(c.words[1], func(p inPlaceRouter, u *unstructured.Unstructured) {
 		spec := u.Object["spec"].(map[string]any)
 		switch {
 		case c.has("apply"):
 			u.Object["spec"] = p.spec(c.words[1], "docs")
 		case c.has("append"):
-			spec[p.rules] = append(spec[p.rules].([]any), p.spec("docs")[p.rules].([]any)...)
+			spec[p.rulesField] = append(spec[p.rulesField].([]any), p.spec("docs")[p.rulesField].([]any)...)
 		}
 		if label := c.get("label", ""); label != "" {
 			u.SetLabels(map[string]string{"owner": label})
@@ -52,20 +52,19 @@ func (s *story) own(c command) {
 	})
 }
 
-// meddle changes what routes, behind our back: the weight of the way to the
-// update revision.
+// meddle changes the weight of the canary backend without Weir.
 func (s *story) meddle(c command) {
 	weight := s.number(c.get("weight", "99"))
 	for _, o := range s.w.store.objects {
 		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
 			next := clone(o)
 			next.GetAnnotations()["nginx.ingress.kubernetes.io/canary-weight"] = strconv.Itoa(int(weight))
-			s.w.as("user", func() error { return s.w.store.update(next) })
+			s.w.runAs("user", func() error { return s.w.store.update(next) })
 			return
 		}
 	}
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
-		for _, way := range p.led(u) {
+	s.rerule(c.words[1], func(p inPlaceRouter, u *unstructured.Unstructured) {
+		for _, way := range p.listBackends(u) {
 			if strings.Contains(way.to, rollouts.CanarySuffix[1:]) {
 				way.at["weight"] = int64(weight)
 			}
@@ -73,7 +72,7 @@ func (s *story) meddle(c command) {
 	})
 }
 
-// occupy has another Rollout make what would be made beside, or route in place.
+// occupy makes another Rollout own a canary object, or edit a router in place.
 func (s *story) occupy(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	theirs := metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
@@ -81,18 +80,18 @@ func (s *story) occupy(c command) {
 	}}
 	switch kind(k) {
 	case kindService:
-		s.w.as("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
+		s.w.runAs("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
 	case kindIngress:
-		s.w.as("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
+		s.w.runAs("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
 	case kindBatch:
 		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 		all := rollouts.ReleasePlan{Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromString("100%")}}, BatchPartition: new(int32), RollingStyle: rollouts.StylePartition}
-		s.w.as("other", func() error {
+		s.w.runAs("other", func() error {
 			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
 		})
 	default:
-		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1]}}
-		s.rerule(name, func(p place, u *unstructured.Unstructured) {
+		s.w.otherReleases = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1]}}
+		s.rerule(name, func(p inPlaceRouter, u *unstructured.Unstructured) {
 			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
 			if err != nil {
 				s.Fatal(err)
@@ -105,7 +104,7 @@ func (s *story) occupy(c command) {
 	}
 }
 
-// keep puts a finalizer of somebody else on an object.
+// keep adds a finalizer of another actor to an object.
 func (s *story) keep(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	o := s.w.store.objects[key{kind(k), name}]
@@ -120,39 +119,40 @@ func (s *story) keep(c command) {
 	if c.has("off") {
 		next.SetFinalizers(nil)
 	}
-	s.w.check.sick = true // an end that waits for it is nobody's fault
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.check.excusesPodFailures = true // an ending that waits for this finalizer is excused
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
-// orphan takes a set from its Deployment, which takes it back where it selects it still.
+// orphan removes the owner reference of a ReplicaSet. The Deployment adopts the set again if its
+// selector matches.
 func (s *story) orphan(c command) {
 	next := clone(s.w.setOf(c.words[1], false))
 	next.OwnerReferences = nil
 	if c.has("labels") {
 		next.Labels = map[string]string{hashKey: next.Labels[hashKey]}
 	}
-	s.w.check.sick = true // its pods are lost by who did that
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.check.excusesPodFailures = true // the loss of its pods is excused
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
-// relabel gives the set of an image the hash label of the set of another one.
+// relabel gives the ReplicaSet of one image the hash label of the set of another image.
 func (s *story) relabel(c command) {
 	next := clone(s.w.setOf(c.words[1], false))
 	next.Labels[hashKey] = s.w.setOf(c.get("as", ""), false).Labels[hashKey]
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
-// taken has another Rollout take a Service or a router, as the store says.
+// taken makes another Rollout acquire a Service or a router first.
 func (s *story) taken(c command) {
-	if s.w.elsewhere = nil; !c.has("free") {
-		s.w.elsewhere = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
+	if s.w.otherReleases = nil; !c.has("free") {
+		s.w.otherReleases = []traffic.OtherRelease{{Release: "rollout/other", Object: c.words[1], AcquiredFirst: true}}
 	}
 }
 
-// garble has somebody write the record on a route.
+// garble changes Weir's annotations on a route.
 func (s *story) garble(c command) {
 	_, name, _ := strings.Cut(c.words[1], "/")
-	s.rerule(name, func(p place, u *unstructured.Unstructured) {
+	s.rerule(name, func(p inPlaceRouter, u *unstructured.Unstructured) {
 		switch {
 		case c.has("off"):
 			u.SetAnnotations(nil)
@@ -168,8 +168,7 @@ func (s *story) garble(c command) {
 	})
 }
 
-// reselect has a Service select the pods of another application. What else is in
-// its selector stays.
+// reselect makes a Service select the pods of another application. Other keys of the selector stay.
 func (s *story) reselect(c command) {
 	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
 	if revision := c.get("revision", ""); revision != "" {
@@ -177,13 +176,13 @@ func (s *story) reselect(c command) {
 	} else {
 		next.Spec.Selector["app"] = c.words[2]
 	}
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 }
 
-// setOf is a set of an image, and extraOf the Deployment beside the workload.
+// setOf returns the ReplicaSet of an image. extraOf returns the canary Deployment.
 func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		if image(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
+	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
+		if imageOfSet(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
 			return rs
 		}
 	}
@@ -191,7 +190,7 @@ func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
 }
 
 func (w *world) extraOf(name string) *appsv1.Deployment {
-	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+	for _, d := range listOf[*appsv1.Deployment](w.store.objects) {
 		if d.Labels[rollouts.LabelCanaryDeployment] == name {
 			return d
 		}
@@ -199,14 +198,14 @@ func (w *world) extraOf(name string) *appsv1.Deployment {
 	return nil
 }
 
-// say is a gateway that has seen the route as it is now.
+// say makes a gateway report a status for the current generation of the route.
 func (s *story) say(c command) {
 	verdicts := map[string]map[string]string{
 		"accepts": {"Accepted": "True", "ResolvedRefs": "True"},
 		"refuses": {"Accepted": "False", "ResolvedRefs": "True"},
 		"loses":   {"Accepted": "True", "ResolvedRefs": "False"},
 	}
-	for _, u := range s.w.routes(c.words[1]) {
+	for _, u := range s.w.routersInPlace(c.words[1]) {
 		next := clone(u)
 		var conditions []any
 		for _, name := range []string{"Accepted", "ResolvedRefs"} {
@@ -218,6 +217,6 @@ func (s *story) say(c command) {
 		next.Object["status"] = map[string]any{"parents": []any{map[string]any{
 			"parentRef": map[string]any{"name": "edge"}, "conditions": conditions,
 		}}}
-		s.w.as("gateway", func() error { return s.w.store.updateStatus(next) })
+		s.w.runAs("gateway", func() error { return s.w.store.updateStatus(next) })
 	}
 }

@@ -18,47 +18,47 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// command is one line of a script, with the indented lines after it.
+// command is one line of a script with the indented lines after it.
 type command struct {
 	words []string
 	more  [][]string
 }
 
-// verbs is the language of the stories.
+// verbs are the commands of the stories.
 var verbs = map[string]func(*story, command){
-	// What there is.
+	// Commands that create objects.
 	"deployment":  (*story).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
 	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
 	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
 	"autoscaler":  (*story).autoscaler,  // web: scales the workload of that name
-	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
-	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"service":     func(s *story, c command) { s.w.createService(c.words[1]) },
+	"ingress":     func(s *story, c command) { s.w.createIngress(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
 	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
 	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [match=/v2] [pause=60s]
-	// What users do.
-	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked], by a client that writes the mark of a release itself
+	// Commands that users run.
+	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked]; marked: the client also writes the mark of a release
 	"apply":    (*story).apply,
-	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
-	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
-	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
-	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
-	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
-	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
+	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: writes keys of Weir while admission is not reachable
+	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes the status again
+	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: a user edits the canary Deployment
+	"rival":    (*story).rival,  // web image=v2: a Deployment of another owner has the name of the canary Deployment
+	"tamper":   (*story).tamper, // v1 image=v9: a user changes the stored template of v1
+	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that bypasses admission
 	"scale":    (*story).scale,
-	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
-	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },
-	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
+	"join":     func(s *story, c command) { s.w.addNode(c.words[1]) }, // node-6
+	"leave":    func(s *story, c command) { s.w.removeNode(c.words[1]) },
+	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], only by the annotation
 	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
 	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
 	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
 	"rollback": func(s *story, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
 	"retry":    func(s *story, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
-	"jump":     (*story).jump,                                                              // to=2 [legacy]
-	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },        // [verb]
-	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
-	"annotate": func(s *story, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
+	"jump":     (*story).jump,                                                                     // to=2 [legacy]
+	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },               // [verb]
+	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },             // [verb]
+	"annotate": func(s *story, c command) { s.w.annotateRollout(c.words[1], c.words[2], "true") }, // web rollback-in-batch
 	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
 	"point": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.WorkloadRef.Name = c.words[2] })
@@ -67,64 +67,65 @@ var verbs = map[string]func(*story, command){
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
-	"checks": func(s *story, c command) { // web, then the analysis and its checks, as a plan has them; none without
+	"checks": func(s *story, c command) { // web, then the analysis and its checks as in a plan; without them the analysis is removed
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Analysis = s.analysis(c) })
 	},
 	"reroute": (*story).reroute,                                                                // web weight=50, an edit of a TrafficRouting
 	"own":     (*story).own,                                                                    // web apply|append [label=team]: the owner of a route has another rule
-	"occupy":  (*story).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
-	"keep":    (*story).keep,                                                                   // batch/web|set/v1|extra/web [off]: somebody puts a finalizer on it, or takes it off
-	"taken":   (*story).taken,                                                                  // service/web [free]: another Rollout has taken it first, or lets go of it
-	"select":  (*story).reselect,                                                               // web other|revision=v2: somebody has the Service select the pods of another application, or of a revision
-	"garble":  (*story).garble,                                                                 // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
-	"gateway": (*story).say,                                                                    // web accepts|refuses|loses: a gateway says what it makes of the route
-	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
-	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
-	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"occupy":  (*story).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout owns the object
+	"keep":    (*story).keep,                                                                   // batch/web|set/v1|extra/web [off]: a user adds or removes a finalizer
+	"taken":   (*story).taken,                                                                  // service/web [free]: another Rollout acquires the object first, or releases it
+	"select":  (*story).reselect,                                                               // web other|revision=v2: a user makes the Service select the pods of another application, or of a revision
+	"garble":  (*story).garble,                                                                 // httproute/web garbled|chosen|off: a user changes or removes Weir's annotations on a route
+	"gateway": (*story).say,                                                                    // web accepts|refuses|loses: a gateway reports the status of the route
+	"delete":  (*story).remove,                                                                 // deployment/web [orphan]; orphan keeps its sets
+	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web as it is stored now
+	"again":   (*story).again,                                                                  // web is deleted and created from the export
 	"backup":  (*story).backup,                                                                 // the objects that weir-apiserver stores
-	"restore": (*story).restore,                                                                // that backup; workloads, Services and routers stay as they are
-	"remake":  (*story).remake,                                                                 // web [replicas=6] [image=v1]: it is deleted and made again at once, as kubectl replace --force does
-	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
-	// What goes wrong.
+	"restore": (*story).restore,                                                                // the backup; workloads, Services and routers stay as they are
+	"remake":  (*story).remake,                                                                 // web [replicas=6] [image=v1] is deleted and created again immediately, like kubectl replace --force
+	"force":   (*story).force,                                                                  // rollout/web, a deletion that removes the finalizers
+	// Commands that cause faults.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
 	"kill":   (*story).kill,   // v2 times=2
-	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
-	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
-	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
-	// Pods of the image run, and get ready no more until it is mended.
+	"meddle": (*story).meddle, // web weight=99: a user edits the canary Ingress
+	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: a user removes or replaces the owner references
+	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a GitOps tool applies the manifest repeatedly
+	// Pods of a broken image run, but do not become ready until the image is mended.
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
-	"start": (*story).start, // v2: one pod gets ready, though the image is broken
-	// Somebody deletes the sets, or the revision, of an image, and the histories of releases.
+	"start": (*story).start, // v2: one pod becomes ready although the image is broken
+	// lose deletes the sets or the ControllerRevision of an image. forget deletes the histories of
+	// releases.
 	"lose": func(s *story, c command) { // v1 [foreground]
 		var first []string
 		if c.has("foreground") {
 			first = []string{metav1.FinalizerDeleteDependents}
 		}
-		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] }, first...)
-		s.w.loseRevision(c.words[1])
+		s.w.deleteSets(func(rs *appsv1.ReplicaSet) bool { return imageOfSet(rs) == c.words[1] }, first...)
+		s.w.deleteRevision(c.words[1])
 	},
-	"orphan":  (*story).orphan,  // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
-	"relabel": (*story).relabel, // v2 as=v1: somebody gives the set of v2 the hash label of that of v1
-	"forget":  func(s *story, _ command) { s.w.forget() },
-	// What the sources of metrics know.
-	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
-	"source":    (*story).source,                                              // down|up|forgets|behind=40s
-	"share":     (*story).share,                                               // jvm successRate=95%: a Check that plans use by use=jvm
-	"answer":    (*story).answer,                                              // tickets good|bad|down|invalid, a Service; smoke good|bad|noimage, a job
-	"yesterday": (*story).yesterday,                                           // 1000 [bad=200] [noseries], requests in each window of the last 24 hours, of an hour of which so many failed
-	"restart":   func(s *story, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
-	// How time passes.
-	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
+	"orphan":  (*story).orphan,  // v1 [labels]: a user removes the owner reference of a set, and with labels also the labels that the selector matches
+	"relabel": (*story).relabel, // v2 as=v1: a user gives the set of v2 the hash label of the set of v1
+	"forget":  func(s *story, _ command) { s.w.deleteHistories() },
+	// Commands that set the data of metric sources.
+	"requests":  (*story).requests,                                                      // new=100/3 old=900/1: all and failed requests in each window from now on
+	"source":    (*story).source,                                                        // down|up|forgets|behind=40s
+	"share":     (*story).share,                                                         // jvm successRate=95%: a Check that plans refer to by use=jvm
+	"answer":    (*story).answer,                                                        // tickets good|bad|down|invalid for a Service; smoke good|bad|noimage for a job
+	"yesterday": (*story).yesterday,                                                     // 1000 [bad=200] [noseries]: requests in each window of the last 24 hours, and failures in one hour
+	"restart":   func(s *story, _ command) { s.w.measures.controllerStarted = s.w.now }, // the controller restarts and loses all answers
+	// Commands that run controllers and advance the clock.
+	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this actor runs, once
 	"settle":  func(s *story, _ command) { s.settle() },
 	"advance": (*story).advance,
-	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
+	"setback": func(s *story, c command) { s.w.setClockBack(s.duration(c.words[1])) }, // 1h: the clock is set back
 	"show":    func(s *story, _ command) { s.t.show() },
-	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
-	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
-	"history": func(s *story, _ command) { s.t.histories() },
-	"spec":    (*story).spec, // web: what its owner and Weir write of its strategy
+	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // the decision of the next pass over a Rollout, with reasons
+	"labels":  func(s *story, _ command) { s.t.labels = true },     // show the labels of pods, also for releases without a name
+	"history": func(s *story, _ command) { s.t.showHistories() },
+	"spec":    (*story).spec, // web: the fields of the strategy that the owner and Weir write
 }
 
 func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }
@@ -156,7 +157,7 @@ func (s *story) duration(text string) time.Duration {
 	return d
 }
 
-// deployment is there since an hour, with all its pods ready.
+// deployment creates a Deployment that is one hour old and has all pods ready.
 func (s *story) deployment(c command) {
 	a := app{
 		name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
@@ -166,7 +167,7 @@ func (s *story) deployment(c command) {
 	s.deploy(a)
 }
 
-// statefulSet likewise.
+// statefulSet creates a StatefulSet that is one hour old and has all pods ready.
 func (s *story) statefulSet(c command) {
 	s.deploy(app{
 		kind: kindStatefulSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
@@ -174,10 +175,10 @@ func (s *story) statefulSet(c command) {
 	})
 }
 
-// daemonSet likewise, with a pod on each node.
+// daemonSet creates nodes and a DaemonSet with a ready pod on each.
 func (s *story) daemonSet(c command) {
 	for i := range s.number(c.get("nodes", "6")) {
-		s.w.join(fmt.Sprintf("node-%d", i))
+		s.w.addNode(fmt.Sprintf("node-%d", i))
 	}
 	s.deploy(app{
 		kind: kindDaemonSet, name: c.words[1], image: c.get("image", "v1"), unavail: c.get("maxUnavailable", "1"),
@@ -185,7 +186,7 @@ func (s *story) daemonSet(c command) {
 	})
 }
 
-// cloneSet likewise.
+// cloneSet creates a CloneSet that is one hour old and has all pods ready.
 func (s *story) cloneSet(c command) {
 	s.deploy(app{
 		kind: kindCloneSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
@@ -196,8 +197,8 @@ func (s *story) cloneSet(c command) {
 func (s *story) deploy(a app) {
 	now := s.w.now
 	s.w.now, s.t.silent = now.Add(-time.Hour), true
-	s.w.deploy(a)
-	if _, ok := s.w.rest(); !ok {
+	s.w.createWorkload(a)
+	if _, ok := s.w.runUntilIdle(); !ok {
 		s.Fatal("the workload does not come to rest")
 	}
 	s.w.now, s.t.silent = now, false
@@ -221,8 +222,8 @@ func (s *story) rollout(c command) {
 		release.FailureThreshold = &share
 	}
 	release.Analysis = s.analysis(c)
-	s.t.labels = s.t.labels || c.has("bluegreen") // clients tell the colours apart by them
-	s.w.govern(c.words[1], release, c.has("bluegreen"))
+	s.t.labels = s.t.labels || c.has("bluegreen") // the labels distinguish blue from green for clients
+	s.w.createRollout(c.words[1], release, c.has("bluegreen"))
 }
 
 func (s *story) steps(c command) []rollouts.Step {
@@ -232,7 +233,7 @@ func (s *story) steps(c command) []rollouts.Step {
 			continue
 		}
 		pause := get(words, "pause", "")
-		next := step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
+		next := planStep(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
 		if path := get(words, "match", ""); path != "" {
 			next.Matches = []rollouts.RouteMatch{{Path: &rollouts.PathMatch{Value: &path}}}
 		}

@@ -14,11 +14,11 @@ import (
 )
 
 func (s *story) crash(c command) {
-	d := &doom{what: acting, each: c.has("each")}
+	d := &plannedCrash{what: acting, each: c.has("each")}
 	if c.has("before=commit") {
 		d.what = committing
 	}
-	s.w.dooms[c.words[1]] = d
+	s.w.crashes[c.words[1]] = d
 }
 
 func (s *story) pass(c command) {
@@ -30,26 +30,26 @@ func (s *story) pass(c command) {
 	case "routing":
 		s.w.routingPass(name)
 	case "sizes":
-		for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+		for _, d := range listOf[*appsv1.Deployment](s.w.store.objects) {
 			if d.Name == name || d.Labels[rollouts.LabelCanaryDeployment] == name {
-				s.w.sizePass(d.Name) // and that of the Deployment beside it
+				s.w.sizePass(d.Name) // and the canary Deployment
 			}
 		}
 	case "kube":
-		s.w.natives()
+		s.w.syncNatives()
 	case "pods":
-		s.w.pods()
+		s.w.runKubelets()
 	default:
 		s.Fatalf("nobody is called %q", c.words[1])
 	}
 }
 
-// fail takes ready pods from the sets of an image.
+// fail makes ready pods of an image unready.
 func (s *story) fail(c command) {
-	s.w.as("pods", func() error {
-		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
-			if image(rs) == c.words[1] {
-				ready(s.w.store, rs, -s.number(c.get("pods", "1")))
+	s.w.runAs("pods", func() error {
+		for _, rs := range listOf[*appsv1.ReplicaSet](s.w.store.objects) {
+			if imageOfSet(rs) == c.words[1] {
+				makePodsReady(s.w.store, rs, -s.number(c.get("pods", "1")))
 			}
 		}
 		n := s.number(c.get("pods", "1"))
@@ -63,10 +63,9 @@ func (s *story) fail(c command) {
 	})
 }
 
-// kill ends the containers of all pods of a version so often, out of memory. Each runs again
-// at once.
+// kill restarts the containers of all pods of a version several times with reason OOMKilled.
 func (s *story) kill(c command) {
-	s.w.as("pods", func() error {
+	s.w.runAs("pods", func() error {
 		for _, p := range podsIn(s.w.store.objects) {
 			if podTag(p) != c.words[1] {
 				continue
@@ -92,18 +91,18 @@ func (s *story) start(c command) {
 	s.w.store.unready[c.words[1]] = true
 }
 
-// settle lets the world come to rest and says what it rests upon.
+// settle runs the world until nothing changes, and prints what it waits for.
 func (s *story) settle() {
-	wait, ok := s.w.rest()
+	wait, ok := s.w.runUntilIdle()
 	if !ok {
-		s.Fatalf("no rest after %d rounds:\n%s", most, s.t.out.String())
+		s.Fatalf("no rest after %d rounds:\n%s", maxRounds, s.t.out.String())
 	}
-	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](s.w.store.objects) {
 		message := r.Status.Message
 		if wait > 0 {
 			message += ", for " + wait.String()
 		}
-		s.t.line("idle", "%s", message)
+		s.t.printLine("idle", "%s", message)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 func (s *story) update(c command) {
-	s.t.under("admission", "%s", s.w.change(c.words[1], func(d object.Object) {
+	s.t.printUnder("admission", "%s", s.w.updateWorkload(c.words[1], func(d object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
 		}
@@ -29,7 +29,7 @@ func (s *story) update(c command) {
 			setName(id)(d)
 		}
 		if c.has("marked") {
-			d.SetAnnotations(with(d.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+			d.SetAnnotations(withKey(d.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
 		}
 		if n := c.get("replicas", ""); n != "" {
 			*nativeOf(d).size(d) = s.number(n)
@@ -40,14 +40,14 @@ func (s *story) update(c command) {
 	}))
 }
 
-// rest is what else an update may have of a Deployment.
+// rest applies the other parameters of an update to a Deployment.
 func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
 	if n := c.get("history", ""); n != "" {
 		spec.RevisionHistoryLimit = new(s.number(n))
 	}
 }
 
-// sneak is an update while every door is closed.
+// sneak plays an update that bypasses admission.
 func (s *story) sneak(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
 	if tag := c.get("image", ""); tag != "" {
@@ -57,20 +57,20 @@ func (s *story) sneak(c command) {
 		setName(id)(o)
 	}
 	if c.has("marked") {
-		o.SetAnnotations(with(o.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+		o.SetAnnotations(withKey(o.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
 	}
 	if d, ok := o.(*appsv1.Deployment); ok && c.has("bare") {
 		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
 		d.Spec.Strategy = rolling("25%", "25%")
 	}
-	s.t.under("admission", "not asked")
-	s.w.as("user", func() error { return s.w.store.update(o) })
+	s.t.printUnder("admission", "not asked")
+	s.w.runAs("user", func() error { return s.w.store.update(o) })
 }
 
-// apply is an update that states more than the image: unpaused, native, or
-// without our marks.
+// apply plays an update that changes more than the image: it resumes the workload, restores the
+// owner's strategy, or removes Weir's metadata.
 func (s *story) apply(c command) {
-	s.t.under("admission", "%s", s.w.change(c.words[1], func(o object.Object) {
+	s.t.printUnder("admission", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(o)
 		}
@@ -88,12 +88,12 @@ func (s *story) apply(c command) {
 	}))
 }
 
-// drive writes what a Deployment without a release is driven by, and takes it
-// from the native controller.
+// drive writes the annotations that control a Deployment without a release, and stops the native
+// controller.
 func (s *story) drive(c command) {
 	share := intstr.Parse(c.get("partition", "0"))
 	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
-	s.t.under("user", "%s", s.w.change(c.words[1], func(o object.Object) {
+	s.t.printUnder("user", "%s", s.w.updateWorkload(c.words[1], func(o object.Object) {
 		d := o.(*appsv1.Deployment)
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
@@ -110,8 +110,8 @@ func (s *story) drive(c command) {
 }
 
 func (s *story) scale(c command) {
-	if !s.w.resize(c.words[1], s.number(c.get("replicas", "0"))) {
-		s.t.under("scale", "not found")
+	if !s.w.scaleWorkload(c.words[1], s.number(c.get("replicas", "0"))) {
+		s.t.printUnder("scale", "not found")
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
 		n := s.number(step)
 		asked.Options.Expect = &rollouts.Expectation{Step: &n}
 	}
-	s.t.under(string(v), "%s", s.w.decide(c.words[1], asked))
+	s.t.printUnder(string(v), "%s", s.w.applyVerb(c.words[1], asked))
 }
 
 func (s *story) jump(c command) {
@@ -134,7 +134,7 @@ func (s *story) jump(c command) {
 	s.decide(c, rollouts.VerbJump, via)
 }
 
-// freeze pauses or resumes by the verb, or else by the spec.
+// freeze pauses or resumes by the verb, or otherwise by the spec.
 func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 	if c.has("verb") {
 		s.decide(c, v, rollouts.ViaVerb)
@@ -144,21 +144,21 @@ func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 }
 
 func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
-	if !s.w.edit(c.words[1], change) {
-		s.t.under(c.words[0], "not found")
+	if !s.w.editRollout(c.words[1], change) {
+		s.t.printUnder(c.words[0], "not found")
 	}
 	if why := s.w.refused; why != "" {
-		s.t.under(c.words[0], "refused, %s", why)
+		s.t.printUnder(c.words[0], "refused, %s", why)
 	}
 }
 
 func (s *story) remove(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	if c.has("orphan") {
-		s.w.orphan(key{kind(k), name})
+		s.w.orphanSets(key{kind(k), name})
 	}
-	if !s.w.remove(kind(k), name) {
-		s.t.under("delete", "not found")
+	if !s.w.deleteObject(kind(k), name) {
+		s.t.printUnder("delete", "not found")
 	}
 }
 
@@ -170,21 +170,21 @@ func (s *story) again(c command) {
 		d.Status = appsv1.DeploymentStatus{}
 	}
 	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
-		s.w.remove(keyOf(o).kind, o.GetName())
+		s.w.deleteObject(keyOf(o).kind, o.GetName())
 		s.settle()
 	}
-	s.w.tell.did("makes " + c.words[1] + " again")
-	s.w.as("user", func() error { return s.w.store.create(made) })
+	s.w.observer.did("makes " + c.words[1] + " again")
+	s.w.runAs("user", func() error { return s.w.store.create(made) })
 }
 
-// remake deletes a workload and makes it again before anybody acts. The requests that its pods
-// were serving are lost by who did that.
+// remake deletes a workload and creates it again before any controller acts. The loss of the
+// requests to its pods is excused.
 func (s *story) remake(c command) {
 	k := kindDeployment
 	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
 		k = keyOf(o).kind
 	}
-	s.w.remake(app{
+	s.w.recreateWorkload(app{
 		kind: k, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
 		surge: "25%", unavail: "25%", history: 10,
 	})
@@ -194,8 +194,8 @@ func (s *story) force(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
 	next := clone(s.w.store.objects[key{kind(k), name}])
 	next.SetFinalizers(nil)
-	s.w.check.sick = true // what follows is nobody's fault
-	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.w.check.excusesPodFailures = true // the consequences are excused
+	s.w.runAs("user", func() error { return s.w.store.update(next) })
 	s.remove(c)
 }
 
@@ -207,21 +207,21 @@ func (s *story) backup(command) {
 	maps.DeleteFunc(s.saved, func(k key, _ object.Object) bool { return !slices.Contains(storedKinds, k.kind) })
 }
 
-// restore replaces what weir-apiserver stores by the backup. The uids are those of the backup.
+// restore replaces the objects that weir-apiserver stores by the backup, which includes their UIDs.
 func (s *story) restore(command) {
-	s.w.check.sick = true // what follows is nobody's fault
-	s.t.under("user", "restores the backup")
+	s.w.check.excusesPodFailures = true // the consequences are excused
+	s.t.printUnder("user", "restores the backup")
 	for k := range s.w.store.objects {
 		if slices.Contains(storedKinds, k.kind) && s.saved[k] == nil {
-			s.w.store.stored(k, nil)
+			s.w.store.put(k, nil)
 		}
 	}
 	for k, o := range s.saved {
-		s.w.store.stored(k, clone(o))
+		s.w.store.put(k, clone(o))
 	}
 }
 
-// spec shows the part of a workload's spec in which a hold replaces values of its owner.
+// spec prints the fields of a workload's spec that a hold replaces.
 func (s *story) spec(c command) {
 	var shown any
 	switch o := appOf(s.w.store.objects, c.words[1]).(type) {
@@ -236,10 +236,10 @@ func (s *story) spec(c command) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.t.under("spec", "%s", data)
+	s.t.printUnder("spec", "%s", data)
 }
 
-// autoscaler makes an autoscaler of the same name as its workload. It never scales.
+// autoscaler creates an autoscaler with the name of its workload. It never scales.
 func (s *story) autoscaler(c command) {
 	var k kind
 	for at := range s.w.store.objects {
@@ -249,5 +249,5 @@ func (s *story) autoscaler(c command) {
 	}
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: c.words[1]}}
 	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: versionOf(k), Kind: kindNames[k], Name: c.words[1]}
-	s.w.as("user", func() error { return s.w.store.create(h) })
+	s.w.runAs("user", func() error { return s.w.store.create(h) })
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Each part of a step is told once, when it ends, whatever was told before.
+// TestStepDurations checks that the duration of each part of a step is reported once, when the part
+// ends.
 func TestStepDurations(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) *metav1.Time {

@@ -29,9 +29,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// errMoved is every answer that means "somebody else wrote first": a conflict,
-// an object that exists already, or one that is gone.
-var errMoved error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
+// errConflict means that another actor wrote first: a conflict, an object that exists already, or
+// an object that is gone.
+var errConflict error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
 
 type kind string
 
@@ -63,7 +63,7 @@ type key struct {
 	name string
 }
 
-// typedKinds are the kinds that have a type of their own.
+// typedKinds are the kinds that have their own Go type.
 var typedKinds = map[reflect.Type]kind{}
 
 func init() {
@@ -86,28 +86,29 @@ func keyOf(o object.Object) key {
 	return key{k, o.GetName()}
 }
 
-// snapshot is all objects at one moment. Objects in it are never changed.
+// snapshot contains all objects at one moment. Objects in a snapshot are never changed.
 type snapshot map[key]object.Object
 
-// maxCacheLag is how many moments back a cache may be.
+// maxCacheLag is the maximum number of moments that a cache may be stale.
 const maxCacheLag = 12
 
-// store keeps objects as an API server does: every write carries the version
-// that it was made from, status and spec are written apart, finalizers delay a
-// deletion, and a write that changes nothing leaves no trace.
+// store keeps objects like an API server: every write has a resourceVersion as precondition, status
+// and spec are written separately, finalizers delay a deletion, and a write without a change
+// creates no new version.
 type store struct {
 	now     func() time.Time
 	objects snapshot
-	// past are the last moments, the newest last; first numbers the oldest.
+	// past are the last moments, newest last. first is the number of the oldest.
 	past  []snapshot
 	first int
-	// version is the newest resourceVersion, counted over all objects.
+	// version is the newest resourceVersion of all objects.
 	version int64
-	// wrote is told about each write; either object may be nil.
-	wrote func(old, new object.Object)
-	// unready are images whose pods run and do not get ready.
+	// onWrite is called after each write. Either object may be nil.
+	onWrite func(old, new object.Object)
+	// unready are images whose pods run but do not become ready.
 	unready map[string]bool
-	// synced is what the native controller has seen of each StatefulSet and its pods.
+	// synced are the versions of each StatefulSet and its pods that the native controller has
+	// observed.
 	synced map[types.UID]string
 }
 
@@ -115,7 +116,7 @@ func newStore(now func() time.Time) *store {
 	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}, unready: map[string]bool{}, synced: map[types.UID]string{}}
 }
 
-// fork is a store that goes its own way from here.
+// fork returns an independent copy.
 func (s *store) fork() *store {
 	f := *s
 	f.objects, f.past, f.unready = maps.Clone(s.objects), slices.Clone(s.past), maps.Clone(s.unready)
@@ -123,13 +124,13 @@ func (s *store) fork() *store {
 	return &f
 }
 
-// newest numbers the present moment.
+// newest returns the number of the current moment.
 func (s *store) newest() int { return s.first + len(s.past) - 1 }
 
-// at is the moment of that number, or the oldest one that is kept.
+// at returns the snapshot of a moment, or the oldest snapshot that is kept.
 func (s *store) at(moment int) snapshot { return s.past[max(moment-s.first, 0)] }
 
-func (s *store) stored(k key, o object.Object) {
+func (s *store) put(k key, o object.Object) {
 	old := s.objects[k]
 	if o == nil {
 		delete(s.objects, k)
@@ -138,14 +139,14 @@ func (s *store) stored(k key, o object.Object) {
 		o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 		s.objects[k] = o
 	}
-	s.tick()
-	if s.wrote != nil {
-		s.wrote(old, o)
+	s.beginMoment()
+	if s.onWrite != nil {
+		s.onWrite(old, o)
 	}
 }
 
-// tick begins a new moment.
-func (s *store) tick() {
+// beginMoment begins a new moment.
+func (s *store) beginMoment() {
 	s.past = append(s.past, maps.Clone(s.objects))
 	if len(s.past) > maxCacheLag {
 		s.past, s.first = s.past[1:], s.first+1
@@ -155,41 +156,41 @@ func (s *store) tick() {
 func (s *store) create(o object.Object) error {
 	k := keyOf(o)
 	if s.objects[k] != nil {
-		return fmt.Errorf("%w: %s exists", errMoved, k.name)
+		return fmt.Errorf("%w: %s exists", errConflict, k.name)
 	}
 	o = clone(o)
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
 	o.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
 	o.SetGeneration(1)
-	s.stored(k, o)
+	s.put(k, o)
 	return nil
 }
 
-// update replaces all but the status, updateStatus the status alone, and record both.
+// update replaces everything except the status, updateStatus only the status, and record both.
 func (s *store) update(o object.Object) error       { return s.replace(o, keepStatus) }
 func (s *store) updateStatus(o object.Object) error { return s.replace(o, withStatus) }
-func (s *store) record(o object.Object) error       { return s.replace(o, counted) }
+func (s *store) updateAll(o object.Object) error    { return s.replace(o, withGeneration) }
 
 func (s *store) replace(o object.Object, merge func(old, next object.Object) object.Object) error {
 	k := keyOf(o)
 	old := s.objects[k]
 	if old == nil || old.GetResourceVersion() != o.GetResourceVersion() || old.GetUID() != o.GetUID() {
-		return fmt.Errorf("%w: %s is not at version %s", errMoved, k.name, o.GetResourceVersion())
+		return fmt.Errorf("%w: %s is not at version %s", errConflict, k.name, o.GetResourceVersion())
 	}
 	next := merge(old, clone(o))
 	switch {
 	case equality.Semantic.DeepEqual(old, next):
 	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && k.kind != kindPod:
-		s.stored(k, nil)
+		s.put(k, nil)
 	default:
-		s.stored(k, next)
+		s.put(k, next)
 	}
 	return nil
 }
 
-// despiteStatus brings want, which was made of base, to the present version of a
-// Deployment that nobody has changed since but for its status (ADR 16).
-func (s *store) despiteStatus(base, want object.Object) object.Object {
+// rebaseOnStatus returns want, which was made from base, at the current version of a Deployment, if
+// only the status has changed since (ADR 16).
+func (s *store) rebaseOnStatus(base, want object.Object) object.Object {
 	old := s.objects[keyOf(base)]
 	if _, ok := old.(*appsv1.Deployment); !ok || old.GetLabels()[rollouts.LabelCanaryDeployment] != "" || old.GetUID() != base.GetUID() || old.GetGeneration() != base.GetGeneration() ||
 		!maps.Equal(old.GetLabels(), base.GetLabels()) || !maps.Equal(old.GetAnnotations(), base.GetAnnotations()) {
@@ -200,51 +201,51 @@ func (s *store) despiteStatus(base, want object.Object) object.Object {
 	return want
 }
 
-// remove deletes an object, or marks it while it has finalizers.
+// remove deletes an object, or sets its deletionTimestamp while it has finalizers.
 func (s *store) remove(o object.Object) error {
 	k := keyOf(o)
 	old := s.objects[k]
 	switch {
 	case old == nil || old.GetUID() != o.GetUID():
 		return nil
-	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // whose kubelet ends it
-		s.stored(k, nil)
+	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // the kubelet ends a pod
+		s.put(k, nil)
 	case old.GetDeletionTimestamp() == nil:
 		next := clone(old)
 		at := metav1.NewTime(s.now().Truncate(time.Second))
 		next.SetDeletionTimestamp(&at)
 		next.SetGeneration(next.GetGeneration() + 1)
-		s.stored(k, next)
+		s.put(k, next)
 	}
 	return nil
 }
 
-// gone removes a pod that has ended.
-func (s *store) gone(p *corev1.Pod) { s.stored(keyOf(p), nil) }
+// removeEndedPod removes a pod that has ended.
+func (s *store) removeEndedPod(p *corev1.Pod) { s.put(keyOf(p), nil) }
 
-// removeAt is remove at the version that was read.
-func (s *store) removeAt(o object.Object) error {
+// removeAtVersion removes an object with its resourceVersion as precondition.
+func (s *store) removeAtVersion(o object.Object) error {
 	if old := s.objects[keyOf(o)]; old != nil && o.GetResourceVersion() != "" && old.GetResourceVersion() != o.GetResourceVersion() {
-		return fmt.Errorf("%w: %s is not at version %s", errMoved, o.GetName(), o.GetResourceVersion())
+		return fmt.Errorf("%w: %s is not at version %s", errConflict, o.GetName(), o.GetResourceVersion())
 	}
 	return s.remove(o)
 }
 
 func clone[T object.Object](o T) T { return o.DeepCopyObject().(T) }
 
-// keepStatus is the strategy of the main resource: a generation for each spec.
-// A Deployment counts its annotations as well.
+// keepStatus is the strategy of the main resource: a changed spec increments the generation, and a
+// Deployment's changed annotations do, too.
 func keepStatus(old, next object.Object) object.Object {
 	if n, ok := next.(*unstructured.Unstructured); ok {
 		setStatus(n, old.(*unstructured.Unstructured))
 	} else if field(next, "Status").IsValid() {
 		field(next, "Status").Set(field(old, "Status"))
 	}
-	return counted(old, next)
+	return withGeneration(old, next)
 }
 
-// counted is next with its generation.
-func counted(old, next object.Object) object.Object {
+// withGeneration returns next with its generation.
+func withGeneration(old, next object.Object) object.Object {
 	changed := false
 	if n, ok := next.(*unstructured.Unstructured); ok {
 		changed = !equality.Semantic.DeepEqual(old.(*unstructured.Unstructured).Object["spec"], n.Object["spec"])
@@ -264,8 +265,8 @@ func counted(old, next object.Object) object.Object {
 	return next
 }
 
-// withStatus is old with the status of next. Of a Deployment the real strategy keeps the
-// annotations of a status write, too.
+// withStatus returns old with the status of next. For a Deployment it also takes the annotations,
+// like the strategy of the API server.
 func withStatus(old, next object.Object) object.Object {
 	made := clone(old)
 	switch n := next.(type) {
@@ -282,19 +283,19 @@ func withStatus(old, next object.Object) object.Object {
 	return made
 }
 
-// field is a field of a typed object.
+// field returns a field of a typed object.
 func field(o object.Object, name string) reflect.Value {
 	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
-// find returns the object of a name in a snapshot, or nil. It must not be changed.
+// find returns the object with a name in a snapshot, or nil. The caller must not change it.
 func find[T object.Object](s snapshot, k kind, name string) T {
 	o, _ := s[key{k, name}].(T)
 	return o
 }
 
-// each returns the objects of a kind in order of their names.
-func each[T object.Object](s snapshot) []T {
+// listOf returns the objects of a Go type, sorted by name.
+func listOf[T object.Object](s snapshot) []T {
 	var out []T
 	for _, o := range s {
 		if t, ok := o.(T); ok {
@@ -305,8 +306,8 @@ func each[T object.Object](s snapshot) []T {
 	return out
 }
 
-// all returns the objects of a kind in order of their names.
-func all(s snapshot, k kind) []object.Object {
+// listKind returns the objects of a kind, sorted by name.
+func listKind(s snapshot, k kind) []object.Object {
 	var out []object.Object
 	for at, o := range s {
 		if at.kind == k {
@@ -317,8 +318,8 @@ func all(s snapshot, k kind) []object.Object {
 	return out
 }
 
-// collect is the garbage collector: what has lost its owner goes.
-func (s *store) collect() {
+// collectGarbage deletes objects whose controller owner is gone.
+func (s *store) collectGarbage() {
 	alive := map[types.UID]bool{}
 	for _, o := range s.objects {
 		alive[o.GetUID()] = true
@@ -328,17 +329,17 @@ func (s *store) collect() {
 	}) {
 		o := s.objects[k]
 		if ref := metav1.GetControllerOf(o); ref != nil && !alive[ref.UID] {
-			_ = s.remove(o) // deleting what is there cannot fail
+			_ = s.remove(o) // the object exists, so the deletion cannot fail
 		}
-		s.foreground(o)
+		s.finishForegroundDeletion(o)
 	}
 }
 
-// foreground lets a set go whose pods have gone first.
-func (s *store) foreground(o object.Object) {
+// finishForegroundDeletion removes the finalizer of a set whose pods are gone.
+func (s *store) finishForegroundDeletion(o object.Object) {
 	if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.DeletionTimestamp != nil && rs.Status.Replicas == 0 {
 		next := clone(rs)
 		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-		_ = s.update(next) // it was read just now, or has gone
+		_ = s.update(next) // it was read in this call, or is gone
 	}
 }

@@ -21,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
 
-// TestStories plays every script in testdata and compares what happens with
-// what is written there. A script is blocks of commands, each followed by a
-// line of four dashes and what happened, up to an empty line.
+// TestStories plays every script in testdata and compares the output. A script consists of blocks
+// of commands. Each block is followed by a line of four dashes and the expected output, up to an
+// empty line.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -53,8 +53,8 @@ func TestStories(t *testing.T) {
 
 const dashes = "----"
 
-// play runs a script and returns it with what happened. What stands between
-// the dashes and the next empty line is what happened before.
+// play runs a script and returns the script with its actual output. It replaces the output between
+// the dashes and the next empty line.
 func play(t *testing.T, script string) string {
 	t.Helper()
 	s := newStory(t)
@@ -82,12 +82,12 @@ func play(t *testing.T, script string) string {
 	return out.String()
 }
 
-// story is one script at play.
+// story is one script with its world.
 type story struct {
 	*testing.T
 	w *world
 	t *transcript
-	// exported is a workload as it was stored once.
+	// exported is a workload as it was stored at an export.
 	exported object.Object
 	// saved is a backup of the objects that weir-apiserver stores.
 	saved snapshot
@@ -101,7 +101,7 @@ func newStory(t *testing.T) *story {
 	return s
 }
 
-// run plays the commands of one block and returns what happened.
+// run runs the commands of one block and returns their output.
 func (s *story) run(lines []string) string {
 	s.Helper()
 	s.t.out.Reset()
@@ -129,14 +129,14 @@ func (s *story) run(lines []string) string {
 	return s.t.out.String()
 }
 
-// explain prints what the next pass over a Rollout would decide, and does not run it.
+// explain prints the decision of the next pass over a Rollout without running the pass.
 func (s *story) explain(name string) {
-	o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
+	o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
-		s.t.under("explain", "not found")
+		s.t.printUnder("explain", "not found")
 		return
 	}
 	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
-		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
+		s.t.printUnder("explain", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/routing"
 )
 
-// show writes the whole state of the world.
+// show prints the state of the world.
 func (t *transcript) show() {
-	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		p := progressOf(r.Status)
 		place := placeOf(r.Status, p, stepsOf(r))
 		if place != "" {
@@ -30,91 +30,91 @@ func (t *transcript) show() {
 		if p.UpdateReadyReplicas < p.UpdateReplicas {
 			pods = fmt.Sprintf(", %d of %d ready", p.UpdateReadyReplicas, p.UpdateReplicas)
 		}
-		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
+		t.printUnder("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
 		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
 			what := planner.WaitingFor(r).Text
-			t.under("stalled", "waiting for %s", what)
+			t.printUnder("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {
-			t.under("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overrode(d))
+			t.printUnder("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overriddenChecks(d))
 		}
 	}
-	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
-		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
+	for _, b := range listOf[*rollouts.BatchRelease](t.w.store.objects) {
+		t.printUnder("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
 	}
 	for _, o := range workloads(t.w.store.objects) {
-		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
+		t.printUnder("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).describeStrategy(o))
 	}
-	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
+	for _, rs := range byAge(listOf[*appsv1.ReplicaSet](t.w.store.objects)) {
 		batches := ""
-		if t.labelled() {
-			batches = t.w.batches(rs)
+		if t.showsPodLabels() {
+			batches = t.w.describePodLabels(rs)
 		}
 		if rs.DeletionTimestamp != nil {
 			batches += ", being deleted"
 		}
-		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
+		t.printUnder("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
 	}
 	t.showPods()
 	t.showNetwork()
-	// While a release is under way there is a long list of these.
-	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+	// During a release this list is long.
+	for _, r := range listOf[*rollouts.Rollout](t.w.store.objects) {
 		if r.Status.Phase == rollouts.PhaseProgressing {
 			return
 		}
 	}
-	for _, trace := range traces(t.w.store.objects) {
-		t.under("trace", "%s", trace)
+	for _, trace := range listTraces(t.w.store.objects) {
+		t.printUnder("trace", "%s", trace)
 	}
 }
 
 func (t *transcript) showPods() {
 	for _, p := range podsIn(t.w.store.objects) {
 		what := podTag(p)
-		if missing(p) {
+		if isUnavailable(p) {
 			what += ", not ready"
 		}
-		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.labelled() {
+		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.showsPodLabels() {
 			what += ", " + id + "/" + p.Labels[rollouts.LabelRolloutBatchID]
 		}
-		t.under("pod", "%s of %s", p.Name, what)
+		t.printUnder("pod", "%s of %s", p.Name, what)
 	}
 }
 
 func (t *transcript) showNetwork() {
 	t.showRoutings()
-	for _, s := range each[*corev1.Service](t.w.store.objects) {
+	for _, s := range listOf[*corev1.Service](t.w.store.objects) {
 		to := "all pods"
-		if hash := pinned(s); hash != "" {
+		if hash := pinnedRevision(s); hash != "" {
 			to = hash
 		}
-		t.under("service", "%s to %s", s.Name, to)
+		t.printUnder("service", "%s to %s", s.Name, to)
 	}
-	for _, i := range each[*networkingv1.Ingress](t.w.store.objects) {
+	for _, i := range listOf[*networkingv1.Ingress](t.w.store.objects) {
 		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
 			kept := ""
 			if i.DeletionTimestamp != nil {
-				kept = ", being deleted, to " + leadsTo(i)
+				kept = ", being deleted, to " + backendService(i)
 			}
-			t.under("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
+			t.printUnder("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
 		}
 	}
 	t.showRoutes()
 }
 
-// traces lists what Weir has left on objects of others.
-func traces(s snapshot) []string {
+// listTraces lists the objects, finalizers, labels, and annotations of Weir on objects of others.
+func listTraces(s snapshot) []string {
 	var found []string
 	note := func(o object.Object, what string, m map[string]string) {
 		for k := range m {
-			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // that one is the owner's
+			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // the owner sets this label
 				found = append(found, fmt.Sprintf("%s %s of %s", what, k, o.GetName()))
 			}
 		}
 	}
 	for _, o := range s {
 		switch keyOf(o).kind {
-		case kindRollout, kindHistory, kindPod: // whose labels stay
+		case kindRollout, kindHistory, kindPod: // Weir's labels stay on these
 		case kindRouting:
 			if r := o.(*rollouts.TrafficRouting); routing.IsInUse(r) || r.Status.Phase == rollouts.PhaseProgressing {
 				found = append(found, "use of trafficrouting "+o.GetName())
@@ -132,7 +132,7 @@ func traces(s snapshot) []string {
 				found = append(found, string(keyOf(o).kind)+" "+o.GetName())
 			}
 		}
-		if svc, ok := o.(*corev1.Service); ok && pinned(svc) != "" {
+		if svc, ok := o.(*corev1.Service); ok && pinnedRevision(svc) != "" {
 			found = append(found, "selector of "+svc.Name)
 		}
 	}
@@ -140,8 +140,8 @@ func traces(s snapshot) []string {
 	return found
 }
 
-// overrode names the checks that a decision overrode.
-func overrode(d rollouts.Decision) string {
+// overriddenChecks names the checks that a decision overrode.
+func overriddenChecks(d rollouts.Decision) string {
 	var checks []string
 	for _, c := range d.OverriddenChecks {
 		checks = append(checks, strings.TrimSpace(fmt.Sprintf("%s of step %d %s", c.Name, c.Step, c.Result)))

@@ -22,31 +22,33 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// transcript writes down what happens, for people to read and to review.
+// transcript records what happens, for review.
 type transcript struct {
 	w     *world
 	start time.Time
 	out   strings.Builder
-	// hashes are followed by the image that their revision runs.
+	// hashes are pairs: a revision hash and the image of the revision.
 	hashes []string
-	// silent drops what is told, as while a story is set up.
+	// silent suppresses the output, for example during the setup of a story.
 	silent bool
-	// deeds writes down what users do as well; a script says so itself.
-	deeds bool
-	// labels writes down those of pods of a release without a name, too.
+	// showsUserActions also records actions of users. A script contains them already.
+	showsUserActions bool
+	// labels also records pod labels of releases without a name.
 	labels bool
-	// foretold compares with a forecast; nil if there is none.
-	foretold *foretold
+	// foretold compares the writes with a forecast, or is nil.
+	foretold *forecastCheck
 }
 
 func (t *transcript) did(what string) {
-	if t.deeds {
-		t.line("user", "%s", what)
+	if t.showsUserActions {
+		t.printLine("user", "%s", what)
 	}
 }
 
-func (t *transcript) line(who, format string, args ...any) { t.print(t.clock(), who, format, args...) }
-func (t *transcript) under(what, format string, args ...any) {
+func (t *transcript) printLine(who, format string, args ...any) {
+	t.print(t.clock(), who, format, args...)
+}
+func (t *transcript) printUnder(what, format string, args ...any) {
 	t.print("", what, format, args...)
 }
 
@@ -65,48 +67,48 @@ func (t *transcript) print(at, who, format string, args ...any) {
 }
 
 func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
-	if change := movement(r.Status, p.Status, stepsOf(r)); change != "" {
-		t.line("rollout", "%s", change)
+	if change := describeMovement(r.Status, p.Status, stepsOf(r)); change != "" {
+		t.printLine("rollout", "%s", change)
 	}
-	if stalled(r.Status) && !stalled(p.Status) {
-		t.line("rollout", "is no longer stalled")
+	if isStalled(r.Status) && !isStalled(p.Status) {
+		t.printLine("rollout", "is no longer stalled")
 	}
-	if was, is := routable(r.Status), routable(p.Status); is != was {
-		t.under("routable", "%s", cmp.Or(is, "again"))
+	if was, is := describeRoutability(r.Status), describeRoutability(p.Status); is != was {
+		t.printUnder("routable", "%s", cmp.Or(is, "again"))
 	}
-	if was, is := measurable(r.Status), measurable(p.Status); is != was {
-		t.under("measurable", "%s", cmp.Or(is, "to be tried"))
+	if was, is := describeMeasurability(r.Status), describeMeasurability(p.Status); is != was {
+		t.printUnder("measurable", "%s", cmp.Or(is, "to be tried"))
 	}
-	t.announced(p.Events)
+	t.printEvents(p.Events)
 }
 
-func (t *transcript) announced(announced []planner.Event) {
+func (t *transcript) printEvents(announced []planner.Event) {
 	for _, e := range announced {
 		if e.Warning {
-			t.under("warning", "%s: %s", e.Reason, e.Message)
+			t.printUnder("warning", "%s: %s", e.Reason, e.Message)
 		} else {
-			t.under("event", "%s", e.Reason)
+			t.printUnder("event", "%s", e.Reason)
 		}
 	}
 }
 
-// routable is why a release says that it is not.
-func routable(s rollouts.RolloutStatus) string {
+// describeRoutability returns why a release cannot be routed.
+func describeRoutability(s rollouts.RolloutStatus) string {
 	if c := s.Condition(rollouts.ConditionRoutable); c != nil {
 		return c.Reason + ": " + c.Message
 	}
 	return ""
 }
 
-// measurable is what was found when the checks were tried.
-func measurable(s rollouts.RolloutStatus) string {
+// describeMeasurability returns the result of trying the checks.
+func describeMeasurability(s rollouts.RolloutStatus) string {
 	if c := s.Condition(rollouts.ConditionMeasurable); c != nil && c.Status != metav1.ConditionUnknown {
 		return c.Reason + ": " + c.Message
 	}
 	return ""
 }
 
-func stalled(s rollouts.RolloutStatus) bool {
+func isStalled(s rollouts.RolloutStatus) bool {
 	c := s.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue
 }
@@ -116,8 +118,8 @@ func stepsOf(r *rollouts.Rollout) int {
 	return len(release.Steps)
 }
 
-// movement describes the way from one status to the next, or nothing.
-func movement(old, next rollouts.RolloutStatus, steps int) string {
+// describeMovement describes the change from one status to the next, or returns "".
+func describeMovement(old, next rollouts.RolloutStatus, steps int) string {
 	was, is := headOf(old), headOf(next)
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)
@@ -162,7 +164,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(p batchPlan) { t.announced(p.Events) }
+func (t *transcript) batchPlanned(p batchPlan) { t.printEvents(p.Events) }
 
 func (t *transcript) wroteBatch(old, next object.Object) {
 	b, ok := next.(*rollouts.BatchRelease)
@@ -176,51 +178,51 @@ func (t *transcript) wroteBatch(old, next object.Object) {
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&
 		(was.Phase != is.Phase || was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch):
-		t.line("batch", "-> batch %d %s", is.CurrentBatch, is.BatchState)
+		t.printLine("batch", "-> batch %d %s", is.CurrentBatch, is.BatchState)
 	case was.Phase != is.Phase:
-		t.line("batch", "-> %s", is.Phase)
+		t.printLine("batch", "-> %s", is.Phase)
 	}
 	if is.Message != was.Message && is.Message != "" {
-		t.under("says", "%s", is.Message)
+		t.printUnder("says", "%s", is.Message)
 	}
 }
 
 func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Effect) {
-	a = unwrapped(a)
+	a = unwrapAction(a)
 	switch a.(type) {
-	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // what they write is told
+	case planner.StoreBatchStatus, planner.ScaleReplicaSets: // their writes are recorded
 	case planner.LabelPods:
-		if t.labelled() {
-			t.under("act", "%s", a)
+		if t.showsPodLabels() {
+			t.printUnder("act", "%s", a)
 		}
 	default:
-		t.under("act", "%s", a)
+		t.printUnder("act", "%s", a)
 	}
 }
 
-// unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
-func unwrapped(a planner.Effect) planner.Effect {
+// unwrapAction returns an action on a BatchRelease, even if the Rollout controller carries it out.
+func unwrapAction(a planner.Effect) planner.Effect {
 	if on, ok := a.(planner.OnBatch); ok {
 		return on.Effect
 	}
 	return a
 }
 
-// labelled reports whether labels of pods are written down. Those of a release without a
-// name are there as well, and say nothing that its batches do not.
-func (t *transcript) labelled() bool {
+// showsPodLabels reports whether pod labels are recorded. Without a release name, the labels give
+// no more information than the batches.
+func (t *transcript) showsPodLabels() bool {
 	named := func(o object.Object) bool { return o.GetLabels()[rollouts.LabelRolloutID] != "" }
 	return t.labels || slices.ContainsFunc(workloads(t.w.store.objects), named)
 }
 
-func (t *transcript) died(who, before string) { t.line(who, "crash before its %s", before) }
+func (t *transcript) died(who, before string) { t.printLine(who, "crash before its %s", before) }
 
 func (t *transcript) wrote(actor string, old, next object.Object) {
 	if t.foretold != nil {
-		t.foretold.wrote(old, next)
+		t.foretold.compareAfterWrite(old, next)
 	}
-	t.learn(next)
+	t.learnRevision(next)
 	switch set := newer(old, next).(type) {
 	case *appsv1.ReplicaSet:
 		t.wroteSet(actor, set, old, next)
@@ -231,10 +233,10 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	case *rollouts.BatchRelease:
 		t.wroteBatch(old, next)
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		t.line(actor, "autoscaler/%s scales %s", set.Name, set.Spec.ScaleTargetRef.Name)
+		t.printLine(actor, "autoscaler/%s scales %s", set.Name, set.Spec.ScaleTargetRef.Name)
 	case *rollouts.Rollout:
 		if next == nil {
-			t.line(actor, "rollout/%s is gone", old.GetName())
+			t.printLine(actor, "rollout/%s is gone", old.GetName())
 		}
 	}
 }
@@ -245,19 +247,19 @@ func (t *transcript) wroteWorkload(actor string, old, next object.Object) {
 	switch {
 	case actor == "user":
 	case next == nil:
-		t.line(actor, "%s deleted", name)
+		t.printLine(actor, "%s deleted", name)
 	case old == nil:
-		t.line(actor, "%s made with %d", name, replicasOf(next))
-	case n.governed(old) != n.governed(next):
-		what := n.governed(next)
+		t.printLine(actor, "%s made with %d", name, replicasOf(next))
+	case n.describeStrategy(old) != n.describeStrategy(next):
+		what := n.describeStrategy(next)
 		if tag := tagOf(templateOf(next)); tag != tagOf(templateOf(old)) {
 			what = tag + ", " + what
 		}
-		t.line(actor, "%s %s", name, what)
+		t.printLine(actor, "%s %s", name, what)
 	case keyOf(o).kind == kindDaemonSet && tagOf(templateOf(old)) != tagOf(templateOf(next)):
-		t.line(actor, "%s %s", name, tagOf(templateOf(next)))
+		t.printLine(actor, "%s %s", name, tagOf(templateOf(next)))
 	case replicasOf(old) != replicasOf(next):
-		t.line(actor, "%s %d -> %d", name, replicasOf(old), replicasOf(next))
+		t.printLine(actor, "%s %d -> %d", name, replicasOf(old), replicasOf(next))
 	}
 }
 
@@ -272,14 +274,14 @@ func (t *transcript) wroteSet(actor string, set *appsv1.ReplicaSet, old, next ob
 	was, _ := old.(*appsv1.ReplicaSet)
 	switch {
 	case next == nil:
-		t.line(actor, "%s deleted", set.Name)
+		t.printLine(actor, "%s deleted", set.Name)
 	case was == nil:
-		t.line(actor, "%s made with %d", set.Name, *set.Spec.Replicas)
+		t.printLine(actor, "%s made with %d", set.Name, *set.Spec.Replicas)
 	case *was.Spec.Replicas != *set.Spec.Replicas:
-		t.line(actor, "%s %d -> %d", set.Name, *was.Spec.Replicas, *set.Spec.Replicas)
+		t.printLine(actor, "%s %d -> %d", set.Name, *was.Spec.Replicas, *set.Spec.Replicas)
 	case was.Status.ReadyReplicas < set.Status.ReadyReplicas,
 		was.Status.ReadyReplicas > set.Status.ReadyReplicas && was.Status.Replicas == set.Status.Replicas:
-		t.line(actor, "%s %d of %d ready", set.Name, set.Status.ReadyReplicas, *set.Spec.Replicas)
+		t.printLine(actor, "%s %d of %d ready", set.Name, set.Status.ReadyReplicas, *set.Spec.Replicas)
 	}
 }
 
@@ -288,20 +290,20 @@ func (t *transcript) wrotePod(actor string, p *corev1.Pod, old, next object.Obje
 	switch {
 	case next == nil:
 	case was == nil:
-		t.line(actor, "%s made of %s", p.Name, podTag(p))
-	case terminating(p) && !terminating(was):
-		t.line(actor, "%s of %s deleted", p.Name, podTag(p))
+		t.printLine(actor, "%s made of %s", p.Name, podTag(p))
+	case isTerminating(p) && !isTerminating(was):
+		t.printLine(actor, "%s of %s deleted", p.Name, podTag(p))
 	case isReady(p) && !isReady(was):
-		t.line(actor, "%s ready", p.Name)
+		t.printLine(actor, "%s ready", p.Name)
 	case isReady(was) && !isReady(p):
-		t.line(actor, "%s not ready", p.Name)
+		t.printLine(actor, "%s not ready", p.Name)
 	}
 }
 
-// learn remembers which image a revision is.
-func (t *transcript) learn(o object.Object) {
+// learnRevision records the image of a revision.
+func (t *transcript) learnRevision(o object.Object) {
 	if set, ok := o.(*appsv1.ReplicaSet); ok && set.Labels[hashKey] != "" && !slices.Contains(t.hashes, set.Labels[hashKey]) {
-		t.hashes = append(t.hashes, set.Labels[hashKey], tagOf(&set.Spec.Template)) // a label that was taken
+		t.hashes = append(t.hashes, set.Labels[hashKey], tagOf(&set.Spec.Template)) // the label was used before
 	}
 	if o == nil || natives[keyOf(o).kind] == nil {
 		return
@@ -311,7 +313,7 @@ func (t *transcript) learn(o object.Object) {
 	switch at := slices.Index(t.hashes, "n"+hash); {
 	case at < 0:
 		t.hashes = append(t.hashes, "n"+hash, tag, hash, tag)
-	case t.hashes[at+1] != tag: // another template with the same hash
+	case t.hashes[at+1] != tag: // another template has the same hash
 		t.hashes = append([]string{planner.DistinctName(hash, workload.Digest(template)), tag}, t.hashes...)
 	}
 }

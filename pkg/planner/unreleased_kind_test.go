@@ -9,8 +9,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A Rollout of a kind that is not released, which --any-workload-kind lets in, can be
-// disabled and deleted: nothing was done to its workload.
+// TestUnreleasedKind checks that a Rollout of an unsupported kind, which --any-workload-kind
+// admits, can be disabled and deleted. Weir has not changed its workload.
 func TestUnreleasedKind(t *testing.T) {
 	t.Parallel()
 	for name, ending := range map[string]string{"deleted": "delete rollout/web", "disabled": "disable web"} {
@@ -18,7 +18,7 @@ func TestUnreleasedKind(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			s.run([]string{"deployment web replicas=2 image=v1", "rollout web", "  step 100%", "settle"})
-			s.w.edit("web", func(spec *rollouts.RolloutSpec) { spec.WorkloadRef.Kind = "Robot" })
+			s.w.editRollout("web", func(spec *rollouts.RolloutSpec) { spec.WorkloadRef.Kind = "Robot" })
 			s.run([]string{ending, "settle"})
 			switch r := find[*rollouts.Rollout](s.w.store.objects, kindRollout, "web"); {
 			case name == "deleted" && r != nil:

@@ -26,10 +26,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// What users do, through the same doors as in a cluster: the strategies of the
-// API server, the verbs, and admission.
+// Actions of users, through the same path as in a cluster: the strategies of the API server, the
+// verbs, and admission.
 
-// app is what a user deploys.
+// app is a workload that a user deploys.
 type app struct {
 	name     string
 	replicas int32
@@ -38,17 +38,18 @@ type app struct {
 	unavail  string
 	history  int32
 	recreate bool
-	// kind is a Deployment where it is not said; the others are of kinds that make their pods themselves.
+	// kind is the kind of the workload, a Deployment by default. Controllers of the other kinds
+	// create pods directly.
 	kind               kind
 	parallel, onDelete bool
 }
 
-func (w *world) deploy(a app) {
+func (w *world) createWorkload(a app) {
 	k := cmp.Or(a.kind, kindDeployment)
-	w.as("user", func() error { return w.store.create(natives[k].deployed(a)) })
+	w.runAs("user", func() error { return w.store.create(natives[k].newWorkload(a)) })
 }
 
-func (deployments) deployed(a app) object.Object {
+func (deployments) newWorkload(a app) object.Object {
 	labels := map[string]string{"app": a.name}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
@@ -72,9 +73,9 @@ func rolling(surge, unavailable string) appsv1.DeploymentStrategy {
 	}
 }
 
-// expose puts a Service in front of an app.
-func (w *world) expose(name string) {
-	w.as("user", func() error {
+// createService creates a Service for an app.
+func (w *world) createService(name string) {
+	w.runAs("user", func() error {
 		return w.store.create(&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}},
@@ -82,9 +83,9 @@ func (w *world) expose(name string) {
 	})
 }
 
-// publish puts an Ingress in front of a Service.
-func (w *world) publish(name, service string) {
-	w.as("user", func() error {
+// createIngress creates an Ingress for a Service.
+func (w *world) createIngress(name, service string) {
+	w.runAs("user", func() error {
 		return w.store.create(&networkingv1.Ingress{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
@@ -99,8 +100,8 @@ func (w *world) publish(name, service string) {
 	})
 }
 
-// govern creates a Rollout for the workload of the same name.
-func (w *world) govern(name string, release rollouts.Release, blueGreen bool) {
+// createRollout creates a Rollout for the workload of the same name.
+func (w *world) createRollout(name string, release rollouts.Release, blueGreen bool) {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{rollouts.FinalizerRollout}}}
 	kind := kindDeployment
 	if o := appOf(w.store.objects, name); o != nil {
@@ -114,12 +115,12 @@ func (w *world) govern(name string, release rollouts.Release, blueGreen bool) {
 	r.Status.Phase = rollouts.PhaseInitial
 	r.Status.SetActive(style, &rollouts.Progress{})
 	r.Annotations = map[string]string{rollouts.AnnotationHash: planner.PlanHash(&release)}
-	w.tell.did("creates the rollout")
-	w.as("user", func() error { return w.store.create(r) })
+	w.observer.did("creates the rollout")
+	w.runAs("user", func() error { return w.store.create(r) })
 }
 
-// edit changes the spec of a Rollout as the server lets a user change it.
-func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
+// editRollout changes the spec of a Rollout with the validation of the API server.
+func (w *world) editRollout(name string, change func(*rollouts.RolloutSpec)) bool {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil || r.DeletionTimestamp != nil {
 		return false
@@ -128,31 +129,31 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	next := clone(r)
 	change(&next.Spec)
 	if err := verb.ValidateEdit(r, &next.Spec); err != nil {
-		w.tell.did("edits the rollout: " + err.Error())
+		w.observer.did("edits the rollout: " + err.Error())
 		w.refused = err.Error()
 		return true
 	}
 	_, release := next.Spec.Strategy.Active()
-	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(release.Steps)))
+	w.observer.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(release.Steps)))
 	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
-	w.as("user", func() error { return w.store.update(next) })
+	w.runAs("user", func() error { return w.store.update(next) })
 	return true
 }
 
-// annotate puts an annotation of ours on a Rollout, or takes it off.
-func (w *world) annotate(name, annotation, value string) {
+// annotateRollout sets an annotation of Weir on a Rollout.
+func (w *world) annotateRollout(name, annotation, value string) {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil || r.DeletionTimestamp != nil {
 		return
 	}
 	next := clone(r)
 	next.Annotations[rollouts.GroupName+"/"+annotation] = value
-	w.tell.did("annotates the rollout with " + annotation)
-	w.as("user", func() error { return w.store.update(next) })
+	w.observer.did("annotates the rollout with " + annotation)
+	w.runAs("user", func() error { return w.store.update(next) })
 }
 
-// decide uses a verb; the answer is as a client reads it.
-func (w *world) decide(name string, c verb.Command) string {
+// applyVerb applies a verb and returns the answer to the client.
+func (w *world) applyVerb(name string, c verb.Command) string {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil {
 		return "not found"
@@ -160,44 +161,44 @@ func (w *world) decide(name string, c verb.Command) string {
 	next := clone(r)
 	c.Now = metav1.NewTime(w.now.Truncate(time.Second))
 	warning, err := verb.Apply(next, c)
-	w.tell.did(fmt.Sprintf("%s, full %t: %s %v", c.Verb, c.Full, warning, err))
+	w.observer.did(fmt.Sprintf("%s, full %t: %s %v", c.Verb, c.Full, warning, err))
 	switch {
 	case err != nil:
 		return "refused, " + err.Error()
 	case warning != "":
 		return "warning, " + warning
 	}
-	w.as("user", func() error { return w.store.updateStatus(next) })
-	w.check.accepted(c.Verb, r)
+	w.runAs("user", func() error { return w.store.updateStatus(next) })
+	w.check.noteAcceptedVerb(c.Verb, r)
 	return "accepted"
 }
 
-// change updates a workload through admission, and tells what that said.
-func (w *world) change(name string, mutate func(object.Object)) string {
+// updateWorkload updates a workload through admission and returns the verdict.
+func (w *world) updateWorkload(name string, mutate func(object.Object)) string {
 	d := appOf(w.store.objects, name)
 	if d == nil {
 		return "not found"
 	}
 	next := clone(d)
 	mutate(next)
-	said := w.admit(d, next)
-	w.tell.did("applies " + tagOf(templateOf(next)) + ", " + said)
+	said := w.admitUpdate(d, next)
+	w.observer.did("applies " + tagOf(templateOf(next)) + ", " + said)
 	if strings.HasPrefix(said, "refused") {
 		return said
 	}
 	if tagOf(templateOf(next)) != tagOf(templateOf(d)) {
-		w.check.promises.vetoed = ""
+		w.check.promises.abortedImage = ""
 	}
-	w.as("user", func() error { return w.store.update(next) })
+	w.runAs("user", func() error { return w.store.update(next) })
 	return said
 }
 
-// admit does what the webhook does with an update.
-func (w *world) admit(before, update object.Object) string {
+// admitUpdate admits an update like the webhook.
+func (w *world) admitUpdate(before, update object.Object) string {
 	label := before.GetLabels()[rollouts.LabelWorkloadType]
 	style := rollouts.StylePartition
 	var named []*rollouts.Rollout
-	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](w.store.objects) {
 		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.GetName() {
 			named = append(named, r)
 			style = rollouts.StyleFor(&r.Spec.Strategy, ref)
@@ -224,13 +225,13 @@ func (w *world) admit(before, update object.Object) string {
 		said = "held by rollout/" + verdict.RolloutName
 	}
 	if slices.ContainsFunc(named, planner.HoldsOnTemplateChange) {
-		update.SetLabels(with(update.GetLabels(), rollouts.LabelWorkloadType, label))
+		update.SetLabels(withKey(update.GetLabels(), rollouts.LabelWorkloadType, label))
 	}
 	return said
 }
 
-// with returns m with a key that has a value.
-func with(m map[string]string, key, value string) map[string]string {
+// withKey returns m with key set to value. An empty value changes nothing.
+func withKey(m map[string]string, key, value string) map[string]string {
 	if value == "" {
 		return m
 	}
@@ -243,14 +244,14 @@ func with(m map[string]string, key, value string) map[string]string {
 	return out
 }
 
-func without(m map[string]string, key string) map[string]string {
+func withoutKey(m map[string]string, key string) map[string]string {
 	m = maps.Clone(m)
 	delete(m, key)
 	return m
 }
 
-// setImage sets the image. A tag such as twin-of-v2 also makes the template one with the same
-// short hash as the template with the tag v2.
+// setImage sets the image. A tag such as twin-of-v2 also gives the template the same short hash as
+// the template with the tag v2.
 func setImage(tag string) func(object.Object) {
 	return func(o object.Object) {
 		t := templateOf(o)
@@ -265,64 +266,64 @@ func setImage(tag string) func(object.Object) {
 	}
 }
 
-// setName names the release.
+// setName sets the name of the release.
 func setName(id string) func(object.Object) {
-	return func(o object.Object) { o.SetLabels(with(o.GetLabels(), rollouts.LabelRolloutID, id)) }
+	return func(o object.Object) { o.SetLabels(withKey(o.GetLabels(), rollouts.LabelRolloutID, id)) }
 }
 
-// resize goes through the scale subresource, as an autoscaler does.
-func (w *world) resize(name string, replicas int32) bool {
+// scaleWorkload scales a workload through the scale subresource, like an autoscaler.
+func (w *world) scaleWorkload(name string, replicas int32) bool {
 	o := appOf(w.store.objects, name)
 	if o == nil {
 		return false
 	}
 	next := clone(o)
 	*nativeOf(next).size(next) = replicas
-	w.tell.did(fmt.Sprintf("scales to %d", replicas))
-	w.as("user", func() error { return w.store.update(next) })
+	w.observer.did(fmt.Sprintf("scales to %d", replicas))
+	w.runAs("user", func() error { return w.store.update(next) })
 	return true
 }
 
-// remove deletes an object by kind and name.
-func (w *world) remove(k kind, name string) bool {
+// deleteObject deletes an object by kind and name.
+func (w *world) deleteObject(k kind, name string) bool {
 	o := w.store.objects[key{k, name}]
 	if o == nil {
 		return false
 	}
-	w.tell.did("deletes the " + string(k))
-	clear(w.check.promises.kept) // it may be what was promised
-	w.as("user", func() error { return w.store.remove(o) })
+	w.observer.did("deletes the " + string(k))
+	clear(w.check.promises.keptUntil) // the promise may depend on this object
+	w.runAs("user", func() error { return w.store.remove(o) })
 	return true
 }
 
-// remake deletes a workload and makes it again before anybody acts.
-func (w *world) remake(a app) {
-	w.remove(cmp.Or(a.kind, kindDeployment), a.name)
-	w.check.sick = true
-	w.as("gc", func() error { w.store.collect(); return nil })
-	w.deploy(a)
+// recreateWorkload deletes a workload and creates it again before any controller acts.
+func (w *world) recreateWorkload(a app) {
+	w.deleteObject(cmp.Or(a.kind, kindDeployment), a.name)
+	w.check.excusesPodFailures = true
+	w.runAs("gc", func() error { w.store.collectGarbage(); return nil })
+	w.createWorkload(a)
 }
 
-// orphan takes what a workload owns from it, as the garbage collector does before a
-// workload goes that is deleted without what it owns.
-func (w *world) orphan(k key) {
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+// orphanSets removes the owner references of a workload's sets, like the garbage collector for a
+// deletion with the orphan policy.
+func (w *world) orphanSets(k key) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
 		if o := w.store.objects[k]; o != nil && metav1.IsControlledBy(rs, o) {
 			next := clone(rs)
 			next.OwnerReferences = nil
-			w.as("user", func() error { return w.store.update(next) })
+			w.runAs("user", func() error { return w.store.update(next) })
 		}
 	}
 }
 
-// lose deletes sets of Deployments; what follows from it is nobody's fault.
-func (w *world) lose(which func(*appsv1.ReplicaSet) bool, finalizers ...string) {
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+// deleteSets deletes ReplicaSets. The consequences are excused.
+func (w *world) deleteSets(which func(*appsv1.ReplicaSet) bool, finalizers ...string) {
+	for _, rs := range listOf[*appsv1.ReplicaSet](w.store.objects) {
 		if rs.DeletionTimestamp == nil && which(rs) {
-			w.check.sick, w.check.lost, w.check.hurtAt = true, true, w.store.newest()+1
-			clear(w.check.promises.kept)
-			w.tell.did("deletes " + rs.Name)
-			w.as("user", func() error {
+			w.check.excusesPodFailures, w.check.excusesLostStable, w.check.damagedAt = true, true, w.store.newest()+1
+			clear(w.check.promises.keptUntil)
+			w.observer.did("deletes " + rs.Name)
+			w.runAs("user", func() error {
 				next := clone(rs)
 				next.Finalizers = append(next.Finalizers, finalizers...)
 				return errors.Join(w.store.update(next), w.store.remove(next))
@@ -331,15 +332,15 @@ func (w *world) lose(which func(*appsv1.ReplicaSet) bool, finalizers ...string) 
 	}
 }
 
-// forget deletes all histories.
-func (w *world) forget() {
-	for _, h := range each[*rollouts.RolloutHistory](w.store.objects) {
-		w.as("user", func() error { return w.store.remove(h) })
+// deleteHistories deletes all histories.
+func (w *world) deleteHistories() {
+	for _, h := range listOf[*rollouts.RolloutHistory](w.store.objects) {
+		w.runAs("user", func() error { return w.store.remove(h) })
 	}
 }
 
-// step builds one step of a plan.
-func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
+// planStep builds one step of a plan.
+func planStep(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
 	share := intstr.Parse(replicas)
 	s := rollouts.Step{Replicas: &share}
 	if traffic != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// A verb stores all that follows from it: the next pass has nothing to store for it. Where it
-// depends on the workload or on the network, the pass stores what it finds there.
+// TestVerbsLeaveNothingToStore checks that a verb stores all its consequences, so that the next
+// pass stores nothing. The exceptions are consequences that depend on the workload or the network.
 func TestVerbsLeaveNothingToStore(t *testing.T) {
 	t.Parallel()
 	const pause, resume, promote = "pause web verb", "resume web verb", "promote web"
@@ -46,7 +46,7 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 				s.run(append(slices.Clip(begin), "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
 					"update web image=v2", "settle", "advance 30s", "settle"))
 				s.run(tt.verbs)
-				o, err := rollout.Observe(unlogged, api{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
+				o, err := rollout.Observe(quietContext, cachedCluster{s.w}, s.w.now, rollout.Options{}, types.NamespacedName{Name: "web"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,8 +10,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A check has its own warm-up or that of the analysis. A gate, a check before traffic, a job and a Service
-// have none. Where the clock of a source is ahead, the first windows of a step are of the time before.
+// TestWarmUp checks the warm-up of a check: its own, or that of the analysis. Gates, checks before
+// traffic, jobs and Services have no warm-up. If the clock of a source is ahead, its first windows
+// in a step contain data from before the step.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	rate := rollouts.Check{SuccessRate: new("99%")}

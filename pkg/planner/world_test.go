@@ -15,72 +15,73 @@ import (
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// errCrash ends a pass as the death of its process would.
+// errCrash ends a pass like a crash of its process.
 var errCrash = errors.New("crash")
 
-// world is a cluster with one workload, its Rollout, and everybody who acts on
-// them. Adapters, providers, admission, planner and the passes of the controllers
-// run for real. Whoever drives the world decides who acts next, how old a view is and when somebody dies.
+// world is a cluster with one workload, its Rollout, and all actors. Adapters, providers,
+// admission, the planner, and the controllers are real. The caller decides which actor is next, how
+// stale its cache is, and when it crashes.
 type world struct {
 	now   time.Time
 	store *store
-	// seen is the moment that the caches have reached, by kind, and lag how far
-	// behind the newest they may stay in the next pass.
+	// seen is the moment that each cache has reached, by kind. lag is how far a cache may be behind
+	// the newest moment in the next pass.
 	seen map[kind]int
 	lag  map[kind]int
-	// life is how many writes are left until the acting process dies; endless
-	// when negative.
-	life int
-	// dooms kill an actor before what they name.
-	dooms map[string]*doom
-	// refused is why the server refused the last edit.
+	// writesLeft is the number of writes until the acting process crashes, or negative for no
+	// crash.
+	writesLeft int
+	// crashes are planned crashes by actor.
+	crashes map[string]*plannedCrash
+	// refused is the reason why the server refused the last edit.
 	refused string
-	// actor is who writes at the moment.
+	// actor is the current actor.
 	actor string
-	// idle is the moment at which the native controller had nothing to do.
+	// idle is the last moment at which the native controller had nothing to do.
 	idle int
-	// rule is what decided the last pass over the Rollout, and died whether
-	// somebody died since it was last cleared.
+	// rule is the rule that decided the last pass over the Rollout. died reports whether a process
+	// has crashed since the field was last cleared.
 	rule string
 	died bool
-	// dead reports whether the acting process has died in this pass.
+	// dead reports whether the acting process has crashed in this pass.
 	dead bool
-	// follows reports whether what is done now follows from what is stored.
-	follows bool
-	// soon is when a TrafficRouting wants to be woken, in the last round.
-	soon time.Duration
-	// elsewhere is who routes by what the Rollout names, and has no pass here.
-	elsewhere []traffic.OtherRelease
+	// isFromStored reports whether the current action follows from the stored status.
+	isFromStored bool
+	// routingWake is the requeue interval of TrafficRoutings in the last round.
+	routingWake time.Duration
+	// otherReleases are other users of the Rollout's Service or router that are not objects in the
+	// store.
+	otherReleases []traffic.OtherRelease
 	// scheduled reports whether a schedule is played.
 	scheduled bool
-	// measures are what the sources of metrics know.
+	// measures is the data of the metric sources.
 	measures measuredWorld
-	// acts counts actions since it was last cleared.
-	acts int
-	// marks are the labels of pods, by their name.
-	marks map[string]planner.PodLabel
-	// filed counts the writes made for histories alone.
-	filed int
-	// tell gets what happens, for people.
-	tell teller
-	// check gets what happens, for the invariants.
+	// actionCount counts actions since it was last cleared.
+	actionCount int
+	// podLabels are the labels of ReplicaSet pods by pod name.
+	podLabels map[string]planner.PodLabel
+	// historyWrites counts the additional writes for histories.
+	historyWrites int
+	// observer records what happens, for people.
+	observer observer
+	// check checks the invariants.
 	check *invariants
 }
 
-// doom is a death before the next commit or effect, or before each.
-type doom struct {
+// plannedCrash is a crash before the next commit or effect, or before each of them.
+type plannedCrash struct {
 	what string
 	each bool
-	// died reports whether this one was tried before, and is spared now.
-	died bool
+	// wasTried reports whether the crash happened, so that the retry succeeds.
+	wasTried bool
 }
 
-func (d *doom) strikes(what string) bool {
+func (d *plannedCrash) happensAt(what string) bool {
 	if d == nil || d.what != what {
 		return false
 	}
-	strikes := !d.died
-	d.died = !d.died || !d.each
+	strikes := !d.wasTried
+	d.wasTried = !d.wasTried || !d.each
 	return strikes
 }
 
@@ -89,7 +90,7 @@ const (
 	acting     = "effect"
 )
 
-type teller interface {
+type observer interface {
 	planned(r *rollouts.Rollout, d planner.Decision)
 	batchPlanned(p batchPlan)
 	routingPlanned(r *rollouts.TrafficRouting, d routingPlan)
@@ -100,65 +101,65 @@ type teller interface {
 	did(what string)
 }
 
-func newWorld(start time.Time, tell teller, check *invariants) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.PodLabel{}, tell: tell, check: check}
+func newWorld(start time.Time, tell observer, check *invariants) *world {
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, writesLeft: -1, crashes: map[string]*plannedCrash{}, podLabels: map[string]planner.PodLabel{}, observer: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
-	w.store.wrote = w.wrote
+	w.store.onWrite = w.wrote
 	return w
 }
 
-// fork is a world that goes its own way from here.
-func (w *world) fork(tell teller, check *invariants) *world {
+// fork returns an independent copy of the world.
+func (w *world) fork(tell observer, check *invariants) *world {
 	f := newWorld(w.now, tell, check)
 	now := f.store.now
 	f.store = w.store.fork()
-	f.store.now, f.store.wrote = now, f.wrote
-	f.marks = maps.Clone(w.marks)
+	f.store.now, f.store.onWrite = now, f.wrote
+	f.podLabels = maps.Clone(w.podLabels)
 	f.scheduled = w.scheduled
 	f.measures.shared, f.measures.answers = w.measures.shared, w.measures.answers
 	return f
 }
 
 func (w *world) wrote(old, new object.Object) {
-	w.unmark(old, new)
-	w.tell.wrote(w.actor, old, new)
-	w.check.wrote(w.actor, old, new)
+	w.forgetPodLabels(old, new)
+	w.observer.wrote(w.actor, old, new)
+	w.check.checkWrite(w.actor, old, new)
 }
 
-// view is what the caches show of a kind. They may be late, but never go back.
+// view returns the cached objects of a kind. A cache may be stale, but never goes back in time.
 func (w *world) view(k kind) snapshot {
 	w.seen[k] = max(w.seen[k], w.store.newest()-w.lag[k])
 	return w.store.at(w.seen[k])
 }
 
-// spend is a write on the way to the server; the process may die instead.
-func (w *world) spend(what string) error {
+// spendWrite counts a write. The process may crash before the write.
+func (w *world) spendWrite(what string) error {
 	if w.dead {
 		return errCrash
 	}
-	if w.life == 0 || w.dooms[w.actor].strikes(what) {
-		w.tell.died(w.actor, what)
-		w.life, w.died, w.dead = -1, true, true
+	if w.writesLeft == 0 || w.crashes[w.actor].happensAt(what) {
+		w.observer.died(w.actor, what)
+		w.writesLeft, w.died, w.dead = -1, true, true
 		return errCrash
 	}
-	if w.life > 0 {
-		w.life--
+	if w.writesLeft > 0 {
+		w.writesLeft--
 	}
 	return nil
 }
 
-// as runs a pass in somebody's name.
-func (w *world) as(actor string, pass func() error) {
+// runAs runs a pass as an actor.
+func (w *world) runAs(actor string, pass func() error) {
 	before := w.actor
 	w.actor, w.dead = actor, false
 	err := pass()
 	w.actor = before
-	if err == nil && w.life >= 0 {
-		err = errCrash // it got everything done before it died
-		w.life = -1
+	if err == nil && w.writesLeft >= 0 {
+		err = errCrash // the process crashes after its last write
+		w.writesLeft = -1
 	}
-	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errCrash) {
+	if err != nil && !errors.Is(err, errConflict) && !errors.Is(err, errCrash) {
 		w.check.violate("erred", "%s: %v", actor, err)
 	}
 }

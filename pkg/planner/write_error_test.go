@@ -11,8 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestRecordWriteError announces a write error when it is new, and writes it anew no more than
-// once a minute where it says another thing each time.
+// TestRecordWriteError checks that a new write error is reported. If only its message changes, the
+// condition is written at most once a minute.
 func TestRecordWriteError(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	var all []rollouts.Condition

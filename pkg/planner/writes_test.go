@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// tally counts the writes that a release costs, by who wrote what.
+// tally counts the writes of a release by actor and kind.
 type tally struct {
 	*transcript
 	writes map[string]int
@@ -35,22 +35,22 @@ func (t tally) wrote(actor string, old, next object.Object) {
 	t.transcript.wrote(actor, old, next)
 }
 
-// acted counts labels of pods, each of which is a write.
+// acted counts pod labels. Each is one write.
 func (t tally) acted(a planner.Effect) {
-	if m, ok := unwrapped(a).(planner.LabelPods); ok {
+	if m, ok := unwrapAction(a).(planner.LabelPods); ok {
 		t.writes["label"] += len(m.Labels)
 	}
 	t.transcript.acted(a)
 }
 
-// A release of ten pods in three steps, without traffic, costs so many writes and
-// no more, and announces each step once: of our own kinds at most 20 (docs/performance.md). The fixed order of a
-// script merges nothing and repeats nothing, so that each number is exact.
+// TestWritesOfARelease checks the exact number of writes and events of a release of ten pods in
+// three steps without traffic. At most 20 writes concern Weir's own kinds (docs/performance.md).
+// The order of a script is fixed, so no events are merged and each number is exact.
 func TestWritesOfARelease(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	count := tally{s.t, map[string]int{}, new([]string)}
-	s.w.tell = count
+	s.w.observer = count
 	s.run([]string{"deployment web replicas=10 image=v1", "rollout web", "  step 20%", "  step 50%", "  step 100%", "settle"})
 	clear(count.writes)
 	s.run([]string{"update web image=v2", "settle", "promote web user=alice", "settle", "promote web user=alice", "settle"})
@@ -80,23 +80,23 @@ func TestWritesOfARelease(t *testing.T) {
 	}
 }
 
-// useful: what is written changes something. A server that is sent what it has
-// stores nothing, and has all the work.
-func (c *invariants) useful(actor string, change object.Change) {
+// checkWriteIsUseful checks the invariant "useful": a write changes something. A write without a
+// change is useless work for the server.
+func (c *invariants) checkWriteIsUseful(actor string, change object.Change) {
 	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
 		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
 }
 
-// While a step is measured, the text of its checks changes with each window. The message and the
-// results of the checks are stored together: one write in each of the 20 windows, and none while a
-// source does not answer, beside those of any first step.
+// TestWritesOfMeasurement checks the writes of a measured step. The text of its checks changes in
+// each window. The message and the results are stored in one write in each of the 20 windows. If
+// the source does not answer, there is no such write. The other writes are those of any first step.
 func TestWritesOfMeasurement(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]int{"up": 29, "down": 10} {
 		s := newStory(t)
 		count := tally{s.t, map[string]int{}, new([]string)}
-		s.w.tell = count
+		s.w.observer = count
 		s.run([]string{
 			"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
 			"  analysis every=60s atLeast=1200s within=1200s", "  check successRate=99%", "settle",
@@ -110,13 +110,13 @@ func TestWritesOfMeasurement(t *testing.T) {
 	}
 }
 
-// A check that only reports is in no message. Its stored text is at most five minutes older than
-// what was measured, which costs at most one write in five minutes of a pause.
+// TestWritesOfReport checks that the message does not contain a check that only reports. Its stored
+// text is at most five minutes old, which costs at most one write in five minutes of a pause.
 func TestWritesOfReport(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	count := tally{s.t, map[string]int{}, new([]string)}
-	s.w.tell = count
+	s.w.observer = count
 	s.run([]string{
 		"deployment web replicas=10 image=v1 surge=1 unavailable=0", "service web", "ingress web", "rollout web traffic", "  step 20% traffic=20%", "  step 100%",
 		"  analysis every=60s within=7200s", "  check successRate=99% onFail=Report", "settle",
@@ -129,7 +129,7 @@ func TestWritesOfReport(t *testing.T) {
 	if got := count.writes["rollout rollout"]; got < 10 || got > 12 {
 		t.Errorf("%d writes of the Rollout in an hour", got)
 	}
-	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+	for _, r := range listOf[*rollouts.Rollout](s.w.store.objects) {
 		if c := r.Status.Analysis.Checks; len(c) < 1 || !slices.ContainsFunc(c, func(c rollouts.CheckStatus) bool { return c.New != nil && c.New.Total > 50 }) {
 			t.Errorf("after an hour the checks are stored as %+v", c)
 		}

@@ -17,23 +17,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// commit stores a status at the version that it was planned from.
-func commit[T object.Object](a api, next T) (T, error) {
+// commit stores a status with the planned resourceVersion as precondition.
+func commit[T object.Object](a cachedCluster, next T) (T, error) {
 	var none T
-	if err := a.spend(committing); err != nil {
+	if err := a.spendWrite(committing); err != nil {
 		return none, err
 	}
 	if err := a.store.updateStatus(next); err != nil {
 		return none, err
 	}
-	a.check.commit(a.actor, next)
+	a.check.checkCommit(a.actor, next)
 	return find[T](a.store.objects, keyOf(next).kind, next.GetName()), nil
 }
 
-func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
+func (a cachedCluster) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := clone(r)
 	next.Status = *status.DeepCopy()
-	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // as the server does
+	err := verb.Automatic(&r.Status, &next.Status, func() verb.Command { // like the server
 		return verb.Command{User: "weir-controller", Now: metav1.NewTime(a.now)}
 	})
 	if err != nil {
@@ -42,23 +42,23 @@ func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollou
 	return commit(a, next)
 }
 
-func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
+func (a cachedCluster) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := clone(b)
 	next.Status = status
 	if a.actor != "rollout" {
 		return commit(a, next)
 	}
-	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // in the pass of its Rollout
+	return a.CreateOrUpdateBatchRelease(context.Background(), b, next) // the pass of the Rollout stores this status
 }
 
-func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
+func (a cachedCluster) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := clone(r)
 	next.Status = status
 	return commit(a, next)
 }
 
-// Write performs changes in order and stops at the first that fails.
-func (a api) Write(_ context.Context, changes []object.Change) error {
+// Write performs changes in order and stops at the first failure.
+func (a cachedCluster) Write(_ context.Context, changes []object.Change) error {
 	for _, c := range changes {
 		if err := a.write(c); err != nil {
 			return err
@@ -67,40 +67,40 @@ func (a api) Write(_ context.Context, changes []object.Change) error {
 	return nil
 }
 
-func (a api) write(c object.Change) error {
-	if err := a.spend(acting); err != nil {
+func (a cachedCluster) write(c object.Change) error {
+	if err := a.spendWrite(acting); err != nil {
 		return err
 	}
-	a.check.effect(a.actor)
-	a.check.useful(a.actor, c)
+	a.check.checkEffect(a.actor)
+	a.check.checkWriteIsUseful(a.actor, c)
 	defer a.awaitSets()
 	switch {
 	case c.Base == nil:
 		return a.store.create(c.Want)
 	case c.Want != nil:
-		return a.store.update(a.store.despiteStatus(c.Base, typed(c.Want)))
+		return a.store.update(a.store.rebaseOnStatus(c.Base, typedIngress(c.Want)))
 	case keyOf(c.Base).kind == kindBatch:
 		return a.store.remove(c.Base)
 	default:
-		return a.store.removeAt(c.Base)
+		return a.store.removeAtVersion(c.Base)
 	}
 }
 
-// awaitSets has the next pass see the sets as they were written, as a WriteTracker does.
-func (a api) awaitSets() {
+// awaitSets makes the next pass observe the sets as written, like a WriteTracker.
+func (a cachedCluster) awaitSets() {
 	if a.actor == "sizes" {
 		a.seen[kindSet] = a.store.newest()
 	}
 }
 
-func (a api) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
-	if err := a.spend(acting); err != nil {
+func (a cachedCluster) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
+	if err := a.spendWrite(acting); err != nil {
 		return nil, err
 	}
 	write := a.store.create
 	if was != nil {
-		a.check.useful(a.actor, object.Change{Base: was, Want: b})
-		write = a.store.record
+		a.check.checkWriteIsUseful(a.actor, object.Change{Base: was, Want: b})
+		write = a.store.updateAll
 	}
 	if err := write(b); err != nil {
 		return nil, err
@@ -108,11 +108,11 @@ func (a api) CreateOrUpdateBatchRelease(_ context.Context, was, b *rollouts.Batc
 	return find[*rollouts.BatchRelease](a.store.objects, kindBatch, b.Name), nil
 }
 
-func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
+func (a cachedCluster) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
 	return a.write(object.Change{Base: b})
 }
 
-func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
+func (a cachedCluster) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
 	if slices.Contains(o.GetFinalizers(), finalizer) {
 		return nil
 	}
@@ -121,47 +121,47 @@ func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) 
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) RemoveFinalizer(_ context.Context, o object.Object, finalizer string) error {
+func (a cachedCluster) RemoveFinalizer(_ context.Context, o object.Object, finalizer string) error {
 	next := clone(o)
 	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	return a.write(object.Change{Base: o, Want: next})
 }
 
-func (a api) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
+func (a cachedCluster) AddToIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
 }
 
-func (a api) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
+func (a cachedCluster) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntry) error {
 	return a.Write(ctx, workload.UpdateIndex(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
 }
 
-// WriteHistory makes a history without a status, which is a second write.
-func (a api) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
-	a.acts++
+// WriteHistory creates a history without a status, and writes its status separately.
+func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
+	a.actionCount++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
 		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
-		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
+		spec := rollouts.RolloutHistorySpec{Stable: stableInfo(p)}
 		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
 			return err
 		}
-		a.filed++
+		a.historyWrites++
 	}
 	if f.Status == nil {
 		return nil
 	}
-	if err := a.spend(acting); err != nil {
+	if err := a.spendWrite(acting); err != nil {
 		return err
 	}
-	a.check.effect(a.actor)
+	a.check.checkEffect(a.actor)
 	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
 	next.Status = *f.Status
-	a.filed++
+	a.historyWrites++
 	return a.store.updateStatus(next)
 }
 
-// stableIn is what a history keeps of the stable revision.
-func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
+// stableInfo returns the stable revision that a history stores.
+func stableInfo(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	if p.Workload == nil || p.Stable == (planner.Revision{}) {
 		return nil
 	}
@@ -172,10 +172,10 @@ func stableIn(p cluster.ReleaseObjects) *rollouts.ObjectInfo {
 	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 }
 
-// LabelPods is one write for each pod.
-func (a api) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
+// LabelPods writes the labels of each pod separately.
+func (a cachedCluster) LabelPods(_ context.Context, _ string, marks []planner.PodLabel) error {
 	for _, m := range marks {
-		if err := a.mark(m); err != nil {
+		if err := a.labelPod(m); err != nil {
 			return err
 		}
 	}
