@@ -36,7 +36,7 @@ func DecideBatch(in BatchInput) BatchDecision {
 		d.complete()
 		d.enableScalers()
 	case !IsPlanFor(d.plan, d.workload):
-		// Whoever wrote the plan decides what happens with the other template.
+		// The author of the plan decides what happens with the other template.
 		rule = "other revision"
 		d.restoreStableSize()
 	case d.plan.BatchPartition == nil:
@@ -198,8 +198,8 @@ func (d *batchDraft) restoreWorkload() {
 	switch {
 	case wait && returnsToStable:
 		// The target applies to the stable template now. Pods that run beside the stable pods go as
-		// in an abort: if they were given back and the next template was held meanwhile, the native
-		// controller would spread what goes over both versions.
+		// in an abort: if the workload was restored first and the next template was held meanwhile, the native
+		// controller would remove pods of both versions.
 		target := Target{Owner: d.Release.UID, Abort: true}
 		if d.replacesPods() {
 			target = Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: RevisionOfPlan(d.plan)}

@@ -13,7 +13,10 @@ import (
 // workload and the network that lead to it. Nothing else decides.
 func Decide(in Input) Decision {
 	if Finalized(in.Rollout) {
-		return Decision{Case: CaseFinalized, Passed: []string{string(CaseFinalized)}, State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy(), Histories: HistoriesToStore(in.Rollout.Status, in.Histories)}
+		return Decision{
+			Case: CaseFinalized, Passed: []string{string(CaseFinalized)},
+			State: StateOf(in.Rollout), Status: *in.Rollout.Status.DeepCopy(), Histories: HistoriesToStore(in.Rollout.Status, in.Histories),
+		}
 	}
 	batch := evaluateBatch(in)
 	if batch != nil {
@@ -26,7 +29,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// decideRollout decides about the Rollout itself. It requests a batch by the effect RunBatch.
+// decideRollout decides about the Rollout itself. If a batch must start, the decision has the effect RunBatch,
+// which runBatchRelease completes.
 func decideRollout(in Input) Decision {
 	d := &draft{facts: newFacts(in)}
 	recordAbortedRevision(d)
@@ -80,13 +84,13 @@ const (
 	CaseInitializing     Case = "waiting to start"
 	CasePlanChanged      Case = "plan changed"
 	CaseInProgress       Case = "in progress"
-	// CaseCompleted is never found, but gone on with.
+	// CaseCompleted applies to no observation: the case "in progress" continues with it.
 	CaseCompleted Case = "completed"
-	// CaseFinalized is a Rollout that is deleted, has given everything back and acts no more.
+	// CaseFinalized is a deleted Rollout that has restored everything. Only finalizers of others keep it.
 	CaseFinalized Case = "over"
 )
 
-// caseRow is one case, and the function that decides if the case applies.
+// caseRow is one case: whether it applies, and the function that decides then.
 type caseRow struct {
 	name    Case
 	applies func(*facts) bool

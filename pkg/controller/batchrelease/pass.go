@@ -31,6 +31,7 @@ type Cluster interface {
 type Pass struct {
 	Cluster
 	reconcile.Batch
+	reconcile.Defaults
 }
 
 // Observe reads a BatchRelease and its workload. It returns nil if the BatchRelease does not exist, if its
@@ -76,15 +77,6 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.BatchReleaseStatus) err
 	}
 	return err
 }
-
-// AfterCommit implements reconcile.Object.
-func (p *Pass) AfterCommit(context.Context) {}
-
-// RecordEvents implements reconcile.Object.
-func (p *Pass) RecordEvents([]planner.Event) {}
-
-// StoreHistory implements reconcile.Object. A BatchRelease has no history.
-func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // Act implements reconcile.Object.
 func (p *Pass) Act(ctx context.Context, a planner.Action) error {

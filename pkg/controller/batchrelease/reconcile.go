@@ -55,8 +55,8 @@ type reportingPass struct {
 }
 
 // RecordEvents implements reconcile.Object.
-func (l reportingPass) RecordEvents(events []planner.Event) {
-	cluster.RecordEvents(l.r.Recorder, cluster.EventTarget(l.Release), "Release", events)
+func (p reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(p.r.Recorder, cluster.EventTarget(p.Release), "Release", events)
 }
 
 // liveCluster implements Cluster with informer caches and the API server.

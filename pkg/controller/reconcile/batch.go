@@ -92,8 +92,6 @@ func enableScalerChanges(ctx context.Context, c BatchCluster, row workload.Row, 
 }
 
 // readWorkload reads a workload, and reports whether workloads of its kind can be read. It returns nil if
-// the workload does not exist. It returns nil if
-// the workload does not exist. It returns nil if
 // the workload does not exist.
 func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.HoldState) (w *cluster.Workload, readable bool, err error) {
 	absence, err := c.CheckAvailability(ctx, row)

@@ -31,8 +31,6 @@ func ApplyNetworkEffect(ctx context.Context, w Writer, o traffic.Objects, effect
 }
 
 // networkChanges returns the changes that an effect makes to Services and routers.
-// networkChanges returns the changes that an effect makes to Services and routers.
-// networkChanges returns the changes that an effect makes to Services and routers.
 func networkChanges(o traffic.Objects, effect planner.Effect) ([]object.Change, error) {
 	switch a := effect.(type) {
 	case planner.PinService:

@@ -60,6 +60,18 @@ type Object[S any] interface {
 	WithWriteError(planner.WriteError) (next S, announce, ok bool)
 }
 
+// Defaults has the methods of Object that do nothing for many objects.
+type Defaults struct{}
+
+// AfterCommit implements Object.
+func (Defaults) AfterCommit(context.Context) {}
+
+// RecordEvents implements Object.
+func (Defaults) RecordEvents([]planner.Event) {}
+
+// StoreHistory implements Object.
+func (Defaults) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
+
 // Execute stores the status of a plan and carries out its actions. It stops at the first step that fails,
 // and returns the histories that it has stored.
 func Execute[S any](ctx context.Context, o Object[S], p Plan[S]) (histories []planner.HistoryEntry, err error) {

@@ -47,10 +47,6 @@ func replicaSetChanges(ctx context.Context, c ReplicaSetCluster, w *cluster.Work
 
 // findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
 // nil.
-// findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
-// nil.
-// findNameConflict returns a ReplicaSet of another owner whose name one of the changes would create, or
-// nil.
 func findNameConflict(ctx context.Context, c ReplicaSetCluster, w *cluster.Workload, changes []object.Change) (object.Object, error) {
 	for _, change := range changes {
 		if change.Base != nil {

@@ -24,6 +24,7 @@ import (
 // Pass is one pass over a Rollout: what was observed, and the objects that its changes are based on.
 type Pass struct {
 	Cluster
+	reconcile.Defaults
 	Facts planner.Input
 	// Rollout is the Rollout as it is stored now. Facts.Rollout is the Rollout as it was observed.
 	Rollout *rollouts.Rollout

@@ -101,12 +101,6 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
 	return err
 }
 
-// AfterCommit implements reconcile.Object.
-func (p *Pass) AfterCommit(context.Context) {}
-
-// RecordEvents implements reconcile.Object.
-func (p *Pass) RecordEvents([]planner.Event) {}
-
 // WithWriteError implements reconcile.Object.
 func (p *Pass) WithWriteError(e planner.WriteError) (next rollouts.RolloutStatus, announce, ok bool) {
 	next = *p.Rollout.Status.DeepCopy()

@@ -89,33 +89,33 @@ type reportingPass struct {
 // Commit implements reconcile.Object. If the status acquires Services and routers, Commit first acquires
 // the in-process lock. Without the lock, the passes over two Rollouts could both acquire the same Service
 // before the caches show the first status.
-func (l reportingPass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
-	ro := l.Rollout
+func (p reportingPass) Commit(ctx context.Context, next rollouts.RolloutStatus) error {
+	ro := p.Rollout
 	holder := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
-	if ro.Status.Network == nil && next.Network != nil && !l.r.networkLocks.TryAcquire(l.r.Clock.Now(), holder, cluster.NetworkKeysOf(ro)) {
+	if ro.Status.Network == nil && next.Network != nil && !p.r.networkLocks.TryAcquire(p.r.Clock.Now(), holder, cluster.NetworkKeysOf(ro)) {
 		return cluster.ErrStaleCache
 	}
-	return l.Pass.Commit(ctx, next)
+	return p.Pass.Commit(ctx, next)
 }
 
 // AfterCommit implements reconcile.Object. It requests measurements, and logs the outcomes of decisions.
-func (l reportingPass) AfterCommit(ctx context.Context) {
-	l.r.requestMeasurements(ctx, l.Pass, l.decision)
+func (p reportingPass) AfterCommit(ctx context.Context) {
+	p.r.requestMeasurements(ctx, p.Pass, p.decision)
 	unsettled := map[int64]bool{}
-	for _, before := range l.Facts.Rollout.Status.Decisions {
+	for _, before := range p.Facts.Rollout.Status.Decisions {
 		unsettled[before.ID] = before.Outcome == ""
 	}
-	for _, d := range l.decision.Status.Decisions {
+	for _, d := range p.decision.Status.Decisions {
 		if unsettled[d.ID] && d.Outcome != "" {
 			logf.FromContext(ctx).Info("Settled decision", "decision", d.ID, "verb", d.Verb, "user", d.User, "via", d.Via, "outcome", d.Outcome)
 		}
 	}
-	l.r.Metrics.CountEvents(l.decision.Events)
 }
 
 // RecordEvents implements reconcile.Object.
-func (l reportingPass) RecordEvents(events []planner.Event) {
-	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Rollout), "Release", events)
+func (p reportingPass) RecordEvents(events []planner.Event) {
+	p.r.Metrics.CountEvents(events)
+	cluster.RecordEvents(p.r.Recorder, cluster.MetadataOf(p.Rollout), "Release", events)
 }
 
 // forgetRollout removes a deleted Rollout from the index of the policies and from the memory of the

@@ -42,6 +42,7 @@ type Cluster interface {
 // on.
 type Pass struct {
 	Cluster
+	reconcile.Defaults
 	Facts routing.Observed
 	// Routing is the TrafficRouting as it is stored now. Facts.Routing is the TrafficRouting as it was
 	// observed.
@@ -100,15 +101,6 @@ func (p *Pass) Commit(ctx context.Context, next rollouts.TrafficRoutingStatus) e
 	}
 	return err
 }
-
-// AfterCommit implements reconcile.Object.
-func (p *Pass) AfterCommit(context.Context) {}
-
-// RecordEvents implements reconcile.Object.
-func (p *Pass) RecordEvents([]planner.Event) {}
-
-// StoreHistory implements reconcile.Object. A TrafficRouting has no history.
-func (p *Pass) StoreHistory(context.Context, planner.HistoryEntry) error { return nil }
 
 // WithWriteError implements reconcile.Object. The status of a TrafficRouting has no place for write
 // errors.

@@ -52,8 +52,8 @@ type reportingPass struct {
 }
 
 // RecordEvents implements reconcile.Object.
-func (l reportingPass) RecordEvents(events []planner.Event) {
-	cluster.RecordEvents(l.r.Recorder, cluster.MetadataOf(l.Routing), "Route", events)
+func (p reportingPass) RecordEvents(events []planner.Event) {
+	cluster.RecordEvents(p.r.Recorder, cluster.MetadataOf(p.Routing), "Route", events)
 }
 
 // liveCluster implements Cluster with informer caches and the API server.
