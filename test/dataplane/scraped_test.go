@@ -115,7 +115,7 @@ func sourceBehind(t *testing.T) {
 	a.until("the message names the delay", a.sees(func(s *v1beta1.RolloutStatus) bool {
 		return strings.Contains(s.Message, "source late is ") && strings.Contains(s.Message, " s behind")
 	}))
-	if took := a.abortedBy("failures", "fails20", l, asked); took < 40*time.Second {
+	if _, took := a.abortedBy("failures", "fails20", l, asked); took < 40*time.Second {
 		t.Errorf("it took %s, although samples come 40 s late", took)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -112,6 +113,30 @@ func (s *soaker) resize(replicas int32) {
 		return err
 	})
 	s.until("the guard sees the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
+}
+
+// toZeroAndBack scales up only when Weir has deleted the empty ReplicaSets that are younger than the stable
+// one. The native controller would give all pods to the youngest, which docs/styles.md lists as a known limit.
+func (s *soaker) toZeroAndBack() {
+	s.t.Helper()
+	s.resize(0)
+	s.until("no younger ReplicaSet is left", func(ctx context.Context) error {
+		sets, err := s.sets(ctx)
+		if err != nil {
+			return err
+		}
+		created := map[string]time.Time{}
+		for i := range sets {
+			created[versionOf(&sets[i].Spec.Template.Spec)] = sets[i].CreationTimestamp.Time
+		}
+		for version, at := range created {
+			if version != s.stable && !at.Before(created[s.stable]) {
+				return fmt.Errorf("the ReplicaSet of %s is younger than that of %s", version, s.stable)
+			}
+		}
+		return nil
+	})
+	s.resize(6)
 }
 
 // reached reports whether the release may have come to a step.

@@ -218,13 +218,10 @@ func (s *soaker) do(move string, r *v1beta1.Rollout) {
 			s.guard.atMost(s.live, 0)
 			s.settled(versions{s.stable: s.plan.replicas})
 		},
-		"pause":  func() { s.again(func() error { return s.setPaused(true) }) },
-		"resume": func() { s.again(func() error { return s.setPaused(false) }) },
-		"scale":  func() { s.resize(int32(3 + s.random.IntN(7))) },
-		"to zero and back": func() {
-			s.resize(0)
-			s.resize(6)
-		},
+		"pause":            func() { s.again(func() error { return s.setPaused(true) }) },
+		"resume":           func() { s.again(func() error { return s.setPaused(false) }) },
+		"scale":            func() { s.resize(int32(3 + s.random.IntN(7))) },
+		"to zero and back": s.toZeroAndBack,
 		"meddle": func() {
 			here.admin.kubectl(s.app, "rollout", "resume", "deployment/web")
 			here.admin.kubectl(s.app, "rollout", "undo", "deployment/web")
