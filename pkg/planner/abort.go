@@ -147,7 +147,7 @@ func moveBackToStable(d *draft) (done bool) {
 
 // abortWaitReason returns what an abort waits for if the BatchRelease has no message. The text has no
 // counts, so that the status is not written for each pod. The text is empty if the abort has just begun.
-func abortWaitReason(f *facts, hasActions, trafficRemains bool) string {
+func abortWaitReason(f facts, hasActions, trafficRemains bool) string {
 	switch w := f.w; {
 	case hasActions || f.Batch == nil || !f.Batch.Observed:
 		return ""
@@ -167,12 +167,12 @@ func abortWaitReason(f *facts, hasActions, trafficRemains bool) string {
 // stableWaitsForUpdatePods reports whether the stable revision gets all its pods back only when the update
 // revision loses pods. In blue-green style, the native controller may be stopped while the user increases
 // the size of the workload. It then distributes the additional pods over both revisions.
-func stableWaitsForUpdatePods(f *facts) bool {
+func stableWaitsForUpdatePods(f facts) bool {
 	return f.style == rollouts.StyleBlueGreen && updateShare(f) > 0
 }
 
 // stableCannotBeRestored reports whether the stable revision was deleted or edited.
-func stableCannotBeRestored(f *facts) bool { return stableEdited(f) || f.w.StableRevisionGone }
+func stableCannotBeRestored(f facts) bool { return stableEdited(f) || f.w.StableRevisionGone }
 
 // stallWithoutStable sets the Stalled condition of an abort whose stable revision was deleted or edited.
 // Traffic leaves the update revision as far as the existing stable pods can serve it. No further stable pod
@@ -228,7 +228,7 @@ func applyRemainingTraffic(d *draft, left remainingTraffic) {
 // remainingTrafficToStable returns the work that remains until all requests go to the stable revision. While
 // too few stable pods are ready, routers send a smaller share of the requests to the update revision.
 // After that, the routes are removed.
-func remainingTrafficToStable(f *facts) remainingTraffic {
+func remainingTrafficToStable(f facts) remainingTraffic {
 	r := f.route()
 	if r == nil && !f.Routing.isReferenced() {
 		return remainingTraffic{}
@@ -263,7 +263,7 @@ func remainingShareReduction(r *Route, revision string, share int32) remainingWo
 // revision. If somebody has deleted the canary Service, the result is the revision for which the Service is
 // created again. The result is empty if the Service cannot be created again. All requests then go to stable
 // pods at once, even if there are too few.
-func canaryServiceRevision(f *facts) string {
+func canaryServiceRevision(f facts) string {
 	r, p := f.route(), f.progress()
 	switch {
 	case r.Canary != "":
@@ -279,7 +279,7 @@ func canaryServiceRevision(f *facts) string {
 
 // remainingPodsToStable returns the work that remains until all pods run the stable revision. One update pod
 // stays while requests may still go to the update revision.
-func remainingPodsToStable(f *facts, trafficRemains bool) remainingWork {
+func remainingPodsToStable(f facts, trafficRemains bool) remainingWork {
 	if f.Batch == nil && hasOnlyStablePods(f) {
 		return remainingWork{}
 	}
@@ -301,7 +301,7 @@ func remainingPodsToStable(f *facts, trafficRemains bool) remainingWork {
 
 // hasOnlyStablePods reports whether the release never requested a pod of another revision, and the native
 // controller creates none either.
-func hasOnlyStablePods(f *facts) bool {
+func hasOnlyStablePods(f facts) bool {
 	w := f.w
 	return w.Target == nil && w.OwnerStrategyActive && !w.NewPodsUseTemplate && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
 }

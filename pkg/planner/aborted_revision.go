@@ -55,7 +55,7 @@ func IsRestoringAborted(r *rollouts.Rollout) bool {
 
 // abortTargetsTemplate reports whether an abort or a rollback also ends the template that supersedes the
 // aborted release.
-func abortTargetsTemplate(f *facts) bool {
+func abortTargetsTemplate(f facts) bool {
 	p := f.progress()
 	return f.isAborted() && superseded(f) && f.w.HasTemplateOf(Revision{p.AbortedRevision, p.AbortedTemplate})
 }

@@ -17,7 +17,7 @@ import (
 // Healthy, and removes both before the Rollout becomes Disabled or loses its finalizer.
 
 // isVisibleToAdmission reports whether the workload has the label or the Rollout has an index entry.
-func isVisibleToAdmission(f *facts) bool { return f.w != nil && f.w.Labelled || f.Listed }
+func isVisibleToAdmission(f facts) bool { return f.w != nil && f.w.Labelled || f.Listed }
 
 // removeFromAdmission removes the label of the workload. ensureAdmission removes the index entry before that.
 func removeFromAdmission(d *draft) {
@@ -28,7 +28,7 @@ func removeFromAdmission(d *draft) {
 
 // remadeIsUnprotected reports whether admission does not yet see a workload that was deleted and created
 // again under the same name.
-func remadeIsUnprotected(f *facts) bool {
+func remadeIsUnprotected(f facts) bool {
 	return f.remade != nil && f.Unsupported == "" && HoldsOnTemplateChange(f.Rollout) && (!f.remade.Labelled || !f.Indexed)
 }
 
@@ -99,7 +99,7 @@ func TamperedEvent(keys []string) Event {
 // admissionBypassed reports whether the native controller releases a new template because the workload is
 // not held. Either the webhook and the policies were both unavailable when the template was set, or somebody
 // removed the hold while they were unavailable.
-func admissionBypassed(f *facts) bool {
+func admissionBypassed(f facts) bool {
 	if f.w.HoldRemoved {
 		return HoldsWorkload(f.Rollout)
 	}
@@ -109,7 +109,7 @@ func admissionBypassed(f *facts) bool {
 // templateChangedUnheld reports whether the template of a Healthy Rollout's workload was changed without a
 // hold. The stored status has the template of the last release. After a release that did not succeed, the
 // template may also be the stable one.
-func templateChangedUnheld(f *facts) bool {
+func templateChangedUnheld(f facts) bool {
 	p := f.stored()
 	if f.w.UID != f.Rollout.Status.WorkloadUID || !f.isHealthy() || f.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || f.hasReleasedTemplate() {
 		return false

@@ -72,7 +72,7 @@ func stampAfterResults(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
 
 // judgeStepChecks makes a step wait while its checks are running. If a person must decide about a check, the
 // pause of the step waits for the decision instead (judgeUndecidedChecks).
-func judgeStepChecks(f *facts, _ *rollouts.Step) Verdict {
+func judgeStepChecks(f facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range judgedChecks(f) {
@@ -95,7 +95,7 @@ func shorterWait(a, b time.Duration) time.Duration {
 
 // openChecksVerdict returns the verdict of a gate that waits for the open checks. The gate passes if there are
 // none. wake is the time until the next check is judged again.
-func openChecksVerdict(f *facts, open []string, wake time.Duration) Verdict {
+func openChecksVerdict(f facts, open []string, wake time.Duration) Verdict {
 	if len(open) == 0 {
 		return passVerdict
 	}
@@ -113,7 +113,7 @@ func setAnalysisMessage(d *draft, _ *rollouts.Step) {
 
 // judgeUndecidedChecks makes a paused step wait for a person if checks have failed or are inconclusive and the
 // plan demands a decision. It also waits for a check that is running again.
-func judgeUndecidedChecks(f *facts, _ *rollouts.Step) Verdict {
+func judgeUndecidedChecks(f facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range judgedChecks(f) {
@@ -128,7 +128,7 @@ func judgeUndecidedChecks(f *facts, _ *rollouts.Step) Verdict {
 }
 
 // awaitsDecision reports whether a person must decide about the result of a check.
-func awaitsDecision(f *facts, c *judgedCheck) bool {
+func awaitsDecision(f facts, c *judgedCheck) bool {
 	switch {
 	case checksOverridden(f):
 		return false
@@ -143,7 +143,7 @@ func awaitsDecision(f *facts, c *judgedCheck) bool {
 
 // judgePodCrashes makes a step of a plan without analysis wait while new pods crash. A timed pause does not end
 // during this wait, but an approval ends it.
-func judgePodCrashes(f *facts, _ *rollouts.Step) Verdict {
+func judgePodCrashes(f facts, _ *rollouts.Step) Verdict {
 	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f) {
 		return passVerdict
 	}
@@ -159,10 +159,10 @@ func isGateCheck(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
 
 // checksOverridden reports whether a user has overridden the checks, so that they only report for the rest of
 // the attempt.
-func checksOverridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
+func checksOverridden(f facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
 
 // abortingCheck returns the check whose result aborts the release; nil if there is none.
-func abortingCheck(f *facts) *judgedCheck {
+func abortingCheck(f facts) *judgedCheck {
 	if checksOverridden(f) {
 		return nil
 	}
@@ -177,7 +177,7 @@ func abortingCheck(f *facts) *judgedCheck {
 }
 
 // checkFailed reports whether a check aborts the release in progress.
-func checkFailed(f *facts) bool {
+func checkFailed(f facts) bool {
 	return f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.hasReleasedTemplate() && f.progress().FinalisingStep == "" && abortingCheck(f) != nil
 }
 

@@ -17,7 +17,7 @@ const EventBatchRecreated = "BatchReleaseMadeAgain"
 // the BatchRelease, the pods do not follow a change of the workload's size. If the plan or the template has
 // changed, another case of Decide creates the BatchRelease with the new plan. Only a blue-green release
 // recreates the BatchRelease first: it refuses another template only while a BatchRelease exists.
-func batchGone(f *facts) bool {
+func batchGone(f facts) bool {
 	if f.Batch != nil || f.isAborted() || f.isEnding() || !HoldsWorkload(f.Rollout) || planChanged(f) {
 		return false
 	}

@@ -10,7 +10,7 @@ import "time"
 const explainWaitAfter = 30 * time.Second
 
 // untilWaitExplained returns the time until the message of the step must explain what the batch waits for.
-func untilWaitExplained(f *facts) time.Duration {
+func untilWaitExplained(f facts) time.Duration {
 	since := f.progress().LastUpdateTime
 	if since == nil || IsAhead(since, f.Now) || !f.stageUnchanged() {
 		return explainWaitAfter
@@ -20,7 +20,7 @@ func untilWaitExplained(f *facts) time.Duration {
 
 // batchWaitReason returns the explanation of what a batch waits for; empty if none is known. The text has
 // no counts, so that the status is not written for each pod.
-func batchWaitReason(f *facts) string {
+func batchWaitReason(f facts) string {
 	w, desired := f.w, plannedUpdatedReplicas(f)
 	switch {
 	case !w.Settled:

@@ -29,7 +29,7 @@ func hasTrafficChecks(plan *rollouts.Release, step int32) bool {
 }
 
 // checksBeforeTraffic returns the checks of the current step at the point BeforeTraffic, with their verdicts.
-func checksBeforeTraffic(f *facts) []judgedCheck {
+func checksBeforeTraffic(f facts) []judgedCheck {
 	a, p := f.status.Analysis, f.progress()
 	if a == nil || a.TrafficSince == nil || p.State != rollouts.StepTrafficRouting {
 		return nil
@@ -56,7 +56,7 @@ func startTrafficChecks(d *draft, _ *rollouts.Step) {
 
 // judgeTrafficChecks makes a step wait with its traffic until the checks at the point BeforeTraffic have passed or
 // a person has approved the traffic.
-func judgeTrafficChecks(f *facts, _ *rollouts.Step) Verdict {
+func judgeTrafficChecks(f facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
 	for _, c := range checksHoldingTraffic(f) {
@@ -73,7 +73,7 @@ func judgeTrafficChecks(f *facts, _ *rollouts.Step) Verdict {
 // checksHoldingTraffic returns the checks for which the traffic of the current step waits, with their current
 // verdicts. The traffic also waits for a running check that only reports, because the check cannot be measured
 // later.
-func checksHoldingTraffic(f *facts) []judgedCheck {
+func checksHoldingTraffic(f facts) []judgedCheck {
 	return slices.DeleteFunc(checksBeforeTraffic(f), func(c judgedCheck) bool {
 		running := c.verdict.Is == judge.Running && (c.onFail != rollouts.OnFailReport || !c.rule.Gate) && !checksOverridden(f)
 		return !running && !awaitsDecision(f, &c)

@@ -22,7 +22,7 @@ import (
 const DefaultProgressDeadlineSeconds int32 = 600
 
 // progressDeadline returns the deadline; zero means that there is none.
-func progressDeadline(f *facts) time.Duration {
+func progressDeadline(f facts) time.Duration {
 	seconds := DefaultProgressDeadlineSeconds
 	switch {
 	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
@@ -99,7 +99,7 @@ func SplitHelp(message string) (observation, help string) {
 }
 
 // deadlineRuns reports whether the release waits for pods or for the network, and not for a person.
-func deadlineRuns(f *facts) bool {
+func deadlineRuns(f facts) bool {
 	if f.isStalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
 		return false // the condition Stalled already says why the release makes no progress
 	}
@@ -124,13 +124,13 @@ func deadlineRuns(f *facts) bool {
 }
 
 // isSuperseding reports whether another template is superseding the release, at whatever stage its step was.
-func isSuperseding(f *facts) bool {
+func isSuperseding(f facts) bool {
 	p := f.progress()
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
 // hasAdvanced reports whether this pass has advanced the release compared with the stored status.
-func hasAdvanced(f *facts) bool {
+func hasAdvanced(f facts) bool {
 	stored, p := f.stored(), f.progress()
 	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
 		stored.State != p.State || stored.CurrentStepIndex != p.CurrentStepIndex ||
@@ -140,7 +140,7 @@ func hasAdvanced(f *facts) bool {
 
 // workloadChanged reports whether a user has changed the workload. The progress mark is then computed again,
 // but the change alone is no progress.
-func workloadChanged(f *facts) bool {
+func workloadChanged(f facts) bool {
 	if f.Batch != nil {
 		return f.Batch.Rescaled
 	}
@@ -149,7 +149,7 @@ func workloadChanged(f *facts) bool {
 
 // currentProgressMark returns a number that grows with the pods for which the release waits. Only a mark above
 // the stored one is progress, so a pod that repeatedly becomes ready and crashes is no progress.
-func currentProgressMark(f *facts) int32 {
+func currentProgressMark(f facts) int32 {
 	w := f.w
 	switch {
 	case w == nil:
@@ -164,7 +164,7 @@ func currentProgressMark(f *facts) int32 {
 }
 
 // stalledObject returns the name of the object that makes no progress.
-func stalledObject(f *facts) string {
+func stalledObject(f facts) string {
 	if missing := missingReference(f); missing != "" {
 		return missing
 	}
@@ -175,7 +175,7 @@ func stalledObject(f *facts) string {
 }
 
 // stallReason returns what the release waits for, with the numbers of ready pods in StepUpgrade.
-func stallReason(f *facts) string {
+func stallReason(f facts) string {
 	message := strings.TrimSuffix(f.status.Message, ".")
 	p, w := f.progress(), f.w
 	if w == nil || f.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || isSuperseding(f) {
@@ -192,18 +192,18 @@ func stallReason(f *facts) string {
 // stallHelps have the advice to the user; the first row that applies is used. Blue-green refuses another
 // template, so its advice does not recommend one.
 var stallHelps = []struct {
-	applies func(*facts) bool
+	applies func(facts) bool
 	help    string
 }{
 	{
-		func(f *facts) bool {
+		func(f facts) bool {
 			return f.status.Phase == rollouts.PhaseTerminating || f.status.Phase == rollouts.PhaseDisabling
 		},
 		"the workload is given back when this is fixed, or when another template is set",
 	},
-	{func(f *facts) bool { return f.remade != nil }, "fix its pods, or set another template"},
+	{func(f facts) bool { return f.remade != nil }, "fix its pods, or set another template"},
 	{
-		func(f *facts) bool {
+		func(f facts) bool {
 			return missingReference(f) != "" && !f.isDoing(rollouts.ActivityAborting)
 		},
 		"create it, or abort, or roll back",
@@ -212,31 +212,31 @@ var stallHelps = []struct {
 	{activityIs(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
 	{activityIs(rollouts.ActivityCancelling), "fix the pods, or set another template"},
 	{
-		func(f *facts) bool {
+		func(f facts) bool {
 			return f.isDoing(rollouts.ActivityFinalising) && canStillAbort(f.style, new(f.progress()))
 		},
 		"fix this, abort, or roll back",
 	},
 	{activityIs(rollouts.ActivityFinalising), "fix the pods, or set another template, or the earlier one"},
 	{
-		func(f *facts) bool {
+		func(f facts) bool {
 			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
 		},
 		"fix the pods, abort, or roll back",
 	},
 	{
-		func(f *facts) bool { return f.progress().State == rollouts.StepUpgrade },
+		func(f facts) bool { return f.progress().State == rollouts.StepUpgrade },
 		"fix the pods, set another template, abort, or roll back",
 	},
-	{func(*facts) bool { return true }, "fix this, abort, or roll back"},
+	{func(facts) bool { return true }, "fix this, abort, or roll back"},
 }
 
-func activityIs(a rollouts.Activity) func(*facts) bool {
-	return func(f *facts) bool { return f.isDoing(a) }
+func activityIs(a rollouts.Activity) func(facts) bool {
+	return func(f facts) bool { return f.isDoing(a) }
 }
 
 // stallHelp returns the advice to the user about a release that makes no progress.
-func stallHelp(f *facts) string {
+func stallHelp(f facts) string {
 	for _, h := range stallHelps {
 		if h.applies(f) {
 			return h.help

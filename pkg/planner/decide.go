@@ -32,7 +32,7 @@ func Decide(in Input) Decision {
 // decideRollout decides about the Rollout itself. If a batch must start, the decision has the effect RunBatch,
 // which runBatchRelease completes.
 func decideRollout(in Input) Decision {
-	d := &draft{facts: newFacts(in)}
+	d := newDraft(newFacts(in))
 	recordAbortedRevision(d)
 	found := classify(d.facts)
 	for d.next = found; d.next != ""; {
@@ -93,7 +93,7 @@ const (
 // caseRow is one case: whether it applies, and the function that decides then.
 type caseRow struct {
 	name    Case
-	applies func(*facts) bool
+	applies func(facts) bool
 	decide  func(*draft)
 }
 
@@ -105,7 +105,7 @@ var cases = []caseRow{
 	{CaseDisabled, isDisabled, disableRollout},
 
 	// The workload cannot be released now.
-	{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, endWithoutWorkload},
+	{CaseWorkloadGone, func(f facts) bool { return f.w == nil }, endWithoutWorkload},
 	{CaseUnsupported, unsupported, setUnsupported},
 	{CaseNotNamed, revisionUnknown, awaitRevision},
 	{CaseBypassed, admissionBypassed, holdBypassed},
@@ -113,17 +113,17 @@ var cases = []caseRow{
 	// No release is under way.
 	{CaseStillAborted, stillAborted, resumeAbort},
 	{CaseNotAdopted, notAdopted, adopt},
-	{CaseHealthy, (*facts).isHealthy, watchHealthy},
+	{CaseHealthy, facts.isHealthy, watchHealthy},
 
 	// The release goes back, or another template takes its place.
 	{CaseRolledBack, rolledBack, startCancellation},
 	{CaseAbortSuperseded, supersededWhenAborted, supersede},
-	{CaseAborted, (*facts).isAborted, abort},
+	{CaseAborted, facts.isAborted, abort},
 	{CaseStableEdited, hasEditedStable, stallStableEdited},
 	{CaseBatchGone, batchGone, recreateBatchRelease},
 	{CaseRefused, templateRefused, refuseTemplate},
 	{CaseEndingSuperseded, supersededWhenEnding, supersede},
-	{CaseEnding, (*facts).isEnding, tearDownRelease},
+	{CaseEnding, facts.isEnding, tearDownRelease},
 	{CaseCheckFailed, checkFailed, abortByCheck},
 	{CasePaused, paused, pauseRelease},
 	{CaseRollback, rolledBackInBatches, startRollback},
@@ -132,12 +132,12 @@ var cases = []caseRow{
 	// The release goes forward.
 	{CaseInitializing, initializing, initialize},
 	{CasePlanChanged, planChanged, applyEditedPlan},
-	{CaseCompleted, func(*facts) bool { return false }, startTeardown}, // only continued with
-	{CaseInProgress, func(*facts) bool { return true }, runStep},
+	{CaseCompleted, func(facts) bool { return false }, startTeardown}, // only continued with
+	{CaseInProgress, func(facts) bool { return true }, runStep},
 }
 
 // classify returns the first case that applies.
-func classify(f *facts) Case {
+func classify(f facts) Case {
 	i := slices.IndexFunc(cases, func(c caseRow) bool { return c.applies(f) })
 	return cases[i].name
 }
@@ -173,21 +173,21 @@ func recordWorkloadUID(d *draft) {
 	}
 }
 
-func deleted(f *facts) bool { return f.Rollout.DeletionTimestamp != nil }
+func deleted(f facts) bool { return f.Rollout.DeletionTimestamp != nil }
 
 // isDisabled reports whether the Rollout is disabled, or its disabling has not ended. A restore that has
 // begun is completed even if the Rollout is enabled again meanwhile: no release can continue with a workload
 // that is half restored.
-func isDisabled(f *facts) bool {
+func isDisabled(f facts) bool {
 	return f.Rollout.Spec.Disabled || f.status.Phase == rollouts.PhaseDisabling
 }
 
-func unsupported(f *facts) bool {
+func unsupported(f facts) bool {
 	return unsupportedReason(f) != "" && f.status.Phase != rollouts.PhaseProgressing && !becameUnsupported(f)
 }
 
 // unsupportedReason returns why the workload cannot be released; empty if it can.
-func unsupportedReason(f *facts) string {
+func unsupportedReason(f facts) string {
 	if f.Unsupported == "" && f.w != nil {
 		return f.w.UnsupportedReason
 	}
@@ -196,33 +196,33 @@ func unsupportedReason(f *facts) string {
 
 // becameUnsupported reports whether an edit has made an adopted workload unsupported. The workload stays
 // adopted, so that admission continues to refuse templates that could not be held.
-func becameUnsupported(f *facts) bool {
+func becameUnsupported(f facts) bool {
 	return f.Unsupported == "" && f.isHealthy() && f.w != nil && f.w.UnsupportedReason != ""
 }
 
-func notAdopted(f *facts) bool {
+func notAdopted(f facts) bool {
 	return f.status.Phase != rollouts.PhaseHealthy && f.status.Phase != rollouts.PhaseProgressing
 }
 
-func stillAborted(f *facts) bool {
+func stillAborted(f facts) bool {
 	return notAdopted(f) && f.w.Held && f.w.Labelled && f.isAborted() && f.hasReleasedTemplate()
 }
 
-func rolledBack(f *facts) bool {
+func rolledBack(f facts) bool {
 	alreadyCancelled := f.isDoing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
 	return f.w.Held && f.w.HasStableTemplate && !alreadyCancelled && !returnsInBatches(f) && !stableEdited(f)
 }
 
 // returnsInBatches reports whether the stable template is released step by step, too, instead of being
 // restored at once.
-func returnsInBatches(f *facts) bool {
+func returnsInBatches(f facts) bool {
 	started := f.hasReleasedTemplate() || f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
 	return (backInBatches(f) && started || releasesStableAgain(f)) && !f.isAborted()
 }
 
 // releasesStableAgain reports whether the current release is about the stable revision itself, under another
 // rollout ID: no pod is created or deleted for it.
-func releasesStableAgain(f *facts) bool {
+func releasesStableAgain(f facts) bool {
 	p := f.stored()
 	same := p.StableRevision != "" && (p.StableRevision == p.UpdateRevision || p.StableRevision == p.PodTemplateHash)
 	if !f.w.AbortSetsTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
@@ -233,29 +233,29 @@ func releasesStableAgain(f *facts) bool {
 
 // backInBatches reports whether the user wants rollbacks in batches. The annotation is ignored if traffic is
 // routed: bad pods would receive requests during the batches.
-func backInBatches(f *facts) bool {
+func backInBatches(f facts) bool {
 	requested := f.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
 	return requested && f.replacesPods() && len(f.release.TrafficRoutings) == 0
 }
 
-func rolledBackInBatches(f *facts) bool {
+func rolledBackInBatches(f facts) bool {
 	return f.w.Held && f.w.HasStableTemplate && returnsInBatches(f) && !f.hasReleasedTemplate()
 }
 
-func paused(f *facts) bool { return f.Rollout.Spec.Strategy.Paused || f.stored().Paused }
+func paused(f facts) bool { return f.Rollout.Spec.Strategy.Paused || f.stored().Paused }
 
-func initializing(f *facts) bool {
+func initializing(f facts) bool {
 	return f.isDoing(rollouts.ActivityInitializing) || f.isDoing(rollouts.ActivityPaused) && retriesUnfinishedAbort(f)
 }
 
 // superseded reports whether the held template is neither the template of the current release nor the stable
 // one.
-func superseded(f *facts) bool { return f.w.Held && !f.w.HasStableTemplate && !f.hasReleasedTemplate() }
+func superseded(f facts) bool { return f.w.Held && !f.w.HasStableTemplate && !f.hasReleasedTemplate() }
 
 // supersededWhenAborted reports whether another template may take the place of an aborted release. In the
 // blue-green style it must wait for the end of the abort, because a third revision needs the room of the
 // second one. An abort without a stable revision never ends, so nothing waits for it.
-func supersededWhenAborted(f *facts) bool {
+func supersededWhenAborted(f facts) bool {
 	mayStart := f.isDoing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableRevisionGone
 	return f.isAborted() && mayStart && superseded(f)
 }
@@ -263,14 +263,14 @@ func supersededWhenAborted(f *facts) bool {
 // templateRefused reports whether another template was set while a blue-green release has pods of two
 // revisions, so that there is no room for a third. If the old pods are being deleted, the template waits
 // instead.
-func templateRefused(f *facts) bool {
+func templateRefused(f facts) bool {
 	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.isEnding() && !f.isAborted()
 }
 
 // supersededWhenEnding reports whether the template changed between the last step and the restore of the
 // workload: a restore would release it without approval. A release that is being cancelled is superseded by
 // every template except the stable one.
-func supersededWhenEnding(f *facts) bool {
+func supersededWhenEnding(f facts) bool {
 	switch f.activity() {
 	case rollouts.ActivityFinalising:
 		return superseded(f)
@@ -281,4 +281,4 @@ func supersededWhenEnding(f *facts) bool {
 	}
 }
 
-func planChanged(f *facts) bool { return f.stored().RolloutHash != f.planHash() }
+func planChanged(f facts) bool { return f.stored().RolloutHash != f.planHash() }

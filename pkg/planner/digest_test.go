@@ -16,7 +16,7 @@ import (
 func TestDigestsAreWhole(t *testing.T) {
 	t.Parallel()
 	whole := regexp.MustCompile(`(^| )[0-9a-f]{64} ?$`)
-	c := judgeCheckInStep(&facts{}, MeasuredCheck{Planned: rollouts.Check{Use: &rollouts.CheckRef{}}}, 1, time.Time{})
+	c := judgeCheckInStep(facts{}, MeasuredCheck{Planned: rollouts.Check{Use: &rollouts.CheckRef{}}}, 1, time.Time{})
 	if both := regexp.MustCompile(`^sha256:[0-9a-f]{64}\+[0-9a-f]{64} $`); !both.MatchString(c.mark()) {
 		t.Errorf("the evidence of a check begins with %q", c.mark())
 	}

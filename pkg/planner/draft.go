@@ -16,7 +16,7 @@ import (
 // draft is the decision about a Rollout while decideRollout makes it: the facts, with the next status, and
 // the actions and events that lead to it.
 type draft struct {
-	*facts
+	facts
 	actions []Action
 	events  []Event
 	// wake is the time until the next pass; zero if the next pass begins when something changes.
@@ -40,15 +40,17 @@ type draft struct {
 	cause string
 }
 
-// progress returns the next progress, which is never nil.
-func (d *draft) progress() *rollouts.Progress {
-	p := d.status.Active()
-	if p == nil {
-		p = &rollouts.Progress{}
-		d.status.SetActive(d.style, p)
+// newDraft returns a draft that changes nothing yet. Its status always has a progress, which is empty before
+// the first release.
+func newDraft(f facts) *draft {
+	if f.status.Active() == nil {
+		f.status.SetActive(f.style, &rollouts.Progress{})
 	}
-	return p
+	return &draft{facts: f}
 }
+
+// progress returns the next progress, which the caller may change.
+func (d *draft) progress() *rollouts.Progress { return d.status.Active() }
 
 // continueWith makes the pass continue with another case, in the same write.
 func (d *draft) continueWith(next Case) { d.next = next }

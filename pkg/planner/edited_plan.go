@@ -41,7 +41,7 @@ func applyEditedPlan(d *draft) {
 // The result is the current step if it still asks for the same number of pods as before, or for exactly the
 // released pods. Otherwise the result is the first step that asks for at least the released pods or, if there
 // is none, the last step.
-func stepForPods(f *facts, released int32) int32 {
+func stepForPods(f facts, released int32) int32 {
 	current := f.progress().CurrentStepIndex
 	if planned := plannedPods(f, current); planned >= 0 && (planned == released || planned == lastRequestedPods(f, current)) {
 		return current
@@ -56,7 +56,7 @@ func stepForPods(f *facts, released int32) int32 {
 }
 
 // plannedPods returns the number of new pods of a step of the plan; -1 if the step does not set a number.
-func plannedPods(f *facts, step int32) int32 {
+func plannedPods(f facts, step int32) int32 {
 	s := f.release.Step(step)
 	if s == nil || s.Replicas == nil {
 		return -1
@@ -66,7 +66,7 @@ func plannedPods(f *facts, step int32) int32 {
 
 // lastRequestedPods returns the number of new pods that a step has in the plan of the BatchRelease, which is the
 // plan before the edit; -1 if the BatchRelease has no such step.
-func lastRequestedPods(f *facts, step int32) int32 {
+func lastRequestedPods(f facts, step int32) int32 {
 	if b := f.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
 		return f.w.Limit(f.style, b.Plan.Batches[step-1].CanaryReplicas)
 	}

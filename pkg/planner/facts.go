@@ -13,8 +13,8 @@ import (
 )
 
 // facts has what one pass knows: the observed objects, completed with what only the stored status knows, and the
-// next status as far as the pass has computed it. A function that takes facts returns a result and changes
-// nothing. A function that changes the decision takes a draft.
+// next status as far as the pass has computed it. Facts are passed by value: a function that takes them returns a
+// result and cannot change them. A function that changes the decision takes a draft.
 type facts struct {
 	Input
 	// w is the workload of the release; nil if it does not exist.
@@ -29,8 +29,8 @@ type facts struct {
 
 // newFacts returns the facts of a pass. A workload of size 0, or a workload whose stable ReplicaSet was deleted,
 // shows less than the stored status knows, so newFacts completes its facts from the status.
-func newFacts(in Input) *facts {
-	f := &facts{Input: in, w: in.Workload, status: *in.Rollout.Status.DeepCopy()}
+func newFacts(in Input) facts {
+	f := facts{Input: in, w: in.Workload, status: *in.Rollout.Status.DeepCopy()}
 	_, f.release = in.Rollout.Spec.Strategy.Active()
 	f.style = rollouts.StyleFor(&in.Rollout.Spec.Strategy, in.Rollout.Spec.WorkloadRef)
 	f.status.ObservedGeneration = in.Rollout.Generation
@@ -45,7 +45,7 @@ func newFacts(in Input) *facts {
 		f.w, f.remade = nil, f.w
 	}
 	addMissingDigest(f)
-	for _, complete := range []func(*facts) *Workload{workloadWithoutStable, workloadWithoutPods, workloadWithStoredStable} {
+	for _, complete := range []func(facts) *Workload{workloadWithoutStable, workloadWithoutPods, workloadWithStoredStable} {
 		if f.w != nil {
 			f.w = complete(f)
 		}
@@ -55,13 +55,13 @@ func newFacts(in Input) *facts {
 
 // workloadReplaced reports whether the recorded workload was deleted and another workload was created under the
 // same name. A release ends with its workload.
-func workloadReplaced(f *facts) bool {
+func workloadReplaced(f facts) bool {
 	return f.w != nil && f.status.WorkloadUID != "" && f.w.UID != "" && f.w.UID != f.status.WorkloadUID
 }
 
 // workloadWithoutStable returns the workload with the facts about a stable ReplicaSet or ControllerRevision that
 // was deleted or replaced during the release.
-func workloadWithoutStable(f *facts) *Workload {
+func workloadWithoutStable(f facts) *Workload {
 	w := *f.w
 	if f.status.Active() == nil || lostStableRevision(f.Rollout, f.w) == "" {
 		return f.w
@@ -84,7 +84,7 @@ func workloadWithoutStable(f *facts) *Workload {
 // pods and its stable ReplicaSet was deleted before the release began. Scenario: the workload has size 0, and
 // the native controller deletes the old ReplicaSet because of revisionHistoryLimit. If there are pods, they show
 // the stable revision. A workload whose aborts set the template needs no stable revision while it has no pods.
-func workloadWithoutPods(f *facts) *Workload {
+func workloadWithoutPods(f facts) *Workload {
 	w, p := *f.w, f.stored()
 	isRecorded := !w.AbortSetsTemplate && f.isHealthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
 	if !isRecorded || !w.Held || w.hasPods() || f.hasReleasedTemplate() || slices.Contains(w.Revisions, p.PodTemplateHash) {
@@ -97,7 +97,7 @@ func workloadWithoutPods(f *facts) *Workload {
 // workloadWithStoredStable returns the workload with the stable revision from the stored status of a release in
 // progress. A workload of size 0 does not show which of its revisions served before. If aborts set the
 // template, the live template may be the stable one although the owner did not set it.
-func workloadWithStoredStable(f *facts) *Workload {
+func workloadWithStoredStable(f facts) *Workload {
 	w, stable := *f.w, f.stored().StableRevision
 	live := w.LiveRevision
 	if w.AbortSetsTemplate {
@@ -118,7 +118,7 @@ func workloadWithStoredStable(f *facts) *Workload {
 
 // progress returns the progress in the next status, as far as the pass has computed it. It is empty if there is
 // none.
-func (f *facts) progress() rollouts.Progress {
+func (f facts) progress() rollouts.Progress {
 	if p := f.status.Active(); p != nil {
 		return *p
 	}
@@ -126,7 +126,7 @@ func (f *facts) progress() rollouts.Progress {
 }
 
 // stored returns the progress in the stored status. It is empty if there is none.
-func (f *facts) stored() rollouts.Progress {
+func (f facts) stored() rollouts.Progress {
 	if p := f.Rollout.Status.Active(); p != nil {
 		return *p
 	}
@@ -134,7 +134,7 @@ func (f *facts) stored() rollouts.Progress {
 }
 
 // route returns the observed traffic at the current step; nil if the plan routes no traffic.
-func (f *facts) route() *Route {
+func (f facts) route() *Route {
 	if f.Route == nil {
 		return nil
 	}
@@ -143,52 +143,52 @@ func (f *facts) route() *Route {
 }
 
 // step returns the current step; nil if the plan has no step with this number.
-func (f *facts) step() *rollouts.Step { return f.release.Step(f.progress().CurrentStepIndex) }
+func (f facts) step() *rollouts.Step { return f.release.Step(f.progress().CurrentStepIndex) }
 
 // now returns the current time in whole seconds, as conditions store it.
-func (f *facts) now() metav1.Time { return metav1.NewTime(f.Now.Truncate(time.Second)) }
+func (f facts) now() metav1.Time { return metav1.NewTime(f.Now.Truncate(time.Second)) }
 
 // until returns the time that remains until another time; zero if that time has passed.
-func (f *facts) until(at time.Time) time.Duration { return max(at.Sub(f.Now), 0) }
+func (f facts) until(at time.Time) time.Duration { return max(at.Sub(f.Now), 0) }
 
-func (f *facts) activity() rollouts.Activity { return f.status.Activity() }
+func (f facts) activity() rollouts.Activity { return f.status.Activity() }
 
 // isDoing reports whether the release has one of the activities.
-func (f *facts) isDoing(activities ...rollouts.Activity) bool {
+func (f facts) isDoing(activities ...rollouts.Activity) bool {
 	return slices.Contains(activities, f.activity())
 }
 
-func (f *facts) isHealthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
+func (f facts) isHealthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
 
 // isAborted reports whether the release is aborted. Traffic and pods may still be on their way back.
-func (f *facts) isAborted() bool {
+func (f facts) isAborted() bool {
 	return f.isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)
 }
 
 // isEnding reports whether the release is completed or cancelled, and its teardown is in progress.
-func (f *facts) isEnding() bool {
+func (f facts) isEnding() bool {
 	return f.isDoing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
 }
 
 // replacesPods reports whether the release replaces stable pods by new pods, instead of adding new pods.
-func (f *facts) replacesPods() bool { return f.style == rollouts.StylePartition }
+func (f facts) replacesPods() bool { return f.style == rollouts.StylePartition }
 
 // hasReleasedTemplate reports whether the workload still has the template of the stored release. A release
 // that an earlier version of Weir stored has no digest. That version may have computed revision names
 // differently, so the hash label of the ReplicaSet is compared, too.
-func (f *facts) hasReleasedTemplate() bool {
+func (f facts) hasReleasedTemplate() bool {
 	p := f.stored()
 	return f.w.HasTemplateOf(updateRevision(p)) || p.UpdateTemplate == "" && f.w.HasTemplateOf(Revision{Name: p.PodTemplateHash})
 }
 
 // stageUnchanged reports whether the stored status is already in the current stage, so that an earlier pass has
 // already requested the actions of the stage.
-func (f *facts) stageUnchanged() bool {
+func (f facts) stageUnchanged() bool {
 	stored, p := f.stored(), f.progress()
 	return stored.State == p.State && stored.CurrentStepIndex == p.CurrentStepIndex && f.Rollout.Status.Activity() == rollouts.ActivityInRolling
 }
 
-func (f *facts) planHash() string { return PlanHashOf(f.Rollout, f.release) }
+func (f facts) planHash() string { return PlanHashOf(f.Rollout, f.release) }
 
 // PlanHashOf returns the hash of the plan. It prefers the annotation that the server writes, so that a server and a
 // controller of different versions agree.
@@ -200,7 +200,7 @@ func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 }
 
 // revision returns the revision of the release, which is written into the plan of its BatchRelease.
-func (f *facts) revision() Revision {
+func (f facts) revision() Revision {
 	p := f.progress()
 	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.HasTemplateOf(updateRevision(p)) {
 		return Revision{Name: p.PodTemplateHash} // an earlier version of Weir computed the name in another way
@@ -209,13 +209,13 @@ func (f *facts) revision() Revision {
 }
 
 // isStalledFor reports whether the condition Stalled is true for one of the reasons.
-func (f *facts) isStalledFor(reasons ...rollouts.StallReason) bool {
+func (f facts) isStalledFor(reasons ...rollouts.StallReason) bool {
 	c := f.status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, rollouts.StallReason(c.Reason))
 }
 
 // gracePeriod returns how long a change of Services and routes takes until all routers have applied it.
-func (f *facts) gracePeriod() time.Duration {
+func (f facts) gracePeriod() time.Duration {
 	var seconds int32
 	if f.release != nil {
 		for _, t := range f.release.TrafficRoutings {
@@ -227,7 +227,7 @@ func (f *facts) gracePeriod() time.Duration {
 
 // reissueDue reports whether a requested action had no visible effect for a whole grace period, so that the
 // action must be requested again and its grace period restarts.
-func (f *facts) reissueDue() bool {
+func (f facts) reissueDue() bool {
 	since := f.progress().LastUpdateTime
 	return since == nil || f.Now.After(since.Add(f.gracePeriod()))
 }

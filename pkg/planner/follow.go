@@ -57,7 +57,7 @@ func restoreCanaryService(d *draft) {
 }
 
 // betweenSteps reports whether the release is about to enter a step, or has begun a teardown.
-func betweenSteps(f *facts) bool {
+func betweenSteps(f facts) bool {
 	p := f.progress()
 	return p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != ""
 }
@@ -129,7 +129,7 @@ func routeToServing(d *draft, revision string) {
 }
 
 // wantedRoute returns the route that routers should follow, and reports whether they follow another one.
-func wantedRoute(f *facts) (wanted Route, differs bool) {
+func wantedRoute(f facts) (wanted Route, differs bool) {
 	p, r, step := f.progress(), f.route(), f.step()
 	if r.Edited {
 		return plannedRoute(f, r.lastWritten()), step != nil
@@ -147,7 +147,7 @@ func wantedRoute(f *facts) (wanted Route, differs bool) {
 // plannedRoute returns the route that a router has on record, if one of the steps until now has that route,
 // and otherwise the route of the last step that routes. A user who may write a router may also write its
 // record, so the record alone is not trusted.
-func plannedRoute(f *facts, recorded Route) Route {
+func plannedRoute(f facts, recorded Route) Route {
 	p, last := f.progress(), Route{}
 	for i := int32(1); i <= p.CurrentStepIndex; i++ {
 		step := f.release.Step(i)

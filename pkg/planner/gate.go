@@ -50,7 +50,7 @@ func (v Verdict) String() string {
 // Gate is a condition that a step must meet before it continues.
 type Gate struct {
 	Name  string
-	Judge func(*facts, *rollouts.Step) Verdict
+	Judge func(facts, *rollouts.Step) Verdict
 }
 
 // gates are the gates of a paused step. An approval skips all of them, because the verb promote sets the state
@@ -71,7 +71,7 @@ var approvedGates []Gate
 var passVerdict = Verdict{Result: ResultPass}
 
 // judgeApproval makes a step without a timed pause wait for the approval of a person.
-func judgeApproval(f *facts, step *rollouts.Step) Verdict {
+func judgeApproval(f facts, step *rollouts.Step) Verdict {
 	if hasTimedPause(step) || skipsGates(f) {
 		return passVerdict
 	}
@@ -79,7 +79,7 @@ func judgeApproval(f *facts, step *rollouts.Step) Verdict {
 }
 
 // judgePause makes a step with a timed pause wait until the pause has ended.
-func judgePause(f *facts, step *rollouts.Step) Verdict {
+func judgePause(f facts, step *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
 	if !hasTimedPause(step) || *step.Pause.Duration <= 0 || skipsGates(f) || since == nil {
 		return passVerdict
@@ -93,7 +93,7 @@ func judgePause(f *facts, step *rollouts.Step) Verdict {
 
 // judgeTraffic makes a step wait while its requests are not routed to the new version. A pause that ends during
 // this time shows nothing about the new version.
-func judgeTraffic(f *facts, step *rollouts.Step) Verdict {
+func judgeTraffic(f facts, step *rollouts.Step) Verdict {
 	reason := routeLostReason(f, step)
 	if reason == "" || skipsGates(f) {
 		return passVerdict
@@ -106,7 +106,7 @@ var allPods = intstr.FromString("100%")
 
 // skipsGates reports whether the current step passes without approval or pause, because the user has promoted the
 // release fully or because PassesWithoutApproval is true for the step.
-func skipsGates(f *facts) bool {
+func skipsGates(f facts) bool {
 	p := f.progress()
 	return p.FullyPromoted || PassesWithoutApproval(f.style, f.release, p.CurrentStepIndex)
 }
@@ -124,7 +124,7 @@ func PassesWithoutApproval(style rollouts.Style, release *rollouts.Release, inde
 const jumpGracePeriod = 3 * time.Second
 
 // judgeJump makes a step wait for jumpGracePeriod after a client has jumped to it by nextStepIndex.
-func judgeJump(f *facts, _ *rollouts.Step) Verdict {
+func judgeJump(f facts, _ *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
 	if !jumpedByStatus(f) || since == nil {
 		return passVerdict
@@ -137,7 +137,7 @@ func judgeJump(f *facts, _ *rollouts.Step) Verdict {
 }
 
 // jumpedByStatus reports whether a client has jumped to the current step by a write of nextStepIndex.
-func jumpedByStatus(f *facts) bool {
+func jumpedByStatus(f facts) bool {
 	return slices.ContainsFunc(f.status.Decisions, func(d rollouts.Decision) bool {
 		return d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == ""
 	})

@@ -21,7 +21,7 @@ func TestApprovedGates(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	open := noon.Add(time.Hour)
 	ready := slices.IndexFunc(stages, func(s stage) bool { return s.state == rollouts.StepReady })
-	stages[ready].gates = []Gate{{"hours", func(f *facts, _ *rollouts.Step) Verdict {
+	stages[ready].gates = []Gate{{"hours", func(f facts, _ *rollouts.Step) Verdict {
 		if f.until(open) > 0 {
 			return Verdict{Result: ResultWait, Until: open, Message: "business hours begin at 13:00"}
 		}

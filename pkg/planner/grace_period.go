@@ -15,7 +15,7 @@ import (
 // change.
 
 // graceRemaining returns how much of the grace period of the last change remains.
-func graceRemaining(f *facts) time.Duration {
+func graceRemaining(f facts) time.Duration {
 	c := f.status.TrafficChange
 	if c == nil || c.GraceSeconds == 0 {
 		return 0
@@ -27,7 +27,7 @@ func graceRemaining(f *facts) time.Duration {
 // observed. Somebody may undo the target repeatedly, and Weir restores it each time. Each restored target
 // starts a new grace period for teardowns, because they remove pods. A step waits only for the grace period
 // after the target was first observed.
-func graceRemainingFor(f *facts, target Effect) time.Duration {
+func graceRemainingFor(f facts, target Effect) time.Duration {
 	c, remaining := f.status.TrafficChange, graceRemaining(f)
 	if c == nil || remaining == 0 || !isEffective(f, target) {
 		return remaining
@@ -36,14 +36,14 @@ func graceRemainingFor(f *facts, target Effect) time.Duration {
 }
 
 // isEffective reports whether an earlier pass, or this one, observed that the target was reached.
-func isEffective(f *facts, target Effect) bool {
+func isEffective(f facts, target Effect) bool {
 	c := f.status.TrafficChange
 	return c != nil && c.Target == trafficTargetID(target) && !IsAhead(c.TargetTime, f.Now)
 }
 
 // trafficIsChanging reports whether the release itself has changed Services or routes since the target of a step was
 // last observed. Nobody else has undone the target in this case.
-func trafficIsChanging(f *facts) bool {
+func trafficIsChanging(f facts) bool {
 	c := f.Rollout.Status.TrafficChange
 	return c != nil && c.Target == ""
 }

@@ -112,7 +112,7 @@ func measuresRequests(c *rollouts.Check) bool {
 // judgedChecks returns the checks of the measured step with their verdicts, in the order of the plan.
 // The measured step may be over already. There are no checks before the first measurement and in a
 // plan without analysis.
-func judgedChecks(f *facts) []judgedCheck {
+func judgedChecks(f facts) []judgedCheck {
 	a := f.status.Analysis
 	if a == nil || f.release == nil || f.release.Analysis == nil {
 		return nil
@@ -131,7 +131,7 @@ func judgedChecks(f *facts) []judgedCheck {
 }
 
 // judgeCheckInStep returns a check with its verdict in a step whose measurement began at time since.
-func judgeCheckInStep(f *facts, m MeasuredCheck, step int32, since time.Time) judgedCheck {
+func judgeCheckInStep(f facts, m MeasuredCheck, step int32, since time.Time) judgedCheck {
 	plan := analysisOf(f)
 	if m.IsTrial {
 		m = MeasuredCheck{Planned: m.Planned, Check: m.Check}
@@ -226,7 +226,7 @@ func changedPrefix(at *metav1.Time) string {
 const podsHealthy = "podsHealthy"
 
 // planHasCheck reports whether the plan has a check with this name.
-func planHasCheck(f *facts, name string) bool {
+func planHasCheck(f facts, name string) bool {
 	all := analysisOf(f).Checks
 	isOff := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
 	return name == podsHealthy && !isOff || slices.ContainsFunc(all, func(c rollouts.Check) bool {
@@ -236,7 +236,7 @@ func planHasCheck(f *facts, name string) bool {
 
 // judgePodsCheck returns the check podsHealthy with its verdict. Every analysis has this check unless it
 // switches the check off. The result has at most one element.
-func judgePodsCheck(f *facts) []judgedCheck {
+func judgePodsCheck(f facts) []judgedCheck {
 	c := judgedCheck{name: podsHealthy, onInconclusive: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, check := range analysisOf(f).Checks {
@@ -260,7 +260,7 @@ func judgePodsCheck(f *facts) []judgedCheck {
 
 // verdictOf returns the verdict about a check: the stored result if it still holds, and otherwise the
 // result of its measurements.
-func verdictOf(f *facts, c *judgedCheck) judge.Verdict {
+func verdictOf(f facts, c *judgedCheck) judge.Verdict {
 	stored := storedCheck(f.status.Analysis, c.name)
 	var v judge.Verdict
 	if stored != nil && keepsStoredResult(c, stored) {
@@ -318,7 +318,7 @@ func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus 
 }
 
 // analysisOf returns the analysis of the plan; an empty analysis if the plan has none.
-func analysisOf(f *facts) rollouts.Analysis {
+func analysisOf(f facts) rollouts.Analysis {
 	if f.release == nil || f.release.Analysis == nil {
 		return rollouts.Analysis{}
 	}
@@ -326,7 +326,7 @@ func analysisOf(f *facts) rollouts.Analysis {
 }
 
 // judgeCheckOf returns the rule by which package judge judges a check in a step.
-func judgeCheckOf(f *facts, m MeasuredCheck, step int32) judge.Check {
+func judgeCheckOf(f facts, m MeasuredCheck, step int32) judge.Check {
 	a, sharing := analysisOf(f), 0
 	for _, other := range f.Measured {
 		if measuresRequests(&other.Check) {
@@ -393,7 +393,7 @@ func parseLimit(text *string) *float64 {
 
 // versionsWithTraffic returns which versions get requests in a step. New pods that are not ready count,
 // because a check must not be skipped only because they are unready.
-func versionsWithTraffic(f *facts, index int32) judge.Traffic {
+func versionsWithTraffic(f facts, index int32) judge.Traffic {
 	step, share := f.release.Step(index), ""
 	if f.w == nil || step == nil {
 		return judge.Both

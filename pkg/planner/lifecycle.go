@@ -68,7 +68,7 @@ func setAtRest(d *draft, message string) {
 }
 
 // adoptionWaitReason returns what has to happen before the workload can be adopted; empty if nothing.
-func adoptionWaitReason(f *facts) string {
+func adoptionWaitReason(f facts) string {
 	switch {
 	case f.w.Held:
 		return ""
@@ -89,14 +89,14 @@ func adoptionWaitReason(f *facts) string {
 // foundStopped reports whether a new Rollout, or a Rollout whose release was aborted, finds a paused
 // workload whose template is not fully released. Weir has to hold such a workload: otherwise, a user
 // who resumes it would release the template without any step.
-func foundStopped(f *facts) bool {
+func foundStopped(f facts) bool {
 	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAborted())
 }
 
 // foundMidRelease reports whether the workload of a new Rollout is in the middle of a release that
 // the stored status does not know, because weir-apiserver lost data. A user may have paused or
 // aborted that release.
-func foundMidRelease(f *facts) bool {
+func foundMidRelease(f facts) bool {
 	return f.w.Held && f.w.HasUnknownRecords && f.w.StableRevision != "" && !f.w.HasStableTemplate && f.stored().UpdateRevision == "" && !f.stored().Paused
 }
 
@@ -174,19 +174,19 @@ func recordWorkloadAtRest(d *draft) {
 
 // isUnrecorded reports whether the stored progress does not describe the workload at rest. This is so
 // after the adoption, and after a release was interrupted.
-func isUnrecorded(f *facts) bool {
+func isUnrecorded(f facts) bool {
 	p := f.progress()
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !f.w.Held
 }
 
 // needsRelease reports whether a user requested a release with a new rollout ID only, and the workload
 // is ready for it. Admission does not hold a workload whose template is unchanged.
-func needsRelease(f *facts) bool {
+func needsRelease(f facts) bool {
 	return rolloutIDChanged(f) && f.w.Settled && !f.w.NativeUpdateRunning && f.w.UnsupportedReason == ""
 }
 
 // hasLeftoverRecords reports whether annotations or strategy changes of a former hold remain on the workload.
-func hasLeftoverRecords(f *facts) bool {
+func hasLeftoverRecords(f facts) bool {
 	return !f.w.Held && f.w.HasManagedFields && f.w.Settled && f.w.Target == nil && f.Batch == nil && len(f.w.TamperedKeys) == 0
 }
 
@@ -280,7 +280,7 @@ func continueWithRemade(d *draft) {
 }
 
 // workloadGoneMessage returns the message that the workload is gone, or which finalizers keep it.
-func workloadGoneMessage(f *facts) string {
+func workloadGoneMessage(f facts) string {
 	switch {
 	case f.remade != nil:
 		return workloadMadeAgain + ": the release of the earlier one ends, and the Services and routes that it changed are restored"

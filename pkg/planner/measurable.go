@@ -78,7 +78,7 @@ func tryChecks(d *draft) {
 
 // trials is what the checks found, the gravest reason of all, and the names of those that
 // are not known yet.
-func trials(f *facts) (reason string, found, open []string) {
+func trials(f facts) (reason string, found, open []string) {
 	reason = ReasonMeasured
 	for _, m := range f.Measured {
 		name := rollouts.CheckName(&m.Check)
@@ -107,7 +107,7 @@ var grave = map[string]int{ReasonWouldFail: 1, ReasonNothing: 2, ReasonNoAnswer:
 func asksMetrics(c *rollouts.Check) bool { return c.HTTP == nil && c.Job == nil && c.PodsHealthy == "" }
 
 // questionsOf ask about the last day, from a full hour on.
-func questionsOf(f *facts) []MeasurementRequest {
+func questionsOf(f facts) []MeasurementRequest {
 	every := max(secondsOr(f.release.Analysis.EverySeconds, defaultEvery), tried)
 	from := f.Now.Truncate(time.Hour).Add(-day)
 	var all []MeasurementRequest
@@ -120,7 +120,7 @@ func questionsOf(f *facts) []MeasurementRequest {
 }
 
 // trial is what is wrong with a check, and empty if nothing is.
-func trial(f *facts, m MeasuredCheck) (reason, why string) {
+func trial(f facts, m MeasuredCheck) (reason, why string) {
 	if m.Data.Fault.Why != "" {
 		return ReasonNoAnswer, "has no answer: " + m.Data.Fault.Why
 	}

@@ -52,7 +52,7 @@ func clearPaused(d *draft) {
 
 // retriesUnfinishedAbort reports whether an aborted release was retried before its abort completed. Some requests
 // and pods may have returned to the stable revision, and others not.
-func retriesUnfinishedAbort(f *facts) bool {
+func retriesUnfinishedAbort(f facts) bool {
 	return f.Batch != nil && f.Batch.Plan.Abort && f.progress().State == rollouts.BeforeStepUpgrade
 }
 
@@ -89,7 +89,7 @@ func maintainTraffic(d *draft) {
 
 // routeLostReason returns the reason why the requests of a waiting step are no longer routed to the new
 // version; empty if they are.
-func routeLostReason(f *facts, step *rollouts.Step) string {
+func routeLostReason(f facts, step *rollouts.Step) string {
 	r := f.route()
 	if r == nil || !step.Routed() || replacesAllPods(f, step) || onlyStablePodKept(f, step) {
 		return ""
@@ -104,7 +104,7 @@ func routeLostReason(f *facts, step *rollouts.Step) string {
 }
 
 // notes are the functions that describe how a waiting step deviates from its plan.
-var notes = []func(*facts, *rollouts.Step) string{allTrafficNote, lastStablePodNote, surplusNote, changedNote}
+var notes = []func(facts, *rollouts.Step) string{allTrafficNote, lastStablePodNote, surplusNote, changedNote}
 
 // lostPrefix begins the message about a routeLostReason.
 const lostPrefix = "its requests cannot be routed: "
@@ -128,7 +128,7 @@ func addNotes(d *draft, step *rollouts.Step) {
 
 // allTrafficNote returns the note that the new version gets all requests earlier than planned. This happens
 // if the workload was scaled down to one pod.
-func allTrafficNote(f *facts, step *rollouts.Step) string {
+func allTrafficNote(f facts, step *rollouts.Step) string {
 	r, asksForAllPods := f.route(), step.Replicas != nil && *step.Replicas == allPods
 	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !asksForAllPods {
 		return "the one pod that there is runs the new version and gets every request"
@@ -137,7 +137,7 @@ func allTrafficNote(f *facts, step *rollouts.Step) string {
 }
 
 // lastStablePodNote returns the note that the last stable pod stays.
-func lastStablePodNote(f *facts, step *rollouts.Step) string {
+func lastStablePodNote(f facts, step *rollouts.Step) string {
 	switch {
 	case onlyStablePodKept(f, step):
 		return "the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
@@ -150,7 +150,7 @@ func lastStablePodNote(f *facts, step *rollouts.Step) string {
 
 // surplusNote returns the note that the new version has more pods than the step asks for. The native
 // controller creates such pods if a workload is scaled up before Weir has written a new partition.
-func surplusNote(f *facts, step *rollouts.Step) string {
+func surplusNote(f facts, step *rollouts.Step) string {
 	if !f.w.AbortSetsTemplate || !f.replacesPods() || step.Replicas == nil || f.w.UpdateRevision == f.w.StableRevision {
 		return ""
 	}
@@ -162,7 +162,7 @@ func surplusNote(f *facts, step *rollouts.Step) string {
 
 // changedNote returns the note about checks that passed after they were edited in this attempt, because
 // the edit may have made them pass. The results of other checks mention the edit themselves.
-func changedNote(f *facts, _ *rollouts.Step) string {
+func changedNote(f facts, _ *rollouts.Step) string {
 	var changed []string
 	for _, c := range judgedChecks(f) {
 		if c.changedAt != nil && c.verdict.Is == judge.Passed {

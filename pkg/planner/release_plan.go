@@ -12,7 +12,7 @@ import (
 // This file makes the plans that a Rollout writes into its BatchRelease.
 
 // planForStep returns the plan of the BatchRelease that brings the workload to a step.
-func planForStep(f *facts, step int32) rollouts.ReleasePlan {
+func planForStep(f facts, step int32) rollouts.ReleasePlan {
 	partition := step - 1
 	plan := rollouts.ReleasePlan{
 		BatchPartition:   &partition,
@@ -53,7 +53,7 @@ func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 
 // restorePlan returns the plan that returns the workload to its native controller. The plan applies only while
 // the workload has the template of the revision. The empty revision stands for any template.
-func restorePlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
+func restorePlan(f facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
 	p := f.progress()
 	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}
 	if f.Batch != nil {
@@ -68,7 +68,7 @@ func restorePlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, 
 // abortPlan returns the plan that returns all pods to the stable revision, except keep pods of the update
 // revision. The plan applies only while the workload has the template of the revision. The empty
 // revision stands for any template.
-func abortPlan(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
+func abortPlan(f facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	p := f.progress()
 	return rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: p.ObservedRolloutID,
@@ -77,7 +77,7 @@ func abortPlan(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 }
 
 // remainingBatchAbort returns the work that remains until the BatchRelease has returned all pods.
-func remainingBatchAbort(f *facts, plan rollouts.ReleasePlan) remainingWork {
+func remainingBatchAbort(f facts, plan rollouts.ReleasePlan) remainingWork {
 	switch b := f.Batch; {
 	case b != nil && b.Terminating:
 		return remainingWork{waits: true}

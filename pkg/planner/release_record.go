@@ -127,7 +127,7 @@ func dropStoredRecords(d *draft) {
 }
 
 // historyIsStored reports whether a release is over and its stored history is complete.
-func historyIsStored(f *facts, r rollouts.ReleaseRecord) bool {
+func historyIsStored(f facts, r rollouts.ReleaseRecord) bool {
 	history, exists := f.Histories[r.Number]
 	return exists && r.EndTime != nil && equalHistories(f.Rollout.Status, history, HistoryStatus(f.Rollout.Status, r))
 }

@@ -36,7 +36,7 @@ func reportRevertible(d *draft) {
 // irreversibleReason returns the reason why abort and rollback cannot restore the stable revision; empty
 // if they can. It covers only releases that are running or paused: an abort that has begun reports
 // the same problem in the condition Stalled.
-func irreversibleReason(f *facts) (reason rollouts.StallReason, message string) {
+func irreversibleReason(f facts) (reason rollouts.StallReason, message string) {
 	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.isDoing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		return "", ""
 	}

@@ -49,7 +49,7 @@ func IsPlanFor(p rollouts.ReleasePlan, w *Workload) bool {
 // addMissingDigest adds the digest to a status that an earlier version of Weir stored without one. It
 // takes the digest of the workload's current template if that template has the revision name of
 // the release. Until then only the name is compared, as in the earlier version.
-func addMissingDigest(f *facts) {
+func addMissingDigest(f facts) {
 	p := f.status.Active()
 	if p == nil || f.w == nil || p.UpdateTemplate != "" || p.UpdateRevision == "" || !f.hasReleasedTemplate() {
 		return
@@ -67,7 +67,7 @@ func addMissingDigest(f *facts) {
 // the short hash of an earlier one. Then newName appends digits of the digest, so that people
 // and clients can distinguish the two. Names of ControllerRevisions need no change: native
 // controllers resolve such collisions themselves.
-func newName(f *facts) string {
+func newName(f facts) string {
 	name, template := f.w.UpdateRevision, f.w.UpdateTemplate
 	if f.w.AbortSetsTemplate || template == "" {
 		return name

@@ -11,7 +11,7 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 // the stable revision. The batch resumes when the Service is pinned again.
 
 // pinsStable reports whether a step pins the Service to stable pods at a size above 0.
-func pinsStable(f *facts, step *rollouts.Step) bool {
+func pinsStable(f facts, step *rollouts.Step) bool {
 	replacesAll := f.replacesPods() && step.Replicas != nil && *step.Replicas == allPods
 	return f.Route != nil && step.Routed() && !f.Route.Shared && !replacesAll
 }
@@ -57,12 +57,12 @@ func resumeBatchAfterZero(d *draft, step *rollouts.Step) {
 }
 
 // stoppedAtZero reports whether the batch was paused at size 0, and the workload has been scaled up again.
-func stoppedAtZero(f *facts) bool {
+func stoppedAtZero(f facts) bool {
 	return f.Batch.isForward() && f.Batch.Plan.Paused && f.w.Replicas > 0
 }
 
 // pinBeforeBatch returns the target that pins the Service before a batch resumes that was paused at size 0.
-func pinBeforeBatch(f *facts, step *rollouts.Step) targetResult {
+func pinBeforeBatch(f facts, step *rollouts.Step) targetResult {
 	if !stoppedAtZero(f) || stableEmpty(f) {
 		return targetResult{}
 	}
@@ -75,7 +75,7 @@ func pinBeforeBatch(f *facts, step *rollouts.Step) targetResult {
 
 // pinIsEffective returns the target that every router knows the pin of the Service to stable pods, if the step
 // needs the pin. When it is reached, the routes have to be observed again.
-func pinIsEffective(f *facts, step *rollouts.Step) targetResult {
+func pinIsEffective(f facts, step *rollouts.Step) targetResult {
 	r, pin := f.route(), pinToStable(f)
 	if !pinsStable(f, step) || r.StableServiceMissing || r.OwnershipConflict != "" || pin.Revision == "" || replacesAllPods(f, step) || allPodsUpdated(f, step) {
 		return targetResult{}

@@ -37,7 +37,7 @@ func lostStableRevision(r *rollouts.Rollout, w *Workload) string {
 // the stable template: Weir never copies it, and a workload with this template is not rolled back.
 
 // stableEdited reports whether somebody has changed the template of the stable revision.
-func stableEdited(f *facts) bool { return stableDigestDiffers(f.progress(), f.w) }
+func stableEdited(f facts) bool { return stableDigestDiffers(f.progress(), f.w) }
 
 // stableDigestDiffers reports whether the template of the stable revision has another digest than the
 // stored one. An unknown digest counts as equal.
@@ -53,7 +53,7 @@ func stableReplaced(p rollouts.Progress, w *Workload) bool {
 
 // stableTemplate returns the digest of the stable template for a release that starts. If the release
 // replaces another release with the same stable revision, the stored digest of that release stays valid.
-func stableTemplate(f *facts) string {
+func stableTemplate(f facts) string {
 	p := f.stored()
 	if f.Rollout.Status.Phase == rollouts.PhaseProgressing && p.StableRevision == f.w.StableRevision && p.StableTemplate != "" {
 		return p.StableTemplate
@@ -62,7 +62,7 @@ func stableTemplate(f *facts) string {
 }
 
 // hasEditedStable reports whether the held workload has the edited template of the stable revision.
-func hasEditedStable(f *facts) bool { return f.w.Held && f.w.HasStableTemplate && stableEdited(f) }
+func hasEditedStable(f facts) bool { return f.w.Held && f.w.HasStableTemplate && stableEdited(f) }
 
 // stallStableEdited sets the condition Stalled: the stable revision was edited.
 func stallStableEdited(d *draft) {
@@ -79,14 +79,14 @@ func stallStableGone(d *draft) {
 
 // noPodsServe reports whether the stable ReplicaSet was deleted while the workload had no pods, as at
 // size 0. Then no stable pods can serve next to pods of a new version.
-func noPodsServe(f *facts) bool {
+func noPodsServe(f facts) bool {
 	return f.w.StableRevisionGone && !f.w.AbortSetsTemplate && f.style != rollouts.StyleCanary && !f.w.hasPods()
 }
 
 // stableGoneHelp returns what a user can do if Weir cannot restore the stable template. The history of
 // this release may lack the template: if the release replaced another one, its history may have been
 // written after the template was lost.
-func stableGoneHelp(f *facts) string {
+func stableGoneHelp(f facts) string {
 	remedy := "in the workload yourself, or release another template"
 	if noPodsServe(f) {
 		remedy += ". No pod is left that could serve beside a new version: it gets its pods only when it is promoted with full: true"

@@ -62,11 +62,11 @@ func initialize(d *draft) {
 }
 
 // rolloutID returns the ID of the release: the user's ID or, without one, the update revision.
-func rolloutID(f *facts) string { return cmp.Or(userRolloutID(f), f.w.UpdateRevision) }
+func rolloutID(f facts) string { return cmp.Or(userRolloutID(f), f.w.UpdateRevision) }
 
 // userRolloutID returns the rollout ID that the user set on the workload; empty if there is none. It
 // ignores an ID that is not a valid label value, because Weir writes the ID to a label of the pods.
-func userRolloutID(f *facts) string {
+func userRolloutID(f facts) string {
 	if len(validation.IsValidLabelValue(f.w.RolloutID)) > 0 {
 		return ""
 	}
@@ -75,7 +75,7 @@ func userRolloutID(f *facts) string {
 
 // rolloutIDChanged reports whether the user set a new rollout ID on a workload at rest. A new ID
 // requests a release, even though every pod runs the template already.
-func rolloutIDChanged(f *facts) bool {
+func rolloutIDChanged(f facts) bool {
 	name, last := userRolloutID(f), f.progress().ObservedRolloutID
 	return name != "" && last != "" && name != last && f.hasReleasedTemplate() && f.replacesPods() && f.w.Replicas > 0
 }
@@ -83,7 +83,7 @@ func rolloutIDChanged(f *facts) bool {
 // newRolloutID returns the ID of a release that starts. A rollback to the stable revision without a user's
 // ID gets the prefix "rollback-", because the release that introduced this revision has the revision
 // as its ID.
-func newRolloutID(f *facts) string {
+func newRolloutID(f facts) string {
 	if id := "rollback-" + f.w.UpdateRevision; f.w.HasStableTemplate && userRolloutID(f) == "" && len(validation.IsValidLabelValue(id)) == 0 {
 		return id
 	}

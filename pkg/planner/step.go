@@ -83,7 +83,7 @@ var stages = []stage{
 // stageTarget is one change in the cluster that a stage makes. check returns what is left to do for it.
 type stageTarget struct {
 	name  string
-	check func(*facts, *rollouts.Step) targetResult
+	check func(facts, *rollouts.Step) targetResult
 }
 
 // targetResult is what is left to do until a target of a stage is met.
@@ -296,14 +296,14 @@ func advanceStep(d *draft, _ *rollouts.Step) {
 }
 
 // stepWaited reports whether the step has waited for approval or time before this pass.
-func stepWaited(f *facts) bool {
+func stepWaited(f facts) bool {
 	stored := f.stored()
 	return stored.CurrentStepIndex == f.progress().CurrentStepIndex && (stored.State == rollouts.StepPaused || stored.State == rollouts.StepReady)
 }
 
 // stepSummary returns one sentence about a completed step: who approved the step before, what was done,
 // and what happens next.
-func stepSummary(f *facts, next string) string {
+func stepSummary(f facts, next string) string {
 	p := f.progress()
 	done := fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex)
 	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !replacesAllPods(f, step) {
@@ -313,7 +313,7 @@ func stepSummary(f *facts, next string) string {
 }
 
 // approvedBefore returns the beginning of a sentence that names who approved a step; empty if nobody has.
-func approvedBefore(f *facts, step int32) string {
+func approvedBefore(f facts, step int32) string {
 	if user := approver(&f.status, step, rollouts.OutcomeApplied); user != "" {
 		return fmt.Sprintf("step(%d) was approved by %s; ", step, user)
 	}

@@ -101,7 +101,7 @@ func (r remainingWork) isDone() bool { return r.action == nil && !r.waits && r.s
 var teardownRows = map[rollouts.FinalisingStep]struct {
 	// network reports whether routers must learn of the change, so that its grace period is waited out.
 	network bool
-	check   func(*facts, rollouts.ReleasePlan) remainingWork
+	check   func(facts, rollouts.ReleasePlan) remainingWork
 }{
 	rollouts.FinalisingReleaseRouting:  {false, remainingUnlink}, // a TrafficRouting has a grace period of its own
 	rollouts.FinalisingResumeWorkload:  {false, remainingRestore},
@@ -114,7 +114,7 @@ var teardownRows = map[rollouts.FinalisingStep]struct {
 
 // remainingTeardown returns what is left to do for the first row of a teardown that is not met. After a change
 // of the network it waits until the grace period is over.
-func remainingTeardown(f *facts, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) remainingWork {
+func remainingTeardown(f facts, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) remainingWork {
 	for i, row := range rows {
 		check := teardownRows[row]
 		left := check.check(f, last)
@@ -145,7 +145,7 @@ func (d *draft) applyRemaining(left remainingWork) {
 	d.wakeIn(left.settles)
 }
 
-func remainingUnpin(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingUnpin(f facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Pinned != "" {
 		return remainingWork{action: UnpinService{}}
 	}
@@ -154,7 +154,7 @@ func remainingUnpin(f *facts, _ rollouts.ReleasePlan) remainingWork {
 
 // remainingSwitch sends all requests of a blue-green release to the new revision. The route is written only
 // once: if somebody undoes it, the Service selects all pods before any of them goes anyway.
-func remainingSwitch(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingSwitch(f facts, _ rollouts.ReleasePlan) remainingWork {
 	all := Route{Weight: new(int32(100))}
 	r := f.route()
 	if r == nil || r.Edited && f.progress().FinalisingStep != "" || !r.differsFrom(all) {
@@ -163,14 +163,14 @@ func remainingSwitch(f *facts, _ rollouts.ReleasePlan) remainingWork {
 	return remainingWork{action: RouteTraffic{Revision: r.Canary, Want: all}}
 }
 
-func remainingUnroute(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingUnroute(f facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Routed {
 		return remainingWork{action: RemoveRoute{}}
 	}
 	return remainingWork{}
 }
 
-func remainingCanaryService(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingCanaryService(f facts, _ rollouts.ReleasePlan) remainingWork {
 	if r := f.route(); r != nil && r.Canary != "" {
 		return remainingWork{action: RemoveCanaryService{}}
 	}
@@ -178,7 +178,7 @@ func remainingCanaryService(f *facts, _ rollouts.ReleasePlan) remainingWork {
 }
 
 // remainingRestore restores the workload through its BatchRelease, or directly if there is none.
-func remainingRestore(f *facts, last rollouts.ReleasePlan) remainingWork {
+func remainingRestore(f facts, last rollouts.ReleasePlan) remainingWork {
 	wait := last.FinalizingPolicy == rollouts.WaitResume
 	switch b := f.Batch; {
 	case f.w == nil:
@@ -198,7 +198,7 @@ func remainingRestore(f *facts, last rollouts.ReleasePlan) remainingWork {
 	}
 }
 
-func remainingBatchRelease(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingBatchRelease(f facts, _ rollouts.ReleasePlan) remainingWork {
 	switch {
 	case f.Batch == nil, f.Batch.KeptByOtherFinalizers:
 		return remainingWork{}
@@ -215,7 +215,7 @@ func remainingBatchRelease(f *facts, _ rollouts.ReleasePlan) remainingWork {
 
 // remainingAfterInterruption returns what is left to tear down of a release that was interrupted, for example
 // because its Rollout was disabled and enabled again.
-func remainingAfterInterruption(f *facts, rows []rollouts.FinalisingStep) remainingWork {
+func remainingAfterInterruption(f facts, rows []rollouts.FinalisingStep) remainingWork {
 	if f.Batch == nil && f.route().isRestored() && !f.Routing.isInUse() && graceRemaining(f) == 0 {
 		return remainingWork{}
 	}

@@ -16,7 +16,7 @@ const keepOnStable = "keep traffic on the stable version while pods are upgraded
 // prepareNetwork makes the network ready before pods change. Before the first new pod exists, the stable
 // Service is pinned: it selects only stable pods. In a step without traffic, and in a step that replaces
 // all pods, the Service is not pinned.
-func prepareNetwork(f *facts, step *rollouts.Step) targetResult {
+func prepareNetwork(f facts, step *rollouts.Step) targetResult {
 	var result targetResult
 	switch r := f.route(); {
 	case r == nil:
@@ -47,15 +47,15 @@ func routeBlocked(r *Route) targetResult {
 
 // pinsService reports whether the stable Service selects only stable pods in a step. A Service that is
 // pinned while no stable pod exists would lose every request.
-func pinsService(f *facts, step *rollouts.Step) bool {
+func pinsService(f facts, step *rollouts.Step) bool {
 	return step.Routed() && !f.route().Shared && !replacesAllPods(f, step) && !stableEmpty(f) && !allPodsUpdated(f, step)
 }
 
 // pinToStable returns the effect that pins the stable Service to the stable revision.
-func pinToStable(f *facts) PinService { return PinService{Revision: f.progress().StableRevision} }
+func pinToStable(f facts) PinService { return PinService{Revision: f.progress().StableRevision} }
 
 // unpinnedByOther returns the message that somebody has unpinned the Service; empty if nobody has.
-func unpinnedByOther(f *facts) string {
+func unpinnedByOther(f facts) string {
 	if hold := f.Rollout.Status.Network; hold != nil && hold.Pinned != "" && hold.Pinned == pinToStable(f).Revision && !trafficIsChanging(f) {
 		return pinUndone
 	}
@@ -65,7 +65,7 @@ func unpinnedByOther(f *facts) string {
 const upgradeMessage = "upgrade workload to new version"
 
 // upgradePods runs the batch of the step.
-func upgradePods(f *facts, _ *rollouts.Step) targetResult {
+func upgradePods(f facts, _ *rollouts.Step) targetResult {
 	p, b := f.progress(), f.Batch
 	result := targetResult{runsNext: true}
 	if b != nil && b.Terminating {
@@ -92,7 +92,7 @@ func upgradePods(f *facts, _ *rollouts.Step) targetResult {
 // introduceCanaryService creates the canary Service while its first pods start, and waits one grace period
 // until routers know the Service. Routers watch Services and routes separately: a router that learns
 // of a route before it learns of the Service answers the requests with errors.
-func introduceCanaryService(f *facts, step *rollouts.Step) targetResult {
+func introduceCanaryService(f facts, step *rollouts.Step) targetResult {
 	r, revision := f.route(), f.w.PodTemplateHash
 	var result targetResult
 	switch {
@@ -112,7 +112,7 @@ func introduceCanaryService(f *facts, step *rollouts.Step) targetResult {
 }
 
 // needsCanaryService reports whether a step needs the canary Service and routers do not use it yet.
-func needsCanaryService(f *facts, step *rollouts.Step) bool {
+func needsCanaryService(f facts, step *rollouts.Step) bool {
 	r := f.route()
 	if r == nil || r.Routed || r.Shared || !r.canChange() {
 		return false
@@ -122,7 +122,7 @@ func needsCanaryService(f *facts, step *rollouts.Step) bool {
 
 // linkRouting makes the referenced TrafficRouting send its requests to the update revision. It links the
 // TrafficRouting only when pods of that revision exist, because the requests would be lost before.
-func linkRouting(f *facts, step *rollouts.Step) targetResult {
+func linkRouting(f facts, step *rollouts.Step) targetResult {
 	r := f.Routing
 	switch {
 	case onlyStablePodKept(f, step), !r.isReferenced(), !r.Linked && f.w.UpdatedReadyReplicas == 0:
@@ -139,7 +139,7 @@ func linkRouting(f *facts, step *rollouts.Step) targetResult {
 }
 
 // routeStepTraffic routes the traffic of the step. The target is met when every router follows the route.
-func routeStepTraffic(f *facts, step *rollouts.Step) targetResult {
+func routeStepTraffic(f facts, step *rollouts.Step) targetResult {
 	r, p := f.route(), f.progress()
 	if r == nil || routesNothing(f, step) {
 		return targetResult{}
@@ -162,12 +162,12 @@ func routeStepTraffic(f *facts, step *rollouts.Step) targetResult {
 }
 
 // routesNothing reports whether a step needs no route.
-func routesNothing(f *facts, step *rollouts.Step) bool {
+func routesNothing(f facts, step *rollouts.Step) bool {
 	return !step.Routed() || onlyStablePodKept(f, step) || replacesAllPods(f, step)
 }
 
 // routeTakesEffect waits until every router follows the route that was written.
-func routeTakesEffect(f *facts, to RouteTraffic) targetResult {
+func routeTakesEffect(f facts, to RouteTraffic) targetResult {
 	r := f.route()
 	switch {
 	case r.refusal() != "":

@@ -43,7 +43,7 @@ func (r *Routing) missingName() string {
 func (r *Routing) isInUse() bool { return r.isReferenced() && (r.Linked || r.HasRoutes) }
 
 // missingReference names a referenced Service, router or TrafficRouting that does not exist; empty if all exist.
-func missingReference(f *facts) string {
+func missingReference(f facts) string {
 	if f.Route != nil && f.Route.Missing != "" {
 		return f.Route.Missing
 	}
@@ -65,7 +65,7 @@ func ensureReference(d *draft) {
 // remainingUnlink unlinks the TrafficRouting and waits until it has removed its routes, because no
 // request may be routed to pods that will be deleted. It does not wait for routes that another Rollout
 // needs.
-func remainingUnlink(f *facts, _ rollouts.ReleasePlan) remainingWork {
+func remainingUnlink(f facts, _ rollouts.ReleasePlan) remainingWork {
 	switch r := f.Routing; {
 	case !r.isReferenced():
 	case r.Linked:

@@ -26,7 +26,7 @@ const requeueInterval = time.Minute
 
 // revisionUnknown reports whether the native controller has not named the revision of the live template
 // yet. The template is new and held, or its ControllerRevision was deleted.
-func revisionUnknown(f *facts) bool { return f.Unsupported == "" && f.w.UpdateRevision == "" }
+func revisionUnknown(f facts) bool { return f.Unsupported == "" && f.w.UpdateRevision == "" }
 
 // awaitRevision waits for the revision name of a workload. During a release, it asks the native controller
 // to reconcile the workload.

@@ -59,7 +59,7 @@ func startUpgrade(d *draft) {
 
 // continuesWithoutObservation reports whether an approved step can be left without observations: the plan is
 // unchanged, nothing is routed, and no other template replaces the release.
-func continuesWithoutObservation(f *facts) bool {
+func continuesWithoutObservation(f facts) bool {
 	p := f.progress()
 	return f.status.Phase == rollouts.PhaseProgressing && f.isDoing(rollouts.ActivityInRolling) &&
 		p.State == rollouts.StepReady && p.FinalisingStep == "" && len(approvedGates) == 0 &&
@@ -88,10 +88,10 @@ func CompleteStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.
 // changeStatus applies a change to the next status of a Rollout. Its facts have no observations.
 func changeStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time, change func(*draft)) {
 	_, release := r.Spec.Strategy.Active()
-	d := &draft{facts: &facts{
+	d := newDraft(facts{
 		Input: Input{Rollout: r, Now: now}, release: release, status: *next,
 		style: rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef),
-	}}
+	})
 	change(d)
 	*next = d.status
 }
