@@ -119,7 +119,7 @@ func newSimulation(b Start, style rollouts.Style, plan *rollouts.Release) *simul
 	w.UpdateTemplate, w.StableTemplate = "", ""
 	w.UID, r.Batch.Status.WorkloadUID = uid, uid
 	w.Held, w.Paused, w.Settled, w.HasStableTemplate, w.OwnerStrategyActive, w.StableRevisionGone, w.NativeUpdateRunning = true, true, true, false, false, false, false
-	w.NameConflict, w.Deleted, w.HasSurplusPods, w.ExtraStatusStale, w.Target = "", "", false, false, targetOf(r.Batch.Status.Drive)
+	w.Extra.NameConflict, w.Deleted, w.HasSurplusPods, w.ExtraStatusStale, w.Target = "", "", false, false, targetOf(r.Batch.Status.Drive)
 	w.TargetApplied = w.Target != nil
 	r.updateWorkloadCounts()
 	r.Moments = append(r.Moments, Moment{Update: r.Update, Stable: r.Stable + r.Others, Ready: r.totalPods()})

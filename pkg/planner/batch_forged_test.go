@@ -40,8 +40,10 @@ func TestForgedStatus(t *testing.T) {
 			}
 			forge(&b.Status)
 			w := &planner.Workload{
-				Settled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
-				PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 8, StableReadyReplicas: 8,
+				Settled: true, Paused: true, Replicas: 10,
+				HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true},
+				RevisionFacts: planner.RevisionFacts{StableRevision: "v1", UpdateRevision: "v2", PodTemplateHash: "v2", LiveRevision: "v2"},
+				PodFacts:      planner.PodFacts{UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 8, StableReadyReplicas: 8},
 			}
 			o := planner.BatchInput{Now: time.Unix(1_800_000_000, 0), Release: b, OwnedByRollout: true, RolloutExists: true, Labels: planner.LabelAlways, Workload: w}
 			for i := range 2 {

@@ -78,8 +78,8 @@ func newBatchDraft(in BatchInput) *batchDraft {
 	}
 	d.status.ObservedGeneration = in.Release.Generation
 	d.boundStatus()
-	if d.workload != nil && d.workload.ExtraUID != "" {
-		d.status.ExtraUID = d.workload.ExtraUID // stored before anything is done to the extra Deployment
+	if d.workload != nil && d.workload.Extra.UID != "" {
+		d.status.ExtraUID = d.workload.Extra.UID // stored before anything is done to the extra Deployment
 	}
 	return d
 }
@@ -136,7 +136,7 @@ func (d *batchDraft) finalize() {
 		return
 	}
 	d.enableScalers()
-	if w != nil && w.HasExtraWorkload {
+	if w != nil && w.Extra.Exists {
 		d.act(DeleteExtraWorkload{}) // the garbage collector would delete the extra Deployment as well, but later
 	}
 	if HasBatchFinalizer(d.Release) {
@@ -193,7 +193,7 @@ func (d *batchDraft) restoreWorkload() {
 	// from the same stable revision.
 	returnsToStable := (d.replacesPods() || d.plan.RollingStyle == rollouts.StyleBlueGreen) &&
 		w.Held && w.HasStableTemplate && w.Target != nil && !w.OwnerStrategyActive && w.StableReplicas > 0
-	nativeControllerWorks := w.Target == nil && (wait && w.NativeUpdateRunning || w.ExtraNeeded != "")
+	nativeControllerWorks := w.Target == nil && (wait && w.NativeUpdateRunning || w.Extra.Needed != "")
 	kept := w.BlocksRestore(wait, d.plan.Abort)
 	switch {
 	case wait && returnsToStable:
@@ -208,7 +208,7 @@ func (d *batchDraft) restoreWorkload() {
 			d.setTarget(target)
 		}
 	case nativeControllerWorks:
-		d.status.Message = cmp.Or(w.ExtraNeeded, w.DeletionBlocked, d.PodProblem)
+		d.status.Message = cmp.Or(w.Extra.Needed, w.DeletionBlocked, d.PodProblem)
 	case kept != "":
 		d.status.Message = kept
 	default:
@@ -272,7 +272,7 @@ func (d *batchDraft) runBatch() {
 		if !d.isBlockedByConflict(target) {
 			d.setTarget(target)
 		}
-		d.status.Message = cmp.Or(w.DeletionBlocked, w.NameConflict)
+		d.status.Message = cmp.Or(w.DeletionBlocked, w.Extra.NameConflict)
 	case !w.Settled:
 	case d.plan.Abort && d.isBackToStable() && !w.OwnerStrategyActive:
 		d.act(RestoreStrategy{})
@@ -299,7 +299,7 @@ func (d *batchDraft) isStopped() bool {
 // gone.
 func (d *batchDraft) isBlockedByConflict(target Target) bool {
 	w := d.workload
-	return w.NameConflict != "" && w.Target != nil && *w.Target == target && !target.Abort && w.Paused && len(w.TamperedKeys) == 0
+	return w.Extra.NameConflict != "" && w.Target != nil && *w.Target == target && !target.Abort && w.Paused && len(w.TamperedKeys) == 0
 }
 
 // warnAboutRepair announces that somebody has changed Weir's records on the workload, or the extra
@@ -312,7 +312,7 @@ func (d *batchDraft) warnAboutRepair(target Target) {
 	if len(w.TamperedKeys) > 0 {
 		d.events = append(d.events, TamperedEvent(w.TamperedKeys))
 	}
-	if w.ExtraTampered {
+	if w.Extra.Tampered {
 		d.events = append(d.events, Event{
 			Warning: true, Reason: EventExtraRepaired,
 			Message: "the Deployment beside the workload was not as it is to be; only Weir writes it, and it was put right",
@@ -347,7 +347,7 @@ func (d *batchDraft) checkPods() {
 	if !d.targetReached() || !wasReady && !d.allPodsLabelled(missing) {
 		problem := cmp.Or(d.PodProblem, d.workload.DeletionBlocked)
 		if d.plan.Abort {
-			problem = cmp.Or(d.PodProblem, d.workload.ExtraNeeded, d.workload.DeletionBlocked)
+			problem = cmp.Or(d.PodProblem, d.workload.Extra.Needed, d.workload.DeletionBlocked)
 		}
 		if !wasReady && problem != "" {
 			d.status.BatchState, d.status.Message = rollouts.BatchVerifying, problem

@@ -46,9 +46,10 @@ func releaseAtStep(state rollouts.StepState, step, planned, told, ready int32) p
 		StableRevision: "v1", UpdateRevision: "v2", Drive: &rollouts.Drive{Partition: intstr.FromInt32(told), KeepOne: true, Revision: "v2"},
 	}
 	w := &planner.Workload{
-		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
-		Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
-		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: planner.Revision{Name: "v2"}}, TargetApplied: true,
+		Settled: true, Labelled: true, Paused: true, Replicas: 10,
+		HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true, Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: planner.Revision{Name: "v2"}}, TargetApplied: true},
+		RevisionFacts: planner.RevisionFacts{StableRevision: "v1", UpdateRevision: "v2", Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2"},
+		PodFacts:      planner.PodFacts{UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready},
 	}
 	return planner.Input{
 		Now: now, Rollout: r, Workload: w, Indexed: true,

@@ -23,8 +23,9 @@ func BenchmarkRollout(b *testing.B) {
 		Strategy:    rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{Replicas: &twenty}, {Replicas: &all}}}},
 	}}
 	w := &planner.Workload{
-		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10,
-		StableRevision: "one", UpdateRevision: "two", PodTemplateHash: "two",
+		Settled: true, Labelled: true, Paused: true, Replicas: 10,
+		HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true},
+		RevisionFacts: planner.RevisionFacts{StableRevision: "one", UpdateRevision: "two", PodTemplateHash: "two"},
 	}
 	r.Status.Phase = rollouts.PhaseHealthy
 	observed := planner.Input{Now: time.Unix(1000, 0), Rollout: r, Workload: w, Indexed: true, Listed: true}

@@ -207,7 +207,8 @@ func TestStalledByOthers(t *testing.T) {
 		r.Spec.Strategy.Paused = true
 		stalled.Status = c.said
 		r.Status.SetCondition(stalled, metav1.Time{})
-		w := &planner.Workload{Labelled: true, Settled: true, Held: c.phase == rollouts.PhaseProgressing}
+		w := &planner.Workload{Labelled: true, Settled: true}
+		w.Held = c.phase == rollouts.PhaseProgressing
 		p := planner.Decide(planner.Input{Rollout: r, Workload: w, Indexed: true, Listed: true})
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)

@@ -39,8 +39,10 @@ func upgradingInput(since time.Time) planner.Input {
 		Indexed: true, Listed: true,
 		Rollout: r, Batch: &planner.Batch{Plan: plan, Observed: true, State: rollouts.BatchVerifying, Message: "why"},
 		Workload: &planner.Workload{
-			Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 4, StableRevision: "v1",
-			UpdateRevision: "v2", PodTemplateHash: "v2", UpdatedReplicas: 2, StableReadyReplicas: 2, Revisions: []string{"v1", "v2"},
+			Settled: true, Labelled: true, Paused: true, Replicas: 4,
+			HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true},
+			RevisionFacts: planner.RevisionFacts{StableRevision: "v1", UpdateRevision: "v2", PodTemplateHash: "v2", Revisions: []string{"v1", "v2"}},
+			PodFacts:      planner.PodFacts{UpdatedReplicas: 2, StableReadyReplicas: 2},
 		},
 	}
 }

@@ -25,8 +25,10 @@ func ExampleDecide() {
 	d := planner.Decide(planner.Input{
 		Now: now, Rollout: r, Indexed: true, Listed: true,
 		Workload: &planner.Workload{
-			Labelled: true, Held: true, Settled: true, OwnerStrategyActive: true, Replicas: 10,
-			StableRevision: "v1", UpdateRevision: "v2", StableReplicas: 10, StableReadyReplicas: 10,
+			Labelled: true, Settled: true, Replicas: 10,
+			HoldFacts:     planner.HoldFacts{Held: true, OwnerStrategyActive: true},
+			RevisionFacts: planner.RevisionFacts{StableRevision: "v1", UpdateRevision: "v2"},
+			PodFacts:      planner.PodFacts{StableReplicas: 10, StableReadyReplicas: 10},
 		},
 	})
 	fmt.Print(d)

@@ -65,8 +65,10 @@ func approvedStep(now time.Time) Input {
 	return Input{
 		Now: now, Rollout: r, Indexed: true, Listed: true,
 		Workload: &Workload{
-			Labelled: true, Held: true, Settled: true, OwnerStrategyActive: true, Replicas: 10, PodTemplateHash: "v2",
-			StableRevision: "v1", UpdateRevision: "v2", LiveRevision: "v2", Revisions: []string{"v1", "v2"}, StableReplicas: 8, StableReadyReplicas: 8, UpdatedReplicas: 2,
+			Labelled: true, Settled: true, Replicas: 10,
+			HoldFacts:     HoldFacts{Held: true, OwnerStrategyActive: true},
+			RevisionFacts: RevisionFacts{PodTemplateHash: "v2", StableRevision: "v1", UpdateRevision: "v2", LiveRevision: "v2", Revisions: []string{"v1", "v2"}},
+			PodFacts:      PodFacts{StableReplicas: 8, StableReadyReplicas: 8, UpdatedReplicas: 2},
 		},
 		Batch: &Batch{},
 	}

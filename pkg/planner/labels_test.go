@@ -171,9 +171,10 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 		b.Spec.Plan.BatchPartition, p.BatchPartition = new(int32), new(int32)
 	}
 	return &planner.Workload{
-		Held: true, Settled: true, TargetApplied: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
-		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
-		Target: newTarget(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
+		Settled: true, Replicas: replicas, RolloutID: p.RolloutID,
+		HoldFacts:     planner.HoldFacts{Held: true, TargetApplied: true, Target: newTarget(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID)},
+		RevisionFacts: planner.RevisionFacts{UpdateRevision: "v2", PodTemplateHash: "v2"},
+		PodFacts:      planner.PodFacts{UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated},
 	}
 }
 

@@ -54,7 +54,7 @@ func TestLimitLastStays(t *testing.T) {
 		{"20%", 5, 1}, {"99%", 10, 9}, {"60%", 2, 1}, {"1%", 1, 0}, {"99%", 1, 0}, {"1", 1, 0}, {"1", 2, 1}, {"3", 3, 2}, {"3", 2, 1}, {"30", 10, 9},
 		{"100%", 1, 1}, {"100%", 10, 10}, {"0", 1, 0}, {"20%", 0, 0}, {"3", 0, 0}, {"100%", 0, 0}, {"150%", 1, 0},
 	} {
-		w, share := &planner.Workload{Replicas: test.replicas, KeepsLastStablePod: true}, intstr.Parse(test.share)
+		w, share := &planner.Workload{Replicas: test.replicas, KindTraits: planner.KindTraits{KeepsLastStablePod: true}}, intstr.Parse(test.share)
 		if got := w.Limit(rollouts.StylePartition, share); got != test.want {
 			t.Errorf("a step of %s has %d of %d, want %d", test.share, got, test.replicas, test.want)
 		}

@@ -88,7 +88,7 @@ func onlyUpdateReady(f facts) bool {
 }
 
 // extraPodsServe reports whether requests still need the pods of the extra Deployment, of whatever template.
-func extraPodsServe(f facts) bool { return f.w != nil && f.w.ExtraNeeded != "" }
+func extraPodsServe(f facts) bool { return f.w != nil && f.w.Extra.Needed != "" }
 
 // onlyOtherReady reports whether the stable revision has no ready pod, and another revision has some.
 func onlyOtherReady(f facts) bool {
@@ -100,7 +100,7 @@ func servingRevision(f facts) string {
 	switch {
 	case f.hasReleasedTemplate() && f.w.UpdatedReadyReplicas > 0:
 		return f.w.PodTemplateHash
-	case !f.hasReleasedTemplate() && (f.w.SupersededReplicas > 0 || f.w.HasExtraWorkload):
+	case !f.hasReleasedTemplate() && (f.w.SupersededReplicas > 0 || f.w.Extra.Exists):
 		return f.progress().PodTemplateHash
 	default:
 		return ""

@@ -204,8 +204,8 @@ func remainingBatchRelease(f facts, _ rollouts.ReleasePlan) remainingWork {
 		return remainingWork{}
 	case f.Batch.Terminating:
 		return remainingWork{waits: true}
-	case f.remade != nil && f.remade.ExtraNeeded != "" && !f.remade.Held:
-		return remainingWork{waits: true, cause: f.remade.ExtraNeeded}
+	case f.remade != nil && f.remade.Extra.Needed != "" && !f.remade.Held:
+		return remainingWork{waits: true, cause: f.remade.Extra.Needed}
 	case extraPodsServe(f):
 		return remainingWork{} // keep the BatchRelease: it owns the extra Deployment whose pods serve, and gets the plan of the next release
 	default:

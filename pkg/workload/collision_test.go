@@ -38,7 +38,7 @@ func TestCollision(t *testing.T) {
 	if hasTemplateOf(twin, revision.Name, revision) {
 		t.Error("the twin is taken for the approved template")
 	}
-	w := planner.Workload{UpdateRevision: TemplateHash(twin), PodTemplateHash: revision.Name, UpdateTemplate: Digest(twin)}
+	w := planner.Workload{RevisionFacts: planner.RevisionFacts{UpdateRevision: TemplateHash(twin), PodTemplateHash: revision.Name, UpdateTemplate: Digest(twin)}}
 	if w.HasTemplateOf(revision) {
 		t.Error("a workload with the twin is at the approved revision")
 	}

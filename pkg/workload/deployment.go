@@ -86,7 +86,8 @@ func (r revisions) isAbortComplete(target *planner.Target) bool {
 
 // liveFacts returns the facts that identify the live template.
 func (r revisions) liveFacts(d *appsv1.Deployment) *planner.Workload {
-	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: r.liveDigest(d)}
+	w := &planner.Workload{}
+	w.UpdateRevision, w.UpdateTemplate = TemplateHash(&d.Spec.Template), r.liveDigest(d)
 	if r.update != nil {
 		w.PodTemplateHash = hashOf(r.update)
 		w.LiveRevision, w.LiveReadyReplicas = w.PodTemplateHash, r.update.Status.ReadyReplicas

@@ -68,7 +68,7 @@ func TestExtraPodsServeAlone(t *testing.T) {
 			if left > 0 || replicas(d) != 10 {
 				t.Fatalf("%d of %d pods have no set", left, replicas(d))
 			}
-			if needed := (canary{}).Observe(d, owned, HoldFromRecords(d)).ExtraNeeded; (needed != "") != tc.stays {
+			if needed := (canary{}).Observe(d, owned, HoldFromRecords(d)).Extra.Needed; (needed != "") != tc.stays {
 				t.Errorf("it says %q, want the pods to stay: %t", needed, tc.stays)
 			}
 			for _, c := range append(canary{}.SetTarget(d, owned, HoldFromRecords(d), target, owner()), restoreAtOnce(d, owned)...) {

@@ -32,11 +32,11 @@ func (c canary) Observe(obj object.Object, owned []object.Object, hold Hold) pla
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned, hold)
 	extra := findExtra(d, owned, hold.revision())
-	w.HasExtraWorkload = len(remainingExtras(owned)) > 0
-	w.HasManagedFields = w.HasManagedFields || w.HasExtraWorkload
+	w.Extra.Exists = len(remainingExtras(owned)) > 0
+	w.HasManagedFields = w.HasManagedFields || w.Extra.Exists
 	w.DeletionBlocked = cmp.Or(blockedExtraDeletion(owned), w.DeletionBlocked)
 	s := availabilityOf(d, owned, hold)
-	w.ExtraNeeded = s.explainNeeded()
+	w.Extra.Needed = s.explainNeeded()
 	gathered := !needsOwnSizing(w.Target, findRevisions(d, owned, hold)) || !w.OwnerStrategyActive
 	w.TargetApplied = hasTargetSize(d, owned, extra, hold) && len(removeUnneeded(s)) == 0 && gathered
 	countExtra(&w)

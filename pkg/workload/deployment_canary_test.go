@@ -164,11 +164,11 @@ func TestBlockedExtraDeletion(t *testing.T) {
 		}
 	}
 	w := canary{}.Observe(d, owned, HoldFromRecords(d))
-	if !w.HasExtraWorkload || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "takes these finalizers off: example.com/keep") {
-		t.Errorf("with pods: extra %t, obeyed %t, %q", w.HasExtraWorkload, w.TargetApplied, w.DeletionBlocked)
+	if !w.Extra.Exists || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "takes these finalizers off: example.com/keep") {
+		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra.Exists, w.TargetApplied, w.DeletionBlocked)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
-	if w = (canary{}).Observe(d, owned, HoldFromRecords(d)); w.HasExtraWorkload {
+	if w = (canary{}).Observe(d, owned, HoldFromRecords(d)); w.Extra.Exists {
 		t.Error("without pods it counts still")
 	}
 }

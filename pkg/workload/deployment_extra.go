@@ -111,15 +111,15 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 	}
 	live := findExtra(d, owned, hold.revision())
 	if slices.ContainsFunc(extraDeployments(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
-		w.ExtraUID = k.Extra
+		w.Extra.UID = k.Extra
 	} else if live != nil {
-		w.ExtraUID = live.UID
+		w.Extra.UID = live.UID
 	}
 	if e := live; e != nil && w.Target != nil {
 		want := repairedExtra(e, d, hold, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sizeOfExtra(d, owned, e, hold, w.Target))
 		have := e.DeepCopy()
 		setLabel(have, rollouts.LabelOwnedByRelease, "true") // an earlier version of Weir did not write it
-		w.ExtraTampered = len(changesBetween(have, want)) > 0
-		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
+		w.Extra.Tampered = len(changesBetween(have, want)) > 0
+		w.TargetApplied = w.TargetApplied && !w.Extra.Tampered
 	}
 }

@@ -51,8 +51,8 @@ func TestExtraIsRepaired(t *testing.T) {
 			w := canary{}.Observe(d, owned, HoldFromRecords(d))
 			observeExtra(&w, d, owned, hold)
 			changes := canary{}.SetTarget(d, owned, HoldFromRecords(d), canaryTarget("25%"), owner())
-			if rests := name == unnamed; w.ExtraTampered == rests || (len(changes) == 0) != rests {
-				t.Fatalf("astray %t, %d changes", w.ExtraTampered, len(changes))
+			if rests := name == unnamed; w.Extra.Tampered == rests || (len(changes) == 0) != rests {
+				t.Fatalf("astray %t, %d changes", w.Extra.Tampered, len(changes))
 			}
 			for _, c := range changes {
 				extra.ObjectMeta, extra.Spec = c.Want.(*appsv1.Deployment).ObjectMeta, c.Want.(*appsv1.Deployment).Spec
@@ -73,7 +73,7 @@ func TestExtraIsRepaired(t *testing.T) {
 			if w = (canary{}).Observe(d, owned, HoldFromRecords(d)); !w.TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
-			if observeExtra(&w, d, owned, hold); w.ExtraTampered {
+			if observeExtra(&w, d, owned, hold); w.Extra.Tampered {
 				t.Error("it is astray still")
 			}
 		})

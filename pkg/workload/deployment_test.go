@@ -69,19 +69,22 @@ func TestObserve(t *testing.T) {
 		want planner.Workload
 	}
 	native := base{"native", planner.Workload{
-		Generation: 4, Settled: true, Labelled: true, Replicas: 10, OwnerStrategyActive: true, HasStableTemplate: true, MaxUnavailable: 1,
-		StableRevision: "one", UpdateRevision: hashV1, PodTemplateHash: "one",
-		UpdatedReplicas: 10, UpdatedReadyReplicas: 10, StableReadyReplicas: 10,
+		Generation: 4, Settled: true, Labelled: true, Replicas: 10, MaxUnavailable: 1,
+		HoldFacts:     planner.HoldFacts{OwnerStrategyActive: true},
+		RevisionFacts: planner.RevisionFacts{HasStableTemplate: true, StableRevision: "one", UpdateRevision: hashV1, PodTemplateHash: "one"},
+		PodFacts:      planner.PodFacts{UpdatedReplicas: 10, UpdatedReadyReplicas: 10, StableReadyReplicas: 10},
 	}}
 	held := base{"held", planner.Workload{
-		Generation: 5, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, OwnerStrategyActive: true, MaxUnavailable: 1,
-		StableRevision: "one", UpdateRevision: hashV2, StableReplicas: 10, StableReadyReplicas: 10,
+		Generation: 5, Labelled: true, Paused: true, Replicas: 10, MaxUnavailable: 1,
+		HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true, OwnerStrategyActive: true},
+		RevisionFacts: planner.RevisionFacts{StableRevision: "one", UpdateRevision: hashV2},
+		PodFacts:      planner.PodFacts{StableReplicas: 10, StableReadyReplicas: 10},
 	}}
 	driven := base{"driven", planner.Workload{
-		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, MaxUnavailable: 1,
-		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
-		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}, TargetApplied: true, ExtraStatusStale: true,
+		Generation: 4, Settled: true, Labelled: true, Paused: true, Replicas: 10, MaxUnavailable: 1,
+		HoldFacts:     planner.HoldFacts{Held: true, HasManagedFields: true, Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}, TargetApplied: true, ExtraStatusStale: true},
+		RevisionFacts: planner.RevisionFacts{StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two"},
+		PodFacts:      planner.PodFacts{UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7},
 	}}
 	for name, tc := range map[string]struct {
 		base

@@ -267,7 +267,7 @@ func (r Row) Facts(obj object.Object, owned []object.Object, hold Hold, nameConf
 	w.SizedByStore, w.ExtraStatusStale = r.sizer != nil, w.ExtraStatusStale || isUnrecorded
 	if r.UsesExtraDeployment {
 		observeExtra(&w, obj, owned, hold)
-		w.NameConflict = explainConflict(nameConflict)
+		w.Extra.NameConflict = explainConflict(nameConflict)
 	}
 	w.HoldRemoved = hold.Stored.Holder != "" && !w.Paused && !w.HasStableTemplate && w.LiveRevision != w.StableRevision && !r.allowsLivePods(&w, hold.Stored.Update)
 	return w

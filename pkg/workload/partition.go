@@ -100,18 +100,23 @@ type fields struct {
 func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload {
 	v := a.view(obj, owned, hold)
 	w := planner.Workload{
-		Generation: obj.GetGeneration(), Settled: v.isObserved(), Replicas: v.size,
-		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: hold.Held,
-		PendingEdit: hold.Active() && hasPendingEdit(obj), HasManagedFields: hasOurKeys(obj),
-		Paused:             v.stopped || v.partition >= max(v.size, 1),
-		KeepsLastStablePod: v.keepsLastStablePod(), NewPodsUseTemplate: a.newPodsUseTemplate,
-		StableRevision: v.stable,
-		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
-		HasStableTemplate: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: hold.Target(),
-		Revisions: v.history.names(), MaxUnavailable: v.maxUnavailable, UnsupportedReason: v.unsupportedReason(),
-		NativeUpdateRunning: !hold.Held && v.isRolling(), RevisionKind: controllerRevision,
-		StableRevisionGone: v.stable != "" && v.history[v.stable] == nil,
-		StableTemplate:     v.history.digest(v.stable), AbortSetsTemplate: true,
+		Generation: obj.GetGeneration(), Settled: v.isObserved(), Replicas: v.size, RolloutID: rolloutID(obj),
+		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind),
+		Paused:   v.stopped || v.partition >= max(v.size, 1), NativeUpdateRunning: !hold.Held && v.isRolling(),
+		MaxUnavailable: v.maxUnavailable, UnsupportedReason: v.unsupportedReason(),
+		KindTraits: planner.KindTraits{
+			KeepsLastStablePod: v.keepsLastStablePod(), NewPodsUseTemplate: a.newPodsUseTemplate,
+			AbortSetsTemplate: true, RevisionKind: controllerRevision,
+		},
+		HoldFacts: planner.HoldFacts{
+			Held: hold.Held, HasManagedFields: hasOurKeys(obj), PendingEdit: hold.Active() && hasPendingEdit(obj), Target: hold.Target(),
+		},
+		RevisionFacts: planner.RevisionFacts{
+			StableRevision: v.stable, StableTemplate: v.history.digest(v.stable),
+			StableRevisionGone: v.stable != "" && v.history[v.stable] == nil,
+			HasStableTemplate:  v.live != "" && v.update == v.stable,
+			UpdateRevision:     v.update, PodTemplateHash: v.update, LiveRevision: v.live, Revisions: v.history.names(),
+		},
 	}
 	if v.aside == "" {
 		w.UpdateTemplate = withUnknown(digestWithLabels(v.template), unknownIn(obj))

@@ -193,7 +193,7 @@ func (v view) forTarget(to planner.Target) (want object.Object, aside planner.Re
 // partitionFor returns the partition for a target. Forward, as many pods run the update revision as
 // the target says. On the way back, that many pods keep it.
 func (v view) partitionFor(to planner.Target, isBack bool) int32 {
-	share := to.LimitFor(&planner.Workload{Replicas: v.size, KeepsLastStablePod: v.keepsLastStablePod()})
+	share := to.LimitFor(&planner.Workload{Replicas: v.size, KindTraits: planner.KindTraits{KeepsLastStablePod: v.keepsLastStablePod()}})
 	switch {
 	case v.ordered && isBack:
 		return partitionKeeping(v, to.Limit(v.size))
