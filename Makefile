@@ -25,7 +25,7 @@ short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
 e2e_tests = ./test/cluster ./test/e2e ./test/kruise
 # What must hold with weir-controller apart, too, since processes and rights are others.
-apart_tests = TestKill|TestKillAborting|TestFailures|TestAllDown|TestReplicas|TestDoctor|TestTakeOver|TestUninstall|TestForgottenHold|TestPermissions
+apart_tests = TestKill|TestKillAborting|TestFailures|TestAllDown|TestReplicas|TestDoctor|TestTakeOver|TestUninstall|TestOrphanedHold|TestPermissions
 # A deadline only ends what hangs; the waits of tests follow the speed of the machine.
 go_e2e = go test -count=1 -p 1 -timeout 2h
 

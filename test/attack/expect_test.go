@@ -18,8 +18,8 @@ import (
 
 // What a door may answer: it refuses, or lets pass what it has taken the sting from.
 var (
-	refused = []int{http.StatusForbidden, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
-	either  = append([]int{http.StatusOK, http.StatusCreated}, refused...)
+	refused              = []int{http.StatusForbidden, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+	refusedOrNeutralized = append([]int{http.StatusOK, http.StatusCreated}, refused...)
 )
 
 // answered wants every answer to be one of these.
@@ -52,10 +52,10 @@ func (a *app) atMost(n int, version string) {
 	}
 }
 
-// inTime wants nothing to have been held late, which a door that is open does not need.
-func (a *app) inTime() {
+// checkNoLateHold wants nothing to have been held late, which a door that is open does not need.
+func (a *app) checkNoLateHold() {
 	a.t.Helper()
-	r, err := a.stored(a.t.Context())
+	r, err := a.getRollout(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -66,22 +66,22 @@ func (a *app) inTime() {
 	}
 }
 
-// same wants the world to be as before, but for what is named.
-func (a *app) same() {
+// checkUnchanged wants the world to be as before, but for what is named.
+func (a *app) checkUnchanged() {
 	a.t.Helper()
 	if diff := cmp.Diff(a.before, a.facts(), cmp.AllowUnexported(facts{})); diff != "" {
 		a.t.Errorf("something was changed (-before +now):\n%s", diff)
 	}
 }
 
-// goesOn has a version released by those who may. What an attack has set off has
+// checkNextRelease has a version released by those who may. What an attack has set off has
 // come out by then, and nothing of it may be in the way.
-func (a *app) goesOn() {
+func (a *app) checkNextRelease() {
 	a.t.Helper()
 	const version = "v9"
-	a.asks(here.admin, patch(a.path(), change{version: version, template: unhashed}.body()))
-	a.until("the first pod of "+version+" waits for approval", func(ctx context.Context) error {
-		if err := a.waitsAt(1)(ctx); err != nil {
+	a.mustSend(testEnv.admin, patch(a.path(), change{version: version, template: removePodTemplateHashLabel}.body()))
+	a.eventually("the first pod of "+version+" waits for approval", func(ctx context.Context) error {
+		if err := a.waitsAtStep(1)(ctx); err != nil {
 			return err
 		}
 		pods, err := a.pods(ctx)
@@ -90,44 +90,44 @@ func (a *app) goesOn() {
 		}
 		return err
 	})
-	a.verb(here.admin, "promote", `{"full":true}`)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until(version+" serves", a.runs(versions{version: 3}))
+	a.verb(testEnv.admin, "promote", `{"full":true}`)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually(version+" serves", a.runs(versions{version: 3}))
 }
 
-// gated wants the gate to have held: whatever was answered, no more pods of v2 (or
+// gateHolds wants the gate to have held: whatever was answered, no more pods of v2 (or
 // v3) were there than the first step has, and a release that is approved goes on.
-func gated(a *app) {
+func gateHolds(a *app) {
 	a.t.Helper()
-	a.answered(either...)
-	a.until("the attack is over", a.rests)
+	a.answered(refusedOrNeutralized...)
+	a.eventually("the attack is over", a.isIdle)
 	a.t.Logf("at most there were %s", a.seen)
-	a.inTime()
+	a.checkNoLateHold()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")
-	a.goesOn()
+	a.checkNextRelease()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")
 }
 
-// denied wants every request to be refused, and nothing to be changed by it.
-func denied(a *app) {
+// isDenied wants every request to be refused, and nothing to be changed by it.
+func isDenied(a *app) {
 	a.t.Helper()
 	a.answered(refused...)
-	a.same()
-	gated(a)
+	a.checkUnchanged()
+	gateHolds(a)
 }
 
-// forbidden wants every request to be refused for want of permission.
-func forbidden(a *app) {
+// isForbidden wants every request to be refused for want of permission.
+func isForbidden(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusForbidden)
-	denied(a)
+	isDenied(a)
 }
 
-// ends wants an abort to end, with every pod of v1 again.
-func (a *app) ends() {
+// checkAbortEnds wants an abort to end, with every pod of v1 again.
+func (a *app) checkAbortEnds() {
 	a.t.Helper()
-	a.until("it is aborted", a.aborted)
-	a.until("v1 is back", a.runs(versions{"v1": 3}))
+	a.eventually("it is aborted", a.isAborted)
+	a.eventually("v1 is back", a.runs(versions{"v1": 3}))
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all cells are tried.
-var here *world
+// testEnv is where all cells are tried.
+var testEnv *environment
 
 func TestMain(m *testing.M) {
 	// Cells mostly wait, so more of them than processors run beside each other.
@@ -62,10 +62,10 @@ func run(m *testing.M) (int, error) {
 		fmt.Fprintln(os.Stderr, "attack: interrupted", errors.Join(c.Stop(), os.RemoveAll(dir)))
 		os.Exit(1)
 	})
-	if here, err = newWorld(ctx, c); err != nil {
+	if testEnv, err = newEnvironment(ctx, c); err != nil {
 		return 1, errors.Join(err, c.Stop())
 	}
-	if err := playKruise(ctx); err != nil {
+	if err := startKruise(ctx); err != nil {
 		return 1, errors.Join(err, c.Stop())
 	}
 	code := m.Run()

@@ -36,16 +36,16 @@ type cell struct {
 	what goal
 	// how tells it from other ways to the same.
 	how string
-	// doors reports whether it depends on admission, so that it is tried with each door alone, too.
-	doors bool
-	// alone reports whether others would notice, so that nothing runs beside it.
-	alone bool
+	// admission reports whether it depends on admission, so that it is tried with each door alone, too.
+	admission bool
+	// exclusive reports whether others would notice, so that nothing runs beside it.
+	exclusive bool
 	// long reports whether the short form leaves it out.
 	long bool
-	// on is what is there before.
-	on scene
-	// do is the attack. Every answer to it is kept.
-	do func(*app, *user)
+	// scenario is what is there before.
+	scenario scenario
+	// attack is the attack. Every answer to it is kept.
+	attack func(*app, *user)
 	// expect judges the answers and the world.
 	expect func(*app)
 }
@@ -54,24 +54,24 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 
 // matrix is all cells.
 var matrix = slices.Concat(
-	labelCells, collisionCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
+	labelCells, collisionCells, recordAnnotationCells, statusCells, extraDeploymentCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, checkCells, recordCells, textCells, originCells,
-	ownerCells, networkCells, disablingCells, leftCells, lostCells,
-	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,
-	foldedCells, informerCells, sandboxCells, portCells, namelessCells, neighbourCells, slotCells,
+	ownerCells, networkCells, disablingCells, leftoverCells, deletedRevisionCells,
+	deletionCells, toggleCells, beforeRolloutCells, ordinalCells, scaledToOneCells, refusedTemplateCells, removedOwnerCells, keptReplicaSetCells, flipCells,
+	foldedCells, informerCells, sandboxCells, portCells, anonymousCells, neighbourCells, treeWatchCells,
 )
 
 // TestAttack tries every cell with both doors open and, where admission decides,
 // with each of them alone. The short form leaves the second and long cells out.
 func TestAttack(t *testing.T) {
-	for _, d := range here.settings() {
+	for _, d := range testEnv.admissionSettings() {
 		t.Run(d.name, func(t *testing.T) {
 			d.set(t)
 			before := pids(t)
-			tried := func(c cell) bool { return (c.doors || d.all) && !(c.long && testing.Short()) }
+			tried := func(c cell) bool { return (c.admission || d.all) && !(c.long && testing.Short()) }
 			t.Run("together", func(t *testing.T) {
 				for _, c := range matrix {
-					if tried(c) && !c.alone {
+					if tried(c) && !c.exclusive {
 						t.Run(c.String(), func(t *testing.T) {
 							t.Parallel()
 							c.try(t)
@@ -80,7 +80,7 @@ func TestAttack(t *testing.T) {
 				}
 			})
 			for _, c := range matrix {
-				if tried(c) && c.alone {
+				if tried(c) && c.exclusive {
 					t.Run("alone/"+c.String(), c.try)
 				}
 			}
@@ -93,10 +93,10 @@ func TestAttack(t *testing.T) {
 
 // try carries out an attack and has it judged.
 func (c cell) try(t *testing.T) {
-	a := start(t, c.on)
-	u := a.as(c.who)
+	a := start(t, c.scenario)
+	u := a.userWithRole(c.who)
 	a.before = a.facts()
-	c.do(a, u)
+	c.attack(a, u)
 	c.expect(a)
 }
 
@@ -106,7 +106,7 @@ func pids(t *testing.T) [2]int {
 	var ids [2]int
 	for i, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
 		var err error
-		if ids[i], err = here.cluster.Pid(name); err != nil {
+		if ids[i], err = testEnv.cluster.Pid(name); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,25 +78,25 @@ func patches(changes ...change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		for _, c := range changes {
-			a.tries(u, patch(a.path(), c.body()))
+			a.attackWith(u, patch(a.path(), c.body()))
 		}
 	}
 }
 
-// ships changes the version, as an owner does who may.
-func (a *app) ships(version string) {
+// setVersion changes the version, as an owner does who may.
+func (a *app) setVersion(version string) {
 	a.t.Helper()
-	a.asks(here.admin, patch(a.path(), change{version: version}.body()))
+	a.mustSend(testEnv.admin, patch(a.path(), change{version: version}.body()))
 }
 
 // verb decides, as somebody who may.
 func (a *app) verb(u *user, verb, body string) answer {
 	a.t.Helper()
-	return a.asks(u, post(a.api()+"/"+verb, body))
+	return a.mustSend(u, post(a.api()+"/"+verb, body))
 }
 
-// edits changes the Rollout, as its owner does.
-func (a *app) edits(body string) {
+// patchRollout changes the Rollout, as its owner does.
+func (a *app) patchRollout(body string) {
 	a.t.Helper()
-	a.asks(here.admin, patch(a.api(), body))
+	a.mustSend(testEnv.admin, patch(a.api(), body))
 }

@@ -66,11 +66,11 @@ var roles = map[role][]rbacv1.PolicyRule{
 	scripter: {rule("", words("configmaps"), words("get", "create", "patch", "update"))},
 }
 
-// theirs are roles that are there without us.
-var theirs = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-release-manager", page: "weir-release-manager"}
+// builtInRoles are roles that are there without us.
+var builtInRoles = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-release-manager", page: "weir-release-manager"}
 
-// known is a permission by which one sees that a role has come into force.
-var known = map[role]authorizationv1.ResourceAttributes{
+// knownBy is a permission by which one sees that a role has come into force.
+var knownBy = map[role]authorizationv1.ResourceAttributes{
 	patcher:   {Group: "apps", Resource: "deployments", Verb: "patch"},
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
 	batcher:   {Group: group, Resource: "batchreleases", Verb: "create"},
@@ -86,15 +86,15 @@ var known = map[role]authorizationv1.ResourceAttributes{
 	scripter:  {Resource: "configmaps", Verb: "patch"},
 }
 
-// as is a user of that role: in the namespace of the application, but for a
+// userWithRole is a user of that role: in the namespace of the application, but for a
 // neighbour, who has one beside it, and for an author of scripts.
-func (a *app) as(r role) *user {
+func (a *app) userWithRole(r role) *user {
 	a.t.Helper()
-	u := here.user(a.t, r)
+	u := testEnv.user(a.t, r)
 	switch r {
 	case nobody:
 	case neighbour:
-		a.bind(u, r, a.elsewhere())
+		a.bind(u, r, a.otherNamespace())
 	case scripter:
 		a.bind(u, r, system)
 	default:
@@ -107,7 +107,7 @@ func (a *app) as(r role) *user {
 func (a *app) bind(u *user, r role, namespace string) {
 	a.t.Helper()
 	name := "attack-" + string(r)
-	if given := theirs[r]; given != "" {
+	if given := builtInRoles[r]; given != "" {
 		name = given
 	}
 	b := &rbacv1.RoleBinding{
@@ -115,16 +115,16 @@ func (a *app) bind(u *user, r role, namespace string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: u.name}},
 	}
-	if err := here.client.Create(a.t.Context(), b); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), b); err != nil {
 		a.t.Fatal(err)
 	}
-	cluster, err := kubernetes.NewForConfig(here.cluster.Config())
+	cluster, err := kubernetes.NewForConfig(testEnv.cluster.Config())
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	ask := known[r]
+	ask := knownBy[r]
 	ask.Namespace = namespace
-	a.until(fmt.Sprintf("%s in %s", u.name, namespace), func(ctx context.Context) error {
+	a.eventually(fmt.Sprintf("%s in %s", u.name, namespace), func(ctx context.Context) error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: u.name, ResourceAttributes: &ask}}
 		got, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err == nil && !got.Status.Allowed {

@@ -27,8 +27,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// world is the one control plane.
-type world struct {
+// environment is the one control plane.
+type environment struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
@@ -37,11 +37,11 @@ type world struct {
 
 	mu    sync.Mutex
 	users map[role]*user
-	// probe is the application that tells which doors are open.
-	probe *app
+	// admissionProbe is the application that tells which doors are open.
+	admissionProbe *app
 }
 
-func newWorld(ctx context.Context, c *cluster.Cluster) (*world, error) {
+func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newWorld(ctx context.Context, c *cluster.Cluster) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, client: cl, users: map[role]*user{}}
+	w := &environment{cluster: c, client: cl, users: map[role]*user{}}
 	if w.policies, err = c.ServesPolicies(); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func newUser(name string, config *rest.Config) (*user, error) {
 }
 
 // user is who has that role in some namespace.
-func (w *world) user(t *testing.T, r role) *user {
+func (w *environment) user(t *testing.T, r role) *user {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +107,8 @@ func (w *world) user(t *testing.T, r role) *user {
 const (
 	mergePatch = "application/merge-patch+json"
 	applyPatch = "application/apply-patch+yaml"
-	// untyped is a body of which nothing is said.
-	untyped = "none"
+	// noContentType is a body of which nothing is said.
+	noContentType = "none"
 )
 
 // request is one call of the API as it goes over the wire.
@@ -141,7 +141,7 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	out.Header.Set("Content-Type", "application/json")
 	switch r.kind {
 	case "":
-	case untyped:
+	case noContentType:
 		out.Header.Del("Content-Type")
 	default:
 		out.Header.Set("Content-Type", r.kind)
@@ -156,8 +156,8 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	return got, errors.Join(err, in.Body.Close())
 }
 
-// asks sends a request of somebody who may, and wants success.
-func (a *app) asks(u *user, r request) answer {
+// mustSend sends a request of somebody who may, and wants success.
+func (a *app) mustSend(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
 	if err != nil {
@@ -169,8 +169,8 @@ func (a *app) asks(u *user, r request) answer {
 	return got
 }
 
-// tries sends a request of the attacker and keeps the answer.
-func (a *app) tries(u *user, r request) answer {
+// attackWith sends a request of the attacker and keeps the answer.
+func (a *app) attackWith(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
 	if err != nil {

@@ -135,8 +135,8 @@ func (a *Audit) read(name string) error {
 
 // Annotations of an event by the authorizer.
 const (
-	decided = "authorization.k8s.io/decision"
-	because = "authorization.k8s.io/reason"
+	auditDecision = "authorization.k8s.io/decision"
+	auditReason   = "authorization.k8s.io/reason"
 )
 
 var allowedBy = regexp.MustCompile(`allowed by (\w+) "([^"/]+)`)
@@ -149,12 +149,12 @@ func (a *Audit) add(e *auditv1.Event) error {
 	}
 	p := permission(e.User.Username, e.Verb, o.APIGroup, o.Resource, o.Subresource)
 	p.Namespace, p.Name = o.Namespace, o.Name
-	if e.Annotations[decided] != "allow" {
+	if e.Annotations[auditDecision] != "allow" {
 		a.Denied[p] = true
 		return nil
 	}
 	a.Granted[p] = true
-	if by := allowedBy.FindStringSubmatch(e.Annotations[because]); by != nil {
+	if by := allowedBy.FindStringSubmatch(e.Annotations[auditReason]); by != nil {
 		a.Bindings[by[1]+" "+by[2]] = true
 	}
 	if o.Resource != "subjectaccessreviews" || e.RequestObject == nil {

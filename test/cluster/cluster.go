@@ -182,14 +182,14 @@ type Cluster struct {
 	ports     map[string]*port
 	pki       *pki
 	spawner   *spawner
-	// more are arguments that a process was started with besides.
-	more map[string][]string
+	// extraArgs are arguments that a process was started with besides.
+	extraArgs map[string][]string
 	// installed are the arguments of Weir's processes, as the manifests have them.
 	installed map[string][]string
 	// accounts are the service accounts of Weir's processes.
 	accounts map[string]string
 	// service stands before the replicas of weir-apiserver.
-	service *splitter
+	service *connectionSplitter
 
 	mu    sync.Mutex
 	procs map[string]*process
@@ -208,7 +208,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, accounts: map[string]string{}, more: map[string][]string{}}
+	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, accounts: map[string]string{}, extraArgs: map[string][]string{}}
 	if opts.Dir == "" {
 		if c.opts.Dir, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
 			return nil, fmt.Errorf("making the cluster's directory: %w", err)
@@ -383,7 +383,7 @@ func (c *Cluster) Metrics() string { return c.MetricsOf(WeirController) }
 
 // MetricsOf is the URL of the metrics of a replica of weir-controller.
 func (c *Cluster) MetricsOf(name string) string {
-	return "http://" + c.Address(own(controllerMetrics, name)) + "/metrics"
+	return "http://" + c.Address(replicaPort(controllerMetrics, name)) + "/metrics"
 }
 
 func (c *Cluster) path(elements ...string) string {

@@ -58,7 +58,7 @@ func TestClusterRunsDeployments(t *testing.T) {
 	create(t, client, "bad", "registry.example/app:failed")
 	eventually(t, "3 ready pods", func(ctx context.Context) error { return readyReplicas(ctx, client, "good", 3) })
 	eventually(t, "a waiting reason", func(ctx context.Context) error { return imageMissing(ctx, client, "bad") })
-	eventually(t, "a pod with address and times", func(ctx context.Context) error { return plausible(ctx, client, "good") })
+	eventually(t, "a pod with address and times", func(ctx context.Context) error { return hasPlausibleStatus(ctx, client, "good") })
 
 	if err := client.AppsV1().Deployments("default").Delete(t.Context(), "good", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func imageMissing(ctx context.Context, client kubernetes.Interface, name string)
 	return podCount(ctx, client, name, 3)
 }
 
-func plausible(ctx context.Context, client kubernetes.Interface, name string) error {
+func hasPlausibleStatus(ctx context.Context, client kubernetes.Interface, name string) error {
 	items, err := pods(ctx, client, name)
 	if err != nil {
 		return err

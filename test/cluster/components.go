@@ -55,7 +55,7 @@ func (c *Cluster) program(name string) program {
 	case WeirAPIServer:
 		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name), c.opts.WeirEnv
 		p.ready = func(ctx context.Context) error {
-			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.moreOf(name), withoutControllers) {
+			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.extraArgsOf(name), withoutControllers) {
 				return err
 			}
 			return c.controllerReady(name)(ctx)
@@ -67,15 +67,15 @@ func (c *Cluster) program(name string) program {
 	return p
 }
 
-// moreOf are the arguments that a process was started with besides.
-func (c *Cluster) moreOf(name string) []string {
+// extraArgsOf are the arguments that a process was started with besides.
+func (c *Cluster) extraArgsOf(name string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.more[name]
+	return c.extraArgs[name]
 }
 
 func (c *Cluster) controllerReady(name string) func(context.Context) error {
-	return httpOK("http://127.0.0.1:" + c.port(own(controllerHealth, name)) + "/readyz")
+	return httpOK("http://127.0.0.1:" + c.port(replicaPort(controllerHealth, name)) + "/readyz")
 }
 
 func (c *Cluster) etcdArgs() []string {
@@ -205,7 +205,7 @@ func (c *Cluster) spawn(name string) error {
 	defer log.Close()
 	program := c.program(name)
 	c.mu.Lock()
-	args := slices.Concat(program.args, c.more[name])
+	args := slices.Concat(program.args, c.extraArgs[name])
 	c.mu.Unlock()
 	cmd := exec.Command(program.path, args...)
 	cmd.Dir = c.opts.Dir
@@ -229,7 +229,7 @@ func (c *Cluster) spawn(name string) error {
 func (c *Cluster) restart(p *process) {
 	c.restarts.Lock()
 	defer c.restarts.Unlock()
-	if deployment(p.name) != c.within(WeirController) || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
+	if deployment(p.name) != c.processOf(WeirController) || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
 		return
 	}
 	if err := c.spawn(p.name); err != nil {

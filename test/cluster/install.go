@@ -76,9 +76,9 @@ func (c *Cluster) ServesPolicies() (bool, error) {
 	return served, nil
 }
 
-// placing are kinds that place Weir's processes into a cluster. Ours run beside it. So
+// kindsOnlyChecked are kinds that place Weir's processes into a cluster. Ours run beside it. So
 // these are only checked; and Deployments, which the doctor reads, have no pods.
-var placing = []string{"StatefulSet", "PersistentVolumeClaim"}
+var kindsOnlyChecked = []string{"StatefulSet", "PersistentVolumeClaim"}
 
 // install applies the manifests as kubectl apply -k does, adapted to processes
 // beside the cluster, and keeps what they say about those.
@@ -185,7 +185,7 @@ func Decode(from io.Reader) ([]*unstructured.Unstructured, error) {
 
 // Apply applies what was rendered, adapted to processes beside the cluster.
 func (c *Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
-	return c.apply(ctx, objects, func(kind string) bool { return slices.Contains(placing, kind) })
+	return c.apply(ctx, objects, func(kind string) bool { return slices.Contains(kindsOnlyChecked, kind) })
 }
 
 // Check has kube-apiserver check what was rendered, and changes nothing.

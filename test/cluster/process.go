@@ -147,7 +147,7 @@ func (p *process) tail() string {
 // Kill ends a process as a crash would, with SIGKILL, and returns when it is gone.
 // In one process the controllers are gone when the server runs again without them.
 func (c *Cluster) Kill(name string) error {
-	if c.without(name) {
+	if c.runsWithoutControllers(name) {
 		return nil
 	}
 	p, err := c.find(name)
@@ -158,21 +158,21 @@ func (c *Cluster) Kill(name string) error {
 		return err
 	}
 	<-p.exited
-	return c.goOnWithout(name)
+	return c.restartWithoutControllers(name)
 }
 
 // withoutControllers has a weir-apiserver run none.
 const withoutControllers = "--controllers=none"
 
-// without reports whether a server runs without the controllers that are asked for.
-func (c *Cluster) without(name string) bool {
-	server := c.within(name)
-	return server != name && slices.Contains(c.moreOf(server), withoutControllers)
+// runsWithoutControllers reports whether a server runs without the controllers that are asked for.
+func (c *Cluster) runsWithoutControllers(name string) bool {
+	server := c.processOf(name)
+	return server != name && slices.Contains(c.extraArgsOf(server), withoutControllers)
 }
 
-// goOnWithout starts the server again, without controllers, where these were what was to go.
-func (c *Cluster) goOnWithout(name string) error {
-	if server := c.within(name); server != name {
+// restartWithoutControllers starts the server again, without controllers, where these were what was to go.
+func (c *Cluster) restartWithoutControllers(name string) error {
+	if server := c.processOf(name); server != name {
 		return c.StartWith(server, withoutControllers)
 	}
 	return nil
@@ -181,7 +181,7 @@ func (c *Cluster) goOnWithout(name string) error {
 // End asks a process to end, as a kubelet would, and returns when it is gone. A
 // replica has as long as its manifest gives it.
 func (c *Cluster) End(name string) error {
-	if c.without(name) {
+	if c.runsWithoutControllers(name) {
 		return nil
 	}
 	p, err := c.find(name)
@@ -189,7 +189,7 @@ func (c *Cluster) End(name string) error {
 		return err // with a server that has ended its controllers have, too
 	}
 	p.stop(patience.Long)
-	return c.goOnWithout(name)
+	return c.restartWithoutControllers(name)
 }
 
 // Signal sends a signal to a process, SIGSTOP and SIGCONT for instance.
@@ -223,19 +223,19 @@ func (c *Cluster) Start(name string) error { return c.StartWith(name) }
 // started once more.
 func (c *Cluster) StartWith(name string, args ...string) error {
 	asked := name
-	name = c.within(name)
+	name = c.processOf(name)
 	p, err := c.find(name)
 	if err != nil {
 		return err
 	}
-	if asked != name || p.running() && slices.Contains(c.moreOf(name), withoutControllers) {
+	if asked != name || p.running() && slices.Contains(c.extraArgsOf(name), withoutControllers) {
 		p.stop(patience.Long) // it runs without the controllers, which are wanted again
 	}
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)
 	}
 	c.mu.Lock()
-	c.more[name] = args
+	c.extraArgs[name] = args
 	c.mu.Unlock()
 	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
@@ -251,8 +251,8 @@ func (c *Cluster) Pid(name string) (int, error) {
 	return p.cmd.Process.Pid, nil
 }
 
-// within is the process that has what is asked of the one of a name.
-func (c *Cluster) within(name string) string {
+// processOf is the process that has what is asked of the one of a name.
+func (c *Cluster) processOf(name string) string {
 	if rest, found := strings.CutPrefix(name, WeirController); found && !c.opts.Apart {
 		return WeirAPIServer + rest
 	}
@@ -260,7 +260,7 @@ func (c *Cluster) within(name string) string {
 }
 
 func (c *Cluster) find(name string) (*process, error) {
-	name = c.within(name)
+	name = c.processOf(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.procs[name]; p != nil {

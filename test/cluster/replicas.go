@@ -53,8 +53,8 @@ func deployment(process string) string {
 	return process
 }
 
-// own is the name of a port that each replica has for itself.
-func own(port, process string) string {
+// replicaPort is the name of a port that each replica has for itself.
+func replicaPort(port, process string) string {
 	return port + strings.TrimPrefix(process, deployment(process))
 }
 
@@ -131,14 +131,14 @@ func (c *Cluster) mountEtcdCertificate(ctx context.Context) error {
 // openService splits connections over the replicas as the readiness probe of the
 // manifests sees them.
 func (c *Cluster) openService(servers []string) error {
-	var members []member
+	var members []backend
 	for _, name := range servers {
 		probe := "https://" + c.Address(name) + "/readyz?exclude=etcd&exclude=etcd-readiness"
-		members = append(members, member{name: name, healthy: httpOK(probe)})
+		members = append(members, backend{name: name, healthy: httpOK(probe)})
 	}
 	c.service = newSplitter(members)
 	for _, port := range []string{WeirAPIServer, weirWebhook} {
-		if err := c.service.listen(c.Address(port), func(name string) string { return c.port(own(port, name)) }); err != nil {
+		if err := c.service.listen(c.Address(port), func(name string) string { return c.port(replicaPort(port, name)) }); err != nil {
 			return err
 		}
 	}
@@ -160,9 +160,9 @@ func (c *Cluster) weirEtcdArgs() []string {
 	}
 }
 
-// store is where a server keeps its objects. A list of servers grows by each
+// withEtcdServers is where a server keeps its objects. A list of servers grows by each
 // flag, so that of the manifests has to go.
-func (c *Cluster) store(name string, args []string) []string {
+func (c *Cluster) withEtcdServers(name string, args []string) []string {
 	if !c.replicated() {
 		// The directory may well be in memory; nothing here has to survive a reboot.
 		return append(args, "--data-dir="+c.WeirData(), "--ephemeral")

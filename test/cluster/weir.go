@@ -36,7 +36,7 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	if c.replicated() {
 		return c.startReplicas(ctx)
 	}
-	for _, name := range slices.Compact([]string{WeirAPIServer, c.within(WeirController)}) {
+	for _, name := range slices.Compact([]string{WeirAPIServer, c.processOf(WeirController)}) {
 		if err := c.run(ctx, name); err != nil {
 			return err
 		}
@@ -52,9 +52,9 @@ func (c *Cluster) weirAPIServerArgs(name string) []string {
 	if !c.opts.Apart {
 		controllers = append(c.addressesOfController(name), c.opts.WeirControllerArgs...)
 	}
-	return slices.Concat(c.store(name, slices.Clone(c.installed[WeirAPIServer])), []string{
+	return slices.Concat(c.withEtcdServers(name, slices.Clone(c.installed[WeirAPIServer])), []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
-		"--webhook-port=" + c.port(own(weirWebhook, name)),
+		"--webhook-port=" + c.port(replicaPort(weirWebhook, name)),
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
@@ -63,8 +63,8 @@ func (c *Cluster) weirAPIServerArgs(name string) []string {
 
 func (c *Cluster) addressesOfController(name string) []string {
 	return []string{
-		"--health-probe-bind-address=127.0.0.1:" + c.port(own(controllerHealth, name)),
-		"--metrics-bind-address=127.0.0.1:" + c.port(own(controllerMetrics, name)),
+		"--health-probe-bind-address=127.0.0.1:" + c.port(replicaPort(controllerHealth, name)),
+		"--metrics-bind-address=127.0.0.1:" + c.port(replicaPort(controllerMetrics, name)),
 	}
 }
 

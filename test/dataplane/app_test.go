@@ -42,10 +42,10 @@ type app struct {
 func start(t *testing.T, namespace string, s scenario) *app {
 	t.Helper()
 	a := &app{t: t, namespace: namespace}
-	if err := here.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := testEnv.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	a.create(a.newDeployment(s.drains))
+	a.create(a.newDeployment(s.podsDrain))
 	a.create(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
@@ -58,7 +58,7 @@ func start(t *testing.T, namespace string, s scenario) *app {
 		"hostnames":  []any{hostOf(namespace)},
 		"rules":      []any{map[string]any{"backendRefs": []any{map[string]any{"name": name, "port": int64(80)}}}},
 	}))
-	a.until("all pods are ready", a.runs(stable))
+	a.eventually("all pods are ready", a.runs(stable))
 	if s.strategy == nil {
 		return a
 	}
@@ -69,7 +69,7 @@ func start(t *testing.T, namespace string, s scenario) *app {
 			Strategy:    *s.strategy,
 		},
 	})
-	a.until("the Rollout is Healthy", a.healthy)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
 	return a
 }
 
@@ -103,14 +103,14 @@ func image(version string) string { return "example.com/web:" + version }
 func (a *app) create(o client.Object) {
 	a.t.Helper()
 	o.SetNamespace(a.namespace)
-	if err := here.client.Create(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
 		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 	}
 }
 
-func (a *app) until(what string, ask func(context.Context) error) {
+func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
-	if err := here.until(a.t.Context(), "waiting until "+what, ask); err != nil {
+	if err := testEnv.eventually(a.t.Context(), "waiting until "+what, ask); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -120,7 +120,7 @@ func (a *app) release(version string) {
 	a.t.Helper()
 	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version))
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
-	if err := here.client.Patch(a.t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(body))); err != nil {
+	if err := testEnv.client.Patch(a.t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(body))); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -129,13 +129,13 @@ func (a *app) release(version string) {
 func (a *app) post(verb, body string) {
 	a.t.Helper()
 	url := fmt.Sprintf("https://%s/apis/rollouts.kruise.io/v1beta1/namespaces/%s/rollouts/%s/%s",
-		here.cluster.Address("kube-apiserver"), a.namespace, name, verb)
+		testEnv.cluster.Address("kube-apiserver"), a.namespace, name, verb)
 	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, url, bytes.NewBufferString(body))
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := here.http.Do(request)
+	response, err := testEnv.http.Do(request)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -148,15 +148,15 @@ func (a *app) post(verb, body string) {
 	}
 }
 
-func (a *app) stored(ctx context.Context) (*v1beta1.Rollout, error) {
+func (a *app) getRollout(ctx context.Context) (*v1beta1.Rollout, error) {
 	r := &v1beta1.Rollout{}
-	return r, here.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, r)
+	return r, testEnv.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, r)
 }
 
-// sees wants something of the Rollout.
-func (a *app) sees(want func(*v1beta1.RolloutStatus) bool) func(context.Context) error {
+// statusSatisfies wants something of the Rollout.
+func (a *app) statusSatisfies(want func(*v1beta1.RolloutStatus) bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err == nil && !want(&r.Status) {
 			err = fmt.Errorf("the Rollout is %s: %s", r.Status.Phase, r.Status.Message)
 		}
@@ -164,13 +164,13 @@ func (a *app) sees(want func(*v1beta1.RolloutStatus) bool) func(context.Context)
 	}
 }
 
-func (a *app) healthy(ctx context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseHealthy })(ctx)
+func (a *app) isHealthy(ctx context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseHealthy })(ctx)
 }
 
-// waitsAt wants a step to wait for approval.
-func (a *app) waitsAt(step int32) func(context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool {
+// waitsAtStep wants a step to wait for approval.
+func (a *app) waitsAtStep(step int32) func(context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		switch {
 		case s.Canary != nil:
 			return s.Canary.CurrentStepIndex == step && s.Canary.State == v1beta1.StepPaused
@@ -181,8 +181,8 @@ func (a *app) waitsAt(step int32) func(context.Context) error {
 	})
 }
 
-func (a *app) aborted(ctx context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool {
+func (a *app) isAborted(ctx context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		for _, c := range s.Conditions {
 			if c.Type == "Progressing" {
 				return c.Reason == "Aborted"
@@ -196,7 +196,7 @@ func (a *app) aborted(ctx context.Context) error {
 func (a *app) runs(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList
-		if err := here.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
+		if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
 			return err
 		}
 		up := 0

@@ -31,21 +31,21 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all tests run.
-var here *world
+// testEnv is where all tests run.
+var testEnv *environment
 
-// inside is in the environment of the program that runs in the namespace.
-const inside = "WEIR_DATAPLANE_INSIDE"
+// insideEnv is in the environment of the program that runs in the namespace.
+const insideEnv = "WEIR_DATAPLANE_INSIDE"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code, err := 0, error(nil)
-	if os.Getenv(inside) == "" {
-		code, err = again()
+	if os.Getenv(insideEnv) == "" {
+		code, err = rerunInNamespace()
 	} else if err = connect(); err == nil {
 		code, err = run(m)
 	}
-	var refused refusal
+	var refused namespaceError
 	switch {
 	case errors.As(err, &refused):
 		fmt.Printf("dataplane: SKIPPED, this machine allows no network namespace: %v\n", refused.error)
@@ -57,10 +57,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// refusal is an error of a machine on which none of this can run.
-type refusal struct{ error }
+// namespaceError is an error of a machine on which none of this can run.
+type namespaceError struct{ error }
 
-func (r refusal) Unwrap() error { return r.error }
+func (r namespaceError) Unwrap() error { return r.error }
 
 func run(m *testing.M) (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,11 +81,11 @@ func run(m *testing.M) (int, error) {
 		os.Exit(1)
 	})
 	code := 1
-	here = &world{cluster: c}
-	if err = here.open(ctx); err == nil {
+	testEnv = &environment{cluster: c}
+	if err = testEnv.open(ctx); err == nil {
 		code = m.Run()
 	}
-	here.end()
+	testEnv.end()
 	if !interrupted() {
 		select {} // the interruption exits
 	}

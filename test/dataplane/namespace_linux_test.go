@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// again runs this program once more, in a network namespace. Root needs nothing
+// rerunInNamespace runs this program once more, in a network namespace. Root needs nothing
 // else for it; others, and a root that may not, try it in a user namespace.
-func again() (int, error) {
+func rerunInNamespace() (int, error) {
 	// The child is to die with us, which the kernel ties to the thread that forked.
 	runtime.LockOSThread()
 	program, err := os.Executable()
@@ -37,17 +37,17 @@ func again() (int, error) {
 	}
 	for _, attributes := range attempts {
 		cmd := exec.Command(program, os.Args[1:]...)
-		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.Env = append(os.Environ(), insideEnv+"=1")
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, attributes
 		if err = cmd.Start(); err == nil {
-			return await(cmd)
+			return awaitChild(cmd)
 		}
 	}
-	return 0, asRefusal(fmt.Errorf("making a namespace: %w", err))
+	return 0, asNamespaceError(fmt.Errorf("making a namespace: %w", err))
 }
 
-// await lets the child end in its own way. What a terminal sends reaches it anyway.
-func await(cmd *exec.Cmd) (int, error) {
+// awaitChild lets the child end in its own way. What a terminal sends reaches it anyway.
+func awaitChild(cmd *exec.Cmd) (int, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -65,11 +65,11 @@ func await(cmd *exec.Cmd) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// asRefusal tells what the kernel does not allow from what is wrong.
-func asRefusal(err error) error {
+// asNamespaceError tells what the kernel does not allow from what is wrong.
+func asNamespaceError(err error) error {
 	for _, errno := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.ENOSYS, unix.EUSERS} {
 		if errors.Is(err, errno) {
-			return refusal{err}
+			return namespaceError{err}
 		}
 	}
 	return err
@@ -102,7 +102,7 @@ func connect() error {
 			err = unix.IoctlIfreq(socket, step.request, ifreq)
 		}
 		if err != nil {
-			return asRefusal(fmt.Errorf("setting up %s: %w", step.name, err))
+			return asNamespaceError(fmt.Errorf("setting up %s: %w", step.name, err))
 		}
 	}
 	return nil

@@ -35,14 +35,14 @@ const (
 	workTime = 5 * time.Millisecond
 )
 
-// pods has a server for each pod that is Ready and not yet to end.
+// podServers has a server for each pod that is Ready and not yet to end.
 //
 // A server ends the moment the deletion of its pod is seen, as a program without
 // any delay on SIGTERM does: its port is closed, so that connecting is refused by
 // the kernel; idle connections are closed; requests that are being answered are
 // answered. Where pods drain, it ends so when the pod is gone, as a program does
 // that is sent SIGTERM after a preStop hook.
-type pods struct {
+type podServers struct {
 	mu      sync.Mutex
 	servers map[types.UID]*http.Server
 	ports   map[types.UID]net.Listener
@@ -84,8 +84,8 @@ func (c *counters) write(w io.Writer) {
 }
 
 // openPods serves for the pods of all namespaces until ctx ends.
-func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
-	p := &pods{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}, counters: map[types.UID]*counters{}}
+func openPods(ctx context.Context, client kubernetes.Interface) (*podServers, error) {
+	p := &podServers{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}, counters: map[types.UID]*counters{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -105,7 +105,7 @@ func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
 	return p, nil
 }
 
-func (p *pods) see(object any) {
+func (p *podServers) see(object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return
@@ -123,7 +123,7 @@ func (p *pods) see(object any) {
 	}
 }
 
-func (p *pods) gone(object any) {
+func (p *podServers) gone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
 	}
@@ -135,13 +135,13 @@ func (p *pods) gone(object any) {
 }
 
 // open is called with the lock held.
-func (p *pods) open(pod *corev1.Pod) error {
+func (p *podServers) open(pod *corev1.Pod) error {
 	port, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, podPort))
 	if err != nil {
 		return fmt.Errorf("opening the port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	version := versionOf(&pod.Spec)
-	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), faulty(version), slow(version)
+	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), failureShare(version), answerTime(version)
 	counted := &counters{namespace: pod.Namespace, pod: pod.Name, version: version, address: port.Addr().String()}
 	p.counters[pod.UID] = counted
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +164,7 @@ func (p *pods) open(pod *corev1.Pod) error {
 
 // close is called with the lock held. The port is closed when it returns, since
 // the next pod may get the same address.
-func (p *pods) close(uid types.UID) {
+func (p *podServers) close(uid types.UID) {
 	port, server := p.ports[uid], p.servers[uid]
 	if port == nil {
 		return
@@ -200,8 +200,8 @@ func drains(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Annotations[drainsFor] != ""
 }
 
-// fault is what went wrong with the servers themselves, for which Weir is not to blame.
-func (p *pods) fault() error {
+// serverError is what went wrong with the servers themselves, for which Weir is not to blame.
+func (p *podServers) serverError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return errors.Join(p.faults...)
@@ -213,8 +213,8 @@ func versionOf(spec *corev1.PodSpec) string {
 	return image[strings.LastIndex(image, ":")+1:]
 }
 
-// faulty is the share of requests that a version fails: that of fails20 is 0.2.
-func faulty(version string) float64 {
+// failureShare is the share of requests that a version fails: that of fails20 is 0.2.
+func failureShare(version string) float64 {
 	percent, err := strconv.ParseFloat(strings.TrimPrefix(version, "fails"), 64)
 	if err != nil {
 		return 0
@@ -222,8 +222,8 @@ func faulty(version string) float64 {
 	return percent / 100
 }
 
-// slow is how long an answer of a version takes.
-func slow(version string) time.Duration {
+// answerTime is how long an answer of a version takes.
+func answerTime(version string) time.Duration {
 	if version == "slow" {
 		return workTime + 300*time.Millisecond
 	}

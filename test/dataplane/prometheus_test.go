@@ -72,7 +72,7 @@ func startPrometheus(t *testing.T) *prometheus {
 // startServer starts a Prometheus, and makes the MetricSource of that name for it.
 func startServer(t *testing.T, name string, port int, config string, args ...string) *prometheus {
 	t.Helper()
-	p := &prometheus{t: t, dir: filepath.Join(here.cluster.Dir(), "prometheus-"+name), port: port, args: args}
+	p := &prometheus{t: t, dir: filepath.Join(testEnv.cluster.Dir(), "prometheus-"+name), port: port, args: args}
 	if err := errors.Join(os.MkdirAll(p.dir, 0o755), os.WriteFile(p.config(), []byte(config), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func startServer(t *testing.T, name string, port int, config string, args ...str
 	source := &weir.MetricSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	source.Spec.Prometheus = &weir.Prometheus{URL: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	source.Spec.LagSeconds, source.Spec.RawQueries = new(int32(2)), new(true)
-	if err := here.client.Create(t.Context(), source); err != nil {
+	if err := testEnv.client.Create(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -96,7 +96,7 @@ func servePods(t *testing.T) {
 			Labels  map[string]string `json:"labels"`
 		}
 		all := []group{}
-		for _, c := range here.pods.serving() {
+		for _, c := range testEnv.pods.serving() {
 			all = append(all, group{[]string{c.address}, map[string]string{"namespace": c.namespace, "pod": c.pod}})
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -174,13 +174,13 @@ func (p *prometheus) config() string { return filepath.Join(p.dir, "prometheus.y
 
 func (p *prometheus) start() {
 	p.t.Helper()
-	log, err := os.Create(filepath.Join(here.cluster.Dir(), filepath.Base(p.dir)+".log"))
+	log, err := os.Create(filepath.Join(testEnv.cluster.Dir(), filepath.Base(p.dir)+".log"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
 	ctx, ending := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.Bin(), "..", "prometheus", "prometheus"), append([]string{
+	cmd := exec.CommandContext(ctx, filepath.Join(testEnv.cluster.Bin(), "..", "prometheus", "prometheus"), append([]string{
 		"--config.file=" + p.config(), "--storage.tsdb.path=" + filepath.Join(p.dir, "data"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", p.port),
 	}, p.args...)...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()

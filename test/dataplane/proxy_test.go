@@ -77,8 +77,8 @@ func startProxy(c *cluster.Cluster) (*proxy, error) {
 	return p, nil
 }
 
-// alive is asked where an end would otherwise be waited out.
-func (p *proxy) alive() error {
+// checkRunning is asked where an end would otherwise be waited out.
+func (p *proxy) checkRunning() error {
 	select {
 	case <-p.ended:
 		return fmt.Errorf("the proxy has ended: %s", p.cmd.ProcessState)

@@ -30,18 +30,18 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// world is the control plane, the proxy and the pods.
-type world struct {
+// environment is the control plane, the proxy and the pods.
+type environment struct {
 	cluster *cluster.Cluster
 	client  client.Client
 	http    *http.Client
 	proxy   *proxy
-	pods    *pods
+	pods    *podServers
 	quit    context.CancelFunc
 }
 
 // open makes it all. What was made before an error is ended by end.
-func (w *world) open(ctx context.Context) error {
+func (w *environment) open(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), weir.AddToScheme(scheme)); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (w *world) open(ctx context.Context) error {
 }
 
 // end may be called of a world that is not complete.
-func (w *world) end() {
+func (w *environment) end() {
 	if w.quit != nil {
 		w.quit()
 	}
@@ -84,7 +84,7 @@ func (w *world) end() {
 
 // installGatewayAPI creates the kinds of the Gateway API as their makers have
 // written them down.
-func (w *world) installGatewayAPI(ctx context.Context) error {
+func (w *environment) installGatewayAPI(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(w.cluster.Bin(), "..", "traefik", "crds", "*.yaml"))
 	if err == nil && len(files) == 0 {
 		err = errors.New("there are none: run hack/traefik.sh")
@@ -112,14 +112,14 @@ func (w *world) installGatewayAPI(ctx context.Context) error {
 }
 
 // createGateway makes the Gateway as soon as its kind is served.
-func (w *world) createGateway(ctx context.Context) error {
+func (w *environment) createGateway(ctx context.Context) error {
 	class := gatewayObject("GatewayClass", "", "traefik", map[string]any{"controllerName": "traefik.io/gateway-controller"})
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, map[string]any{
 		"gatewayClassName": "traefik",
 		"listeners":        []any{listener("plain", plainPort), listener("retrying", retryingPort)},
 	})
 	for _, object := range []*unstructured.Unstructured{class, gateway} {
-		err := w.until(ctx, "creating the "+object.GetKind(), func(ctx context.Context) error { return w.client.Create(ctx, object) })
+		err := w.eventually(ctx, "creating the "+object.GetKind(), func(ctx context.Context) error { return w.client.Create(ctx, object) })
 		if err != nil {
 			return err
 		}
@@ -128,9 +128,9 @@ func (w *world) createGateway(ctx context.Context) error {
 }
 
 // awaitGateway waits until the proxy says that it serves the Gateway.
-func (w *world) awaitGateway(ctx context.Context) error {
+func (w *environment) awaitGateway(ctx context.Context) error {
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, nil)
-	return w.until(ctx, "waiting for the Gateway", func(ctx context.Context) error {
+	return w.eventually(ctx, "waiting for the Gateway", func(ctx context.Context) error {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(gateway), gateway); err != nil {
 			return err
 		}
@@ -163,8 +163,8 @@ func listener(name string, port int64) map[string]any {
 	}
 }
 
-// until asks again and again. ask tells what is not yet so.
-func (w *world) until(ctx context.Context, doing string, ask func(context.Context) error) error {
+// eventually asks again and again. ask tells what is not yet so.
+func (w *environment) eventually(ctx context.Context, doing string, ask func(context.Context) error) error {
 	ctx, cancel := patience.Context(ctx, patience.Long)
 	defer cancel()
 	var last error
@@ -172,7 +172,7 @@ func (w *world) until(ctx context.Context, doing string, ask func(context.Contex
 		last = ask(ctx)
 		if w.proxy != nil {
 			// Nothing that is waited for would come.
-			return last == nil, w.proxy.alive()
+			return last == nil, w.proxy.checkRunning()
 		}
 		return last == nil, nil
 	})

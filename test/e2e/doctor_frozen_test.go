@@ -21,19 +21,19 @@ import (
 // does not run beside tests that need what is broken.
 func TestDoctorFrozen(t *testing.T) {
 	// A running server would write the caBundle again.
-	if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
+	if err := testEnv.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
+		if err := testEnv.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	}()
 	nobody := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
 	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
-	if err := here.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
+	if err := testEnv.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	here.until(t, "it is found", here.diagnosed("certificates",
+	testEnv.eventually(t, "it is found", testEnv.doctorFinds("certificates",
 		"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
 }

@@ -28,37 +28,37 @@ import (
 // things break, and each is named with what mends it, and nothing else is. This
 // does not run beside tests that need what is broken.
 func TestDoctor(t *testing.T) {
-	here.until(t, "nothing is wrong", here.diagnosed(""))
+	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
 	t.Run("rule", func(t *testing.T) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "weir-controller"}}
-		here.change(t, role, func() {
+		testEnv.change(t, role, func() {
 			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "horizontalpodautoscalers") })
 		})
-		here.until(t, "it is found", here.diagnosed("access",
+		testEnv.eventually(t, "it is found", testEnv.doctorFinds("access",
 			"weir-controller may not: ", "patch horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
 	})
 	t.Run("leader", func(t *testing.T) {
-		if err := here.cluster.Kill(cluster.WeirController); err != nil {
+		if err := testEnv.cluster.Kill(cluster.WeirController); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := here.cluster.Start(cluster.WeirController); err != nil {
+			if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 				t.Error(err)
 			}
 		})
-		if elects() {
+		if usesLeaderElection() {
 			runs := map[bool]string{true: cluster.WeirController, false: cluster.WeirAPIServer}[*apart]
-			here.until(t, "it is found", here.diagnosed("leader", "no controller leads", "app.kubernetes.io/name="+runs))
+			testEnv.eventually(t, "it is found", testEnv.doctorFinds("leader", "no controller leads", "app.kubernetes.io/name="+runs))
 		}
 	})
-	here.until(t, "nothing is wrong", here.diagnosed(""))
+	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
 }
 
-// elects reports whether weir-controller holds a lease, see TestMain.
-func elects() bool { return !testing.Short() }
+// usesLeaderElection reports whether weir-controller holds a lease, see TestMain.
+func usesLeaderElection() bool { return !testing.Short() }
 
-// diagnosed wants the doctor to find that one check only, and to say so.
-func (w *world) diagnosed(check string, words ...string) func(context.Context) error {
+// doctorFinds wants the doctor to find that one check only, and to say so.
+func (w *environment) doctorFinds(check string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		code, results, err := w.doctor(ctx)
 		if err != nil {
@@ -68,7 +68,7 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 		for _, r := range results {
 			// A server that does not answer shows neither its storage nor what it serves, and its lease
 			// expires.
-			beside := r.Check == "leader" && !elects() ||
+			beside := r.Check == "leader" && !usesLeaderElection() ||
 				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd", "leader"}, r.Check))
 			if r.Status == doctor.OK || beside {
 				continue
@@ -81,7 +81,7 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 		if check != "" && (said.Len() == 0 || code != 1) {
 			return fmt.Errorf("it found nothing, and ended with %d", code)
 		}
-		if check == "" && elects() && code != 0 {
+		if check == "" && usesLeaderElection() && code != 0 {
 			return fmt.Errorf("it ended with %d", code)
 		}
 		for _, word := range words {
@@ -94,7 +94,7 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 }
 
 // doctor runs the command as an administrator beside the embedded etcd would.
-func (w *world) doctor(ctx context.Context) (int, []doctor.Result, error) {
+func (w *environment) doctor(ctx context.Context) (int, []doctor.Result, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.cluster.WeirBin(), cluster.WeirAPIServer), "doctor", "-o=json",
 		"--kubeconfig="+w.cluster.Kubeconfig(), "--data-dir="+w.cluster.WeirData())
 	var out, said bytes.Buffer
@@ -108,7 +108,7 @@ func (w *world) doctor(ctx context.Context) (int, []doctor.Result, error) {
 }
 
 // change changes an object of the installation until the test ends.
-func (w *world) change(t *testing.T, o client.Object, how func()) {
+func (w *environment) change(t *testing.T, o client.Object, how func()) {
 	t.Helper()
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		t.Fatal(err)

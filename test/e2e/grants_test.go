@@ -21,26 +21,26 @@ import (
 
 var printGrants = flag.Bool("e2e.grants", false, "print which permissions of Weir no request of this run has used")
 
-// unseen are permissions of which no request tells, and why they are granted.
+// grantedWithoutRequest are permissions of which no request tells, and why they are granted.
 // The plugin OwnerReferencesPermissionEnforcement, which the clusters of these
 // tests have, asks for them inside of kube-apiserver: without them it refuses to
 // create objects that block the deletion of their owner.
-var unseen = map[string]string{
+var grantedWithoutRequest = map[string]string{
 	"weir-controller: update rollouts/finalizers.rollouts.kruise.io":        "a canary Service or Ingress of a Rollout",
 	"weir-controller: update trafficroutings/finalizers.rollouts.kruise.io": "a canary Ingress of a TrafficRouting",
 	"weir-controller: update batchreleases/finalizers.rollouts.kruise.io":   "the extra Deployment of a canary release",
 	"weir-controller: update deployments/finalizers.apps":                   "a ReplicaSet",
 }
 
-// refused are what is asked without a right to it, and why that is so.
-var refused = map[string]string{
-	"weir-controller: list splits.e2e.example.com":        "TestScriptOfAKind grants it when the Rollout has said that it is missing",
+// requestedWithoutGrant are what is asked without a right to it, and why that is so.
+var requestedWithoutGrant = map[string]string{
+	"weir-controller: list splits.e2e.example.com":        "TestScriptForCustomKind grants it when the Rollout has said that it is missing",
 	"weir-controller: list statefulsets.apps.example.com": "TestKruise grants it then, too",
 }
 
-// grants are what Weir's processes are granted, and what they asked for, in all
+// grantAudit are what Weir's processes are granted, and what they asked for, in all
 // clusters of this run.
-type grants struct {
+type grantAudit struct {
 	dirs     []string
 	granted  map[grant]bool
 	bindings map[string]bool
@@ -53,14 +53,14 @@ type grant struct {
 	cluster.Permission
 }
 
-var granted = grants{
+var permissionAudit = grantAudit{
 	granted: map[grant]bool{}, bindings: map[string]bool{},
 	asked: cluster.Audit{Granted: map[cluster.Permission]bool{}, Denied: map[cluster.Permission]bool{}, Bindings: map[string]bool{}},
 }
 
-// note adds a cluster that is about to end, and was installed from a directory
+// addCluster adds a cluster that is about to end, and was installed from a directory
 // of artifacts.
-func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
+func (g *grantAudit) addCluster(ctx context.Context, c *cluster.Cluster) error {
 	dir := c.Directory()
 	objects, err := c.Render(ctx, dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
 	}
 	for _, each := range all {
 		g.bindings[each.Binding] = true
-		for p := range split(each) {
+		for p := range rulesOf(each) {
 			g.granted[grant{each.Role.Kind + " " + each.Role.Name, p}] = true
 		}
 	}
@@ -87,8 +87,8 @@ func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// split is what the rules of a grant say, one by one.
-func split(g doctor.Grant) map[cluster.Permission]bool {
+// rulesOf is what the rules of a grant say, one by one.
+func rulesOf(g doctor.Grant) map[cluster.Permission]bool {
 	all := map[cluster.Permission]bool{}
 	for _, rule := range g.Rules {
 		names := rule.ResourceNames
@@ -111,14 +111,14 @@ func split(g doctor.Grant) map[cluster.Permission]bool {
 }
 
 // complete reports whether this run has shown all that Weir does.
-func (g *grants) complete() bool {
+func (g *grantAudit) complete() bool {
 	chosen := func(name string) bool { return flag.Lookup(name).Value.String() != "" }
 	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.ContainsFunc(g.dirs, func(dir string) bool { return strings.HasPrefix(dir, "ha") })
 }
 
-// judge says what is granted and never needed, and what was needed and is not
+// check says what is granted and never needed, and what was needed and is not
 // granted. The first can only be told after a complete run.
-func (g *grants) judge() error {
+func (g *grantAudit) check() error {
 	unused := g.unused()
 	if *printGrants {
 		fmt.Printf("permissions of Weir that were not used:\n\t%s\n", strings.Join(unused, "\n\t"))
@@ -136,7 +136,7 @@ func (g *grants) judge() error {
 		// ours or, as of the ConfigMap that each aggregated server reads, its own.
 		known := len(g.covering(p)) > 0 || g.asked.Granted[p]
 		p.Namespace, p.Name = "", ""
-		denied[p.String()] = denied[p.String()] || !known && refused[p.String()] == ""
+		denied[p.String()] = denied[p.String()] || !known && requestedWithoutGrant[p.String()] == ""
 	}
 	for _, p := range slices.Sorted(maps.Keys(denied)) {
 		if denied[p] {
@@ -147,7 +147,7 @@ func (g *grants) judge() error {
 }
 
 // covering are the grants that allow what was asked, by role.
-func (g *grants) covering(asked cluster.Permission) map[string][]grant {
+func (g *grantAudit) covering(asked cluster.Permission) map[string][]grant {
 	by := map[string][]grant{}
 	for p := range g.granted {
 		if p.Covers(asked) {
@@ -159,7 +159,7 @@ func (g *grants) covering(asked cluster.Permission) map[string][]grant {
 
 // unused are the permissions without which every request would have been
 // granted, but for those that no request can show.
-func (g *grants) unused() []string {
+func (g *grantAudit) unused() []string {
 	needed := map[grant]bool{}
 	for asked := range g.asked.Granted {
 		for _, by := range g.covering(asked) {
@@ -174,7 +174,7 @@ func (g *grants) unused() []string {
 		watch.Verb = "watch"
 		// A watch begins with a list where kube-apiserver cannot stream one.
 		seen := needed[p] || p.Verb == "list" && needed[watch]
-		if seen == (unseen[p.String()] != "") {
+		if seen == (grantedWithoutRequest[p.String()] != "") {
 			all = append(all, p.String())
 		}
 	}

@@ -37,14 +37,14 @@ var installations = []struct {
 // than it needs. What runs here was installed from one of them, so they are not stored.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
-	components, err := here.cluster.Components()
+	components, err := testEnv.cluster.Components()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range installations {
 		t.Run(i.dir, func(t *testing.T) {
 			t.Parallel()
-			objects, err := here.cluster.Render(t.Context(), i.dir, components...)
+			objects, err := testEnv.cluster.Render(t.Context(), i.dir, components...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,11 +53,11 @@ func TestInstallations(t *testing.T) {
 				if object.GetLabels()["app.kubernetes.io/part-of"] != "weir" {
 					t.Errorf("%s has no label app.kubernetes.io/part-of=weir, by which an uninstallation finds it", name)
 				}
-				for _, complaint := range complaints(t, object) {
+				for _, complaint := range securityProblems(t, object) {
 					t.Errorf("%s: %s", name, complaint)
 				}
 			}
-			if err := here.cluster.Check(t.Context(), objects); err != nil {
+			if err := testEnv.cluster.Check(t.Context(), objects); err != nil {
 				t.Error(err)
 			}
 		})
@@ -67,7 +67,7 @@ func TestInstallations(t *testing.T) {
 // With cert-manager nobody else issues a certificate or says whom to trust.
 func TestCertManager(t *testing.T) {
 	t.Parallel()
-	objects, err := here.cluster.Render(t.Context(), "small", "cert-manager")
+	objects, err := testEnv.cluster.Render(t.Context(), "small", "cert-manager")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestCertManager(t *testing.T) {
 // Where there can be no policies, the webhook refuses what it cannot hold.
 func TestWebhookOnly(t *testing.T) {
 	t.Parallel()
-	objects, err := here.cluster.Render(t.Context(), "small", "webhook-only")
+	objects, err := testEnv.cluster.Render(t.Context(), "small", "webhook-only")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	var all []chart.Installation
 	for _, i := range installations {
-		objects, err := here.cluster.Render(t.Context(), i.dir)
+		objects, err := testEnv.cluster.Render(t.Context(), i.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,16 +136,16 @@ func TestChart(t *testing.T) {
 	golden.At(t, filepath.Join("..", "..", "charts", "weir", "templates", "install.yaml"), text)
 }
 
-// complaints are what is unsafe in an object of the installation.
-func complaints(t *testing.T, object *unstructured.Unstructured) []string {
+// securityProblems are what is unsafe in an object of the installation.
+func securityProblems(t *testing.T, object *unstructured.Unstructured) []string {
 	t.Helper()
 	switch object.GetKind() {
 	case "Deployment", "StatefulSet":
-		return podComplaints(podOf(t, object))
+		return podSecurityProblems(podOf(t, object))
 	case "ClusterRole":
-		return roleComplaints("", typed[rbacv1.ClusterRole](t, object.Object).Rules)
+		return roleProblems("", typed[rbacv1.ClusterRole](t, object.Object).Rules)
 	case "Role":
-		return roleComplaints(object.GetNamespace(), typed[rbacv1.Role](t, object.Object).Rules)
+		return roleProblems(object.GetNamespace(), typed[rbacv1.Role](t, object.Object).Rules)
 	case "APIService":
 		if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
 			return []string{"it does not verify the server"}
@@ -164,7 +164,7 @@ func podOf(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 	return typed[corev1.PodTemplateSpec](t, template).Spec
 }
 
-func podComplaints(pod corev1.PodSpec) []string {
+func podSecurityProblems(pod corev1.PodSpec) []string {
 	var all []string
 	complain := func(wrong bool, what string) {
 		if wrong {
@@ -188,9 +188,9 @@ func podComplaints(pod corev1.PodSpec) []string {
 	return all
 }
 
-// roleComplaints are those about a role, of a namespace if it has one. weir-sources is there
+// roleProblems are those about a role, of a namespace if it has one. weir-sources is there
 // for the credentials of metric sources, which are read by the names that those give.
-func roleComplaints(namespace string, rules []rbacv1.PolicyRule) []string {
+func roleProblems(namespace string, rules []rbacv1.PolicyRule) []string {
 	var all []string
 	for _, r := range rules {
 		for _, names := range [][]string{r.APIGroups, r.Resources, r.Verbs} {
@@ -219,14 +219,14 @@ func typed[T any](t *testing.T, object map[string]any) T {
 // metrics of the controllers.
 func TestScraped(t *testing.T) {
 	t.Parallel()
-	monitoring, err := here.cluster.Render(t.Context(), "monitoring")
+	monitoring, err := testEnv.cluster.Render(t.Context(), "monitoring")
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(monitoring, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Service" })
 	selector := labels.SelectorFromSet(typed[corev1.Service](t, monitoring[i].Object).Spec.Selector)
 	for _, i := range installations {
-		objects, err := here.cluster.Render(t.Context(), i.dir)
+		objects, err := testEnv.cluster.Render(t.Context(), i.dir)
 		if err != nil {
 			t.Fatal(err)
 		}

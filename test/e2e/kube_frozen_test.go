@@ -27,38 +27,38 @@ var kubeFreezes = []time.Duration{6 * time.Second, 20 * time.Second}
 // of weir-apiserver must stay: its API and webhook restart for nobody. This does not run
 // beside other tests.
 func TestKubeAPIServerFrozen(t *testing.T) {
-	a := midway(t)
-	pid, err := here.cluster.Pid(cluster.WeirAPIServer)
+	a := startPausedAtStep1(t)
+	pid, err := testEnv.cluster.Pid(cluster.WeirAPIServer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, long := range kubeFreezes {
 		step := int32(i + 1)
 		a.promote(step)
-		if err := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGSTOP); err != nil {
+		if err := testEnv.cluster.Signal(cluster.KubeAPIServer, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, long, true, func(context.Context) (bool, error) {
 			return false, sameServer(pid)
 		})
-		if woken := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGCONT); woken != nil {
+		if woken := testEnv.cluster.Signal(cluster.KubeAPIServer, syscall.SIGCONT); woken != nil {
 			t.Fatal(woken)
 		}
 		if !wait.Interrupted(err) {
 			t.Fatal(err)
 		}
 		if step < 2 {
-			a.until("the next step waits", a.waitsAt(step+1))
+			a.eventually("the next step waits", a.waitsAtStep(step+1))
 		}
 	}
-	a.until("the release is complete", a.released("v2"))
-	a.until("the controllers lead again", leadsAgain)
-	a.stays("weir-apiserver", func(context.Context) error { return sameServer(pid) })
+	a.eventually("the release is complete", a.released("v2"))
+	a.eventually("the controllers lead again", leadsAgain)
+	a.consistently("weir-apiserver", func(context.Context) error { return sameServer(pid) })
 }
 
 // sameServer reports whether weir-apiserver is still the process that it was.
 func sameServer(pid int) error {
-	now, err := here.cluster.Pid(cluster.WeirAPIServer)
+	now, err := testEnv.cluster.Pid(cluster.WeirAPIServer)
 	if err == nil && now != pid {
 		err = errors.New("weir-apiserver has ended, and was started again")
 	}
@@ -67,7 +67,7 @@ func sameServer(pid int) error {
 
 // leadsAgain asks the controllers whether they lead.
 func leadsAgain(ctx context.Context) error {
-	page, err := here.page(ctx, here.cluster.Metrics())
+	page, err := testEnv.getPage(ctx, testEnv.cluster.Metrics())
 	if err == nil && !strings.Contains(page, "weir_controller_leads 1") {
 		err = errors.New("the metrics do not say that the controllers lead")
 	}

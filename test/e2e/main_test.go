@@ -27,8 +27,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all tests run.
-var here *world
+// testEnv is where all tests run.
+var testEnv *environment
 
 // Cases must hold however fast pods become ready, on each version of Kubernetes.
 var (
@@ -74,7 +74,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, fmt.Errorf("%w (its logs are in %s)", err, dir)
 	}
-	if here, err = newWorld(c); err != nil {
+	if testEnv, err = newEnvironment(c); err != nil {
 		return 1, err
 	}
 	running := context.AfterFunc(ctx, func() {
@@ -87,7 +87,7 @@ func run(m *testing.M) (int, error) {
 		select {} // the interruption exits
 	}
 	if code == 0 {
-		err = errors.Join(granted.note(ctx, c), granted.judge())
+		err = errors.Join(permissionAudit.addCluster(ctx, c), permissionAudit.check())
 	}
 	if err := errors.Join(err, c.Stop()); err != nil {
 		return 1, fmt.Errorf("%w\nthe logs of the cluster are in %s", err, dir)
@@ -98,16 +98,16 @@ func run(m *testing.M) (int, error) {
 	return 0, os.RemoveAll(dir)
 }
 
-// some are the cases for a short pass, or all of them.
-func some[V any](cases map[string]V, short ...string) []string {
+// selectCases are the cases for a short pass, or all of them.
+func selectCases[V any](cases map[string]V, short ...string) []string {
 	if testing.Short() {
 		return short
 	}
 	return slices.Sorted(maps.Keys(cases))
 }
 
-// few chooses between the number for a short pass and that for a full one.
-func few(short, full int) int {
+// shortOrFull chooses between the number for a short pass and that for a full one.
+func shortOrFull(short, full int) int {
 	if testing.Short() {
 		return short
 	}

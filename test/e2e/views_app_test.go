@@ -21,17 +21,17 @@ import (
 // tree reads the tree of an application.
 func (u *user) tree(ctx context.Context, a *app) (*v1beta1.RolloutTree, error) {
 	tree := &v1beta1.RolloutTree{}
-	return tree, u.reads(ctx, a, "tree", tree)
+	return tree, u.readView(ctx, a, "tree", tree)
 }
 
-// inspects opens the tree of a step that waits, and asks for its plan: they show the release as
+// checkTreeAndPlan opens the tree of a step that waits, and asks for its plan: they show the release as
 // its status counts it, and all of it, whatever its kinds are.
-func (a *app) inspects(step int32) {
+func (a *app) checkTreeAndPlan(step int32) {
 	a.t.Helper()
-	s := here.admin.stream(a)
+	s := testEnv.admin.watchTree(a)
 	defer s.body.Close()
-	s.until(a, "the tree", shows(func(tree *v1beta1.RolloutTree) error {
-		r, err := a.stored(a.t.Context())
+	s.awaitEvent(a, "the tree", treeMatches(func(tree *v1beta1.RolloutTree) error {
+		r, err := a.getRollout(a.t.Context())
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (a *app) inspects(step int32) {
 		return nil
 	}))
 	var plan v1beta1.RolloutPlan
-	if err := here.admin.reads(a.t.Context(), a, "plan", &plan); err != nil {
+	if err := testEnv.admin.readView(a.t.Context(), a, "plan", &plan); err != nil {
 		a.t.Fatal(err)
 	}
 	for _, f := range plan.Status.Findings {
@@ -68,11 +68,11 @@ func (a *app) inspects(step int32) {
 	}
 }
 
-// foretells wants the plan of the next release to find what will keep step 1 from going on.
-func (a *app) foretells(code string) {
+// checkPlanFinds wants the plan of the next release to find what will keep step 1 from going on.
+func (a *app) checkPlanFinds(code string) {
 	a.t.Helper()
 	var plan v1beta1.RolloutPlan
-	if err := here.admin.reads(a.t.Context(), a, "plan", &plan); err != nil {
+	if err := testEnv.admin.readView(a.t.Context(), a, "plan", &plan); err != nil {
 		a.t.Fatal(err)
 	}
 	if f := plan.Status.Findings; len(f) == 0 || f[0].Severity != "Error" || f[0].Code != code || f[0].Step != 1 {
@@ -80,8 +80,8 @@ func (a *app) foretells(code string) {
 	}
 }
 
-// reads reads what is computed about a Rollout.
-func (u *user) reads(ctx context.Context, a *app, what string, into any) error {
+// readView reads what is computed about a Rollout.
+func (u *user) readView(ctx context.Context, a *app, what string, into any) error {
 	response, err := u.get(ctx, strings.TrimSuffix(a.path()+"/"+what, "/"))
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (u *user) get(ctx context.Context, path string) (*http.Response, error) {
 	return nil, errors.Join(err, response.Body.Close(), fmt.Errorf("%s: %s", response.Status, body))
 }
 
-// stream is a tree that a user watches.
-type stream struct {
+// treeStream is a tree that a user watches.
+type treeStream struct {
 	body   io.Closer
 	events chan event
 }
@@ -119,15 +119,15 @@ type event struct {
 	err  error
 }
 
-// stream watches the tree of an application through kube-apiserver until the test ends.
-func (u *user) stream(a *app) *stream {
+// watchTree watches the tree of an application through kube-apiserver until the test ends.
+func (u *user) watchTree(a *app) *treeStream {
 	a.t.Helper()
 	path := strings.Replace(a.path(), "/v1beta1/", "/v1beta1/watch/", 1) + "/tree"
 	response, err := u.get(a.t.Context(), path)
 	if err != nil {
 		a.t.Fatalf("watching the tree as %s: %v", u.name, err)
 	}
-	s := &stream{body: response.Body, events: make(chan event, 1000)}
+	s := &treeStream{body: response.Body, events: make(chan event, 1000)}
 	go func() {
 		defer close(s.events)
 		decoder := json.NewDecoder(response.Body)
@@ -150,12 +150,12 @@ func (u *user) stream(a *app) *stream {
 	return s
 }
 
-// until waits for an event that is right.
-func (s *stream) until(a *app, what string, right func(event) error) event {
+// awaitEvent waits for an event that is right.
+func (s *treeStream) awaitEvent(a *app, what string, right func(event) error) event {
 	a.t.Helper()
 	var last event
 	wrong := errors.New("no event came")
-	a.until(what, func(ctx context.Context) error {
+	a.eventually(what, func(ctx context.Context) error {
 		select {
 		case e, ok := <-s.events:
 			if !ok {
@@ -187,7 +187,7 @@ func isKind(kind string) func(event) error {
 	}
 }
 
-func shows(right func(*v1beta1.RolloutTree) error) func(event) error {
+func treeMatches(right func(*v1beta1.RolloutTree) error) func(event) error {
 	return func(e event) error {
 		if e.err != nil {
 			return e.err
@@ -196,8 +196,8 @@ func shows(right func(*v1beta1.RolloutTree) error) func(event) error {
 	}
 }
 
-// hides wants the kinds to be hidden, no other ones, and to have no nodes.
-func hides(kinds ...string) func(*v1beta1.RolloutTree) error {
+// hidesKinds wants the kinds to be hidden, no other ones, and to have no nodes.
+func hidesKinds(kinds ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		var hidden []string
 		for _, h := range tree.Hidden {
@@ -217,8 +217,8 @@ func hides(kinds ...string) func(*v1beta1.RolloutTree) error {
 	}
 }
 
-// serves wants a revision to have so many ready pods, and to serve a share of the requests.
-func serves(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
+// revisionServes wants a revision to have so many ready pods, and to serve a share of the requests.
+func revisionServes(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		pods := int32(0)
 		var r *v1beta1.Node
@@ -237,7 +237,7 @@ func serves(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) er
 	}
 }
 
-func all(of ...func(*v1beta1.RolloutTree) error) func(*v1beta1.RolloutTree) error {
+func allOf(of ...func(*v1beta1.RolloutTree) error) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		for _, right := range of {
 			if err := right(tree); err != nil {

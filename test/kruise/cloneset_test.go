@@ -68,7 +68,7 @@ func TestMove(t *testing.T) {
 				u.MaxSurge = new(intstr.Parse(tc.surge))
 			}
 			s.pods = podsOf(tc.pods, s.now)
-			if got := s.does(); got != tc.want {
+			if got := s.describeMove(); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})
@@ -79,7 +79,7 @@ func podsOf(letters string, now time.Time) []corev1.Pod {
 	var pods []corev1.Pod
 	for i, letter := range letters {
 		if letter == '*' {
-			pods[len(pods)-1].Labels[doomedKey] = "true"
+			pods[len(pods)-1].Labels[replaceKey] = "true"
 			continue
 		}
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -94,8 +94,8 @@ func podsOf(letters string, now time.Time) []corev1.Pod {
 	return pods
 }
 
-// does says what the next move would be.
-func (s *cloneSet) does() string {
+// describeMove says what the next move would be.
+func (s *cloneSet) describeMove() string {
 	say := func(what string, pods []*corev1.Pod) string {
 		names := []string{what}
 		for _, p := range pods {
@@ -104,12 +104,12 @@ func (s *cloneSet) does() string {
 		return strings.Join(names, "")
 	}
 	switch {
-	case s.move().create > 0:
-		return fmt.Sprintf("creates %d", s.move().create)
-	case len(s.going()) > 0:
-		return say("removes ", s.going())
-	case !s.spec.UpdateStrategy.Paused && len(s.next()) > 0:
-		return say("replaces ", s.next())
+	case s.decideMove().create > 0:
+		return fmt.Sprintf("creates %d", s.decideMove().create)
+	case len(s.podsToRemove()) > 0:
+		return say("removes ", s.podsToRemove())
+	case !s.spec.UpdateStrategy.Paused && len(s.podsToUpdate()) > 0:
+		return say("replaces ", s.podsToUpdate())
 	default:
 		return "nothing"
 	}

@@ -26,8 +26,8 @@ import (
 // updatedInPlace is the readiness gate of pods that may be updated in place.
 const updatedInPlace corev1.PodConditionType = "InPlaceUpdateReady"
 
-// revise finds the revisions, and makes that of a new template.
-func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
+// reconcileRevisions finds the revisions, and makes that of a new template.
+func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 	var list appsv1.ControllerRevisionList
 	if err := r.List(ctx, &list, client.InNamespace(s.object.GetNamespace())); err != nil {
 		return fmt.Errorf("listing revisions: %w", err)
@@ -61,7 +61,7 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
 		// As Kruise does, and Kubernetes: a selector of the pods selects their revisions, too.
-		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.known(s.update)})
+		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.revisionLabel(s.update)})
 		if err := r.Create(ctx, s.update); err != nil {
 			return fmt.Errorf("creating a revision: %w", err)
 		}
@@ -74,20 +74,20 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 	if s.current == nil {
 		s.current = s.update
 	}
-	return r.forget(ctx, s, all)
+	return r.truncateHistory(ctx, s, all)
 }
 
-// forget deletes the oldest revisions that nothing runs, beyond the limit.
-func (r *cloneSets) forget(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
+// truncateHistory deletes the oldest revisions that nothing runs, beyond the limit.
+func (r *cloneSets) truncateHistory(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
 	pods, err := r.podsOf(ctx, s.object)
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{s.known(s.current): true, s.known(s.update): true}
+	live := map[string]bool{s.revisionLabel(s.current): true, s.revisionLabel(s.update): true}
 	for i := range pods {
 		live[pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]] = true
 	}
-	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[s.known(&c)] })
+	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[s.revisionLabel(&c)] })
 	limit := 10
 	if s.spec.RevisionHistoryLimit != nil {
 		limit = int(*s.spec.RevisionHistoryLimit)
@@ -131,34 +131,34 @@ func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	p.Namespace, p.GenerateName = s.object.GetNamespace(), s.object.GetName()+"-"
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, s.object.GroupVersionKind())}
-	p.Labels = s.named(p.Labels, revision)
+	p.Labels = s.podLabels(p.Labels, revision)
 	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: updatedInPlace})
 	return p
 }
 
-// named are labels with the revision, which is known to Services by the end of its
+// podLabels are labels with the revision, which is known to Services by the end of its
 // name where Kruise knows it by the whole.
-func (s *cloneSet) named(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
+func (s *cloneSet) podLabels(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[appsv1.ControllerRevisionHashLabelKey] = s.known(revision)
+	labels[appsv1.ControllerRevisionHashLabelKey] = s.revisionLabel(revision)
 	if s.object.GetKind() != DaemonSetKind.Kind {
-		labels[appsv1.DefaultDeploymentUniqueLabelKey] = short(revision.Name)
+		labels[appsv1.DefaultDeploymentUniqueLabelKey] = shortRevision(revision.Name)
 	}
 	return labels
 }
 
-// known is how pods of a revision are labelled: in a DaemonSet by the end of its name.
-func (s *cloneSet) known(revision *appsv1.ControllerRevision) string {
+// revisionLabel is how pods of a revision are labelled: in a DaemonSet by the end of its name.
+func (s *cloneSet) revisionLabel(revision *appsv1.ControllerRevision) string {
 	if s.object.GetKind() == DaemonSetKind.Kind {
-		return short(revision.Name)
+		return shortRevision(revision.Name)
 	}
 	return revision.Name
 }
 
-func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+func shortRevision(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
 // updatePod updates one pod in place if nothing but images differ, or dooms it.
 func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
@@ -173,14 +173,14 @@ func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) e
 		}
 	}
 	p.Labels = maps.Clone(p.Labels)
-	p.Labels[doomedKey] = "true"
+	p.Labels[replaceKey] = "true"
 	return r.Patch(ctx, p, client.MergeFrom(base))
 }
 
 // onlyImages are those of the live template, if nothing else of it is new.
 func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) (map[string]string, bool) {
 	var had appsv1.ControllerRevision
-	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + short(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
+	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + shortRevision(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
 	if err := r.Get(ctx, key, &had); err != nil {
 		return nil, false
 	}
@@ -198,12 +198,12 @@ func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) 
 // updateInPlace takes the pod out of service and gives it its images.
 func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Pod, images map[string]string) error {
 	base := p.DeepCopy()
-	say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
+	setConditions(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
 	if err := r.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil {
 		return err
 	}
 	base = p.DeepCopy()
-	p.Labels = s.named(p.Labels, s.update)
+	p.Labels = s.podLabels(p.Labels, s.update)
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Image = images[p.Spec.Containers[i].Name]
 	}
@@ -224,13 +224,13 @@ func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
 			case !runs || c.Image == want && c.Ready:
 			case missing && c.Ready:
 				c.Ready, c.Image, changed = false, want, true
-				say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady)
+				setConditions(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady)
 				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}
 			case !missing:
 				c.Ready, c.Image, c.ImageID, changed = true, want, want, true
 				c.RestartCount++
 				c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Time{Time: s.now}}}
-				say(p, corev1.ConditionTrue, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady, updatedInPlace)
+				setConditions(p, corev1.ConditionTrue, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady, updatedInPlace)
 			}
 		}
 		if changed {
@@ -249,8 +249,8 @@ func imageOf(p *corev1.Pod, container string) string {
 	return ""
 }
 
-// say sets conditions of a pod that it has.
-func say(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
+// setConditions sets conditions of a pod that it has.
+func setConditions(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; slices.Contains(which, c.Type) && c.Status != status {
 			c.Status, c.LastTransitionTime = status, at
@@ -258,8 +258,8 @@ func say(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...
 	}
 }
 
-// count writes the status, if it is another.
-func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
+// updateStatus writes the status, if it is another.
+func (r *cloneSets) updateStatus(ctx context.Context, s *cloneSet) error {
 	var total, readies, available, updated, updatedReady int64
 	for i := range s.pods {
 		p := &s.pods[i]

@@ -66,7 +66,7 @@ func Start(ctx context.Context, at *rest.Config) error {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
 		b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.GroupKind().String())).For(kind)
 		if gvk == DaemonSetKind {
-			b = b.Watches(&corev1.Node{}, everyDaemonSet(live), builder.WithPredicates(joinsOrLeaves))
+			b = b.Watches(&corev1.Node{}, enqueueAllDaemonSets(live), builder.WithPredicates(nodeJoinsOrLeaves))
 		}
 		err = b.Watches(&corev1.Pod{}, owner).
 			Watches(&appsv1.ControllerRevision{}, owner).

@@ -33,7 +33,7 @@ func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	s.spec.UpdateStrategy.Partition = s.spec.UpdateStrategy.RollingUpdate.Partition
 	refreshed, err := r.refresh(ctx, s)
 	if err == nil && !refreshed {
-		err = r.order(ctx, s)
+		err = r.reconcilePods(ctx, s)
 	}
 	// A pod on its way out has the name of the next: its end wakes the next pass.
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -42,7 +42,7 @@ func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.count(ctx, s)
+	return ctrl.Result{}, r.updateStatus(ctx, s)
 }
 
 // ordinal is the name of a pod: ordinals that are reserved are left out.
@@ -55,7 +55,7 @@ func (s *cloneSet) ordinal(i int) string {
 	return fmt.Sprintf("%s-%d", s.object.GetName(), n)
 }
 
-func (r *statefulSets) order(ctx context.Context, s *cloneSet) error {
+func (r *statefulSets) reconcilePods(ctx context.Context, s *cloneSet) error {
 	pods := map[string]*corev1.Pod{}
 	for i := range s.pods {
 		pods[s.pods[i].Name] = &s.pods[i]

@@ -26,11 +26,11 @@ import (
 const Long = 15 * time.Minute
 
 const (
-	often     = 50 * time.Millisecond
-	interval  = time.Second
-	work      = 10_000_000
-	reference = 11 * time.Millisecond // of work, on one core with nothing beside it
-	kept      = 0.9                   // how much of the slowness before stays with each measurement
+	pollInterval = 50 * time.Millisecond
+	interval     = time.Second
+	workAmount   = 10_000_000
+	reference    = 11 * time.Millisecond // of work, on one core with nothing beside it
+	smoothing    = 0.9                   // how much of the slowness before stays with each measurement
 )
 
 // Until asks often, until there is no error. The error that it returns has the last one.
@@ -38,7 +38,7 @@ func Until(ctx context.Context, what string, ask func(context.Context) error) er
 	ctx, cancel := Context(ctx, Long)
 	defer cancel()
 	var last error
-	err := wait.PollUntilContextCancel(ctx, often, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		err := ask(ctx)
 		if ctx.Err() == nil || last == nil {
 			last = err // and not that there is no time left
@@ -86,24 +86,24 @@ func slowness() float64 { return math.Float64frombits(bits.Load()) }
 
 // measure begins to measure, and returns when there is something to go by.
 var measure = sync.OnceFunc(func() {
-	bits.Store(math.Float64bits(max(1, ratio())))
+	bits.Store(math.Float64bits(max(1, timeWork())))
 	go func() {
 		for range time.Tick(interval) {
-			bits.Store(math.Float64bits(next(slowness(), ratio())))
+			bits.Store(math.Float64bits(nextSlowness(slowness(), timeWork())))
 		}
 	}()
 })
 
-// next forgets a slow moment slowly, and believes it at once.
-func next(before, now float64) float64 {
-	return max(1, now, kept*before)
+// nextSlowness forgets a slow moment slowly, and believes it at once.
+func nextSlowness(before, now float64) float64 {
+	return max(1, now, smoothing*before)
 }
 
-// ratio times the work.
-func ratio() float64 {
+// timeWork times the work.
+func timeWork() float64 {
 	began := time.Now()
 	sum := uint64(began.UnixNano())
-	for range work {
+	for range workAmount {
 		sum = sum*6364136223846793005 + 1442695040888963407
 	}
 	took := time.Since(began)

@@ -19,7 +19,7 @@ func TestNext(t *testing.T) {
 		"after a slow moment": {10, 1, 9},
 		"not yet slower":      {4, 3.7, 3.7},
 	} {
-		if got := next(c.before, c.now); got != c.want {
+		if got := nextSlowness(c.before, c.now); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 	}

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	api    = "/apis/rollouts.kruise.io/v1beta1"
-	opened = 1000 // pages, one after another
-	beside = 20   // pages that are open at once
+	api         = "/apis/rollouts.kruise.io/v1beta1"
+	pagesOpened = 1000 // pages, one after another
+	pagesAtOnce = 20   // pages that are open at once
 )
 
 // usage is what open pages cost.
@@ -70,31 +70,31 @@ func TestPagesClosed(t *testing.T) {
 	run(t, environment, kubectl, "create", "-f", "../../artifacts/examples/echoserver.yaml", "-f", "testdata/rollout.yaml")
 	s := reach(t, c)
 	closed := func(u usage) bool { return u.Upstream == 0 }
-	s.visits(t, 2*beside) // so that connections and caches are there
+	s.visits(t, 2*pagesAtOnce) // so that connections and caches are there
 	before := s.settles(t, closed)
 	ctx, leave := context.WithCancel(t.Context())
-	for range beside {
+	for range pagesAtOnce {
 		if err := s.visit(ctx, func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.settles(t, func(u usage) bool { return u.Upstream == 1 })
 	leave()
-	s.visits(t, opened)
+	s.visits(t, pagesOpened)
 	// Each page that stays would be a goroutine at least.
-	after := s.settles(t, func(u usage) bool { return closed(u) && u.Goroutines <= before.Goroutines+opened/100 })
+	after := s.settles(t, func(u usage) bool { return closed(u) && u.Goroutines <= before.Goroutines+pagesOpened/100 })
 	t.Logf("goroutines %d, after %d pages %d; live heap %.1f MiB, after them %.1f MiB",
-		before.Goroutines, opened, after.Goroutines, float64(before.Live)/(1<<20), float64(after.Live)/(1<<20))
+		before.Goroutines, pagesOpened, after.Goroutines, float64(before.Live)/(1<<20), float64(after.Live)/(1<<20))
 }
 
 // visits opens pages and closes each when it has what it shows.
 func (s *servers) visits(t *testing.T, pages int) {
 	t.Helper()
 	var all sync.WaitGroup
-	failed := make(chan error, beside)
-	for range beside {
+	failed := make(chan error, pagesAtOnce)
+	for range pagesAtOnce {
 		all.Go(func() {
-			for range pages / beside {
+			for range pages / pagesAtOnce {
 				ctx, leave := context.WithCancel(t.Context())
 				err := s.visit(ctx, leave)
 				if leave(); err != nil {

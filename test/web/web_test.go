@@ -20,8 +20,8 @@ import (
 
 const kubectl = "../../bin/kube/kubectl"
 
-// people may do what their ClusterRole says.
-var people = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
+// kubeUsers may do what their ClusterRole says.
+var kubeUsers = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
 
 func TestWeb(t *testing.T) {
 	c := start(t)
@@ -33,7 +33,7 @@ func TestWeb(t *testing.T) {
 	} {
 		run(t, environment, kubectl, args...)
 	}
-	for name, role := range people {
+	for name, role := range kubeUsers {
 		run(t, environment, kubectl, "create", "clusterrolebinding", name, "--clusterrole="+role, "--user="+name)
 		run(t, environment, kubectl, "create", "clusterrolebinding", name+"-views", "--clusterrole=view", "--user="+name)
 		kubeconfig, err := c.KubeconfigAs(name)

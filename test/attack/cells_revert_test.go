@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// flipCells do at a waiting step what tools do: one that syncs from Git takes a template
+// back and sets it again, and one that scales takes every pod.
+var flipCells = []cell{
+	{who: patcher, what: forge, how: "takes the template back and sets it again, a StatefulSet", scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+		attack: revertsAndSetsTemplate, expect: neverUnheld},
+	{who: driver, what: forge, how: "deletes the BatchRelease of a routed StatefulSet and its finalizer", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+		attack: deletesBatchAndFinalizer, expect: neverUnheld},
+	{who: patcher, what: destroy, how: "scales to 0 what shares a Service", scenario: scenario{withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
+	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, blue-green", long: true, scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
+	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, a StatefulSet", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+		attack: scalesSharedToZero, expect: onlyStableServes},
+}
+
+// revertsAndSetsTemplate sets the new template again as soon as the release ends.
+func revertsAndSetsTemplate(a *app, u *user) {
+	a.t.Helper()
+	a.attackWith(u, patch(a.path(), change{version: "v1"}.body()))
+	a.eventually("the release is being cancelled", func(ctx context.Context) error {
+		if a.waitsAtStep(1)(ctx) == nil {
+			return errors.New("step 1 waits still")
+		}
+		return nil
+	})
+	a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
+}
+
+// neverUnheld wants nobody to say that the workload was not held, and its owner's
+// partition to be there in the end.
+func neverUnheld(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.eventually("step 1 waits again", a.waitsAtStep(1))
+	a.atMost(1, "v2")
+	a.checkNoLateHold()
+	releaseCompletes(a)
+	o, _, err := a.liveWorkload(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil && *u.Partition != 0 {
+		a.t.Errorf("its owner's partition is %d", *u.Partition)
+	}
+	a.checkNextRelease()
+}
+
+func scalesSharedToZero(a *app, u *user) {
+	a.t.Helper()
+	a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
+	a.eventually("its Service selects every pod", a.serviceIsPinned(false))
+	a.eventually("no ReplicaSet of v2 is left for the native controller to fill", a.hasNoReplicaSetOf("v2"))
+	a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
+}
+
+// hasNoReplicaSetOf wants no ReplicaSet of a version. At size 0 Weir deletes the empty one of the new version:
+// until then the native controller fills it when the Deployment is scaled up, as docs/threat-model.md says.
+func (a *app) hasNoReplicaSetOf(version string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		sets := &appsv1.ReplicaSetList{}
+		err := testEnv.client.List(ctx, sets, client.InNamespace(a.namespace))
+		for i := range sets.Items {
+			if s := &sets.Items[i]; versionOf(deployments, s.ObjectMeta, s.Spec.Template.Spec) == version {
+				err = errors.Join(err, errors.New(s.Name+" is there"))
+			}
+		}
+		return err
+	}
+}
+
+// onlyStableServes wants the step to be as it was, and the Service to be pinned before.
+func onlyStableServes(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.eventually("its Service selects stable pods alone", a.serviceIsPinned(true))
+	a.eventually("the first pod of v2 is back", func(ctx context.Context) error {
+		pods, err := a.pods(ctx)
+		if err == nil && pods["v2"] != 1 {
+			err = fmt.Errorf("runs %v", pods)
+		}
+		return err
+	})
+	a.atMost(1, "v2")
+	r, err := a.getRollout(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, c := range r.Status.Conditions {
+		if c.Type == "Routable" {
+			a.t.Errorf("somebody is said to undo what Weir did itself: %s", c.Message)
+		}
+	}
+	releaseCompletes(a)
+	a.checkNextRelease()
+}
+
+// serviceIsPinned wants the Service to be pinned, or not.
+func (a *app) serviceIsPinned(pinned bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s := &corev1.Service{}
+		err := testEnv.client.Get(ctx, a.key(name), s)
+		if err == nil && (len(s.Spec.Selector) > 1) != pinned {
+			err = errors.New("it selects " + fmt.Sprint(s.Spec.Selector))
+		}
+		return err
+	}
+}

@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// randomMove does one thing that a user may do at any time, whether it is a good idea
+// there or not.
+func (m *crowdMember) randomMove() {
+	m.t.Helper()
+	moves := map[string]func(){
+		"new version": func() { m.setVersion(m.version()) },
+		"bad version": func() { m.setVersion("failed") },
+		"revert":      func() { m.setVersion(m.stable) },
+		"scale":       func() { m.resize(int32(3 + m.random.IntN(8))) },
+		"scale to 0":  func() { m.resize(0) },
+		"promote":     m.promote,
+		"promote all": m.promoteAll,
+		"jump": func() {
+			step := int32(1 + m.random.IntN(3))
+			m.allowStep(step)
+			m.sendVerb("jump", sentDecision{step: step}, fmt.Sprintf(`"step":%d`, step))
+		},
+		"abort":    func() { m.sendVerb("abort", sentDecision{}, "") },
+		"rollback": m.rollback,
+		"retry":    func() { m.sendVerb("retry", sentDecision{}, "") },
+		"pause":    func() { m.sendVerb("pause", sentDecision{}, "") },
+		"resume":   func() { m.sendVerb("resume", sentDecision{}, "") },
+		"freeze":   func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":true}}}`) }) },
+		"thaw":     func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":false}}}`) }) },
+		"disable":  func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":true}}`) }) },
+		"enable":   func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":false}}`) }) },
+		"delete":   m.recreateRollout,
+		"edit":     m.editPlan,
+		"label":    m.changeLabels,
+		"meddle": func() {
+			for _, verb := range []string{"resume", "undo", "restart"} {
+				m.runKubectlRollout(verb)
+			}
+		},
+		"stale write": m.writeStale,
+	}
+	often := []string{"promote", "promote", "promote", "promote", "scale", "scale", "new version", "abort", "retry"}
+	names := append(selectCases(moves), often...)
+	chosen := names[m.random.IntN(len(names))]
+	m.moves[chosen]++
+	m.trace(chosen)
+	moves[chosen]()
+}
+
+// retry repeats what a crash made fail.
+func (m *crowdMember) retry(try func() error) {
+	m.t.Helper()
+	m.eventually("it is accepted", func(context.Context) error { return try() })
+}
+
+// setVersion writes the version.
+func (m *crowdMember) setVersion(version string) {
+	m.t.Helper()
+	m.live = version
+	m.retry(func() error {
+		return m.patchDeployment(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
+	})
+}
+
+// patchRollout writes to the Rollout; one that is not there needs none.
+func (m *crowdMember) patchRollout(body string) error {
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.rollout}}
+	return testEnv.client.Patch(m.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body)))
+}
+
+func (m *crowdMember) resize(replicas int32) {
+	m.t.Helper()
+	m.witness.scale(replicas)
+	m.plan.replicas = replicas
+	m.trace("size %d", replicas)
+	m.retry(func() error { return m.patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
+}
+
+// allowStep tells the witness how far the new version may come: to the share of a
+// step, of any plan.
+func (m *crowdMember) allowStep(step int32) {
+	m.reached = max(m.reached, step)
+	for _, steps := range m.plans {
+		m.allowSteps(steps[:min(int(m.reached), len(steps))]...)
+	}
+}
+
+// allowSteps lets the new version have the share of any of the steps.
+func (m *crowdMember) allowSteps(steps ...v1beta1.Step) {
+	m.witness.mu.Lock()
+	defer m.witness.mu.Unlock()
+	m.allowed = append(m.allowed, steps...)
+	b := &m.witness.bounds
+	switch m.kind {
+	case "canary":
+		b.extra = largestShare(m.allowed)
+	case "blue-green":
+		b.beside = largestShare(m.allowed)
+	}
+}
+
+// largestShare is the largest share of some steps.
+func largestShare(steps []v1beta1.Step) func(size int32) int32 {
+	steps = slices.Clone(steps)
+	return func(size int32) int32 {
+		var n int32
+		for _, s := range steps {
+			n = max(n, share(s, size))
+		}
+		return n
+	}
+}
+
+func share(s v1beta1.Step, size int32) int32 {
+	n, err := intstr.GetScaledValueFromIntOrPercent(s.Replicas, int(size), true)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// sendVerb sends a verb; it may be refused, where it makes no sense. Its ID makes
+// repeating it safe.
+func (m *crowdMember) sendVerb(verb string, r sentDecision, fields string) {
+	m.t.Helper()
+	m.number++
+	id := fmt.Sprintf("%s-%d", verb, m.number)
+	r.verb = verb
+	m.witness.recordSentDecision(id, r)
+	body := fmt.Sprintf(`{"requestID":%q}`, id)
+	if fields != "" {
+		body = fmt.Sprintf(`{"requestID":%q,%s}`, id, fields)
+	}
+	m.retry(func() error {
+		got, err := testEnv.admin.post(m.t.Context(), m.app, verb, body)
+		switch {
+		case err != nil:
+			return err
+		case got.code >= http.StatusInternalServerError || got.code == http.StatusForbidden || got.code == http.StatusTooManyRequests:
+			return fmt.Errorf("%s", got)
+		case got.code == http.StatusNotFound && !m.rolloutAbsent():
+			return fmt.Errorf("%s", got)
+		}
+		m.trace("%s: %d %.60s", verb, got.code, got.message)
+		return nil
+	})
+}
+
+// promoteAll lets every further step pass.
+func (m *crowdMember) promoteAll() {
+	m.t.Helper()
+	m.everyStep = true
+	m.allowStep(99)
+	m.sendVerb("promote", sentDecision{full: true}, `"full":true`)
+}
+
+// rolloutAbsent reports whether there is no Rollout, as far as is known.
+func (m *crowdMember) rolloutAbsent() bool {
+	_, err := m.getRollout(m.t.Context())
+	return apierrors.IsNotFound(err)
+}
+
+// promote approves the step that waits.
+func (m *crowdMember) promote() {
+	m.t.Helper()
+	r, err := m.getRollout(m.t.Context())
+	if err != nil {
+		return
+	}
+	step := r.Status.CurrentStepIndex
+	m.allowStep(step + 1)
+	m.sendVerb("promote", sentDecision{step: step}, fmt.Sprintf(`"expect":{"step":%d}`, step))
+}
+
+// rollback has the template set by somebody else.
+func (m *crowdMember) rollback() {
+	m.t.Helper()
+	m.sendVerb("rollback", sentDecision{}, "")
+	m.rolledBack = true // whatever was answered, it may be done
+	if r, err := m.getRollout(m.t.Context()); err == nil {
+		for _, d := range r.Status.Decisions {
+			if d.Verb == "rollback" && d.RequestID == fmt.Sprintf("rollback-%d", m.number) {
+				m.live = m.stable
+			}
+		}
+	}
+}
+
+// recreateRollout deletes the Rollout, wants it to go, and makes it anew.
+func (m *crowdMember) recreateRollout() {
+	m.t.Helper()
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.rollout}}
+	m.retry(func() error { return client.IgnoreNotFound(testEnv.client.Delete(m.t.Context(), r)) })
+	m.eventually("the Rollout is gone", m.isGone(&v1beta1.Rollout{}, m.rollout))
+	m.pause(2 * observationDelay)
+	m.retry(m.ensureRollout)
+}
+
+// ensureRollout makes the Rollout, unless it is there.
+func (m *crowdMember) ensureRollout() error {
+	r := m.newRollout()
+	r.Namespace = m.namespace
+	if err := testEnv.client.Create(m.t.Context(), r); !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// editPlan replaces the steps by others.
+func (m *crowdMember) editPlan() {
+	m.t.Helper()
+	m.plan.steps = m.plans[m.random.IntN(len(m.plans))]
+	// It goes on at the first step that wants as many pods as there may be.
+	before := largestShare(m.allowed)
+	for size := range int32(12) {
+		next := slices.IndexFunc(m.plan.steps, func(s v1beta1.Step) bool { return share(s, size) >= before(size) })
+		m.allowSteps(m.plan.steps[max(0, next)])
+	}
+	body, err := json.Marshal(m.plan.steps)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	field := "canary"
+	if m.kind == "blue-green" {
+		field = "blueGreen"
+	}
+	if err := m.patchRollout(fmt.Sprintf(`{"spec":{"strategy":{%q:{"steps":%s}}}}`, field, body)); apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		m.t.Errorf("editing the plan: %v", err)
+	}
+}
+
+// changeLabels changes what is no release.
+func (m *crowdMember) changeLabels() {
+	m.t.Helper()
+	value := strconv.Itoa(m.random.IntN(1000))
+	m.retry(func() error { return m.patchDeployment(fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, value)) })
+	m.before.deployment.Labels["team"] = value
+}
+
+// runKubectlRollout asks kubectl to move the Deployment. At rest that is a release as any
+// other, so it is asked only while one is under way.
+func (m *crowdMember) runKubectlRollout(verb string) {
+	m.t.Helper()
+	r, err := m.getRollout(m.t.Context())
+	if err != nil || reason(r) != "InRolling" || r.Status.CurrentStepState != "StepPaused" || m.everyStep {
+		return
+	}
+	m.trace("%s: %.100s", verb, testEnv.admin.kubectl(m.app, "rollout", verb, "deployment/"+name).out)
+}
+
+// writeStale replaces the Deployment by a copy that was never held, as a client
+// does that keeps whole objects.
+func (m *crowdMember) writeStale() {
+	m.t.Helper()
+	m.retry(func() error {
+		d := m.before.deployment.DeepCopy()
+		d.ResourceVersion, d.ManagedFields = "", nil
+		d.Spec.Replicas = &m.plan.replicas
+		d.Spec.Template.Spec.Containers[0].Image = image(m.live)
+		d.Spec.Paused = false
+		return testEnv.client.Update(m.t.Context(), d)
+	})
+}

@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
+)
+
+var (
+	soakReleases = flag.Int64("soak.releases", 50, "how many releases there are, over all applications")
+	soakCrowd    = flag.Int("soak.crowd", 12, "how many applications are released beside each other")
+)
+
+// Many releases beside each other, in each style, of applications whose pods are
+// slow and sometimes fail. Users change their minds in the middle; processes are
+// killed. Seen from outside the bounds hold all the time, no step is passed
+// without a decision, and every release comes to its end.
+func TestSoakReleases(t *testing.T) {
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("to repeat the choices: -soak.seed=%d", seed)
+	ctx, cancel := context.WithTimeout(t.Context(), *soakTime)
+	defer cancel()
+	crashed := make(chan int, 1)
+	go func() { crashed <- crashProcesses(ctx, t, rand.New(rand.NewPCG(seed, 0))) }()
+	var begun atomic.Int64
+	t.Run("apps", func(t *testing.T) {
+		for i := range *soakCrowd {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				m := newCrowdMember(t, i, rand.New(rand.NewPCG(seed, uint64(i)+1)))
+				t.Cleanup(m.witness.stop)
+				for ctx.Err() == nil && !t.Failed() && begun.Add(1) <= *soakReleases {
+					m.release()
+				}
+				t.Logf("%s: %d releases, moves %v", m.kind, m.releases, m.moves)
+			})
+		}
+	})
+	cancel()
+	t.Logf("%d releases, %d crashes", min(begun.Load(), *soakReleases), <-crashed)
+}
+
+// crowdMember is one application of the crowd, and its user.
+type crowdMember struct {
+	*app
+	witness *monitor
+	random  *rand.Rand
+	kind    string
+	plans   [][]v1beta1.Step
+	// stable is what a release that is taken back goes back to, and live what
+	// the Deployment's template has.
+	stable, live string
+	number       int
+	releases     int
+	moves        map[string]int
+	// reached is the step that was let come, of any plan; everyStep that nobody
+	// waits any more, and rolledBack that the template may be set by Weir.
+	reached int32
+	// allowed are the steps whose shares the new version may have.
+	allowed               []v1beta1.Step
+	everyStep, rolledBack bool
+}
+
+func newCrowdMember(t *testing.T, i int, random *rand.Rand) *crowdMember {
+	t.Helper()
+	p := defaultPlan()
+	kinds := []struct {
+		name   string
+		change func(*v1beta1.Rollout)
+	}{
+		{"partition", nil},
+		{"canary", func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = new(true) }},
+		{"blue-green", func(r *v1beta1.Rollout) {
+			release := r.Spec.Strategy.Canary.Release
+			r.Spec.Strategy = v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: release}}
+		}},
+	}
+	kind := kinds[i%len(kinds)]
+	limits := [][2]int32{{2, 1}, {1, 0}, {0, 1}, {3, 2}}[i/len(kinds)%4]
+	p.replicas, p.surge, p.unavailable = int32(5+random.IntN(6)), limits[0], limits[1]
+	p.withTraffic, p.customizeRollout = i%2 == 0, kind.change
+	m := &crowdMember{random: random, kind: kind.name, stable: "v1", live: "v1", moves: map[string]int{}, plans: plansFor(p.withTraffic)}
+	p.steps = m.plans[0]
+	p.annotations = map[string]string{"test.weir/ready-within": "5s", "test.weir/flaky": "5s"}
+	m.app = start(t, p)
+	// The witness knows sizes better than the guard does.
+	m.guard.atLeast(0)
+	m.witness = startMonitor(m.app)
+	return m
+}
+
+// plansFor are plans that an owner may replace by each other at any time.
+func plansFor(routed bool) [][]v1beta1.Step {
+	var plans [][]v1beta1.Step
+	for _, shares := range [][]string{{"20%", "50%", "100%"}, {"1", "40%", "100%"}, {"50%", "60%", "100%"}, {"10%", "30%", "80%"}} {
+		var steps []v1beta1.Step
+		for _, share := range shares {
+			s := manualStep(share)
+			if routed && share != "1" {
+				s = withTraffic(s, share)
+			}
+			steps = append(steps, s)
+		}
+		plans = append(plans, steps)
+	}
+	if routed {
+		plans[1][0] = withTraffic(plans[1][0], "5%")
+	}
+	return plans
+}
+
+// release begins one, disturbs it, and sees it to its end.
+func (m *crowdMember) release() {
+	m.t.Helper()
+	m.releases++
+	m.everyStep, m.rolledBack, m.reached, m.allowed = false, false, 0, nil
+	m.witness.startRelease()
+	m.allowStep(1)
+	version := m.version()
+	if m.random.IntN(8) == 0 {
+		version = "failed"
+	}
+	m.trace("release %s over %s", version, m.stable)
+	m.setVersion(version)
+	for range m.random.IntN(6) {
+		m.pause(4 * time.Second)
+		if m.t.Failed() {
+			return
+		}
+		m.randomMove()
+	}
+	m.pause(4 * time.Second)
+	m.finish()
+}
+
+func (m *crowdMember) version() string {
+	m.number++
+	return fmt.Sprintf("v%d", m.number+1)
+}
+
+// trace tells the witness what the user does.
+func (m *crowdMember) trace(format string, args ...any) {
+	m.witness.mu.Lock()
+	defer m.witness.mu.Unlock()
+	m.witness.note("user: "+format, args...)
+}
+
+// pause does nothing for a while, as users do.
+func (m *crowdMember) pause(most time.Duration) {
+	select {
+	case <-m.t.Context().Done():
+	case <-time.After(time.Duration(m.random.Int64N(int64(most)))):
+	}
+}
+
+// finish stops disturbing, sets a version that can run, and wants the release to
+// come to its end: forward, or back.
+func (m *crowdMember) finish() {
+	m.t.Helper()
+	if m.plan.replicas == 0 {
+		m.resize(int32(5 + m.random.IntN(6)))
+	}
+	switch back := m.random.IntN(3) == 0; {
+	case back, m.kind == "blue-green" && m.live == "failed":
+		m.trace("finish by going back to %s", m.stable)
+		m.setVersion(m.stable)
+	case m.live == "failed":
+		version := m.version()
+		m.trace("finish with %s", version)
+		m.setVersion(version)
+	default:
+		m.trace("finish with %s", m.live)
+		m.setVersion(m.live)
+	}
+	var last error
+	ctx, cancel := patience.Context(m.t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		last = m.advance(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		m.witness.mu.Lock()
+		m.witness.fault("the release is stuck: %v", last)
+		m.witness.mu.Unlock()
+		m.t.FailNow()
+	}
+	m.stable = m.live
+	m.checkRestored(workloadTypeLabel)
+}
+
+// advance does what a release still waits for, until it is over.
+func (m *crowdMember) advance(ctx context.Context) error {
+	r, err := m.getRollout(ctx)
+	if err != nil {
+		return errors.Join(err, m.ensureRollout())
+	}
+	if r.Spec.Disabled || r.Spec.Strategy.Paused != nil && *r.Spec.Strategy.Paused {
+		return errors.Join(errors.New("it stood still"), m.patchRollout(`{"spec":{"disabled":false,"strategy":{"paused":false}}}`))
+	}
+	d, err := m.getDeployment(ctx)
+	switch {
+	case err != nil:
+		return err
+	case m.rolledBack && !d.Spec.Paused && versionOf(&d.Spec.Template.Spec) != m.live:
+		m.setVersion(m.live)
+	case r.Status.Phase == v1beta1.PhaseHealthy && !d.Spec.Paused && d.Status.ObservedGeneration == d.Generation:
+		return errors.Join(m.runs(versions{m.live: m.plan.replicas})(ctx), m.hasNoReleaseObjects(ctx))
+	case (r.Status.Phase == v1beta1.PhaseInitial || r.Status.Phase == v1beta1.PhaseHealthy) && d.Spec.Paused:
+		// It was left aborted, so its owner says that it may go on.
+		return errors.Join(fmt.Errorf("left paused: %s", describe(r)), m.patchDeployment(`{"spec":{"paused":false}}`))
+	case r.Status.Phase != v1beta1.PhaseProgressing:
+		return fmt.Errorf("it moves: %s", describe(r))
+	case stuckReason(r) == "RevisionRefused":
+		m.setVersion(m.stable)
+	case reason(r) == "Aborted":
+		m.sendVerb("retry", sentDecision{}, "")
+	case reason(r) == "Paused":
+		m.sendVerb("resume", sentDecision{}, "")
+	case reason(r) == "InRolling" && r.Status.CurrentStepState == "StepPaused":
+		m.promoteAll()
+	}
+	return fmt.Errorf("it moves: %s", describe(r))
+}
+
+func stuckReason(r *v1beta1.Rollout) string {
+	for _, c := range r.Status.Conditions {
+		if c.Type == "Stalled" && c.Status == "True" {
+			return c.Reason
+		}
+	}
+	return ""
+}
