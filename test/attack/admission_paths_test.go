@@ -21,28 +21,28 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// admissionSetting is which doors are open.
+// admissionSetting is a combination of webhook and policies.
 type admissionSetting struct {
 	name string
-	// all reports whether every cell is tried, and not only those that depend on doors.
+	// all reports whether every cell is tried, and not only those that depend on admission.
 	all               bool
 	webhook, policies bool
 }
 
-// admissionSettings are those of this run. Before Kubernetes 1.36 there are no policies.
+// admissionSettings are the settings of this run. Kubernetes serves the policies since 1.36.
 func (w *environment) admissionSettings() []admissionSetting {
-	all := []admissionSetting{{name: "both doors", all: true, webhook: true, policies: true}}
+	all := []admissionSetting{{name: "webhook and policies", all: true, webhook: true, policies: true}}
 	if testing.Short() || !w.policies {
 		return all
 	}
-	return append(all, admissionSetting{name: "webhook alone", webhook: true}, admissionSetting{name: "policies alone", policies: true})
+	return append(all, admissionSetting{name: "webhook only", webhook: true}, admissionSetting{name: "policies only", policies: true})
 }
 
-// admissionPath are objects of one way in which admission asks.
+// admissionPath consists of the objects of the webhook, or of those of the policies.
 type admissionPath struct {
 	list    []client.ObjectList
 	belongs func(admissionSetting) bool
-	// alone makes of an object what an installation with this door only has.
+	// alone changes an object to what an installation with only this admission path has.
 	alone func(client.Object)
 }
 
@@ -52,7 +52,7 @@ func admissionPaths() []admissionPath {
 		belongs: func(s admissionSetting) bool { return s.webhook },
 		alone: func(o client.Object) {
 			if c, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
-				for i := range c.Webhooks { // as artifacts/webhook-only has it
+				for i := range c.Webhooks { // as in artifacts/webhook-only
 					c.Webhooks[i].FailurePolicy = new(admissionv1.Fail)
 				}
 			}
@@ -64,10 +64,10 @@ func admissionPaths() []admissionPath {
 	}}
 }
 
-// set opens and closes doors, until the end of the test. kube-apiserver is started
-// anew: once the last binding of a policy with parameters is gone, it never sees
-// another change of parameters, and until it has seen a change nothing tells which
-// door has held an update.
+// set removes and restores admission paths until the end of the test. It restarts kube-apiserver:
+// after the last binding of a policy with parameters is deleted, kube-apiserver no longer observes
+// changes of the parameters, and until it has observed one, the test cannot tell which admission
+// path has held an update.
 func (s admissionSetting) set(t *testing.T) {
 	t.Helper()
 	if testEnv.admissionProbe == nil {
@@ -98,7 +98,7 @@ func (s admissionSetting) set(t *testing.T) {
 	testEnv.admissionProbe.awaitHeldUpdate(t)
 }
 
-// createOrReplace makes an object, or makes it again as it was.
+// createOrReplace creates an object, and deletes an existing one first.
 func createOrReplace(t *testing.T, o client.Object) {
 	t.Helper()
 	ctx := context.Background()
@@ -111,7 +111,7 @@ func createOrReplace(t *testing.T, o client.Object) {
 	}
 }
 
-// objects are those of Weir.
+// objects returns the objects of Weir's installation.
 func (d admissionPath) objects(t *testing.T) []client.Object {
 	t.Helper()
 	var all []client.Object
@@ -141,9 +141,9 @@ func (d admissionPath) objects(t *testing.T) []client.Object {
 	return all
 }
 
-// newAdmissionProbe is an application that outlives the tests of a setting. Its first release
-// waits until kube-apiserver lets Weir's own kinds own what they make, which it
-// learns half a minute after they are served.
+// newAdmissionProbe is an application that exists as long as the tests of a setting. Its first
+// release waits until kube-apiserver allows owner references to Weir's kinds, up to half a minute
+// after they are served.
 func newAdmissionProbe(t *testing.T) *app {
 	t.Helper()
 	a := &app{t: t, namespace: "attack-probe", name: name, scene: scenario{kind: deployments, withTraffic: true}}
@@ -163,7 +163,7 @@ func newAdmissionProbe(t *testing.T) *app {
 	return a
 }
 
-// awaitHeldUpdate waits until another template is held.
+// awaitHeldUpdate waits until a change of the template is held.
 func (a *app) awaitHeldUpdate(t *testing.T) {
 	t.Helper()
 	a.t = t

@@ -28,51 +28,51 @@ const (
 	system = "weir-system"
 )
 
-// Kinds of workloads.
+// The kinds of workloads.
 const (
 	deployments  = "Deployment"
 	statefulSets = "StatefulSet"
 	daemonSets   = "DaemonSet"
 )
 
-// resources are their names in paths.
+// resources are their resource names in API paths.
 var resources = map[string]string{
 	deployments: "deployments", statefulSets: "statefulsets", daemonSets: "daemonsets",
 	cloneSets: "clonesets", advancedSets: "statefulsets", advancedDaemons: "daemonsets",
 }
 
-// state is how far an application is when it is attacked.
+// state is the state of an application at the time of the attack.
 type state int
 
 const (
 	idle state = iota
-	// atStep1 is a release of v2 whose first step waits.
+	// atStep1 is a release of v2 that is paused at its first step.
 	atStep1
-	// aborted is the same, taken back.
+	// aborted is the same release after an abort.
 	aborted
-	// released is v2, released in full.
+	// released is an application whose release of v2 is complete.
 	released
-	// withoutRollout is v1, and no Rollout names it yet.
+	// withoutRollout is an application with v1 that no Rollout references yet.
 	withoutRollout
 )
 
-// scenario is what is there before an attack.
+// scenario describes the objects that exist before an attack.
 type scenario struct {
-	// kind is a Deployment if empty.
+	// kind is the kind of the workload; empty means Deployment.
 	kind string
 	at   state
-	// withTraffic gives it a Service and an Ingress that follow the release.
+	// withTraffic creates a Service and an Ingress whose traffic the Rollout routes.
 	withTraffic bool
-	// canary releases by an extra Deployment.
+	// canary releases with an extra Deployment.
 	canary bool
-	// blueGreen brings all of the new version up beside the stable one.
+	// blueGreen releases in the blue-green style.
 	blueGreen bool
-	// customizeRollout is made to the Rollout before it is created.
+	// customizeRollout changes the Rollout before it is created.
 	customizeRollout func(*v1beta1.Rollout)
 }
 
-// app is an application of three pods and its Rollout, all of the name web, in a
-// namespace of its own. Its version is the tag of its image.
+// app is an application with three pods and its Rollout in a namespace of its own. All its objects
+// are named web. The tag of its image is its version.
 type app struct {
 	t         *testing.T
 	scene     scenario
@@ -80,18 +80,18 @@ type app struct {
 	name      string
 	answers   []answer
 	before    facts
-	// podsBefore are the pods that served before.
+	// podsBefore are the pods that ran before the attack.
 	podsBefore []string
 	seen       *monitor
-	// watches are those that weir-controller had begun before.
+	// watches are the watches that weir-controller had started before the attack.
 	watches map[string]int
-	// scriptOutput is what scripts have brought out.
+	// scriptOutput is the text that scripts have returned.
 	scriptOutput string
 }
 
 var count atomic.Int32
 
-// newNamespace is an application that is nothing but a namespace.
+// newNamespace creates a namespace without any application.
 func newNamespace(t *testing.T) *app {
 	t.Helper()
 	a := &app{t: t, namespace: "attack-" + strconv.Itoa(int(count.Add(1))), name: name, scene: scenario{kind: deployments}}
@@ -112,7 +112,7 @@ func (a *app) makeNamespace(name string) {
 	})
 }
 
-// otherNamespace is the namespace of somebody else.
+// otherNamespace is a namespace of another user.
 func (a *app) otherNamespace() string {
 	a.t.Helper()
 	beside := a.namespace + "-beside"
@@ -123,7 +123,7 @@ func (a *app) otherNamespace() string {
 	return beside
 }
 
-// start brings an application to where the scene says.
+// start brings an application into the state of the scenario.
 func start(t *testing.T, s scenario) *app {
 	t.Helper()
 	a := newNamespace(t)
@@ -152,11 +152,11 @@ func start(t *testing.T, s scenario) *app {
 	switch s.at {
 	case aborted:
 		a.verb(testEnv.admin, "abort", "")
-		a.eventually("it is aborted", a.isAborted)
-		a.eventually("v1 is back", a.runs(versions{"v1": 3}))
+		a.eventually("the release is aborted", a.isAborted)
+		a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 	case released:
 		a.verb(testEnv.admin, "promote", `{"full":true}`)
-		a.eventually("it is Healthy", a.isHealthy)
+		a.eventually("the Rollout is Healthy", a.isHealthy)
 		a.eventually("v2 serves", a.runs(versions{"v2": 3}))
 	}
 	return a
@@ -172,7 +172,7 @@ func (a *app) create(o client.Object) {
 	}
 }
 
-// eventually waits. ask tells what is not yet so.
+// eventually waits until the condition returns nil.
 func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	if err := patience.Until(a.t.Context(), what, ask); err != nil {
@@ -202,7 +202,7 @@ func (a *app) workload(version string) client.Object {
 		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(3)), Selector: selector, Template: a.template(version),
 		}}
-	case daemonSets: // there are three nodes
+	case daemonSets: // three pods, because there are three nodes
 		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: a.template(version)}}
 	}
 	if _, custom := customKinds[a.scene.kind]; custom {
@@ -241,7 +241,7 @@ func (a *app) ingress(services ...string) *networkingv1.Ingress {
 	}}
 }
 
-// rollout releases one pod, then two, then all.
+// rollout is a Rollout that releases one pod, then two, then all.
 func (a *app) rollout() *v1beta1.Rollout {
 	c := &v1beta1.CanaryStrategy{}
 	for i, replicas := range []string{"1", "2", "100%"} {

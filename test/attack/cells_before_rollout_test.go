@@ -13,27 +13,29 @@ import (
 
 const refusedKey = group + "/refused"
 
-// beforeRolloutCells write on a workload that no Rollout names yet, where no door looks.
+// beforeRolloutCells write on a workload that no Rollout references yet, which admission does not
+// check.
 var beforeRolloutCells = []cell{
-	{who: patcher, what: ship, how: "words of a refusal before the Rollout is made", admission: true, scenario: scenario{at: withoutRollout},
+	{who: patcher, what: ship, how: "writes Weir's refusal annotation before the Rollout exists", admission: true, scenario: scenario{at: withoutRollout},
 		attack: createsRolloutBetween(change{annotations: object{refusedKey: "no"}}, change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "words of a refusal on a StatefulSet, which becomes unfit", admission: true, scenario: scenario{kind: statefulSets, at: withoutRollout},
+	{who: patcher, what: ship, how: "writes Weir's refusal annotation on a StatefulSet that becomes unsupported", admission: true, scenario: scenario{kind: statefulSets, at: withoutRollout},
 		attack: createsRolloutBetween(change{annotations: object{refusedKey: "no"}}, change{version: "v2", spec: updateStrategy("OnDelete")}), expect: gateHolds},
-	{who: patcher, what: ship, how: "every key on a Deployment before the Rollout is made", admission: true, scenario: scenario{at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a Deployment before the Rollout exists", admission: true, scenario: scenario{at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(nil), change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "every key on a paused Deployment before the Rollout is made", admission: true, scenario: scenario{at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a paused Deployment before the Rollout exists", admission: true, scenario: scenario{at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(pausedAndRecreate), change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "every key on a Deployment before an extra one is made", admission: true, scenario: scenario{canary: true, at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a Deployment before a canary Rollout exists", admission: true, scenario: scenario{canary: true, at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(nil), change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "every key on a Deployment before a blue-green Rollout is made", admission: true, scenario: scenario{blueGreen: true, at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a Deployment before a blue-green Rollout exists", admission: true, scenario: scenario{blueGreen: true, at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(nil), change{version: "v2"}), expect: holdsBlueGreen},
-	{who: patcher, what: ship, how: "every key on a StatefulSet before the Rollout is made", admission: true, scenario: scenario{kind: statefulSets, at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a StatefulSet before the Rollout exists", admission: true, scenario: scenario{kind: statefulSets, at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(nil), change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "every key on a DaemonSet before the Rollout is made", admission: true, scenario: scenario{kind: daemonSets, at: withoutRollout},
+	{who: patcher, what: ship, how: "writes all of Weir's keys on a DaemonSet before the Rollout exists", admission: true, scenario: scenario{kind: daemonSets, at: withoutRollout},
 		attack: createsRolloutBetween(allWeirKeys(nil), change{version: "v2"}), expect: gateHolds},
 }
 
-// allWeirKeys are all that Weir writes somewhere, as they would have a version released.
+// allWeirKeys sets every annotation and label that Weir uses, with values that would release a
+// version.
 func allWeirKeys(spec object) change {
 	return change{
 		spec: spec,
@@ -50,11 +52,11 @@ func allWeirKeys(spec object) change {
 	}
 }
 
-// releaseOnlyKeys are keys that say something of a workload only while it is released.
+// releaseOnlyKeys are keys that a workload only has during a release.
 var releaseOnlyKeys = words(inProgress, controlInfo, strategyAnnotation, originalStrategyAnnotation, wantedSpec, extraStatus, refusedKey, stableLabel, group+"/controlled-by-advanced-deployment-controller")
 
-// createsRolloutBetween has a Rollout made of a workload that has been changed, and changes it again.
-// The name of the new revision is learnt from a copy.
+// createsRolloutBetween changes a workload, creates a Rollout for it, and changes it again. The
+// hash of the new revision comes from a copy of the workload.
 func createsRolloutBetween(before, after change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -65,12 +67,12 @@ func createsRolloutBetween(before, after change) func(*app, *user) {
 		a.attackWith(u, patch(a.path()+"/status", change{annotations: before.annotations, labels: before.labels}.body()))
 		a.create(a.rollout())
 		a.eventually("the Rollout is Healthy", a.isHealthy)
-		a.eventually("no key says what is not so", a.hasNoReleaseKeys)
+		a.eventually("no key of a release is left", a.hasNoReleaseKeys)
 		a.attackWith(u, patch(a.path(), after.body()))
 	}
 }
 
-// holdsBlueGreen ends the release before another one, which blue-green has no room for.
+// holdsBlueGreen ends the release before another one, because blue-green refuses a third template.
 func holdsBlueGreen(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
@@ -81,7 +83,7 @@ func holdsBlueGreen(a *app) {
 	a.checkNextRelease()
 }
 
-// hasNoReleaseKeys wants none of the keys of a release to be on the workload.
+// hasNoReleaseKeys returns an error if the workload has keys of a release.
 func (a *app) hasNoReleaseKeys(ctx context.Context) error {
 	o, _, err := a.liveWorkload(ctx)
 	for _, key := range releaseOnlyKeys {

@@ -11,7 +11,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// checkCells try to go past a check of step 2 that is open: its Service does not exist. Step 1 waits.
+// checkCells try to pass the check of step 2, which stays open because its Service does not exist.
+// Step 1 is paused.
 var checkCells = []cell{
 	{who: manager, what: skip, how: "jumps past an open check", scenario: scenario{at: atStep1, customizeRollout: addOpenCheck}, attack: func(a *app, u *user) {
 		for _, body := range words(`{"step":3}`, `{"step":3,"override":true,"reason":"it is fine"}`) {
@@ -19,13 +20,13 @@ var checkCells = []cell{
 		}
 		a.attackWith(u, post(a.api()+"/promote", `{"full":true,"override":true,"reason":"it is fine"}`))
 	}, expect: holdsAtCheck},
-	{who: manager, what: skip, how: "says which step is next, past an open check", scenario: scenario{at: atStep1, customizeRollout: addOpenCheck}, attack: func(a *app, u *user) {
+	{who: manager, what: skip, how: "writes the next step, past an open check", scenario: scenario{at: atStep1, customizeRollout: addOpenCheck}, attack: func(a *app, u *user) {
 		for _, version := range words("v1beta1", "v1alpha1") {
 			path := strings.Replace(a.api(), "v1beta1", version, 1) + "/status"
 			a.attackWith(u, patch(path, `{"status":{"canaryStatus":{"nextStepIndex":3}}}`))
 		}
 	}, expect: holdsAtCheck},
-	{who: editor, what: skip, how: "edits an open check away", scenario: scenario{at: atStep1, customizeRollout: addOpenCheck}, attack: editsPlan(
+	{who: editor, what: skip, how: "removes an open check from the plan", scenario: scenario{at: atStep1, customizeRollout: addOpenCheck}, attack: editsPlan(
 		`{"analysis":null}`, `{"analysis":{"checks":null}}`, `{"analysis":{"checks":[]}}`, `{"analysis":{"onFail":"Report"}}`, `{"analysis":{"onInconclusive":"Pass"}}`,
 		`{"analysis":{"checks":[{"name":"ticket","steps":[3],"http":{"service":"tickets"}}]}}`,
 		`{"analysis":{"checks":[{"name":"other","steps":[2],"http":{"service":"tickets"}}]}}`,
@@ -45,7 +46,7 @@ func addOpenCheck(r *v1beta1.Rollout) {
 	}}
 }
 
-// editsPlan writes each of these into the plan.
+// editsPlan applies patches to the plan.
 func editsPlan(edits ...string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -55,8 +56,8 @@ func editsPlan(edits ...string) func(*app, *user) {
 	}
 }
 
-// holdsAtCheck wants every request to be refused, and the way to the last step to be open for a user who
-// may override the check. The record names the check then.
+// holdsAtCheck expects that every request is refused, and that a user who may override checks can
+// jump to the last step. The record then names the check.
 func holdsAtCheck(a *app) {
 	a.t.Helper()
 	a.answered(refused...)

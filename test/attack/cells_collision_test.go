@@ -17,21 +17,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// collisionCells set a template with another image and the short hash of the template that
-// is released, or that serves. Anybody can compute one in a second.
+// collisionCells set a template with another image whose short hash is equal to that of the
+// released or stable template. Such a template can be computed in a second.
 var collisionCells = []cell{
-	{who: patcher, what: ship, how: "sets a twin of the released template", admission: true, scenario: scenario{at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: ship, how: "sets a twin of the released template, canary style", admission: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: ship, how: "sets a twin of the released template, blue-green style", scenario: scenario{blueGreen: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsRefused},
-	{who: patcher, what: ship, how: "sets a twin of the released template, a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: ship, how: "sets a twin of the released template, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: ship, how: "sets a twin of the stable template", admission: true, scenario: scenario{}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: ship, how: "sets a twin of the stable template, canary style", scenario: scenario{canary: true, withTraffic: true}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
-	{who: patcher, what: undoAbort, how: "sets a twin of the aborted template", scenario: scenario{at: aborted}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one", admission: true, scenario: scenario{at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, canary style", admission: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, blue-green style", scenario: scenario{blueGreen: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsRefused},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the stable one", admission: true, scenario: scenario{}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the stable one, canary style", scenario: scenario{canary: true, withTraffic: true}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: undoAbort, how: "sets a template with the hash of the aborted one", scenario: scenario{at: aborted}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
 }
 
-// setsCollidingTemplate sets a template of v3 with the short hash of the template of another version. Then
-// somebody who had looked at the release before promotes what they saw.
+// setsCollidingTemplate sets a template of v3 with the short hash of the template of another
+// version. Then a user who had read the release before promotes it.
 func setsCollidingTemplate(of string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -50,7 +50,7 @@ func setsCollidingTemplate(of string) func(*app, *user) {
 			a.t.Fatal(err)
 		}
 		a.attackWith(u, patch(a.path(), change{version: "v3", template: object{"metadata": object{"annotations": twin.Annotations}}}.body()))
-		a.eventually("the twin waits at step 1, or is refused", func(ctx context.Context) error {
+		a.eventually("the template waits at step 1, or is refused", func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			switch {
 			case err != nil:
@@ -58,7 +58,7 @@ func setsCollidingTemplate(of string) func(*app, *user) {
 			case strings.Contains(r.Status.Message, "please rollback first"):
 				return nil
 			case digestOf(r) == digestOf(before):
-				return errors.New("the release is bound to the template before: " + describe(r))
+				return errors.New("the release still belongs to the previous template: " + describe(r))
 			}
 			return a.waitsAtStep(1)(ctx)
 		})
@@ -66,7 +66,7 @@ func setsCollidingTemplate(of string) func(*app, *user) {
 	}
 }
 
-// digestOf is the digest of the template that is released, or was released last.
+// digestOf returns the digest of the template that is released, or was released last.
 func digestOf(r *v1beta1.Rollout) string {
 	switch s := r.Status; {
 	case s.Canary != nil:
@@ -77,7 +77,8 @@ func digestOf(r *v1beta1.Rollout) string {
 	return ""
 }
 
-// collidingTemplateIsHeld wants the twin to be a release of its own, which nobody has approved.
+// collidingTemplateIsHeld expects a separate release of the colliding template, which has no
+// approval.
 func collidingTemplateIsHeld(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusConflict)
@@ -90,7 +91,7 @@ func collidingTemplateIsHeld(a *app) {
 	a.atMost(1, "v3")
 }
 
-// collidingTemplateIsRefused wants no pod of it at all.
+// collidingTemplateIsRefused expects no pod of the colliding template.
 func collidingTemplateIsRefused(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusConflict)

@@ -15,18 +15,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// What native controllers know of versions is in ControllerRevisions. Nobody tells a
-// StatefulSet's of one that is deleted.
+// deletedRevisionCells delete ControllerRevisions, in which native controllers keep versions. The
+// StatefulSet controller does not watch their deletion.
 var deletedRevisionCells = []cell{
-	{who: reviser, what: blockAbort, how: "deletes the new one of a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseIsRolledBack)},
-	{who: reviser, what: blockAbort, how: "deletes the new one of a StatefulSet that is promoted", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseCompletes)},
-	{who: reviser, what: blockAbort, how: "deletes the new one of a DaemonSet", scenario: scenario{kind: daemonSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseIsRolledBack)},
-	{who: reviser, what: blockAbort, how: "deletes the stable one of a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v1"), expect: deletionHasNoEffect(abortStallsAndTemplateEnds)},
-	{who: reviser, what: blockAbort, how: "deletes the stable one of a DaemonSet", scenario: scenario{kind: daemonSets, at: atStep1}, attack: deletesRevision("v1"), expect: deletionHasNoEffect(abortStallsAndTemplateEnds)},
-	{who: reviser, what: undoAbort, how: "deletes the one of a StatefulSet that is then disabled", scenario: scenario{kind: statefulSets, at: aborted}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(func(a *app) {
+	{who: reviser, what: blockAbort, how: "deletes the new revision of a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseIsRolledBack)},
+	{who: reviser, what: blockAbort, how: "deletes the new revision of a StatefulSet that is promoted", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseCompletes)},
+	{who: reviser, what: blockAbort, how: "deletes the new revision of a DaemonSet", scenario: scenario{kind: daemonSets, at: atStep1}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(releaseIsRolledBack)},
+	{who: reviser, what: blockAbort, how: "deletes the stable revision of a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesRevision("v1"), expect: deletionHasNoEffect(abortStallsAndTemplateEnds)},
+	{who: reviser, what: blockAbort, how: "deletes the stable revision of a DaemonSet", scenario: scenario{kind: daemonSets, at: atStep1}, attack: deletesRevision("v1"), expect: deletionHasNoEffect(abortStallsAndTemplateEnds)},
+	{who: reviser, what: undoAbort, how: "deletes a revision of a StatefulSet whose Rollout is then disabled", scenario: scenario{kind: statefulSets, at: aborted}, attack: deletesRevision("v2"), expect: deletionHasNoEffect(func(a *app) {
 		a.t.Helper()
 		a.patchRollout(`{"spec":{"disabled":true}}`)
-		a.eventually("it is disabled", a.isInPhase(v1beta1.PhaseDisabled))
+		a.eventually("the Rollout is disabled", a.isInPhase(v1beta1.PhaseDisabled))
 		a.eventually("v1 serves", a.runs(versions{"v1": 3}))
 		a.atMost(1, "v2")
 	})},
@@ -47,7 +47,7 @@ func deletesRevision(version string) func(*app, *user) {
 	}
 }
 
-// deletionHasNoEffect wants the deletion to have been let through, and what comes after to end.
+// deletionHasNoEffect expects that the deletion is allowed, and that the release ends as given.
 func deletionHasNoEffect(end func(*app)) func(*app) {
 	return func(a *app) {
 		a.t.Helper()
@@ -56,12 +56,12 @@ func deletionHasNoEffect(end func(*app)) func(*app) {
 	}
 }
 
-// abortStallsAndTemplateEnds wants an abort to stall, and the earlier template to end the release, set by
-// its owner.
+// abortStallsAndTemplateEnds expects that an abort stalls, and that the earlier template, set by
+// the owner, ends the release.
 func abortStallsAndTemplateEnds(a *app) {
 	a.t.Helper()
 	a.verb(testEnv.admin, "abort", "")
-	a.eventually("it says what was deleted", a.isStalledFor("StableGone"))
+	a.eventually("the Rollout reports the deleted revision", a.isStalledFor("StableGone"))
 	a.verb(testEnv.admin, "rollback", "")
 	a.setVersion("v1")
 	a.eventually("the Rollout is Healthy", a.isHealthy)

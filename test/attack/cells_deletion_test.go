@@ -21,26 +21,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// What a release needs is deleted while its step waits.
+// deletionCells delete objects that a release needs while its step is paused.
 var deletionCells = []cell{
-	{who: batcher, what: ship, how: "deletes the BatchRelease, by each way", scenario: scenario{at: atStep1}, attack: deletesBatch, expect: isDenied},
-	{who: batcher, what: ship, how: "deletes the BatchRelease of a StatefulSet, by each way", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesBatch, expect: isDenied},
-	{who: batcher, what: ship, how: "deletes the BatchRelease of an extra Deployment, by each way", long: true, scenario: scenario{canary: true, at: atStep1}, attack: deletesBatch, expect: isDenied},
+	{who: batcher, what: ship, how: "deletes the BatchRelease with each propagation policy", scenario: scenario{at: atStep1}, attack: deletesBatch, expect: isDenied},
+	{who: batcher, what: ship, how: "deletes the BatchRelease of a StatefulSet with each propagation policy", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesBatch, expect: isDenied},
+	{who: batcher, what: ship, how: "deletes the BatchRelease of a canary release with each propagation policy", long: true, scenario: scenario{canary: true, at: atStep1}, attack: deletesBatch, expect: isDenied},
 	{who: driver, what: ship, how: "deletes the BatchRelease and its finalizer", scenario: scenario{at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
 	{who: driver, what: ship, how: "deletes the BatchRelease of a StatefulSet and its finalizer", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
 	{who: driver, what: ship, how: "deletes the BatchRelease of a DaemonSet and its finalizer", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
-	{who: driver, what: ship, how: "deletes the BatchRelease of an extra Deployment and its finalizer", long: true, scenario: scenario{canary: true, at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
+	{who: driver, what: ship, how: "deletes the BatchRelease of a canary release and its finalizer", long: true, scenario: scenario{canary: true, at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
 	{who: driver, what: ship, how: "deletes the BatchRelease of a blue-green release and its finalizer", long: true, scenario: scenario{blueGreen: true, at: atStep1}, attack: deletesBatchAndFinalizer, expect: batchIsRecreated},
-	{who: editor, what: destroy, how: "deletes the Deployment beside an extra one, and leaves its sets", scenario: scenario{canary: true, at: atStep1}, attack: orphansReplicaSets, expect: stableKeepsServing},
-	{who: editor, what: destroy, how: "deletes the routed Deployment beside an extra one, and leaves its sets", long: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1},
+	{who: editor, what: destroy, how: "deletes the Deployment of a canary release and orphans its ReplicaSets", scenario: scenario{canary: true, at: atStep1}, attack: orphansReplicaSets, expect: stableKeepsServing},
+	{who: editor, what: destroy, how: "deletes the routed Deployment of a canary release and orphans its ReplicaSets", long: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1},
 		attack: orphansReplicaSets, expect: stableKeepsServing},
-	{who: manager, what: blockAbort, how: "every verb of a workload that is gone", scenario: scenario{at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
-	{who: manager, what: blockAbort, how: "every verb of a routed workload that is gone", long: true, scenario: scenario{withTraffic: true, at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
-	{who: manager, what: blockAbort, how: "every verb of a workload that is gone and kept", long: true, scenario: scenario{at: atStep1}, attack: deletesWorkload("example.com/keep"), expect: verbsReportDeletion},
-	{who: manager, what: blockAbort, how: "every verb of a StatefulSet that is gone", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
+	{who: manager, what: blockAbort, how: "every verb after the workload was deleted", scenario: scenario{at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
+	{who: manager, what: blockAbort, how: "every verb after the routed workload was deleted", long: true, scenario: scenario{withTraffic: true, at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
+	{who: manager, what: blockAbort, how: "every verb after the workload was deleted and kept by a finalizer", long: true, scenario: scenario{at: atStep1}, attack: deletesWorkload("example.com/keep"), expect: verbsReportDeletion},
+	{who: manager, what: blockAbort, how: "every verb after the StatefulSet was deleted", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: deletesWorkload(""), expect: verbsReportDeletion},
 }
 
-// deletion says what becomes of what belongs to an object.
+// deletion is a delete request with a propagation policy.
 func deletion(path, policy string) request {
 	return request{method: http.MethodDelete, path: path, body: encode(object{"propagationPolicy": policy})}
 }
@@ -56,7 +56,8 @@ func deletesBatch(a *app, u *user) {
 	}
 }
 
-// deletesBatchAndFinalizer is for somebody who may drive releases, and waits until another one is there.
+// deletesBatchAndFinalizer is for users who may drive releases. It waits until the BatchRelease is
+// recreated.
 func deletesBatchAndFinalizer(a *app, u *user) {
 	a.t.Helper()
 	uid := func(ctx context.Context) (types.UID, error) {
@@ -70,16 +71,16 @@ func deletesBatchAndFinalizer(a *app, u *user) {
 	}
 	a.attackWith(u, deletion(batchPath(a), "Background"))
 	a.attackWith(u, patch(batchPath(a), `{"metadata":{"finalizers":null}}`))
-	a.eventually("it is made again", func(ctx context.Context) error {
+	a.eventually("the BatchRelease is recreated", func(ctx context.Context) error {
 		now, err := uid(ctx)
 		if err == nil && now == was {
-			err = errors.New("it is there still")
+			err = errors.New("the BatchRelease still exists")
 		}
 		return err
 	})
 }
 
-// batchIsRecreated wants the step to wait with the pods that it had.
+// batchIsRecreated expects that the step is paused with the pods that it had.
 func batchIsRecreated(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusNotFound)
@@ -94,7 +95,7 @@ func batchIsRecreated(a *app) {
 	a.checkNextRelease()
 }
 
-// servingPods are the pods of a version by name.
+// servingPods returns the names of the pods of a version.
 func (a *app) servingPods(version string) []string {
 	a.t.Helper()
 	var list corev1.PodList
@@ -117,8 +118,8 @@ func orphansReplicaSets(a *app, u *user) {
 	a.attackWith(u, deletion(a.path(), "Orphan"))
 }
 
-// stableKeepsServing wants the stable pods to serve all the time, and what was made beside them to
-// go; or the deletion to be refused.
+// stableKeepsServing expects that the stable pods serve all the time and that the objects of the
+// release are deleted, or that the deletion is refused.
 func stableKeepsServing(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusConflict)
@@ -127,27 +128,27 @@ func stableKeepsServing(a *app) {
 		a.checkNextRelease()
 		return
 	}
-	a.eventually("the release is on file as ended", a.endedAsDeleted)
+	a.eventually("the history of the release has ended", a.endedAsDeleted)
 	a.eventually("v1 alone serves", a.runs(versions{"v1": 3}))
 	a.create(a.workload("v1"))
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("v1 serves still", a.runs(versions{"v1": 3}))
+	a.eventually("v1 still serves", a.runs(versions{"v1": 3}))
 	if diff := cmp.Diff(a.podsBefore, a.servingPods("v1")); diff != "" {
 		a.t.Errorf("stable pods were replaced (-before +now):\n%s", diff)
 	}
 	a.checkNextRelease()
 }
 
-// endedAsDeleted wants the first release to have ended as one whose workload was deleted.
+// endedAsDeleted returns an error unless the first release has ended with a deleted workload.
 func (a *app) endedAsDeleted(ctx context.Context) error {
 	lines, err := a.history(ctx)
 	if err == nil && !slices.Contains(lines, "1 deleted") {
-		err = fmt.Errorf("on file is %q", lines)
+		err = fmt.Errorf("histories are %q", lines)
 	}
 	return err
 }
 
-// deletesWorkload deletes what is released, which a finalizer may keep, and tries every verb.
+// deletesWorkload deletes the workload, which a finalizer may keep, and tries every verb.
 func deletesWorkload(finalizer string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -155,7 +156,7 @@ func deletesWorkload(finalizer string) func(*app, *user) {
 			a.mustSend(testEnv.admin, patch(a.path(), encode(object{"metadata": object{"finalizers": []string{finalizer}}})))
 		}
 		a.mustSend(testEnv.admin, deletion(a.path(), "Background"))
-		a.eventually("the Rollout says that it is gone", func(ctx context.Context) error {
+		a.eventually("the Rollout reports the missing workload", func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			if err == nil && !strings.HasPrefix(r.Status.Message, notFound) {
 				err = errors.New("it is " + describe(r))
@@ -168,15 +169,16 @@ func deletesWorkload(finalizer string) func(*app, *user) {
 
 const notFound = "Workload Not Found"
 
-// verbsReportDeletion wants verbs to say why they do nothing, and another workload to be released.
+// verbsReportDeletion expects that verbs report why they have no effect, and that a new workload
+// can be released.
 func verbsReportDeletion(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusConflict)
-	a.eventually("the release is on file as ended", a.endedAsDeleted)
+	a.eventually("the history of the release has ended", a.endedAsDeleted)
 	if _, _, err := a.liveWorkload(a.t.Context()); err == nil {
 		a.mustSend(testEnv.admin, patch(a.path(), `{"metadata":{"finalizers":null}}`))
 	}
-	a.eventually("no pod is there", a.runs(versions{}))
+	a.eventually("there are no pods", a.runs(versions{}))
 	a.create(a.workload("v1"))
 	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
 	a.eventually("the Rollout is Healthy", a.isHealthy)

@@ -15,7 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// recordReader reads what Weir keeps, and no workload.
+// recordReader reads Weir's objects, but no workloads.
 const recordReader role = "reads Rollouts and histories only"
 
 func init() {
@@ -39,7 +39,7 @@ var historyReadCells = []cell{
 	}},
 }
 
-// readsHistories reads a history, once it has the template, in every way.
+// readsHistories reads a history in every way, once it contains the template.
 func readsHistories(a *app, u *user) {
 	a.t.Helper()
 	all := "/apis/rollouts.kruise.io/v1alpha1/namespaces/" + a.namespace + "/rollouthistories"

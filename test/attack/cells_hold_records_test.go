@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Annotations that Weir writes on a workload it holds.
+// Annotations that Weir writes on a held workload.
 const (
 	inProgress                 = "rollouts.kruise.io/in-progressing"
 	controlInfo                = "batchrelease.rollouts.kruise.io/control-info"
@@ -26,53 +26,54 @@ const (
 )
 
 var (
-	// fullPartition drives a Deployment to the end as a client of OpenKruise does that has no Rollout.
+	// fullPartition are annotations with which a client of OpenKruise releases a Deployment
+	// completely without a Rollout.
 	fullPartition = object{
 		controlInfo:        "{}",
 		strategyAnnotation: `{"rollingStyle":"Partition","rollingUpdate":{"maxSurge":3,"maxUnavailable":3},"partition":"100%"}`,
 	}
-	// recreateStrategy is the strategy that goes with it.
+	// recreateStrategy is the Deployment strategy for these annotations.
 	recreateStrategy = object{"strategy": object{"type": "Recreate", "rollingUpdate": nil}}
-	// pausedAndRecreate keeps the native controller out of it.
+	// pausedAndRecreate also pauses the Deployment for the native controller.
 	pausedAndRecreate = object{"paused": true, "strategy": recreateStrategy["strategy"]}
 	holdRecords       = object{inProgress: `{"rolloutName":"web"}`}
-	// removeHoldRecords takes off what Weir has written.
+	// removeHoldRecords removes the annotations of a hold.
 	removeHoldRecords = object{inProgress: nil, controlInfo: nil, strategyAnnotation: nil, originalStrategyAnnotation: nil, wantedSpec: nil, extraStatus: nil}
-	// allHoldRecords is all there is to see of a hold, and none of its effect.
+	// allHoldRecords are all annotations of a hold, without pausing the workload.
 	allHoldRecords = object{inProgress: `{"rolloutName":"web"}`, originalStrategyAnnotation: `{"type":"RollingUpdate"}`, strategyAnnotation: `{"partition":"100%"}`, controlInfo: "{}"}
 )
 
 var recordAnnotationCells = []cell{
-	{who: patcher, what: ship, how: "drives the Deployment itself, in one patch", admission: true,
+	{who: patcher, what: ship, how: "annotates the Deployment and sets a template in one patch", admission: true,
 		attack: patches(change{version: "v2", annotations: fullPartition, spec: recreateStrategy}), expect: gateHolds},
-	{who: patcher, what: ship, how: "drives the Deployment itself, paused, in one patch", admission: true,
+	{who: patcher, what: ship, how: "annotates and pauses the Deployment and sets a template in one patch", admission: true,
 		attack: patches(change{version: "v2", annotations: fullPartition, spec: pausedAndRecreate}), expect: gateHolds},
-	{who: patcher, what: ship, how: "drives the Deployment itself, annotations first", admission: true,
+	{who: patcher, what: ship, how: "annotates the Deployment, then sets a template", admission: true,
 		attack: patches(change{annotations: fullPartition, spec: recreateStrategy}, change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "drives the Deployment itself, annotations first by the status", admission: true,
+	{who: patcher, what: ship, how: "annotates the Deployment by its status, then sets a template", admission: true,
 		attack: annotatesByStatus, expect: gateHolds},
-	{who: patcher, what: ship, how: "drives the Deployment itself while the Rollout is paused", admission: true,
+	{who: patcher, what: ship, how: "annotates the Deployment while the Rollout is paused", admission: true,
 		scenario: scenario{customizeRollout: func(r *v1beta1.Rollout) { r.Spec.Strategy.Paused = new(true) }},
 		attack:   patches(change{version: "v2", annotations: fullPartition, spec: recreateStrategy}), expect: holdsUntilResumed},
-	{who: patcher, what: ship, how: "drives the Deployment itself while a Service is missing", admission: true,
+	{who: patcher, what: ship, how: "annotates the Deployment while a Service is missing", admission: true,
 		scenario: scenario{customizeRollout: func(r *v1beta1.Rollout) {
 			r.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{
 				Service: name, GracePeriodSeconds: new(int32(1)), Ingress: &v1beta1.IngressRef{Name: name},
 			}}
 		}},
 		attack: patches(change{version: "v2", annotations: fullPartition, spec: recreateStrategy}), expect: holdsUntilServiceExists},
-	{who: patcher, what: ship, how: "drives the Deployment itself when it is held", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: ship, how: "annotates the Deployment when it is held", admission: true, scenario: scenario{at: atStep1},
 		attack: patches(change{annotations: fullPartition, spec: recreateStrategy}, change{annotations: fullPartition, version: "v3"}), expect: gateHolds},
-	{who: patcher, what: skip, how: "drives the held Deployment by its status", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: skip, how: "annotates the held Deployment by its status", admission: true, scenario: scenario{at: atStep1},
 		attack: annotatesByStatus, expect: gateHolds},
-	{who: patcher, what: ship, how: "takes the marks off a held Deployment", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: ship, how: "removes the records of a held Deployment", admission: true, scenario: scenario{at: atStep1},
 		attack: patches(change{annotations: removeHoldRecords, labels: object{workloadType: nil, stableLabel: nil}, spec: object{"paused": false}},
 			change{spec: object{"paused": false}}), expect: gateHolds},
-	{who: patcher, what: ship, how: "takes the marks off a held Deployment by its status", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: ship, how: "removes the records of a held Deployment by its status", admission: true, scenario: scenario{at: atStep1},
 		attack: removesHoldRecordsByStatus, expect: staysHeld},
-	{who: patcher, what: ship, how: "takes the label off first", admission: true,
+	{who: patcher, what: ship, how: "removes the label first", admission: true,
 		attack: patches(change{labels: object{workloadType: nil}}, change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: ship, how: "names a release and marks it as under way, then sets a version", admission: true,
+	{who: patcher, what: ship, how: "sets a rollout-id and the in-progress annotation, then a version", admission: true,
 		attack: patches(change{labels: object{rolloutID: "7"}, annotations: object{inProgress: "true"}}, change{labels: object{rolloutID: "8"}, version: "v2"}),
 		expect: gateHolds},
 	{who: patcher, what: ship, how: "marks a Deployment as held by another", admission: true,
@@ -94,10 +95,10 @@ var recordAnnotationCells = []cell{
 		attack: patches(change{annotations: holdRecords}, change{version: "v2"}), expect: gateHolds},
 	{who: patcher, what: ship, how: "marks a DaemonSet as held by its status first", admission: true, scenario: scenario{kind: daemonSets},
 		attack: writesHoldRecordsByStatus, expect: gateHolds},
-	{who: patcher, what: skip, how: "has a held DaemonSet roll", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
+	{who: patcher, what: skip, how: "sets RollingUpdate of a held DaemonSet", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
 		attack: patches(change{spec: object{"updateStrategy": object{"type": "RollingUpdate"}}},
 			change{annotations: removeHoldRecords, spec: object{"updateStrategy": object{"type": "RollingUpdate"}}}), expect: gateHolds},
-	{who: patcher, what: blockAbort, how: "drives the Deployment itself again and again", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: blockAbort, how: "annotates the Deployment repeatedly during an abort", admission: true, scenario: scenario{at: atStep1},
 		attack: annotatesWhileAborting, expect: func(a *app) { a.checkAbortEnds(); gateHolds(a) }},
 }
 
@@ -128,20 +129,20 @@ func annotatesWhileAborting(a *app, u *user) {
 	}
 }
 
-// staysHeld wants the Deployment to be held as before, and the gate to have held.
+// staysHeld expects that the Deployment is held as before, and that no version was released.
 func staysHeld(a *app) {
 	a.t.Helper()
-	a.eventually("the Deployment is marked and paused", func(ctx context.Context) error {
+	a.eventually("the Deployment is held", func(ctx context.Context) error {
 		o, _, err := a.liveWorkload(ctx)
 		if err == nil && o.GetAnnotations()[inProgress] == "" {
-			err = errors.New("it is not marked")
+			err = errors.New("the Deployment is not held")
 		}
 		return err
 	})
 	gateHolds(a)
 }
 
-// holdsUntilResumed wants no pod at all until the Rollout is resumed.
+// holdsUntilResumed expects no new pod until the Rollout is resumed.
 func holdsUntilResumed(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
@@ -151,7 +152,7 @@ func holdsUntilResumed(a *app) {
 	gateHolds(a)
 }
 
-// holdsUntilServiceExists wants no pod at all until the Service is there.
+// holdsUntilServiceExists expects no new pod until the Service exists.
 func holdsUntilServiceExists(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusForbidden, http.StatusUnprocessableEntity)

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// keptReplicaSetCells delete a ReplicaSet that a finalizer keeps. The native controller counts it
-// and chooses it by its template, and it makes no pods.
+// keptReplicaSetCells delete a ReplicaSet that a finalizer keeps. The native controller still
+// counts it and selects it by its template, although it creates no pods.
 var keptReplicaSetCells = []cell{
 	{who: editor, what: destroy, how: "keeps the deleted stable ReplicaSet", scenario: scenario{at: atStep1}, attack: keepsDeletedStable("Foreground"), expect: rollbackStalls},
 	{who: editor, what: destroy, how: "keeps the deleted stable ReplicaSet with its pods", long: true, scenario: scenario{at: atStep1}, attack: keepsDeletedStable("Background"), expect: rollbackStalls},
-	{who: editor, what: destroy, how: "keeps the deleted stable ReplicaSet beside an extra Deployment", scenario: scenario{canary: true, at: atStep1},
+	{who: editor, what: destroy, how: "keeps the deleted stable ReplicaSet of a canary release", scenario: scenario{canary: true, at: atStep1},
 		attack: keepsDeletedStable("Foreground"), expect: rollbackStalls},
 }
 
@@ -30,7 +30,7 @@ func (a *app) setPath(name string) string {
 	return "/apis/apps/v1/namespaces/" + a.namespace + "/replicasets/" + name
 }
 
-// keepsDeletedStable deletes the stable set, and lets all pods be unavailable.
+// keepsDeletedStable deletes the stable ReplicaSet, and allows all pods to be unavailable.
 func keepsDeletedStable(policy string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -41,7 +41,7 @@ func keepsDeletedStable(policy string) func(*app, *user) {
 	}
 }
 
-// deletedReplicaSet is the set that a finalizer keeps.
+// deletedReplicaSet returns the ReplicaSet that a finalizer keeps.
 func (a *app) deletedReplicaSet() *appsv1.ReplicaSet {
 	a.t.Helper()
 	sets := &appsv1.ReplicaSetList{}
@@ -57,23 +57,23 @@ func (a *app) deletedReplicaSet() *appsv1.ReplicaSet {
 	return nil
 }
 
-// rollbackStalls wants a rollback to stall. The earlier template, set by its owner, waits for the
-// set, which the Rollout names, and serves when that is gone.
+// rollbackStalls expects that a rollback stalls. The earlier template, set by the owner, waits
+// until the deleted ReplicaSet, which the Rollout names, is gone, and is then released.
 func rollbackStalls(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
 	kept := a.deletedReplicaSet()
 	a.verb(a.userWithRole(manager), "rollback", "")
-	a.eventually("it says what was deleted", a.isStalledFor("StableGone"))
+	a.eventually("the Rollout reports the deleted ReplicaSet", a.isStalledFor("StableGone"))
 	a.setVersion("v1")
-	a.eventually("it says what keeps the workload", func(ctx context.Context) error {
+	a.eventually("the Rollout reports what blocks the workload", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && (reason(r) != "Cancelling" || !strings.Contains(r.Status.Message, kept.Name) || !strings.Contains(r.Status.Message, testFinalizer)) {
 			err = fmt.Errorf("it is %s: %s", describe(r), r.Status.Message)
 		}
 		return err
 	})
-	a.atMost(1, "v2") // the native controller gives it the other pods when that set is gone
+	a.atMost(1, "v2") // the native controller moves the other pods to it when that ReplicaSet is gone
 	a.mustSend(testEnv.admin, patch(a.setPath(kept.Name), `{"metadata":{"finalizers":null}}`))
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.eventually("v1 serves", a.runs(versions{"v1": 3}))

@@ -14,18 +14,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// What somebody makes before a release, leaves behind of it, or keeps of it.
+// leftoverCells create objects before a release, or keep objects of an earlier one.
 var leftoverCells = []cell{
-	{who: batcher, what: ship, how: "makes a BatchRelease of the workload", scenario: scenario{kind: statefulSets, at: atStep1}, attack: createsBatchRelease, expect: gateHolds},
-	{who: batcher, what: ship, how: "makes a BatchRelease of the workload at rest", scenario: scenario{kind: statefulSets}, attack: func(a *app, u *user) {
+	{who: batcher, what: ship, how: "creates a BatchRelease for the workload", scenario: scenario{kind: statefulSets, at: atStep1}, attack: createsBatchRelease, expect: gateHolds},
+	{who: batcher, what: ship, how: "creates a BatchRelease for the workload without a release", scenario: scenario{kind: statefulSets}, attack: func(a *app, u *user) {
 		createsBatchRelease(a, u)
 		a.setVersion("v2")
 		a.eventually("step 1 waits", a.waitsAtStep(1))
 	}, expect: gateHolds},
-	{who: batcher, what: blockAbort, how: "keeps the BatchRelease, and deletes it", scenario: scenario{at: atStep1}, attack: deletesWithFinalizer(batchPath), expect: isDenied},
-	{who: editor, what: blockAbort, how: "keeps the canary Service and Ingress, and deletes them", scenario: scenario{withTraffic: true, at: atStep1},
+	{who: batcher, what: blockAbort, how: "deletes the BatchRelease and keeps it with a finalizer", scenario: scenario{at: atStep1}, attack: deletesWithFinalizer(batchPath), expect: isDenied},
+	{who: editor, what: blockAbort, how: "deletes the canary Service and Ingress and keeps them with finalizers", scenario: scenario{withTraffic: true, at: atStep1},
 		attack: deletesWithFinalizer(ingressPath, servicePath), expect: abortEndsWithKeptObjects},
-	{who: editor, what: destroy, how: "deletes the Rollout and leaves behind what it made", scenario: scenario{withTraffic: true, at: atStep1}, attack: func(a *app, u *user) {
+	{who: editor, what: destroy, how: "deletes the Rollout and orphans its objects", scenario: scenario{withTraffic: true, at: atStep1}, attack: func(a *app, u *user) {
 		a.attackWith(u, request{method: http.MethodDelete, path: a.api(), body: `{"propagationPolicy":"Orphan"}`})
 		a.attackWith(u, request{method: http.MethodDelete, path: api(a.namespace), body: `{"propagationPolicy":"Orphan"}`})
 	}, expect: isDenied},
@@ -34,9 +34,9 @@ var leftoverCells = []cell{
 		a.attackWith(u, request{method: http.MethodDelete, path: a.api(), body: `{}`})
 		a.attackWith(m, post(a.api()+"/abort", ""))
 	}, expect: abortsDuringDeletion},
-	{who: patcher, what: ship, how: "resumes another version for a Rollout that is made again after an abort", admission: true, scenario: scenario{at: aborted},
+	{who: patcher, what: ship, how: "recreates the Rollout after an abort and resumes another version", admission: true, scenario: scenario{at: aborted},
 		attack: recreatesRolloutAndResumes, expect: holdsWhilePaused},
-	{who: status, what: forge, how: "says in other letters what only Weir says", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
+	{who: status, what: forge, how: "writes Weir's annotations in another case", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
 		for _, of := range words("protected", "PROTECTED", "admissionbypassed", "Pr\u043etected", "stalled", "STALLED", "St\u0430lled", "Stalled\u200b", "\u2800") {
 			a.attackWith(u, patch(a.api()+"/status", encode(object{"status": object{"conditions": []object{{"type": of, "status": "False", "reason": "Forged"}}}})))
 		}
@@ -53,8 +53,8 @@ func ingressPath(a *app) string {
 	return "/apis/networking.k8s.io/v1/namespaces/" + a.namespace + "/ingresses/" + name + "-canary"
 }
 
-// createsBatchRelease drives the workload of somebody's Rollout to the end, and has another
-// Rollout own what does.
+// createsBatchRelease creates a BatchRelease that releases the workload completely, owned by
+// another Rollout.
 func createsBatchRelease(a *app, u *user) {
 	a.t.Helper()
 	r, err := a.getRollout(a.t.Context())
@@ -87,7 +87,7 @@ func deletesWithFinalizer(paths ...func(*app) string) func(*app, *user) {
 	}
 }
 
-// abortEndsWithKeptObjects wants an abort, and what follows it, to end all the same.
+// abortEndsWithKeptObjects expects that an abort, and the steps after it, end nevertheless.
 func abortEndsWithKeptObjects(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusAccepted)
@@ -101,19 +101,19 @@ func abortEndsWithKeptObjects(a *app) {
 	a.checkNextRelease()
 }
 
-// recreatesRolloutAndResumes has the Rollout of an aborted release made again, which finds its workload
-// stopped, and resumes that with a version that nobody has approved.
+// recreatesRolloutAndResumes recreates the Rollout of an aborted release, whose workload is still
+// paused, and unpauses the workload with a version that has no approval.
 func recreatesRolloutAndResumes(a *app, u *user) {
 	a.t.Helper()
 	a.mustSend(testEnv.admin, request{method: http.MethodDelete, path: a.api(), body: `{}`})
 	a.eventually("the Rollout is gone", a.rolloutIsGone)
 	a.create(a.rollout())
-	a.eventually("its release is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	a.attackWith(u, patch(a.path(), change{version: "v3", spec: object{"paused": false}}.body()))
 	a.attackWith(u, patch(a.path(), `{"spec":{"paused":false}}`))
 }
 
-// holdsWhilePaused wants nothing to move until somebody resumes the release by its verb.
+// holdsWhilePaused expects no new pods until a user resumes the release with the verb.
 func holdsWhilePaused(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
@@ -126,20 +126,21 @@ func holdsWhilePaused(a *app) {
 	a.checkNextRelease()
 }
 
-// rolloutIsGone wants the Rollout to be gone.
+// rolloutIsGone returns an error if the Rollout exists.
 func (a *app) rolloutIsGone(ctx context.Context) error {
 	if _, err := a.getRollout(ctx); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("it is there: %w", err)
+		return fmt.Errorf("the Rollout exists: %w", err)
 	}
 	return nil
 }
 
-// abortsDuringDeletion wants an abort to be heard while the Rollout goes: what it says is so.
+// abortsDuringDeletion expects that an abort during the deletion of the Rollout has the effect that
+// its response describes.
 func abortsDuringDeletion(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusCreated, http.StatusConflict, http.StatusNotFound)
 	if got := a.answers[1]; got.code != http.StatusCreated {
-		return // it was too late, and said so
+		return // the abort was too late, and the response reports it
 	}
 	a.eventually("the Rollout is gone", a.rolloutIsGone)
 	a.eventually("v1 serves", a.runs(versions{"v1": 3}))

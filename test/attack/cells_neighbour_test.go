@@ -23,21 +23,21 @@ import (
 var neighbourCells = []cell{
 	{who: neighbour, what: slow, how: "16 Rollouts with 8,000 references to unknown kinds", exclusive: true, attack: fillsReferences, expect: releaseIsNotDelayed},
 	{who: neighbour, what: slow, how: "objects of more than half a MiB", attack: fillsObjects, expect: releaseIsNotDelayed},
-	{who: neighbour, what: learn, how: "reads, lists and watches what is not theirs", scenario: scenario{at: released}, attack: readsOthers, expect: func(a *app) {
+	{who: neighbour, what: learn, how: "reads, lists and watches objects of another namespace", scenario: scenario{at: released}, attack: readsOthers, expect: func(a *app) {
 		a.answered(http.StatusForbidden)
 		a.checkUnchanged()
 	}},
-	{who: neighbour, what: learn, how: "names what is not theirs", scenario: scenario{withTraffic: true, at: atStep1}, attack: referencesOthers, expect: othersAreUntouched},
+	{who: neighbour, what: learn, how: "references objects of another namespace", scenario: scenario{withTraffic: true, at: atStep1}, attack: referencesOthers, expect: othersAreUntouched},
 	{who: neighbour, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isForbidden},
-	{who: neighbour, what: crash, how: "numbers and texts at their ends", attack: writesExtremes, expect: func(a *app) {
+	{who: neighbour, what: crash, how: "writes extreme numbers and texts", attack: writesExtremes, expect: func(a *app) {
 		a.answered(append([]int{http.StatusBadRequest}, refusedOrNeutralized...)...)
 		a.checkNextRelease()
 	}},
-	{who: patcher, what: crash, how: "marks that are no JSON", admission: true, scenario: scenario{at: atStep1}, attack: writesGarbage, expect: gateHolds},
-	{who: patcher, what: crash, how: "marks that are no JSON, at rest", admission: true, attack: writesGarbage, expect: gateHolds},
+	{who: patcher, what: crash, how: "writes records that are not JSON", admission: true, scenario: scenario{at: atStep1}, attack: writesGarbage, expect: gateHolds},
+	{who: patcher, what: crash, how: "writes records that are not JSON, without a release", admission: true, attack: writesGarbage, expect: gateHolds},
 }
 
-// rolloutJSON is one of somebody else, that releases what they like.
+// rolloutJSON is a Rollout in the attacker's namespace.
 func rolloutJSON(name string, strategy object) string {
 	return encode(object{
 		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": object{"name": name},
@@ -57,7 +57,7 @@ func fillsReferences(a *app, u *user) {
 			"steps": []object{{"replicas": 1, "traffic": "20%"}}, "trafficRoutings": []object{{"service": "web", "customNetworkRefs": refs}},
 		})))
 		if got.code == http.StatusCreated {
-			return // one is enough to know, and all of them would be in the way of other cells
+			return // one answer is enough, and all requests would disturb other cells
 		}
 	}
 }
@@ -79,7 +79,8 @@ func fillsObjects(a *app, u *user) {
 	}
 }
 
-// releaseIsNotDelayed wants what fills another namespace to be refused, and a release to go its way meanwhile.
+// releaseIsNotDelayed expects that oversized writes in another namespace are refused, and that a
+// release continues meanwhile.
 func releaseIsNotDelayed(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge)
@@ -104,7 +105,8 @@ func readsOthers(a *app, u *user) {
 	a.attackWith(u, request{method: http.MethodDelete, path: a.api()})
 }
 
-// referencesOthers makes Rollouts of the names that are used here, and of paths to them.
+// referencesOthers creates Rollouts with names of the other namespace, and with paths to objects in
+// it.
 func referencesOthers(a *app, u *user) {
 	a.t.Helper()
 	routed := func(service string) object {
@@ -119,13 +121,14 @@ func referencesOthers(a *app, u *user) {
 	}
 }
 
-// othersAreUntouched wants nothing of the other namespace to be touched, or told.
+// othersAreUntouched expects that the other namespace is not changed, and that no answer contains
+// its data.
 func othersAreUntouched(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusCreated, http.StatusUnprocessableEntity, http.StatusBadRequest)
 	told := strings.Join(a.answers[0].warnings, " ")
 	if strings.Contains(told, `"`+a.namespace+`\"`) || strings.Contains(told, a.namespace+"/") {
-		a.t.Errorf("somebody else is told %q", told)
+		a.t.Errorf("an answer contains data of another namespace: %q", told)
 	}
 	a.checkUnchanged()
 	a.checkNextRelease()
@@ -156,10 +159,10 @@ func writesGarbage(a *app, u *user) {
 }
 
 var informerCells = []cell{
-	{who: editor, what: slow, how: "references to kinds of which there are many", exclusive: true, scenario: scenario{withTraffic: true}, attack: referencesManyKinds, expect: noNewWatches},
+	{who: editor, what: slow, how: "references to kinds with many objects", exclusive: true, scenario: scenario{withTraffic: true}, attack: referencesManyKinds, expect: noNewWatches},
 }
 
-// manyKinds are kinds that no router is of.
+// manyKinds are kinds that cannot be routers.
 var manyKinds = map[string]object{
 	"pods":                      {"apiVersion": "v1", "kind": "Pod", "name": "web"},
 	"replicasets":               {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"},
@@ -177,18 +180,19 @@ func referencesManyKinds(a *app, u *user) {
 	}
 }
 
-// noNewWatches wants these kinds to be refused, and weir-controller to list or watch none of them for it.
+// noNewWatches expects that these kinds are refused, and that weir-controller neither lists nor
+// watches them.
 func noNewWatches(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnprocessableEntity)
 	a.checkNextRelease()
 	if diff := cmp.Diff(a.watches, a.listsByKind()); diff != "" {
-		a.t.Errorf("weir-controller began to look at all of a kind (-before +now):\n%s", diff)
+		a.t.Errorf("weir-controller started to list or watch a kind (-before +now):\n%s", diff)
 	}
 }
 
-// listsByKind counts the times that weir-controller has asked for all objects of a kind, as
-// kube-apiserver has it on file: by a list, or by a watch that begins with one.
+// listsByKind counts how often weir-controller has requested all objects of a kind according to the
+// audit log: with a list, or with a watch that begins with one.
 func (a *app) listsByKind() map[string]int {
 	a.t.Helper()
 	files, err := filepath.Glob(filepath.Join(testEnv.cluster.Dir(), "audit*.log"))
@@ -207,10 +211,10 @@ func (a *app) listsByKind() map[string]int {
 		for lines.Scan() {
 			var e auditv1.Event
 			if json.Unmarshal(lines.Bytes(), &e) != nil || e.ObjectRef == nil || e.ObjectRef.Namespace != "" || !strings.HasSuffix(e.User.Username, ":weir-controller") {
-				continue // the last line may be half a line
+				continue // the last line may be incomplete
 			}
 			all := e.Verb == "list" || e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
-			// A watch is on file when it starts, and again when it ends.
+			// The audit log has two entries for a watch: when it starts and when it ends.
 			if _, counts := manyKinds[e.ObjectRef.Resource]; counts && all && !seen[e.AuditID] {
 				seen[e.AuditID] = true
 				times[e.ObjectRef.Resource]++

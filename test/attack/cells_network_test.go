@@ -21,21 +21,21 @@ import (
 )
 
 var networkCells = []cell{
-	{who: networker, what: forge, how: "records on Service and Ingress before the release", scenario: scenario{withTraffic: true},
+	{who: networker, what: forge, how: "writes records on Service and Ingress before the release", scenario: scenario{withTraffic: true},
 		attack: forgesRecords, expect: networkIsRestored(func(a *app) {
 			a.setVersion("v2")
 			a.eventually("step 1 waits", a.waitsAtStep(1))
 			releaseCompletes(a)
 		})},
-	{who: networker, what: forge, how: "records on Service and Ingress during the release", scenario: scenario{withTraffic: true, at: atStep1},
+	{who: networker, what: forge, how: "writes records on Service and Ingress during the release", scenario: scenario{withTraffic: true, at: atStep1},
 		attack: forgesRecords, expect: networkIsRestored(releaseCompletes)},
-	{who: networker, what: destroy, how: "owns what the canary objects would be called", scenario: scenario{withTraffic: true}, attack: createsCanaryNames, expect: ownObjectsSurvive},
-	{who: editor, what: blockAbort, how: "two Rollouts at one Ingress", scenario: scenario{withTraffic: true}, attack: sharesIngress, expect: releasesDoNotConflict},
-	{who: editor, what: destroy, how: "a Rollout at the Service of another application", scenario: scenario{withTraffic: true, customizeRollout: withServiceOfWeb}, attack: usesServiceOfOtherApp, expect: serviceIsUnchanged},
-	{who: editor, what: ship, how: "a Deployment named like an extra one", scenario: scenario{canary: true}, attack: createsNameOfExtraDeployment, expect: bothAreReleased},
+	{who: networker, what: destroy, how: "creates objects with the names of the canary objects", scenario: scenario{withTraffic: true}, attack: createsCanaryNames, expect: ownObjectsSurvive},
+	{who: editor, what: blockAbort, how: "two Rollouts with one Ingress", scenario: scenario{withTraffic: true}, attack: sharesIngress, expect: releasesDoNotConflict},
+	{who: editor, what: destroy, how: "a Rollout with the Service of another application", scenario: scenario{withTraffic: true, customizeRollout: withServiceOfWeb}, attack: usesServiceOfOtherApp, expect: serviceIsUnchanged},
+	{who: editor, what: ship, how: "a Deployment with the name of an extra one", scenario: scenario{canary: true}, attack: createsNameOfExtraDeployment, expect: bothAreReleased},
 }
 
-// forgesRecords writes what Weir would believe to be the owner's own.
+// forgesRecords writes annotations that Weir could take for the saved settings of the owner.
 func forgesRecords(a *app, u *user) {
 	a.t.Helper()
 	forged := object{"annotations": object{
@@ -46,27 +46,28 @@ func forgesRecords(a *app, u *user) {
 	a.attackWith(u, patch("/apis/networking.k8s.io/v1/namespaces/"+a.namespace+"/ingresses/web", encode(object{"metadata": forged})))
 }
 
-// networkIsRestored wants Service and Ingress to be those of their owner when a release is over.
+// networkIsRestored expects that Service and Ingress are as their owner wrote them when a release
+// has ended.
 func networkIsRestored(end func(*app)) func(*app) {
 	return func(a *app) {
 		a.t.Helper()
 		a.answered(refusedOrNeutralized...)
 		end(a)
-		a.eventually("nothing is left beside it", a.hasNoReleaseObjects)
+		a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 		s, i := &corev1.Service{}, &networkingv1.Ingress{}
 		if err := errors.Join(testEnv.client.Get(a.t.Context(), a.key(name), s), testEnv.client.Get(a.t.Context(), a.key(name), i)); err != nil {
 			a.t.Fatal(err)
 		}
 		if diff := cmp.Diff(a.ingress().Spec.Rules, i.Spec.Rules); diff != "" {
-			a.t.Errorf("the Ingress is another (-owner's +now):\n%s", diff)
+			a.t.Errorf("the Ingress has changed (-owner's +now):\n%s", diff)
 		}
 		if diff := cmp.Diff(a.labels(), s.Spec.Selector); diff != "" {
-			a.t.Errorf("the Service selects others (-owner's +now):\n%s", diff)
+			a.t.Errorf("the selector of the Service has changed (-owner's +now):\n%s", diff)
 		}
 	}
 }
 
-// hasNoReleaseObjects wants no object of a release to be left, and nothing to be pinned.
+// hasNoReleaseObjects returns an error if an object of a release is left, or a Service is pinned.
 func (a *app) hasNoReleaseObjects(ctx context.Context) error {
 	var services corev1.ServiceList
 	var ingresses networkingv1.IngressList
@@ -87,7 +88,7 @@ func (a *app) hasNoReleaseObjects(ctx context.Context) error {
 	return nil
 }
 
-// createsCanaryNames makes objects of the names that a release would take.
+// createsCanaryNames creates objects with the names that a release would use.
 func createsCanaryNames(a *app, u *user) {
 	a.t.Helper()
 	s, i := a.service(), a.ingress()
@@ -99,14 +100,14 @@ func createsCanaryNames(a *app, u *user) {
 	a.attackWith(u, post("/apis/networking.k8s.io/v1/namespaces/"+a.namespace+"/ingresses", encode(i)))
 }
 
-// ownObjectsSurvive wants them to be there and as they were after a release that was
-// tried and taken back, and after the Rollout is gone.
+// ownObjectsSurvive expects that these objects are unchanged after a release that was tried and
+// reverted, and after the Rollout is deleted.
 func ownObjectsSurvive(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	s, i := a.canaries()
 	a.setVersion("v2")
-	a.eventually("the release says what is in its way, or waits", func(ctx context.Context) error {
+	a.eventually("the release reports what blocks it, or waits", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && strings.Contains(r.Status.Message, name+"-canary") {
 			return nil
@@ -126,13 +127,13 @@ func ownObjectsSurvive(a *app) {
 	}
 	a.eventually("the Rollout is gone", func(ctx context.Context) error {
 		if _, err := a.getRollout(ctx); err == nil {
-			return errors.New("it is there")
+			return errors.New("the Rollout exists")
 		}
 		return nil
 	})
 	sNow, iNow := a.canaries()
 	if diff := cmp.Diff(s.Spec, sNow.Spec) + cmp.Diff(i.Spec, iNow.Spec) + cmp.Diff(i.Annotations, iNow.Annotations); diff != "" || s.UID != sNow.UID || i.UID != iNow.UID {
-		a.t.Errorf("what was somebody's own was changed (-before +now):\n%s", diff)
+		a.t.Errorf("objects of the user have changed (-before +now):\n%s", diff)
 	}
 }
 
@@ -145,7 +146,8 @@ func (a *app) canaries() (*corev1.Service, *networkingv1.Ingress) {
 	return s, i
 }
 
-// sharesIngress has the Ingress lead to a second Service, whose Rollout names it as well.
+// sharesIngress adds a second Service to the Ingress, and a second Rollout that references the
+// Ingress as well.
 func sharesIngress(a *app, u *user) {
 	a.t.Helper()
 	i := a.ingress(name, "other")
@@ -155,8 +157,8 @@ func sharesIngress(a *app, u *user) {
 	a.attackWith(u, patch(b.path(), change{version: "v2"}.body()))
 }
 
-// releasesDoNotConflict wants the canary Ingress to come to rest, one Rollout to wait at its
-// step, the other to wait, too, or to say for what, and both to end.
+// releasesDoNotConflict expects that the canary Ingress does not change all the time, that one
+// Rollout waits at its step, that the other also waits or reports why it cannot, and that both end.
 func releasesDoNotConflict(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
@@ -184,13 +186,13 @@ func releasesDoNotConflict(a *app) {
 		x.eventually(x.name+" is Healthy", x.isHealthy)
 		x.eventually(x.name+" runs v2", x.runs(versions{"v2": 3}))
 	}
-	a.eventually("nothing is left beside them", a.hasNoReleaseObjects)
+	a.eventually("no objects of the releases are left", a.hasNoReleaseObjects)
 	if n := writes.Load(); n > 40 {
 		a.t.Errorf("the canary Ingress was written %d times by two releases of three steps", n)
 	}
 }
 
-// countIngressWrites counts how often an Ingress is written from now on.
+// countIngressWrites counts the writes of an Ingress from now on.
 func (a *app) countIngressWrites(ingress string) *atomic.Int64 {
 	a.t.Helper()
 	ctx, quit := context.WithCancel(context.Background())
@@ -216,24 +218,24 @@ func (a *app) countIngressWrites(ingress string) *atomic.Int64 {
 	return n
 }
 
-// withServiceOfWeb has each Rollout of a namespace name the Service of web.
+// withServiceOfWeb makes each Rollout of the namespace reference the Service web.
 func withServiceOfWeb(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.TrafficRoutings[0].Service = name }
 
-// usesServiceOfOtherApp releases another application by the Service of web.
+// usesServiceOfOtherApp releases another application that references the Service of web.
 func usesServiceOfOtherApp(a *app, u *user) {
 	a.t.Helper()
 	b := a.startSecondApp("other")
 	a.attackWith(u, patch(b.path(), change{version: "v2"}.body()))
 }
 
-// serviceIsUnchanged wants the Service to select what it did, the release to say why it
-// waits, its abort to end, and web to go on.
+// serviceIsUnchanged expects that the selector of the Service does not change, that the release
+// reports why it waits, that its abort ends, and that web can be released.
 func serviceIsUnchanged(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, seen: a.seen}
 	a.t.Cleanup(b.logState)
-	b.eventually("it says that the Service is another's", func(ctx context.Context) error {
+	b.eventually("the Rollout reports that the Service selects other pods", func(ctx context.Context) error {
 		r, err := b.getRollout(ctx)
 		if err == nil && !strings.Contains(r.Status.Message, "not the pods of the workload") {
 			err = errors.New(describe(r))
@@ -247,33 +249,34 @@ func serviceIsUnchanged(a *app) {
 		a.t.Fatal(err)
 	}
 	if diff := cmp.Diff(a.labels(), s.Spec.Selector); diff != "" {
-		a.t.Errorf("the Service selects others (-owner's +now):\n%s", diff)
+		a.t.Errorf("the selector of the Service has changed (-owner's +now):\n%s", diff)
 	}
 	a.checkNextRelease()
 }
 
-// createsNameOfExtraDeployment makes an application with a name that an extra Deployment of web
-// could have, and has it ship.
+// createsNameOfExtraDeployment creates an application with a name that an extra Deployment of web
+// could have, and sets its version.
 func createsNameOfExtraDeployment(a *app, u *user) {
 	a.t.Helper()
 	b := a.startSecondApp(name + "-canary-blue")
 	a.attackWith(u, patch(b.path(), change{version: "v2"}.body()))
 }
 
-// bothAreReleased wants it to be held as any other, and the release of web to leave it alone.
+// bothAreReleased expects that it is held like any other, and that the release of web does not
+// change it.
 func bothAreReleased(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	b := &app{t: a.t, namespace: a.namespace, name: name + "-canary-blue", scene: a.scene, seen: a.seen}
 	a.t.Cleanup(b.logState)
-	b.eventually("it waits at step 1", b.waitsAtStep(1))
-	b.eventually("it runs one pod beside", b.runs(versions{"v1": 3, "v2": 1}))
+	b.eventually("the other Rollout waits at step 1", b.waitsAtStep(1))
+	b.eventually("the extra Deployment has one pod", b.runs(versions{"v1": 3, "v2": 1}))
 	a.checkNextRelease()
 	b.checkNow(b.waitsAtStep(1))
 	releaseCompletes(b)
 }
 
-// checkNow wants something to be so now.
+// checkNow fails the test if the condition returns an error now.
 func (a *app) checkNow(ask func(context.Context) error) {
 	a.t.Helper()
 	if err := ask(a.t.Context()); err != nil {

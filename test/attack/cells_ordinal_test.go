@@ -17,10 +17,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// ordinalsFrom moves the ordinals of a StatefulSet.
+// ordinalsFrom is a spec with another first ordinal.
 func ordinalsFrom(at int) object { return object{"ordinals": object{"start": at}} }
 
-// ordinalCells have the pods of a StatefulSet become others.
+// ordinalCells change the ordinals of the pods of a StatefulSet.
 var ordinalCells = []cell{
 	{who: patcher, what: skip, how: "moves the ordinals of a held StatefulSet", admission: true, scenario: scenario{kind: statefulSets, at: atStep1},
 		attack: patches(change{spec: ordinalsFrom(1)}, change{spec: ordinalsFrom(2)}), expect: ordinalsAreUnchanged},
@@ -38,22 +38,23 @@ var ordinalCells = []cell{
 		attack: patches(change{spec: ordinalsFrom(1)}, change{spec: ordinalsFrom(3)}), expect: ordinalsAreUnchanged},
 }
 
-// scaledToOneCells leave a StatefulSet one pod, and give it many. Its native controller takes a
-// version for the current one when all pods are of it, whatever it is told, and makes
-// every later pod of that.
+// scaledToOneCells scale a StatefulSet to one pod and up again. Its native controller takes a
+// version as the current one when all pods run it, regardless of the partition, and creates all
+// later pods with it.
 var scaledToOneCells = []cell{
 	{who: patcher, what: ship, how: "scales a StatefulSet to one pod and up while a step waits", admission: true, scenario: scenario{kind: statefulSets, at: atStep1},
 		attack: scalesToOneThen(change{spec: object{"replicas": 1}}), expect: oneNewPodRemains},
-	{who: patcher, what: ship, how: "leaves a StatefulSet one pod together with a template, and scales up", admission: true, scenario: scenario{kind: statefulSets},
+	{who: patcher, what: ship, how: "scales a StatefulSet to one pod together with a template, and scales up", admission: true, scenario: scenario{kind: statefulSets},
 		attack: scalesToOneThen(change{version: "v2", spec: object{"replicas": 1}}), expect: oneNewPodRemains},
 }
 
-// scalesToOneThen scales up when the step waits with one pod, and both controllers have seen that.
+// scalesToOneThen scales to one pod, and makes another change when the step is paused and both
+// controllers have observed the one pod.
 func scalesToOneThen(to change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		a.attackWith(u, patch(a.path(), to.body()))
-		a.eventually("one pod is there", a.hasOnePod)
+		a.eventually("one pod runs", a.hasOnePod)
 		a.eventually("step 1 waits", a.waitsAtStep(1))
 		a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":8}}`))
 	}
@@ -71,16 +72,16 @@ func (a *app) hasOnePod(ctx context.Context) error {
 	s := o.(*appsv1.StatefulSet).Status
 	native := s.Replicas == 1 && s.ReadyReplicas == 1 && s.ObservedGeneration == o.GetGeneration() && (s.UpdatedReplicas == 0 || s.CurrentRevision == s.UpdateRevision)
 	if ready := b.Status.CanaryStatus.BatchState == v1beta1.BatchReady && b.Status.ObservedWorkloadReplicas == 1; !native || !ready {
-		return fmt.Errorf("its status is %+v, and that of its batch %+v", s, b.Status)
+		return fmt.Errorf("the status is %+v, and that of the batch %+v", s, b.Status)
 	}
 	return nil
 }
 
-// oneNewPodRemains wants one pod of the new version, as the step has.
+// oneNewPodRemains expects one pod of the new version, as the step has.
 func oneNewPodRemains(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.eventually("eight pods are there", func(ctx context.Context) error {
+	a.eventually("eight pods run", func(ctx context.Context) error {
 		pods, err := a.pods(ctx)
 		if err == nil && pods["v1"]+pods["v2"] != 8 {
 			err = fmt.Errorf("runs %v", pods)
@@ -93,7 +94,7 @@ func oneNewPodRemains(a *app) {
 	gateHolds(a)
 }
 
-// ordinalsAreUnchanged wants the pods to be called as before.
+// ordinalsAreUnchanged expects that the pods have their previous names.
 func ordinalsAreUnchanged(a *app) {
 	a.t.Helper()
 	o, _, err := a.liveWorkload(a.t.Context())
@@ -101,16 +102,16 @@ func ordinalsAreUnchanged(a *app) {
 		a.t.Fatal(err)
 	}
 	if s := o.(*appsv1.StatefulSet); s.Spec.Ordinals != nil {
-		a.t.Errorf("its ordinals begin at %d", s.Spec.Ordinals.Start)
+		a.t.Errorf("the ordinals begin at %d", s.Spec.Ordinals.Start)
 	}
 	gateHolds(a)
 }
 
-// refusedTemplateCells ask for what cannot be while blue-green refuses a third template.
+// refusedTemplateCells send verbs while blue-green refuses a third template.
 var refusedTemplateCells = []cell{
-	{who: manager, what: skip, how: "goes on while another template is refused", scenario: scenario{blueGreen: true, at: atStep1}, attack: resumesWhileRefused, expect: verbsReportRefusal},
+	{who: manager, what: skip, how: "resumes while another template is refused", scenario: scenario{blueGreen: true, at: atStep1}, attack: resumesWhileRefused, expect: verbsReportRefusal},
 	{who: promoter, what: skip, how: "promotes while another template is refused", long: true, scenario: scenario{blueGreen: true, at: atStep1}, attack: promotesRefused, expect: verbsReportRefusal},
-	{who: manager, what: skip, how: "goes on while another template is refused and routed", long: true, scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1},
+	{who: manager, what: skip, how: "resumes while another template is refused, with traffic", long: true, scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1},
 		attack: resumesWhileRefused, expect: verbsReportRefusal},
 }
 
@@ -132,21 +133,21 @@ func resumesWhileRefused(a *app, u *user) {
 	a.attackWith(u, post(a.api()+"/retry", ""))
 }
 
-// verbsReportRefusal wants each verb to say that the template is in the way, and the release to be
-// as before when that is taken back.
+// verbsReportRefusal expects that each verb reports the refused template, and that the release is
+// as before when the template is reverted.
 func verbsReportRefusal(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusConflict)
 	for _, got := range a.answers {
 		if !strings.Contains(got.body, "template") {
-			a.t.Errorf("%s does not say why", got)
+			a.t.Errorf("%s does not report the reason", got)
 		}
 	}
 	a.atMost(0, "v3")
 	a.setVersion("v2")
 	a.eventually("step 1 waits", func(ctx context.Context) error {
 		if err := a.isStalledFor("RevisionRefused")(ctx); err == nil {
-			return errors.New("the template is refused still")
+			return errors.New("the template is still refused")
 		}
 		return a.waitsAtStep(1)(ctx)
 	})

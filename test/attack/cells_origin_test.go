@@ -16,11 +16,11 @@ import (
 
 var originCells = []cell{
 	{who: page, what: skip, how: "a form of another origin", scenario: scenario{at: atStep1}, attack: fromAnotherOrigin, expect: pageIsRefused},
-	{who: page, what: skip, how: "a program beside the proxy", scenario: scenario{at: atStep1}, attack: sendsLikeCurl, expect: step1IsPromoted},
+	{who: page, what: skip, how: "a program on the host of the proxy", scenario: scenario{at: atStep1}, attack: sendsLikeCurl, expect: step1IsPromoted},
 	{who: nobody, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isUnauthorized},
 }
 
-// proxy is a real kubectl proxy with the name of a user, who is not asked again.
+// proxy is a real kubectl proxy with the credentials of a user.
 func (a *app) proxy() *user {
 	a.t.Helper()
 	kubeconfig, err := testEnv.cluster.KubeconfigAs(string(page))
@@ -38,18 +38,18 @@ func (a *app) proxy() *user {
 	}
 	a.t.Cleanup(func() {
 		quit()
-		_ = cmd.Wait() // it was ended
+		_ = cmd.Wait() // the test has ended it
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	if err != nil || address == "" {
-		a.t.Fatalf("kubectl proxy said %q: %v", line, err)
+		a.t.Fatalf("kubectl proxy printed %q: %v", line, err)
 	}
 	return &user{name: "page", host: "http://" + address, http: &http.Client{}}
 }
 
-// fromAnotherOrigin sends what a page may send without being asked: the headers are
-// those that a browser sets, and no page can leave out.
+// fromAnotherOrigin sends requests that a web page can send without a CORS preflight. A browser
+// sets the headers, and a page cannot omit them.
 func fromAnotherOrigin(a *app, _ *user) {
 	a.t.Helper()
 	browser := a.proxy()
@@ -71,11 +71,11 @@ func fromAnotherOrigin(a *app, _ *user) {
 	both["Access-Control-Request-Method"] = []string{http.MethodPatch}
 	got := a.sendAs(browser, request{method: http.MethodOptions, path: a.api() + "/promote", more: both})
 	if got.header.Get("Access-Control-Allow-Origin") != "" {
-		a.t.Errorf("a page may send what it likes: %v", got.header)
+		a.t.Errorf("a page may send any request: %v", got.header)
 	}
 }
 
-// sendAs sends a request whose answer is judged by the caller.
+// sendAs sends a request whose answer the caller checks.
 func (a *app) sendAs(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
@@ -92,7 +92,7 @@ func pageIsRefused(a *app) {
 	a.checkNextRelease()
 }
 
-// sendsLikeCurl sends what curl does, which says nothing of an origin.
+// sendsLikeCurl sends a request without origin headers, as curl does.
 func sendsLikeCurl(a *app, _ *user) {
 	a.t.Helper()
 	shell := a.proxy()
@@ -110,7 +110,7 @@ func step1IsPromoted(a *app) {
 	a.checkNextRelease()
 }
 
-// isUnauthorized wants every request to be refused, as one without a name is.
+// isUnauthorized expects that every request is refused, because it has no identity.
 func isUnauthorized(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnauthorized, http.StatusForbidden)

@@ -17,27 +17,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// canaryOf says whose extra Deployment one is; it is no proof.
+// canaryOf is the label with the owner of an extra Deployment, which is not a proof.
 const canaryOf = "rollouts.kruise.io/canary-deployment"
 
 var ownerCells = []cell{
 	{who: patcher, what: destroy, how: "labels a Deployment as an extra one", scenario: scenario{canary: true, at: atStep1}, attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(releaseCompletes)},
-	{who: patcher, what: destroy, how: "labels a Deployment as an extra one of an abort", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: destroy, how: "labels a Deployment as an extra one during an abort", scenario: scenario{canary: true, at: atStep1},
 		attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(releaseIsRolledBack)},
 	{who: patcher, what: destroy, how: "labels a Deployment as an extra one before the release", scenario: scenario{canary: true}, attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(func(a *app) {
 		a.setVersion("v2")
 		a.eventually("step 1 waits", a.waitsAtStep(1))
 		releaseCompletes(a)
 	})},
-	{who: patcher, what: destroy, how: "has the Deployment own it", scenario: scenario{canary: true, at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
-	{who: patcher, what: destroy, how: "has the BatchRelease of another own it", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: destroy, how: "makes the Deployment its owner", scenario: scenario{canary: true, at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
+	{who: patcher, what: destroy, how: "makes the BatchRelease of another release its owner", scenario: scenario{canary: true, at: atStep1},
 		attack: labelsOtherDeployment(ownedByOther), expect: otherDeploymentSurvives(releaseCompletes)},
-	{who: patcher, what: destroy, how: "has the Deployment own it, in batches", scenario: scenario{at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
+	{who: patcher, what: destroy, how: "makes the Deployment its owner, partition style", scenario: scenario{at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
 }
 
 const victimName = "victim"
 
-// labelsOtherDeployment has an innocent Deployment look like the extra one of web.
+// labelsOtherDeployment labels an independent Deployment like the extra one of web.
 func labelsOtherDeployment(owner func(*app) metav1.OwnerReference) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -72,8 +72,8 @@ func ownedByWorkload(a *app) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "apps/v1", Kind: deployments, Name: a.name, UID: o.GetUID(), Controller: new(true)}
 }
 
-// ownedByOther is the BatchRelease of another release, which goes on, so that the
-// garbage collector lets it live.
+// ownedByOther is the BatchRelease of another release, which continues, so that the garbage
+// collector does not delete its dependents.
 func ownedByOther(a *app) metav1.OwnerReference {
 	a.t.Helper()
 	b := a.startSecondApp("other")
@@ -86,7 +86,7 @@ func ownedByOther(a *app) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "rollouts.kruise.io/v1beta1", Kind: "BatchRelease", Name: batch.Name, UID: batch.UID, Controller: new(true)}
 }
 
-// startSecondApp is an application beside it, of the same scene.
+// startSecondApp starts another application of the same scenario in the same namespace.
 func (a *app) startSecondApp(name string) *app {
 	a.t.Helper()
 	b := &app{t: a.t, namespace: a.namespace, name: name, scene: a.scene, seen: a.seen}
@@ -101,7 +101,7 @@ func (a *app) startSecondApp(name string) *app {
 	return b
 }
 
-// releaseCompletes has the release ended by who may.
+// releaseCompletes expects that authorized users can complete the release.
 func releaseCompletes(a *app) {
 	a.t.Helper()
 	a.verb(testEnv.admin, "promote", `{"full":true}`)
@@ -118,8 +118,8 @@ func releaseIsRolledBack(a *app) {
 	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
 }
 
-// otherDeploymentSurvives wants the innocent Deployment to be neither deleted nor changed by
-// the end of the release.
+// otherDeploymentSurvives expects that the end of the release neither deletes nor changes the
+// independent Deployment.
 func otherDeploymentSurvives(end func(*app)) func(*app) {
 	return func(a *app) {
 		a.t.Helper()

@@ -17,39 +17,39 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// How many conditions of others a Rollout has room for, and how long their messages are.
+// The limits for conditions of other writers: their number, and the length of their messages.
 const (
 	mostForeign     = 32
 	longestForeign  = 1 << 10
 	longestOfObject = 512 << 10
 )
 
-// weirConditions are the types that nobody but Weir writes.
+// weirConditions are the condition types that only Weir writes.
 var weirConditions = []v1beta1.ConditionType{"Progressing", "Succeeded", "Terminating", "AdmissionBypassed", "Protected", "Writable"}
 
 var recordCells = []cell{
-	{who: status, what: forge, how: "says that admission was bypassed", scenario: scenario{at: atStep1}, attack: writesCondition("AdmissionBypassed", "True"), expect: noForgedConditions},
-	{who: status, what: forge, how: "says that nobody is protected", scenario: scenario{at: atStep1}, attack: writesCondition("Protected", "False"), expect: noForgedConditions},
-	{who: status, what: forge, how: "says that all are protected", scenario: scenario{at: atStep1}, attack: writesCondition("Protected", "True"), expect: noForgedConditions},
-	{who: status, what: forge, how: "says that the release has succeeded", scenario: scenario{at: atStep1}, attack: writesCondition("Succeeded", "True"), expect: noForgedConditions},
-	{who: status, what: forge, how: "says that it has no right", scenario: scenario{at: atStep1}, attack: writesCondition("Writable", "False"), expect: noForgedConditions},
-	{who: status, what: blockAbort, how: "gives reasons for being stalled that read like Weir's", scenario: scenario{at: atStep1},
+	{who: status, what: forge, how: "writes a condition that admission was bypassed", scenario: scenario{at: atStep1}, attack: writesCondition("AdmissionBypassed", "True"), expect: noForgedConditions},
+	{who: status, what: forge, how: "writes a condition that workloads are not protected", scenario: scenario{at: atStep1}, attack: writesCondition("Protected", "False"), expect: noForgedConditions},
+	{who: status, what: forge, how: "writes a condition that workloads are protected", scenario: scenario{at: atStep1}, attack: writesCondition("Protected", "True"), expect: noForgedConditions},
+	{who: status, what: forge, how: "writes a condition that the release has succeeded", scenario: scenario{at: atStep1}, attack: writesCondition("Succeeded", "True"), expect: noForgedConditions},
+	{who: status, what: forge, how: "writes a condition that Weir lacks permissions", scenario: scenario{at: atStep1}, attack: writesCondition("Writable", "False"), expect: noForgedConditions},
+	{who: status, what: blockAbort, how: "writes a Stalled condition with reasons similar to Weir's", scenario: scenario{at: atStep1},
 		attack: writesStalled("ABORTED", "aborted", "\u0410borted", "Aborted\u200b", "Aborted_", "Stable_Edited", "revisionRefused", "Step timeout", "\u3164", ""), expect: isDenied},
-	{who: status, what: blockAbort, how: "gives Weir's reasons for being stalled", scenario: scenario{at: atStep1},
+	{who: status, what: blockAbort, how: "writes a Stalled condition with Weir's reasons", scenario: scenario{at: atStep1},
 		attack: writesStalled("Aborted", "StableGone", "StableEdited", "RevisionRefused", "ProgressDeadlineExceeded"), expect: isNotStalled},
-	{who: status, what: forge, how: "conditions with characters that nobody sees", scenario: scenario{at: atStep1}, attack: writesInvisibleCharacters, expect: recordIsPlainText},
-	{who: status, what: forge, how: "empties the record", scenario: scenario{at: released}, attack: writesStatus(`{"decisions":[],"releases":[]}`), expect: statusIsRestored},
-	{who: status, what: forge, how: "adds a decision of somebody else", scenario: scenario{at: atStep1},
+	{who: status, what: forge, how: "writes conditions with invisible characters", scenario: scenario{at: atStep1}, attack: writesInvisibleCharacters, expect: recordIsPlainText},
+	{who: status, what: forge, how: "removes the recorded decisions", scenario: scenario{at: released}, attack: writesStatus(`{"decisions":[],"releases":[]}`), expect: statusIsRestored},
+	{who: status, what: forge, how: "adds a decision of another user", scenario: scenario{at: atStep1},
 		attack: writesStatus(`{"decisions":[{"id":1,"verb":"promote","user":"alice","step":1,"time":"2026-01-05T10:00:00Z","via":"verb"}]}`),
 		expect: statusIsRestored},
-	{who: status, what: forge, how: "says that the release is over", scenario: scenario{at: atStep1},
+	{who: status, what: forge, how: "writes a status in which the release has ended", scenario: scenario{at: atStep1},
 		attack: writesStatus(`{"phase":"Healthy","message":"all is well","canaryStatus":{"currentStepIndex":3,"stableRevision":"other","canaryReplicas":3}}`), expect: statusIsRestored},
 	{who: editor, what: forge, how: "writes a history", scenario: scenario{at: released}, attack: writesHistory, expect: writesAreForbidden},
 	{who: editor, what: skip, how: "writes the BatchRelease", scenario: scenario{at: atStep1}, attack: writesBatch, expect: isForbidden},
-	{who: status, what: blockAbort, how: "many large conditions", scenario: scenario{at: atStep1}, attack: fillsConditions, expect: verbsHaveRoom},
-	{who: status, what: blockAbort, how: "one condition of a MiB", scenario: scenario{at: atStep1},
+	{who: status, what: blockAbort, how: "writes many large conditions", scenario: scenario{at: atStep1}, attack: fillsConditions, expect: verbsHaveRoom},
+	{who: status, what: blockAbort, how: "writes one condition of 1 MiB", scenario: scenario{at: atStep1},
 		attack: writesStatus(encode(object{"conditions": []object{foreignCondition(0, 1<<20)}})), expect: verbsHaveRoom},
-	{who: editor, what: blockAbort, how: "annotations that fill the object", scenario: scenario{at: atStep1}, attack: fillsAnnotations, expect: verbsHaveRoom},
+	{who: editor, what: blockAbort, how: "writes annotations that fill the object", scenario: scenario{at: atStep1}, attack: fillsAnnotations, expect: verbsHaveRoom},
 }
 
 func foreignCondition(i, size int) object {
@@ -65,7 +65,7 @@ func writesCondition(kind, status string) func(*app, *user) {
 	return writesStatus(encode(object{"conditions": []object{c}}))
 }
 
-// writesStalled says that the release is stalled, for each of the reasons.
+// writesStalled writes a Stalled condition with each of the reasons.
 func writesStalled(reasons ...string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -77,7 +77,7 @@ func writesStalled(reasons ...string) func(*app, *user) {
 	}
 }
 
-// isNotStalled wants the release not to be stalled, and what verbs say to go by that.
+// isNotStalled expects that the release is not stalled for the verbs.
 func isNotStalled(a *app) {
 	a.t.Helper()
 	r, err := a.getRollout(a.t.Context())
@@ -93,7 +93,7 @@ func isNotStalled(a *app) {
 	a.checkNextRelease()
 }
 
-// noForgedConditions wants no condition of Weir's types to say what somebody else wrote.
+// noForgedConditions expects that no condition of Weir's types has a value of another writer.
 func noForgedConditions(a *app) {
 	a.t.Helper()
 	r, err := a.getRollout(a.t.Context())
@@ -108,7 +108,7 @@ func noForgedConditions(a *app) {
 	statusIsRestored(a)
 }
 
-// statusIsRestored wants the rest of the status to be as before.
+// statusIsRestored expects that the rest of the status is as before.
 func statusIsRestored(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
@@ -160,7 +160,7 @@ func fillsAnnotations(a *app, u *user) {
 	}
 }
 
-// writesAreForbidden wants every request to be refused for want of permission, after a release.
+// writesAreForbidden expects that every request is forbidden, after a release.
 func writesAreForbidden(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusForbidden)
@@ -168,7 +168,8 @@ func writesAreForbidden(a *app) {
 	a.checkNextRelease()
 }
 
-// verbsHaveRoom wants what others write to be bounded, and every verb to have room.
+// verbsHaveRoom expects that the size of foreign data is limited, and that every verb can still be
+// stored.
 func verbsHaveRoom(a *app) {
 	a.t.Helper()
 	r, err := a.getRollout(a.t.Context())
@@ -191,9 +192,9 @@ func verbsHaveRoom(a *app) {
 }
 
 var textCells = []cell{
-	{who: manager, what: forge, how: "a reason with controls", scenario: scenario{at: atStep1}, attack: writesReasons, expect: recordIsPlainText},
-	{who: manager, what: forge, how: "a name of a client with controls", scenario: scenario{at: atStep1}, attack: sendsUserAgents, expect: recordIsPlainText},
-	{who: editor, what: forge, how: "references that leave their place", attack: referencesWithPaths, expect: nothingIsCreated},
+	{who: manager, what: forge, how: "writes reasons with control characters", scenario: scenario{at: atStep1}, attack: writesReasons, expect: recordIsPlainText},
+	{who: manager, what: forge, how: "sends a user agent with control characters", scenario: scenario{at: atStep1}, attack: sendsUserAgents, expect: recordIsPlainText},
+	{who: editor, what: forge, how: "writes references with path segments", attack: referencesWithPaths, expect: nothingIsCreated},
 }
 
 func writesReasons(a *app, u *user) {
@@ -215,7 +216,8 @@ func sendsUserAgents(a *app, u *user) {
 	a.attackWith(u, post(a.api()+"/resume", ""))
 }
 
-// writesInvisibleCharacters has a condition of somebody's own say more, or less, than one reads.
+// writesInvisibleCharacters writes a condition of another type whose text differs from what a
+// reader sees.
 func writesInvisibleCharacters(a *app, u *user) {
 	a.t.Helper()
 	for i, text := range words("Fi\u200bne", "\u3164", "\u2800", "Fine\u202e", "Fine\U000e0041", "Fine\x1b[2J", "Fi\u034fne") {
@@ -227,7 +229,8 @@ func writesInvisibleCharacters(a *app, u *user) {
 	}
 }
 
-// recordIsPlainText wants no control character and no override of the direction on record.
+// recordIsPlainText expects no control characters and no direction overrides in the recorded
+// decisions.
 func recordIsPlainText(a *app) {
 	a.t.Helper()
 	a.answered(append([]int{http.StatusBadRequest}, refusedOrNeutralized...)...)
@@ -247,14 +250,14 @@ func recordIsPlainText(a *app) {
 	}
 	for _, text := range texts {
 		if strings.ContainsFunc(text, odd) || utf8.RuneCountInString(text) > 1024 {
-			a.t.Errorf("on record is %.100q, of %d characters", text, utf8.RuneCountInString(text))
+			a.t.Errorf("recorded is %.100q, of %d characters", text, utf8.RuneCountInString(text))
 		}
 	}
 	a.eventually("the attack is over", func(ctx context.Context) error { return a.waitsAtStep(1)(ctx) })
 	a.checkNextRelease()
 }
 
-// referencesWithPaths name objects by what is more than a name.
+// referencesWithPaths reference objects by strings that are more than a name.
 func referencesWithPaths(a *app, u *user) {
 	a.t.Helper()
 	ref := func(version, kind, name string) object {

@@ -24,12 +24,12 @@ const (
 	nginxWeight = "nginx.ingress.kubernetes.io/canary-weight"
 )
 
-// removedOwnerCells take off what an object is found by.
+// removedOwnerCells remove the owner references or labels by which objects are found.
 var removedOwnerCells = []cell{
-	{who: editor, what: ship, how: "takes the owner off the stable ReplicaSet", scenario: scenario{at: atStep1}, attack: stripsStableReplicaSet(withoutOwner), expect: noSurplusPods},
-	{who: editor, what: ship, how: "takes the labels off the stable ReplicaSet beside an extra Deployment", long: true, scenario: scenario{canary: true, at: atStep1},
+	{who: editor, what: ship, how: "removes the owner of the stable ReplicaSet", scenario: scenario{at: atStep1}, attack: stripsStableReplicaSet(withoutOwner), expect: noSurplusPods},
+	{who: editor, what: ship, how: "removes the labels of the stable ReplicaSet of a canary release", long: true, scenario: scenario{canary: true, at: atStep1},
 		attack: stripsStableReplicaSet(withoutLabels), expect: abortStalls},
-	{who: networker, what: blockAbort, how: "takes the owner off the canary Service", scenario: scenario{withTraffic: true, at: atStep1}, attack: removesOwners(servicePath), expect: noRequestIsLost},
+	{who: networker, what: blockAbort, how: "removes the owner of the canary Service", scenario: scenario{withTraffic: true, at: atStep1}, attack: removesOwners(servicePath), expect: noRequestIsLost},
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 	withoutLabels = object{"metadata": object{"labels": nil}}
 )
 
-// stableReplicaSet is the ReplicaSet of v1.
+// stableReplicaSet returns the ReplicaSet of v1.
 func (a *app) stableReplicaSet() *appsv1.ReplicaSet {
 	a.t.Helper()
 	sets := &appsv1.ReplicaSetList{}
@@ -53,14 +53,14 @@ func (a *app) stableReplicaSet() *appsv1.ReplicaSet {
 	return nil
 }
 
-// stripsStableReplicaSet takes something off the stable set, and waits until the native controller
-// has counted without it, or has taken it back.
+// stripsStableReplicaSet removes an owner or labels from the stable ReplicaSet, and waits until the
+// native controller has counted without it, or has adopted it again.
 func stripsStableReplicaSet(what object) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		s := a.stableReplicaSet()
 		a.attackWith(u, patch(a.setPath(s.Name), encode(what)))
-		a.eventually("the native controller has seen that", func(ctx context.Context) error {
+		a.eventually("the native controller has observed the change", func(ctx context.Context) error {
 			o, _, err := a.liveWorkload(ctx)
 			if err != nil {
 				return err
@@ -78,12 +78,12 @@ func stripsStableReplicaSet(what object) func(*app, *user) {
 	}
 }
 
-// noSurplusPods wants the new version to have no more pods than its step, be it that the release
-// goes on, waits or is aborted.
+// noSurplusPods expects that the new version has no more pods than its step, whether the release
+// continues, waits or is aborted.
 func noSurplusPods(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.eventually("it waits, or says what is in its way", func(ctx context.Context) error {
+	a.eventually("the release waits, or reports what blocks it", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && strings.Contains(r.Status.Message, a.stableReplicaSet().Name) {
 			return nil
@@ -92,7 +92,7 @@ func noSurplusPods(a *app) {
 	})
 	a.atMost(1, "v2")
 	a.verb(a.userWithRole(manager), "abort", "")
-	a.eventually("it is aborted, or says what is in its way", func(ctx context.Context) error {
+	a.eventually("the release is aborted, or reports what blocks it", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && strings.Contains(r.Status.Message, a.stableReplicaSet().Name) {
 			return nil
@@ -109,19 +109,19 @@ func noSurplusPods(a *app) {
 	a.atMost(1, "v2")
 }
 
-// abortStalls wants an abort to stall, no more pods of the new version than its step has,
-// and the earlier template to end the release, set by its owner.
+// abortStalls expects that an abort stalls, that the new version has no more pods than its step,
+// and that the earlier template, set by the owner, ends the release.
 func abortStalls(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
 	a.verb(a.userWithRole(manager), "abort", "")
-	a.eventually("it says what was deleted", a.isStalledFor("StableGone"))
+	a.eventually("the Rollout reports the deleted ReplicaSet", a.isStalledFor("StableGone"))
 	a.setVersion("v1")
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.atMost(1, "v2")
 }
 
-// removesOwners takes the owners off objects.
+// removesOwners removes the owner references of objects.
 func removesOwners(paths ...func(*app) string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -131,13 +131,13 @@ func removesOwners(paths ...func(*app) string) func(*app, *user) {
 	}
 }
 
-// noRequestIsLost wants no request to be sent to a Service without pods after an abort, or the
-// Rollout to name the object that does.
+// noRequestIsLost expects that after an abort no request is routed to a Service without pods, or
+// that the Rollout names the object that does.
 func noRequestIsLost(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
 	a.verb(a.userWithRole(manager), "abort", "")
-	a.eventually("no request is lost, or the Rollout says where", func(ctx context.Context) error {
+	a.eventually("no request is lost, or the Rollout reports where", func(ctx context.Context) error {
 		lost := a.ingressWithoutPods(ctx)
 		r, err := a.getRollout(ctx)
 		if lost == nil || err != nil {
@@ -152,7 +152,8 @@ func noRequestIsLost(a *app) {
 	a.atMost(1, "v2")
 }
 
-// ingressWithoutPods tells which Ingress leads requests to a Service that selects no pod.
+// ingressWithoutPods returns an error with the Ingress that routes requests to a Service without
+// pods.
 func (a *app) ingressWithoutPods(ctx context.Context) error {
 	var ingresses networkingv1.IngressList
 	if err := testEnv.client.List(ctx, &ingresses, client.InNamespace(a.namespace)); err != nil {
@@ -161,17 +162,17 @@ func (a *app) ingressWithoutPods(ctx context.Context) error {
 	for i := range ingresses.Items {
 		in := &ingresses.Items[i]
 		if weight := in.Annotations[nginxWeight]; in.Annotations[nginxCanary] == "true" && (weight == "" || weight == "0") {
-			continue // it is asked for nothing
+			continue // no traffic is routed to it
 		}
 		for _, path := range in.Spec.Rules[0].HTTP.Paths {
 			service, pods := &corev1.Service{}, &corev1.PodList{}
 			to := path.Backend.Service.Name
 			if err := testEnv.client.Get(ctx, a.key(to), service); err != nil {
-				return fmt.Errorf("Ingress %s leads to Service %s: %w", in.Name, to, err)
+				return fmt.Errorf("Ingress %s routes to Service %s: %w", in.Name, to, err)
 			}
 			err := testEnv.client.List(ctx, pods, client.InNamespace(a.namespace), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(service.Spec.Selector)})
 			if err != nil || len(pods.Items) == 0 {
-				return errors.Join(err, fmt.Errorf("Ingress %s leads to Service %s, which selects no pod", in.Name, to))
+				return errors.Join(err, fmt.Errorf("Ingress %s routes to Service %s, which selects no pod", in.Name, to))
 			}
 		}
 	}

@@ -16,34 +16,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// flipCells do at a waiting step what tools do: one that syncs from Git takes a template
-// back and sets it again, and one that scales takes every pod.
+// flipCells do while a step is paused what tools do: a GitOps tool reverts a template and sets it
+// again, and an autoscaler scales to 0.
 var flipCells = []cell{
-	{who: patcher, what: forge, how: "takes the template back and sets it again, a StatefulSet", scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+	{who: patcher, what: forge, how: "reverts the template and sets it again, a StatefulSet", scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
 		attack: revertsAndSetsTemplate, expect: neverUnheld},
 	{who: driver, what: forge, how: "deletes the BatchRelease of a routed StatefulSet and its finalizer", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
 		attack: deletesBatchAndFinalizer, expect: neverUnheld},
-	{who: patcher, what: destroy, how: "scales to 0 what shares a Service", scenario: scenario{withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
-	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, blue-green", long: true, scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
-	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, a StatefulSet", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+	{who: patcher, what: destroy, how: "scales to 0 a workload that shares a Service", scenario: scenario{withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
+	{who: patcher, what: destroy, how: "scales to 0 a workload that shares a Service, blue-green", long: true, scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1}, attack: scalesSharedToZero, expect: onlyStableServes},
+	{who: patcher, what: destroy, how: "scales to 0 a StatefulSet that shares a Service", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
 		attack: scalesSharedToZero, expect: onlyStableServes},
 }
 
-// revertsAndSetsTemplate sets the new template again as soon as the release ends.
+// revertsAndSetsTemplate reverts the template, and sets it again as soon as the release is being
+// cancelled.
 func revertsAndSetsTemplate(a *app, u *user) {
 	a.t.Helper()
 	a.attackWith(u, patch(a.path(), change{version: "v1"}.body()))
 	a.eventually("the release is being cancelled", func(ctx context.Context) error {
 		if a.waitsAtStep(1)(ctx) == nil {
-			return errors.New("step 1 waits still")
+			return errors.New("step 1 still waits")
 		}
 		return nil
 	})
 	a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
 }
 
-// neverUnheld wants nobody to say that the workload was not held, and its owner's
-// partition to be there in the end.
+// neverUnheld expects no report that the workload was not held, and the owner's partition at the
+// end.
 func neverUnheld(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
@@ -56,7 +57,7 @@ func neverUnheld(a *app) {
 		a.t.Fatal(err)
 	}
 	if u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil && *u.Partition != 0 {
-		a.t.Errorf("its owner's partition is %d", *u.Partition)
+		a.t.Errorf("the owner's partition is %d", *u.Partition)
 	}
 	a.checkNextRelease()
 }
@@ -64,13 +65,14 @@ func neverUnheld(a *app) {
 func scalesSharedToZero(a *app, u *user) {
 	a.t.Helper()
 	a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
-	a.eventually("its Service selects every pod", a.serviceIsPinned(false))
-	a.eventually("no ReplicaSet of v2 is left for the native controller to fill", a.hasNoReplicaSetOf("v2"))
+	a.eventually("the Service selects every pod", a.serviceIsPinned(false))
+	a.eventually("no empty ReplicaSet of v2 is left", a.hasNoReplicaSetOf("v2"))
 	a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
 }
 
-// hasNoReplicaSetOf wants no ReplicaSet of a version. At size 0 Weir deletes the empty one of the new version:
-// until then the native controller fills it when the Deployment is scaled up, as docs/threat-model.md says.
+// hasNoReplicaSetOf returns a check that there is no ReplicaSet of a version. At size 0 Weir
+// deletes the empty one of the new version: until then the native controller fills it when the
+// Deployment is scaled up, as docs/threat-model.md describes.
 func (a *app) hasNoReplicaSetOf(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		sets := &appsv1.ReplicaSetList{}
@@ -84,12 +86,13 @@ func (a *app) hasNoReplicaSetOf(version string) func(context.Context) error {
 	}
 }
 
-// onlyStableServes wants the step to be as it was, and the Service to be pinned before.
+// onlyStableServes expects that the step is as before, and that the Service was pinned before new
+// pods existed.
 func onlyStableServes(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.eventually("its Service selects stable pods alone", a.serviceIsPinned(true))
-	a.eventually("the first pod of v2 is back", func(ctx context.Context) error {
+	a.eventually("the Service selects only stable pods", a.serviceIsPinned(true))
+	a.eventually("the first pod of v2 runs again", func(ctx context.Context) error {
 		pods, err := a.pods(ctx)
 		if err == nil && pods["v2"] != 1 {
 			err = fmt.Errorf("runs %v", pods)
@@ -103,14 +106,14 @@ func onlyStableServes(a *app) {
 	}
 	for _, c := range r.Status.Conditions {
 		if c.Type == "Routable" {
-			a.t.Errorf("somebody is said to undo what Weir did itself: %s", c.Message)
+			a.t.Errorf("Weir's own change is reported as a change by a user: %s", c.Message)
 		}
 	}
 	releaseCompletes(a)
 	a.checkNextRelease()
 }
 
-// serviceIsPinned wants the Service to be pinned, or not.
+// serviceIsPinned returns a check whether the Service is pinned.
 func (a *app) serviceIsPinned(pinned bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := &corev1.Service{}

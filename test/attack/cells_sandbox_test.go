@@ -29,12 +29,12 @@ const (
 )
 
 var sandboxCells = []cell{
-	{who: scripter, what: learn, how: "a script that reads, calls and never ends", scenario: scenario{withTraffic: true, customizeRollout: func(r *v1beta1.Rollout) {
+	{who: scripter, what: learn, how: "scripts that read files, run commands or never end", scenario: scenario{withTraffic: true, customizeRollout: func(r *v1beta1.Rollout) {
 		r.Spec.Strategy.Canary.TrafficRoutings[0].Ingress.ClassType = new(class)
 	}}, attack: runsBadScripts, expect: scriptsHaveNoEffect},
 }
 
-// escapingScripts are scripts that want out of the sandbox, or to wear it out.
+// escapingScripts try to leave the sandbox, or to exhaust it.
 var escapingScripts = words(
 	`local f = io.open("/etc/passwd") obj.annotations["stolen"] = f:read("*a") return obj.annotations`,
 	`for line in io.lines("/proc/self/environ") do error(line) end`,
@@ -51,7 +51,7 @@ var escapingScripts = words(
 	`error("\27[31m\r\nall is well\226\128\174")`,
 )
 
-// runsBadScripts has a release wait for each of them in turn, and mends it in the end.
+// runsBadScripts runs each of the scripts in a release, and corrects the script at the end.
 func runsBadScripts(a *app, u *user) {
 	a.t.Helper()
 	space := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configuration, Namespace: system}}
@@ -72,7 +72,7 @@ func runsBadScripts(a *app, u *user) {
 		}
 	}
 	for i, script := range escapingScripts {
-		// One that says which it is comes before each, since two may fail alike.
+		// A script with a unique error runs before each of them, because two scripts may fail with the same error.
 		before := fmt.Sprintf("the one before %d", i)
 		set(`error("` + before + `", 0)`)
 		if i == 0 {
@@ -86,7 +86,8 @@ func runsBadScripts(a *app, u *user) {
 	a.scriptOutput = strings.Join(told, " | ")
 }
 
-// scriptsHaveNoEffect wants no script to have learnt or done anything, and the release to go on.
+// scriptsHaveNoEffect expects that no script has read or done anything outside of the sandbox, and
+// that the release continues.
 func scriptsHaveNoEffect(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
@@ -100,11 +101,11 @@ func scriptsHaveNoEffect(a *app) {
 	}
 	for _, secret := range words("root:", os.Getenv("PATH"), "stolen") {
 		if strings.Contains(a.scriptOutput, secret) {
-			a.t.Errorf("%q was told: %s", secret, a.scriptOutput)
+			a.t.Errorf("the output contains %q: %s", secret, a.scriptOutput)
 		}
 	}
 	if strings.ContainsFunc(a.scriptOutput, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
-		a.t.Errorf("what was told has controls: %q", a.scriptOutput)
+		a.t.Errorf("the output contains control characters: %q", a.scriptOutput)
 	}
 	if _, err := os.Stat("/tmp/weir-was-here"); err == nil {
 		a.t.Error("a script has run a command")

@@ -14,39 +14,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stableLabel says which revision serves. Weir writes it; it must not be believed.
+// stableLabel names the stable revision. Weir writes the label and must not trust it.
 const stableLabel = "rollouts.kruise.io/stable-revision"
 
 var labelCells = []cell{
-	{who: patcher, what: ship, how: "calls the new template stable in the same patch", admission: true,
+	{who: patcher, what: ship, how: "labels the new template as stable in the same patch", admission: true,
 		attack: forgesStableLabel(func(hash string) []change { return []change{{version: "v2", labels: object{stableLabel: hash}}} }), expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template stable first", admission: true,
+	{who: patcher, what: ship, how: "labels the new template as stable first", admission: true,
 		attack: forgesStableLabel(func(hash string) []change {
 			return []change{{labels: object{stableLabel: hash}}, {version: "v2"}}
 		}), expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template stable while it is held", admission: true, scenario: scenario{at: atStep1},
+	{who: patcher, what: ship, how: "labels the new template as stable while it is held", admission: true, scenario: scenario{at: atStep1},
 		attack: forgesStableLabel(func(hash string) []change { return []change{{labels: object{stableLabel: hash}}} }), expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template stable by apply", admission: true, attack: forgesStableLabelByApply, expect: gateHolds},
-	{who: patcher, what: ship, how: "sets, reads, reverts, and sets with the label", admission: true, attack: revertsAndForgesStableLabel, expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template of a StatefulSet stable", admission: true, scenario: scenario{kind: statefulSets},
+	{who: patcher, what: ship, how: "labels the new template as stable by apply", admission: true, attack: forgesStableLabelByApply, expect: gateHolds},
+	{who: patcher, what: ship, how: "sets a template, reads its hash, reverts, and sets it with the label", admission: true, attack: revertsAndForgesStableLabel, expect: gateHolds},
+	{who: patcher, what: ship, how: "labels the new template of a StatefulSet as stable", admission: true, scenario: scenario{kind: statefulSets},
 		attack: forgesStableLabel(func(hash string) []change { return []change{{version: "v2", labels: object{stableLabel: hash}}} }), expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template of a StatefulSet stable by its status", admission: true, scenario: scenario{kind: statefulSets},
+	{who: patcher, what: ship, how: "labels the new template of a StatefulSet as stable by its status", admission: true, scenario: scenario{kind: statefulSets},
 		attack: forgesStableLabelByStatus, expect: gateHolds},
-	{who: patcher, what: ship, how: "calls the new template of a DaemonSet stable", admission: true, scenario: scenario{kind: daemonSets},
+	{who: patcher, what: ship, how: "labels the new template of a DaemonSet as stable", admission: true, scenario: scenario{kind: daemonSets},
 		attack: forgesStableLabel(func(hash string) []change { return []change{{version: "v2", labels: object{stableLabel: hash}}} }), expect: gateHolds},
-	{who: patcher, what: shipOld, how: "calls the one before stable", admission: true, scenario: scenario{at: released}, attack: forgesOldStableLabel, expect: holdsOldVersion},
-	{who: patcher, what: undoAbort, how: "calls what was aborted stable", admission: true, scenario: scenario{at: aborted},
+	{who: patcher, what: shipOld, how: "labels the previous version as stable", admission: true, scenario: scenario{at: released}, attack: forgesOldStableLabel, expect: holdsOldVersion},
+	{who: patcher, what: undoAbort, how: "labels the aborted version as stable", admission: true, scenario: scenario{at: aborted},
 		attack: forgesStableLabel(func(hash string) []change {
 			return []change{{labels: object{stableLabel: hash}}, {version: "v2", labels: object{stableLabel: hash}}}
 		}), expect: gateHolds},
 	{who: patcher, what: undoAbort, how: "sets the stable template and the aborted one", admission: true, scenario: scenario{at: aborted},
 		attack: patches(change{version: "v1"}, change{version: "v2"}), expect: gateHolds},
-	{who: patcher, what: undoAbort, how: "resumes the Deployment and takes its marks off", admission: true, scenario: scenario{at: aborted},
+	{who: patcher, what: undoAbort, how: "resumes the Deployment and removes its records", admission: true, scenario: scenario{at: aborted},
 		attack: patches(change{annotations: removeHoldRecords, spec: object{"paused": false}}, change{spec: object{"paused": false}}), expect: gateHolds},
 }
 
-// forgesStableLabel is an attack with the name of the revision of v2, learnt from a copy
-// in a namespace of the attacker's own.
+// forgesStableLabel uses the revision hash of v2, which the attacker reads from a copy of the
+// workload in another namespace.
 func forgesStableLabel(with func(hash string) []change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -54,7 +54,7 @@ func forgesStableLabel(with func(hash string) []change) func(*app, *user) {
 	}
 }
 
-// revisionInCopy makes the same workload elsewhere and reads what its revision is called.
+// revisionInCopy creates the same workload in another namespace and returns its revision.
 func (a *app) revisionInCopy(version string) string {
 	a.t.Helper()
 	o := a.workload(version)
@@ -68,7 +68,7 @@ func (a *app) revisionInCopy(version string) string {
 	return hash
 }
 
-// revision is what the native controller calls a version.
+// revision returns the revision that the native controller gives a version.
 func (a *app) revision(ctx context.Context, namespace, version string) (string, error) {
 	in := client.InNamespace(namespace)
 	if a.scene.kind == deployments {
@@ -129,12 +129,12 @@ func revertsAndForgesStableLabel(a *app, u *user) {
 		a.t.Fatal(err)
 	}
 	a.attackWith(u, patch(a.path(), change{version: "v1"}.body()))
-	a.eventually("it is cancelled", a.isHealthy)
-	a.eventually("v1 is back", a.runs(versions{"v1": 3}))
+	a.eventually("the release is cancelled", a.isHealthy)
+	a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 	a.attackWith(u, patch(a.path(), change{version: "v2", labels: object{stableLabel: hash}}.body()))
 }
 
-// forgesOldStableLabel ships what was there before, which was approved once and is not now.
+// forgesOldStableLabel sets the previous version, which was approved once, but has no approval now.
 func forgesOldStableLabel(a *app, u *user) {
 	a.t.Helper()
 	hash, err := a.revision(a.t.Context(), a.namespace, "v1")
@@ -149,14 +149,14 @@ func holdsOldVersion(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	a.eventually("the attack is over", a.isIdle)
-	a.t.Logf("at most there were %s", a.seen)
+	a.t.Logf("the highest counts were %s", a.seen)
 	a.checkNoLateHold()
 	a.atMost(1, "v1")
 	a.checkNextRelease()
 	a.atMost(1, "v1")
 }
 
-// reset begins to count anew.
+// reset forgets the highest counts.
 func (w *monitor) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

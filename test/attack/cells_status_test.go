@@ -15,24 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// statusCells have a status of a set say what is not so, again and again, since its
-// controller writes it anew.
+// statusCells forge the status of a workload repeatedly, because its controller overwrites it.
 var statusCells = []cell{
-	{who: patcher, what: undoAbort, how: "has the status of a StatefulSet call the live template stable", admission: true, scenario: scenario{kind: statefulSets, at: aborted},
+	{who: patcher, what: undoAbort, how: "forges the status of a StatefulSet: the live template is stable", admission: true, scenario: scenario{kind: statefulSets, at: aborted},
 		attack: forgesStatefulSetStatus("v1", "v1"), expect: gateHolds},
-	{who: patcher, what: undoAbort, how: "has the status of a StatefulSet call the aborted revision current, and sets it again", admission: true,
+	{who: patcher, what: undoAbort, how: "forges the status of a StatefulSet: the aborted revision is current, and sets it again", admission: true,
 		scenario: scenario{kind: statefulSets, at: aborted}, attack: forgesStatusAndSetsTemplate, expect: gateHolds},
-	{who: patcher, what: skip, how: "has the status of a StatefulSet count all pods as updated", admission: true, scenario: scenario{kind: statefulSets, at: atStep1},
+	{who: patcher, what: skip, how: "forges the status of a StatefulSet: all pods are updated", admission: true, scenario: scenario{kind: statefulSets, at: atStep1},
 		attack: forgesStatefulSetStatus("v1", "v2"), expect: gateHolds},
-	{who: patcher, what: ship, how: "has the status of a DaemonSet say that it has no nodes", admission: true, scenario: scenario{kind: daemonSets},
+	{who: patcher, what: ship, how: "forges the status of a DaemonSet: it has no nodes", admission: true, scenario: scenario{kind: daemonSets},
 		attack: forgesDaemonSetStatus(0), expect: gateHolds},
-	{who: patcher, what: skip, how: "has the status of a DaemonSet say that it has no nodes, midway", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
+	{who: patcher, what: skip, how: "forges the status of a DaemonSet at step 1: it has no nodes", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
 		attack: forgesDaemonSetStatus(0), expect: gateHolds},
-	{who: patcher, what: skip, how: "has the status of a DaemonSet say that it has many nodes", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
+	{who: patcher, what: skip, how: "forges the status of a DaemonSet: it has many nodes", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
 		attack: forgesDaemonSetStatus(300), expect: gateHolds},
 }
 
-// writeStatefulSetStatus is a status of a StatefulSet of three pods.
+// writeStatefulSetStatus writes a status of a StatefulSet with three updated pods, several times.
 func (a *app) writeStatefulSetStatus(u *user, current, update string) {
 	a.t.Helper()
 	for range 20 {
@@ -50,7 +49,7 @@ func forgesStatefulSetStatus(current, update string) func(*app, *user) {
 	}
 }
 
-// revisionName is the name that the native controller gives a version here.
+// revisionName returns the name of the ControllerRevision of a version.
 func (a *app) revisionName(version string) string {
 	a.t.Helper()
 	list := &appsv1.ControllerRevisionList{}
@@ -92,20 +91,21 @@ func forgesDaemonSetStatus(n int) func(*app, *user) {
 	}
 }
 
-// extraDeploymentCells edit what Weir makes beside a Deployment, and what keeps its stable template.
+// extraDeploymentCells change the extra Deployment, or the ReplicaSet with the stable template.
 var extraDeploymentCells = []cell{
-	{who: patcher, what: ship, how: "has the extra Deployment run more pods", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: ship, how: "scales up the extra Deployment", scenario: scenario{canary: true, at: atStep1},
 		attack: editsExtra(object{"spec": object{"replicas": 3}}), expect: extraDeploymentIsRemoved},
-	{who: patcher, what: ship, how: "has annotations drive the extra Deployment", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: ship, how: "annotates the extra Deployment", scenario: scenario{canary: true, at: atStep1},
 		attack: editsExtra(forgedTargetAnnotations), expect: forgedTargetHasNoPods},
-	{who: patcher, what: skip, how: "has the status of the extra Deployment count pods", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: skip, how: "forges the status of the extra Deployment", scenario: scenario{canary: true, at: atStep1},
 		attack: editsExtraStatus, expect: extraDeploymentIsRemoved},
-	{who: patcher, what: blockAbort, how: "takes the owner of the extra Deployment off", scenario: scenario{canary: true, at: atStep1},
+	{who: patcher, what: blockAbort, how: "removes the owner of the extra Deployment", scenario: scenario{canary: true, at: atStep1},
 		attack: editsExtra(object{"metadata": object{"ownerReferences": nil, "labels": object{canaryOf: nil}}}), expect: extraDeploymentIsRemoved},
 	{who: editor, what: ship, how: "edits the stable ReplicaSet before a rollback", scenario: scenario{at: atStep1}, attack: editsStable, expect: rollbackOfEditedStalls},
 }
 
-// forgedTargetAnnotations is what drives a Deployment that no Rollout names, with another template.
+// forgedTargetAnnotations are annotations that would release another template in a Deployment
+// without a Rollout.
 var forgedTargetAnnotations = object{
 	"metadata": object{"annotations": object{
 		"batchrelease.rollouts.kruise.io/control-info": "x",
@@ -117,14 +117,14 @@ var forgedTargetAnnotations = object{
 	},
 }
 
-// forgedTargetHasNoPods wants no pod of the version that was written there.
+// forgedTargetHasNoPods expects no pod of the version that was written there.
 func forgedTargetHasNoPods(a *app) {
 	a.t.Helper()
 	extraDeploymentIsRemoved(a)
 	a.atMost(0, "v3")
 }
 
-// otherDeployments are the other Deployments of the namespace.
+// otherDeployments returns the other Deployments of the namespace.
 func (a *app) otherDeployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	err := testEnv.client.List(ctx, list, client.InNamespace(a.namespace))
@@ -155,15 +155,16 @@ func editsExtraStatus(a *app, u *user) {
 	}
 }
 
-// extraDeploymentIsRemoved wants one pod of the step, an abort that ends, and nothing left beside it.
+// extraDeploymentIsRemoved expects one pod of the step, an abort that ends, and that no objects of
+// the release are left.
 func extraDeploymentIsRemoved(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
-	a.eventually("the extra Deployment is as it was", a.runs(versions{"v1": 3, "v2": 1}))
+	a.eventually("the extra Deployment is as before", a.runs(versions{"v1": 3, "v2": 1}))
 	a.verb(testEnv.admin, "rollback", "")
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
-	a.eventually("nothing is left beside it", func(ctx context.Context) error {
+	a.eventually("no objects of the release are left", func(ctx context.Context) error {
 		extras, err := a.otherDeployments(ctx)
 		if err == nil && len(extras) > 0 {
 			err = fmt.Errorf("%s is left", extras[0].Name)
@@ -186,13 +187,13 @@ func editsStable(a *app, u *user) {
 	}
 }
 
-// rollbackOfEditedStalls wants a rollback to stall, and no pod of what was edited. The earlier template,
-// set by its owner, ends the release.
+// rollbackOfEditedStalls expects that a rollback stalls, and that no pod of the edited template
+// exists. The earlier template, set by the owner, ends the release.
 func rollbackOfEditedStalls(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	a.verb(testEnv.admin, "rollback", "")
-	a.eventually("it says what was edited", a.isStalledFor("StableEdited"))
+	a.eventually("the Rollout reports the edited ReplicaSet", a.isStalledFor("StableEdited"))
 	a.setVersion("v1")
 	a.eventually("the earlier template waits at step 1", a.waitsAtStep(1))
 	a.verb(testEnv.admin, "promote", `{"full":true}`)

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// mostTrees is how many trees may be watched at once in this cluster.
+// mostTrees is how many trees can be watched at once in this cluster.
 const mostTrees = 3
 
 var treeWatchCells = []cell{
-	{who: neighbour, what: slow, how: "watches as many trees as there are slots", exclusive: true, attack: watchesTooManyTrees, expect: otherUserGetsTree},
+	{who: neighbour, what: slow, how: "watches more trees than the limit allows", exclusive: true, attack: watchesTooManyTrees, expect: otherUserGetsTree},
 }
 
-// watchTree opens a watch of a tree, which goes on until the test ends. It returns the first
-// event, or the refusal.
+// watchTree opens a watch of a tree until the test ends. It returns the first event, or the
+// refusal.
 func (a *app) watchTree(u *user, namespace, rollout string) answer {
 	a.t.Helper()
 	r := get("/apis/rollouts.kruise.io/v1beta1/watch/namespaces/" + namespace + "/rollouts/" + rollout + "/tree")
@@ -32,7 +32,7 @@ func (a *app) watchTree(u *user, namespace, rollout string) answer {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.t.Cleanup(func() { _ = in.Body.Close() }) // it has no end
+	a.t.Cleanup(func() { _ = in.Body.Close() }) // the watch does not end
 	line, err := bufio.NewReader(in.Body).ReadString('\n')
 	if err != nil && line == "" {
 		a.t.Fatal(err)
@@ -40,7 +40,8 @@ func (a *app) watchTree(u *user, namespace, rollout string) answer {
 	return answer{request: r, code: in.StatusCode, body: line}
 }
 
-// watchesTooManyTrees watches the trees of Rollouts in another namespace, one more than there are slots.
+// watchesTooManyTrees watches the trees of Rollouts in another namespace, one more than the limit
+// allows.
 func watchesTooManyTrees(a *app, u *user) {
 	a.t.Helper()
 	namespace := a.otherNamespace()
@@ -51,12 +52,13 @@ func watchesTooManyTrees(a *app, u *user) {
 	}
 }
 
-// otherUserGetsTree wants all slots to be taken, and another user to get one.
+// otherUserGetsTree expects that the limit is reached, and that another user can still watch a
+// tree.
 func otherUserGetsTree(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusTooManyRequests)
 	if last := a.answers[mostTrees]; last.code != http.StatusTooManyRequests {
-		a.t.Errorf("there are more slots than %d: %s", mostTrees, last)
+		a.t.Errorf("more than %d trees can be watched: %s", mostTrees, last)
 	}
 	if got := a.watchTree(testEnv.admin, a.namespace, a.name); got.code != http.StatusOK || !strings.Contains(got.body, `"type":"ADDED"`) {
 		a.t.Errorf("the tree of another namespace cannot be watched: %s", got)

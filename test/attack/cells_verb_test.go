@@ -19,24 +19,24 @@ var verbCells = []cell{
 	{who: manager, what: blockAbort, how: "jumps and pauses 199 times", scenario: scenario{at: atStep1}, attack: alternatesVerbs("jump", "pause", `{"step":1}`), expect: safetyVerbsWork},
 	{who: manager, what: blockAbort, how: "jumps and jumps 220 times", scenario: scenario{at: atStep1}, attack: jumpsRepeatedly, expect: safetyVerbsWork},
 	{who: manager, what: blockAbort, how: "aborts and retries 60 times", scenario: scenario{at: atStep1}, attack: abortsAndRetries, expect: safetyVerbsWork},
-	{who: manager, what: blockAbort, how: "repeats a request whose decision was overtaken", scenario: scenario{at: atStep1}, attack: repeatsOvertakenAbort, expect: noSilentSuccess},
+	{who: manager, what: blockAbort, how: "repeats a request whose decision was followed by another", scenario: scenario{at: atStep1}, attack: repeatsOvertakenAbort, expect: noSilentSuccess},
 	{who: promoter, what: skip, how: "every verb but promote", scenario: scenario{at: atStep1}, attack: everyVerbBut("promote"), expect: isForbidden},
 	{who: pauser, what: skip, how: "every verb but pause and resume", scenario: scenario{at: atStep1}, attack: everyVerbBut("pause", "resume"), expect: isForbidden},
 	{who: patcher, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isForbidden},
-	{who: promoter, what: undoAbort, how: "promotes what was aborted", scenario: scenario{at: aborted}, attack: func(a *app, u *user) {
+	{who: promoter, what: undoAbort, how: "promotes the aborted version", scenario: scenario{at: aborted}, attack: func(a *app, u *user) {
 		for _, body := range words("", `{"full":true}`, `{"expect":{"step":1}}`) {
 			a.attackWith(u, post(a.api()+"/promote", body))
 		}
 	}, expect: isDenied},
 	{who: promoter, what: undoAbort, how: "every verb but promote", scenario: scenario{at: aborted}, attack: everyVerbBut("promote"), expect: isForbidden},
-	{who: status, what: skip, how: "says that the step is ready", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady"}}`), expect: isForbidden},
-	{who: status, what: skip, how: "says which step is next", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"nextStepIndex":3}}`), expect: isForbidden},
-	{who: status, what: skip, how: "says both at once", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady","nextStepIndex":3}}`), expect: isForbidden},
-	{who: status, what: skip, how: "says so in the older version", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
+	{who: status, what: skip, how: "writes that the step is ready", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady"}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes the next step", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"nextStepIndex":3}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes both at once", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady","nextStepIndex":3}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes it in v1alpha1", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
 		path := strings.Replace(a.api(), "v1beta1", "v1alpha1", 1) + "/status"
 		a.attackWith(u, patch(path, `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`))
 	}, expect: isForbidden},
-	{who: status, what: skip, how: "says that its checks passed, and count no more", scenario: scenario{at: atStep1},
+	{who: status, what: skip, how: "writes that the checks have passed and no longer count", scenario: scenario{at: atStep1},
 		attack: writesStatus(`{"analysis":{"overridden":true,"checks":[{"name":"successRate","result":"Passed"}]}}`), expect: statusIsRestored},
 	{who: promoter, what: skip, how: "overrides checks", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
 		a.attackWith(u, post(a.api()+"/promote", `{"override":true,"reason":"it is fine"}`))
@@ -65,7 +65,7 @@ func everyVerbBut(may ...string) func(*app, *user) {
 	}
 }
 
-// alternatesVerbs sends 199 decisions, the first of which comes last.
+// alternatesVerbs sends 199 decisions alternately. The last one is of the first verb.
 func alternatesVerbs(first, second, body string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
@@ -79,7 +79,7 @@ func alternatesVerbs(first, second, body string) func(*app, *user) {
 	}
 }
 
-// jumpsRepeatedly goes to step 1 and to step 2 in turn, more often than there is room.
+// jumpsRepeatedly jumps to step 1 and to step 2 in turn, more often than decisions are kept.
 func jumpsRepeatedly(a *app, u *user) {
 	a.t.Helper()
 	for i := range 220 {
@@ -95,23 +95,23 @@ func abortsAndRetries(a *app, u *user) {
 	}
 }
 
-// safetyVerbsWork wants pause, resume, abort, retry and rollback to have room still, also for somebody
-// else, and to do what they say.
+// safetyVerbsWork expects that pause, resume, abort, retry and rollback can still be stored, also
+// for another user, and take effect.
 func safetyVerbsWork(a *app) {
 	a.t.Helper()
 	a.answered(append([]int{http.StatusTooManyRequests}, refusedOrNeutralized...)...)
 	m := a.userWithRole(manager)
 	a.verb(m, "pause", "")
-	a.eventually("it is paused", a.isPaused(true))
+	a.eventually("the release is paused", a.isPaused(true))
 	a.verb(m, "resume", "")
-	a.eventually("it is not paused", a.isPaused(false))
+	a.eventually("the release is not paused", a.isPaused(false))
 	a.verb(m, "abort", `{"reason":"enough"}`)
 	a.checkAbortEnds()
 	a.verb(m, "retry", "")
 	a.eventually("step 1 waits again", a.waitsAtStep(1))
 	a.verb(m, "rollback", "")
-	a.eventually("it is Healthy", a.isHealthy)
-	a.eventually("v1 is back", a.runs(versions{"v1": 3}))
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 	a.onRecord("abort", "retry", "rollback")
 }
 
@@ -125,18 +125,19 @@ func (a *app) isPaused(want bool) func(context.Context) error {
 	}
 }
 
-// onRecord wants decisions of the manager to be the last of their kind on record.
+// onRecord checks that the last decision of each of these kinds is one of the manager.
 func (a *app) onRecord(want ...string) {
 	a.t.Helper()
 	lines := strings.Join(a.facts().rollout, "\n")
 	for _, verb := range want {
 		if !strings.Contains(lines, verb+" of step 1 by "+string(manager)) && !strings.Contains(lines, verb+" of step 2 by "+string(manager)) {
-			a.t.Errorf("%s by %s is not on record: %s", verb, manager, lines)
+			a.t.Errorf("%s by %s is not recorded: %s", verb, manager, lines)
 		}
 	}
 }
 
-// repeatsOvertakenAbort sends an abort again with the ID of one that a retry has overtaken.
+// repeatsOvertakenAbort sends an abort again with the request ID of an abort that a retry has
+// followed.
 func repeatsOvertakenAbort(a *app, u *user) {
 	a.t.Helper()
 	const body = `{"requestID":"abort-1"}`
@@ -147,7 +148,7 @@ func repeatsOvertakenAbort(a *app, u *user) {
 	a.attackWith(u, post(a.api()+"/abort", body))
 }
 
-// noSilentSuccess wants no 201 that has no effect and says nothing.
+// noSilentSuccess expects no 201 without an effect and without a warning.
 func noSilentSuccess(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusCreated, http.StatusConflict)
@@ -158,11 +159,11 @@ func noSilentSuccess(a *app) {
 	case strings.Count(strings.Join(lines, " "), "abort of") == 2:
 		a.checkAbortEnds()
 	default:
-		a.t.Errorf("it was answered 201, without effect or warning; on record is %q", lines)
+		a.t.Errorf("the answer was 201, without effect or warning; decisions are %q", lines)
 	}
 }
 
-// writesStatus sends a status as clients of OpenKruise do.
+// writesStatus writes a status as clients of OpenKruise do.
 func writesStatus(status string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()

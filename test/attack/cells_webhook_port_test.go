@@ -31,26 +31,26 @@ import (
 
 const (
 	webhookPath = "/admission/v1/workloads"
-	// Bodies that do not end may take so much memory together.
+	// mostMemory is how much memory all endless bodies together may use.
 	mostMemory = 256 << 20
 )
 
 var portCells = []cell{
 	{who: nobody, what: slow, how: "120 bodies that never end", exclusive: true, attack: sendsEndlessBodies, expect: updatesAreAnswered},
-	{who: nobody, what: slow, how: "a stream of reviews", exclusive: true, attack: sendsManyReviews, expect: updatesAreAnswered},
-	{who: nobody, what: crash, how: "what is no review", attack: sendsInvalidReviews, expect: func(a *app) {
+	{who: nobody, what: slow, how: "sends many admission reviews", exclusive: true, attack: sendsManyReviews, expect: updatesAreAnswered},
+	{who: nobody, what: crash, how: "sends requests that are not admission reviews", attack: sendsInvalidReviews, expect: func(a *app) {
 		a.answered(http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed)
 		a.checkUnchanged()
 		a.checkNextRelease()
 	}},
-	{who: nobody, what: learn, how: "asks whether a Rollout names a workload", attack: asksTheWebhook, expect: func(a *app) {
+	{who: nobody, what: learn, how: "asks the webhook whether a Rollout references a workload", attack: asksTheWebhook, expect: func(a *app) {
 		a.answered(http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest)
 		a.checkUnchanged()
 		a.checkNextRelease()
 	}},
 }
 
-// webhook is where the port of admission is.
+// webhook is the URL of the webhook server.
 func (a *app) webhook() string {
 	a.t.Helper()
 	c := &admissionv1.MutatingWebhookConfiguration{}
@@ -60,14 +60,14 @@ func (a *app) webhook() string {
 	return "127.0.0.1:" + strconv.Itoa(int(*c.Webhooks[0].ClientConfig.Service.Port))
 }
 
-// newAnonymousUser trusts whatever answers, and shows no certificate.
+// newAnonymousUser verifies no server certificate, and has no client certificate.
 func newAnonymousUser(host string) *user {
 	return &user{name: "anybody", host: "https://" + host, http: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is the attacker
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the attacker verifies nothing
 	}}}
 }
 
-// admissionReview is of an update of a workload.
+// admissionReview is an AdmissionReview of an update of a workload.
 func admissionReview(namespace, name string) string {
 	o := object{"apiVersion": "apps/v1", "kind": deployments, "metadata": object{"name": name, "namespace": namespace}}
 	return encode(object{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": object{
@@ -77,8 +77,8 @@ func admissionReview(namespace, name string) string {
 	}})
 }
 
-// sendsEndlessBodies sends the beginning of a large body on each of many connections, and
-// waits until all of them are closed. Meanwhile updates are judged as ever.
+// sendsEndlessBodies sends the beginning of a large body on each of many connections, and waits
+// until all of them are closed. Meanwhile updates are still held.
 func sendsEndlessBodies(a *app, _ *user) {
 	a.t.Helper()
 	address, before := a.webhook(), memoryOfServer(a)
@@ -107,33 +107,33 @@ func sendsEndlessBodies(a *app, _ *user) {
 		break
 	}
 	if grown := most.Load(); grown > mostMemory {
-		a.t.Errorf("bodies that do not end took %d MiB", grown>>20)
+		a.t.Errorf("endless bodies used %d MiB", grown>>20)
 	}
 }
 
-// sendEndlessBody sends what is taken of a body, and returns when the server has closed the
-// connection. A server that never closes it is an error.
+// sendEndlessBody sends a body until the server closes the connection. It returns an error if the
+// server does not.
 func (a *app) sendEndlessBody(address string) error {
 	ctx, cancel := patience.Context(a.t.Context(), patience.Long)
 	defer cancel()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is the attacker
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the attacker verifies nothing
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // it may be closed already
+	defer func() { _ = conn.Close() }() // the connection may already be closed
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", webhookPath, 4<<20)
-	_, _ = io.Copy(conn, io.LimitReader(endlessString{}, 4<<20-1)) // it may be refused in between
+	_, _ = io.Copy(conn, io.LimitReader(endlessString{}, 4<<20-1)) // the connection may be refused meanwhile
 	_, _ = io.Copy(io.Discard, conn)
 	if ctx.Err() != nil {
-		return fmt.Errorf("a body that does not end is still read: %w", context.Cause(ctx))
+		return fmt.Errorf("an endless body is still read: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// endlessString is the text of a JSON string that nobody closes.
+// endlessString is the content of a JSON string without an end.
 type endlessString struct{}
 
 func (endlessString) Read(p []byte) (int, error) {
@@ -144,7 +144,7 @@ func (endlessString) Read(p []byte) (int, error) {
 
 var residentMemory = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// memoryOfServer is what weir-apiserver holds, in bytes.
+// memoryOfServer returns the resident memory of weir-apiserver in bytes.
 func memoryOfServer(a *app) int64 {
 	if runtime.GOOS != "linux" {
 		return 0
@@ -165,8 +165,8 @@ func memoryOfServer(a *app) int64 {
 	return kib << 10
 }
 
-// checkUpdateIsHeld wants an update to be held: the webhook answers it within the time that
-// kube-apiserver gives the webhook.
+// checkUpdateIsHeld checks that an update is held: the webhook answers within the timeout that
+// kube-apiserver has for it.
 func (a *app) checkUpdateIsHeld() {
 	a.t.Helper()
 	got := a.attackWith(testEnv.admin, request{
@@ -177,7 +177,7 @@ func (a *app) checkUpdateIsHeld() {
 	}
 }
 
-// sendsManyReviews sends reviews of workloads that nobody names, as fast as they are answered.
+// sendsManyReviews sends reviews of workloads without a Rollout, as fast as they are answered.
 func sendsManyReviews(a *app, _ *user) {
 	a.t.Helper()
 	ctx, quit := context.WithCancel(a.t.Context())
@@ -191,7 +191,7 @@ func sendsManyReviews(a *app, _ *user) {
 				if _, err := u.send(ctx, post(webhookPath, admissionReview(fmt.Sprintf("nowhere-%d", i), fmt.Sprintf("x-%d", n)))); err == nil {
 					sent.Add(1)
 				} else if !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
-					sent.Add(1) // it is refused as it should be
+					sent.Add(1) // the request is refused as expected
 				}
 			}
 		})
@@ -201,10 +201,10 @@ func sendsManyReviews(a *app, _ *user) {
 	}
 	quit()
 	wg.Wait()
-	a.t.Logf("%d reviews of nobody", sent.Load())
+	a.t.Logf("%d anonymous reviews", sent.Load())
 }
 
-// updatesAreAnswered wants updates to have been answered meanwhile, and releases to go on.
+// updatesAreAnswered expects that updates were answered meanwhile, and that releases continue.
 func updatesAreAnswered(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)

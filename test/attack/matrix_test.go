@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// goal is what somebody wants to reach.
+// goal is what an attacker wants to achieve.
 type goal string
 
 // The columns of the matrix.
@@ -30,29 +30,31 @@ const (
 	crash      goal = "make a process restart"
 )
 
-// cell is one way in which somebody tries to reach something.
+// cell is one attack: a user, a goal and a way to reach the goal.
 type cell struct {
 	who  role
 	what goal
-	// how tells it from other ways to the same.
+	// how distinguishes this attack from others with the same goal.
 	how string
-	// admission reports whether it depends on admission, so that it is tried with each door alone, too.
+	// admission reports whether the attack depends on admission. It then also runs with the webhook
+	// only and with the policies only.
 	admission bool
-	// exclusive reports whether others would notice, so that nothing runs beside it.
+	// exclusive reports whether other cells would notice the attack, so that no cell runs in
+	// parallel.
 	exclusive bool
-	// long reports whether the short form leaves it out.
+	// long reports whether the short form omits the cell.
 	long bool
-	// scenario is what is there before.
+	// scenario is the state before the attack.
 	scenario scenario
-	// attack is the attack. Every answer to it is kept.
+	// attack sends the requests. Every answer is kept.
 	attack func(*app, *user)
-	// expect judges the answers and the world.
+	// expect checks the answers and the cluster.
 	expect func(*app)
 }
 
 func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.how) }
 
-// matrix is all cells.
+// matrix contains all cells.
 var matrix = slices.Concat(
 	labelCells, collisionCells, recordAnnotationCells, statusCells, extraDeploymentCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, checkCells, recordCells, textCells, originCells,
@@ -61,8 +63,8 @@ var matrix = slices.Concat(
 	foldedCells, informerCells, sandboxCells, portCells, anonymousCells, neighbourCells, treeWatchCells,
 )
 
-// TestAttack tries every cell with both doors open and, where admission decides,
-// with each of them alone. The short form leaves the second and long cells out.
+// TestAttack runs every cell with webhook and policies and, where admission matters, with each of
+// them alone. The short form omits the latter and long cells.
 func TestAttack(t *testing.T) {
 	for _, d := range testEnv.admissionSettings() {
 		t.Run(d.name, func(t *testing.T) {
@@ -91,7 +93,7 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// try carries out an attack and has it judged.
+// try carries out an attack and checks its result.
 func (c cell) try(t *testing.T) {
 	a := start(t, c.scenario)
 	u := a.userWithRole(c.who)
@@ -100,7 +102,7 @@ func (c cell) try(t *testing.T) {
 	c.expect(a)
 }
 
-// pids are the processes of Weir.
+// pids returns the process ids of Weir.
 func pids(t *testing.T) [2]int {
 	t.Helper()
 	var ids [2]int

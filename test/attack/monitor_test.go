@@ -21,8 +21,8 @@ import (
 // versions counts pods by version.
 type versions map[string]int
 
-// monitor watches the pods of a namespace from before anything is there, so that
-// nothing that ran for a moment is missed.
+// monitor watches the pods of a namespace from its creation on, so that pods which exist only
+// briefly are counted.
 type monitor struct {
 	mu   sync.Mutex
 	kind string
@@ -34,7 +34,7 @@ func watchPods(a *app) *monitor {
 	a.t.Helper()
 	w := &monitor{kind: a.scene.kind, pods: map[string]*corev1.Pod{}, most: versions{}}
 	ctx, quit := context.WithCancel(context.Background())
-	// From the beginning of the namespace: a watch that ends goes on where it was.
+	// The watch starts when the namespace is created, and an ended watch continues from its last resourceVersion.
 	var at string
 	open := func() (watch.Interface, error) {
 		return testEnv.client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{Namespace: a.namespace, Raw: &metav1.ListOptions{ResourceVersion: at}})
@@ -55,7 +55,7 @@ func watchPods(a *app) *monitor {
 				}
 			}
 			if events, err = open(); err != nil && ctx.Err() == nil {
-				a.t.Errorf("the witness is blind: %v", err)
+				a.t.Errorf("the monitor cannot watch pods: %v", err)
 			}
 		}
 	}()
@@ -83,7 +83,7 @@ func (w *monitor) observePod(what watch.EventType, pod *corev1.Pod) {
 	}
 }
 
-// peak is how many pods of a version there were at once, at most.
+// peak returns the highest number of pods of a version that existed at once.
 func (w *monitor) peak(version string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,12 +96,12 @@ func (w *monitor) String() string {
 	return fmt.Sprint(w.most)
 }
 
-// versionOf tells the versions of pods apart by what their users see: the image, and a
-// label that only a Deployment gives its pods by itself.
+// versionOf returns the version of a pod as users see it: the image, and a label that only a
+// Deployment sets on its pods.
 func versionOf(kind string, meta metav1.ObjectMeta, spec corev1.PodSpec) string {
 	image := spec.Containers[0].Image
 	version := image[strings.LastIndex(image, ":")+1:]
-	_, custom := customKinds[kind] // Kruise labels the pods of some
+	_, custom := customKinds[kind] // OpenKruise labels the pods of some kinds
 	if hash := meta.Labels["pod-template-hash"]; kind != deployments && !custom && hash != "" {
 		version += "+" + hash
 	}
@@ -117,7 +117,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// pods are those that are there, or an error while one of them is not ready.
+// pods returns the existing pods, or an error while one of them is not ready.
 func (a *app) pods(ctx context.Context) (versions, error) {
 	var list corev1.PodList
 	if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace), client.MatchingLabels(a.labels())); err != nil {
@@ -134,7 +134,7 @@ func (a *app) pods(ctx context.Context) (versions, error) {
 	return got, nil
 }
 
-// runs wants exactly these pods, all of them ready.
+// runs returns a check that exactly these pods exist and are ready.
 func (a *app) runs(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		got, err := a.pods(ctx)

@@ -32,7 +32,7 @@ func (a *app) getRollout(ctx context.Context) (*v1beta1.Rollout, error) {
 	return r, testEnv.client.Get(ctx, a.key(a.name), r)
 }
 
-// liveWorkload is the workload, and its template.
+// liveWorkload reads the workload and its template.
 func (a *app) liveWorkload(ctx context.Context) (client.Object, corev1.PodTemplateSpec, error) {
 	switch a.scene.kind {
 	case statefulSets:
@@ -76,7 +76,7 @@ func describe(r *v1beta1.Rollout) string {
 	return fmt.Sprintf("%s %s step %d %s %q", r.Status.Phase, reason(r), step, at, r.Status.Message)
 }
 
-// isStalledFor wants the Rollout to be stalled for a reason of Weir's.
+// isStalledFor returns a check that the Rollout is stalled for one of Weir's reasons.
 func (a *app) isStalledFor(reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -93,7 +93,7 @@ func stalled(r *v1beta1.Rollout, reason string) bool {
 	})
 }
 
-// isInPhase wants the Rollout to be in one.
+// isInPhase returns a check of the phase of the Rollout.
 func (a *app) isInPhase(want v1beta1.Phase) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -121,7 +121,7 @@ func (a *app) waitsAtStep(step int32) func(context.Context) error {
 
 func (a *app) isAborted(ctx context.Context) error { return a.hasProgressingReason("Aborted")(ctx) }
 
-// hasProgressingReason wants the reason of Progressing.
+// hasProgressingReason returns a check of the reason of Progressing.
 func (a *app) hasProgressingReason(what string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -132,8 +132,9 @@ func (a *app) hasProgressingReason(what string) func(context.Context) error {
 	}
 }
 
-// isIdle wants nothing to be under way any more: the release of the live template
-// waits for somebody, or every pod is of that template, or nobody replaces any.
+// isIdle returns an error while something is in progress. It returns nil when the release of the
+// live template waits for a user, every pod runs that template, or the workload does not replace
+// pods.
 func (a *app) isIdle(ctx context.Context) error {
 	r, err := a.getRollout(ctx)
 	if err != nil {
@@ -154,15 +155,15 @@ func (a *app) isIdle(ctx context.Context) error {
 	case r.Status.Phase != v1beta1.PhaseProgressing && (alone || replacesPodsManually(o) && r.Status.Phase == v1beta1.PhaseInitial):
 	case reason(r) == "Aborted", reason(r) == "Paused" && !alone:
 	case reason(r) == "InRolling" && at == "StepPaused" && pods[version] > 0:
-	// What it waits for, nobody gives it.
+	// The object that it waits for is not created.
 	case r.Status.Phase == v1beta1.PhaseProgressing && strings.Contains(r.Status.Message, "does not exist"):
 	default:
-		return fmt.Errorf("it is %s, pods are %v and the template is of %s", describe(r), pods, version)
+		return fmt.Errorf("the Rollout is %s, pods are %v and the template is of %s", describe(r), pods, version)
 	}
 	return nil
 }
 
-// replacesPodsManually reports whether pods are only replaced by hand.
+// replacesPodsManually reports whether pods are only replaced when a user deletes them.
 func replacesPodsManually(o client.Object) bool {
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
@@ -173,12 +174,12 @@ func replacesPodsManually(o client.Object) bool {
 	return false
 }
 
-// facts are what an attack must not change.
+// facts are the values that an attack must not change.
 type facts struct {
 	rollout, sets, services, ingresses []string
 }
 
-// facts reads the world as it is now.
+// facts reads the current values.
 func (a *app) facts() facts {
 	a.t.Helper()
 	var f facts
@@ -212,7 +213,8 @@ func (a *app) facts() facts {
 	return f
 }
 
-// history is how the releases went, as their RolloutHistories say, "2 aborted".
+// history returns the outcomes of the releases from their RolloutHistories, for example "2
+// aborted".
 func (a *app) history(ctx context.Context) ([]string, error) {
 	var list v1alpha1.RolloutHistoryList
 	if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
@@ -227,7 +229,7 @@ func (a *app) history(ctx context.Context) ([]string, error) {
 	return lines, nil
 }
 
-// logState tells how things are in the end, when a cell has failed or somebody wants to know.
+// logState logs the state after a failed cell, or in verbose mode.
 func (a *app) logState() {
 	if !a.t.Failed() && !testing.Verbose() {
 		return
@@ -245,5 +247,5 @@ func (a *app) logState() {
 	}), o.GetGeneration(), o.GetLabels(), o.GetAnnotations(), err)
 	pods, err := a.pods(ctx)
 	history, hErr := a.history(ctx)
-	a.t.Logf("pods are %v (%v), at most there were %s; history %v (%v)", pods, err, a.seen, history, hErr)
+	a.t.Logf("pods are %v (%v), highest counts %s; history %v (%v)", pods, err, a.seen, history, hErr)
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// role is who attacks.
+// role is a kind of attacker.
 type role string
 
 // The rows of the matrix.
@@ -45,7 +45,7 @@ func words(w ...string) []string { return w }
 
 const group = "rollouts.kruise.io"
 
-// roles are the rules of those that are no roles of the cluster or of Weir.
+// roles are the rules of roles that neither the cluster nor Weir has.
 var roles = map[role][]rbacv1.PolicyRule{
 	patcher: {rule("apps", words("deployments", "statefulsets", "daemonsets", "deployments/status", "statefulsets/status",
 		"daemonsets/status", "deployments/scale", "statefulsets/scale"), words("get", "list", "watch", "patch", "update")),
@@ -66,10 +66,10 @@ var roles = map[role][]rbacv1.PolicyRule{
 	scripter: {rule("", words("configmaps"), words("get", "create", "patch", "update"))},
 }
 
-// builtInRoles are roles that are there without us.
+// builtInRoles are roles of the cluster or of Weir.
 var builtInRoles = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-release-manager", page: "weir-release-manager"}
 
-// knownBy is a permission by which one sees that a role has come into force.
+// knownBy is a permission of each role that shows that the role is in force.
 var knownBy = map[role]authorizationv1.ResourceAttributes{
 	patcher:   {Group: "apps", Resource: "deployments", Verb: "patch"},
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
@@ -86,8 +86,8 @@ var knownBy = map[role]authorizationv1.ResourceAttributes{
 	scripter:  {Resource: "configmaps", Verb: "patch"},
 }
 
-// userWithRole is a user of that role: in the namespace of the application, but for a
-// neighbour, who has one beside it, and for an author of scripts.
+// userWithRole is a user with this role: in the namespace of the application, except for a
+// neighbour, who has another namespace, and for a scripter, who writes the ConfigMap of scripts.
 func (a *app) userWithRole(r role) *user {
 	a.t.Helper()
 	u := testEnv.user(a.t, r)
@@ -103,7 +103,7 @@ func (a *app) userWithRole(r role) *user {
 	return u
 }
 
-// bind gives a user the role in a namespace, and waits until that is known.
+// bind gives a user the role in a namespace, and waits until it is in force.
 func (a *app) bind(u *user, r role, namespace string) {
 	a.t.Helper()
 	name := "attack-" + string(r)
@@ -128,7 +128,7 @@ func (a *app) bind(u *user, r role, namespace string) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: u.name, ResourceAttributes: &ask}}
 		got, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err == nil && !got.Status.Allowed {
-			err = errors.New("not known yet")
+			err = errors.New("the role is not in force yet")
 		}
 		return err
 	})

@@ -27,17 +27,17 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// environment is the one control plane.
+// environment is the control plane of the tests and its users.
 type environment struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
-	// policies reports whether kube-apiserver has them.
+	// policies reports whether kube-apiserver serves them.
 	policies bool
 
 	mu    sync.Mutex
 	users map[role]*user
-	// admissionProbe is the application that tells which doors are open.
+	// admissionProbe is the application that shows which admission paths are in force.
 	admissionProbe *app
 }
 
@@ -67,7 +67,7 @@ func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, erro
 	return w, err
 }
 
-// user is somebody with a client certificate, or with none.
+// user is a user with a client certificate, or without one.
 type user struct {
 	name string
 	host string
@@ -79,7 +79,7 @@ func newUser(name string, config *rest.Config) (*user, error) {
 	return &user{name: name, host: config.Host, http: c}, err
 }
 
-// user is who has that role in some namespace.
+// user returns a user with this role in some namespace.
 func (w *environment) user(t *testing.T, r role) *user {
 	t.Helper()
 	w.mu.Lock()
@@ -107,19 +107,19 @@ func (w *environment) user(t *testing.T, r role) *user {
 const (
 	mergePatch = "application/merge-patch+json"
 	applyPatch = "application/apply-patch+yaml"
-	// noContentType is a body of which nothing is said.
+	// noContentType omits the content type of the body.
 	noContentType = "none"
 )
 
-// request is one call of the API as it goes over the wire.
+// request is a raw API request.
 type request struct {
 	method, path, body string
-	// kind is the media type of the body, JSON if empty.
+	// kind is the media type of the body; empty means JSON.
 	kind string
 	more http.Header
 }
 
-// answer is what came back.
+// answer is the response to a request.
 type answer struct {
 	request  request
 	code     int
@@ -156,7 +156,7 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	return got, errors.Join(err, in.Body.Close())
 }
 
-// mustSend sends a request of somebody who may, and wants success.
+// mustSend sends a request of an authorized user, which must succeed.
 func (a *app) mustSend(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)

@@ -22,7 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// An abort comes to its end while what routes is gone, or goes.
+// TestAbortWithoutObjects aborts while objects of the traffic routing are missing or being deleted.
+// The abort must end.
 func TestAbortWithoutObjects(t *testing.T) {
 	t.Parallel()
 	for what, gone := range map[string]func(*app) error{
@@ -58,8 +59,8 @@ func (a *app) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: a.namespace, Name: name}
 }
 
-// The stable template is set while routers still learn of an abort: the new pods
-// stay for the rest of the grace period.
+// TestRollbackKeepsGracePeriod sets the stable template while routers have not yet observed an
+// abort. The new pods stay for the rest of the grace period.
 func TestRollbackKeepsGracePeriod(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -67,19 +68,20 @@ func TestRollbackKeepsGracePeriod(t *testing.T) {
 	a := start(t, p)
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	before := time.Now() // routers cannot learn of the abort earlier
+	before := time.Now() // routers cannot observe the abort earlier
 	a.post(testEnv.admin, "abort", "", http.StatusCreated)
-	a.eventually("routers are told", a.hasCanaryWeight(""))
+	a.eventually("the canary route is removed", a.hasCanaryWeight(""))
 	a.release("v1")
 	a.eventually("the pods of v2 are gone", a.runs(versions{"v1": 6}))
-	// Kubernetes keeps times to the second, so that the grace may be over a second earlier.
+	// Kubernetes stores times in seconds, so the grace period may end up to a second early.
 	if after := time.Since(before); after < 4*time.Second {
 		t.Errorf("the pods of v2 went %s after the abort, before its 5 s of grace were over", after)
 	}
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// A rollback that is accepted ends the template that was set a moment before.
+// TestRollbackEndsNewTemplate sets a template a moment before a rollback is accepted. The rollback
+// ends the release of that template, too.
 func TestRollbackEndsNewTemplate(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -93,8 +95,8 @@ func TestRollbackEndsNewTemplate(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A second abort ends a template that was set after the first one: it is held, and no pod of
-// it is made.
+// TestSecondAbortAbortsNextTemplate sets a template after a first abort, and aborts again. The
+// template is held, and no pod of it is created.
 func TestSecondAbortAbortsNextTemplate(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -127,8 +129,8 @@ func TestSecondAbortAbortsNextTemplate(t *testing.T) {
 	a.eventually("all pods run v1", a.runs(versions{"v1": 6}))
 }
 
-// A Deployment that is deleted and made again in the middle of a step is protected while the
-// network is tidied up: its next template is held.
+// TestDeploymentRecreatedMidStep deletes and recreates a Deployment during a step. The new
+// Deployment is protected while the network is cleaned up: its next template is held.
 func TestDeploymentRecreatedMidStep(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -143,15 +145,15 @@ func TestDeploymentRecreatedMidStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.create(a.newDeployment())
-	a.eventually("the Rollout says so", a.messageContains("Workload was made again"))
-	a.eventually("it is labelled", func(ctx context.Context) error {
+	a.eventually("the Rollout reports the recreated workload", a.messageContains("Workload was made again"))
+	a.eventually("the Deployment is labelled", func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
 		if err == nil && d.Labels[workloadTypeLabel] == "" {
 			err = errors.New("it has no label")
 		}
 		return err
 	})
-	a.eventually("it has its pods", a.runs(versions{"v1": 6}))
+	a.eventually("all pods run", a.runs(versions{"v1": 6}))
 	a.guard.atMost("v3", 2)
 	a.release("v3")
 	d, err := a.getDeployment(t.Context())
@@ -159,5 +161,5 @@ func TestDeploymentRecreatedMidStep(t *testing.T) {
 		t.Fatalf("the next template is not held: %v", err)
 	}
 	a.eventually("step 1 of v3 waits", a.waitsAtStep(1))
-	a.eventually("it has its share", a.runs(versions{"v1": 4, "v3": 2}))
+	a.eventually("the step has its pods", a.runs(versions{"v1": 4, "v3": 2}))
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// abortStage is a stage of a release and how a test gets there.
+// abortStage is a stage of a release, and how a test reaches it.
 type abortStage struct {
 	plan  func(*plan)
 	reach func(*app)
 }
 
-// abortStages are the stages at which a release can be aborted. What makes one last
-// long enough is a grace period, or something that it waits for in vain.
+// abortStages are the stages at which a release can be aborted. A grace period, or a missing object
+// that the release waits for, makes a stage last long enough.
 var abortStages = map[string]abortStage{
 	"waiting for a Service": {
 		reach: func(a *app) {
 			a.t.Helper()
 			a.patchRollout(`{"spec":{"strategy":{"canary":{"trafficRoutings":[{"service":"other","ingress":{"name":"other"},"gracePeriodSeconds":1}]}}}}`)
 			a.release("v2")
-			a.eventually("it waits for the Service", a.hasProgressingReason("Initializing"))
+			a.eventually("the release waits for the Service", a.hasProgressingReason("Initializing"))
 		},
 	},
 	"pinning the Service": {
@@ -86,7 +86,7 @@ var abortStages = map[string]abortStage{
 			a.release("v2")
 			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.patchRollout(`{"spec":{"strategy":{"paused":true}}}`)
-			a.eventually("it is paused", a.hasProgressingReason("Paused"))
+			a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 			a.post(testEnv.admin, "promote", "", http.StatusConflict, "paused")
 		},
 	},
@@ -110,13 +110,13 @@ var abortStages = map[string]abortStage{
 			a.release("v2")
 			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.promoteAll()
-			a.eventually("it is finalising", a.hasProgressingReason("Finalising"))
+			a.eventually("the release is finalising", a.hasProgressingReason("Finalising"))
 		},
 	},
 }
 
-// An abort brings the stable version back from every stage, with its traffic,
-// and costs no availability.
+// TestAbort aborts a release at every stage. The stable version must get all pods and all traffic
+// again, without loss of availability.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	for _, name := range selectCases(abortStages, "upgrading step 1", "waiting at step 2", "paused") {
@@ -136,15 +136,15 @@ func TestAbort(t *testing.T) {
 			}
 			a.post(testEnv.admin, "promote", "", http.StatusConflict, "aborted by admin")
 			a.post(testEnv.admin, "abort", "", http.StatusCreated)
-			a.consistently("it stays aborted", a.isAborted)
+			a.consistently("the release stays aborted", a.isAborted)
 			a.patchRollout(`{"spec":{"strategy":{"paused":false}}}`)
 			a.cancel("v1")
 		})
 	}
 }
 
-// An abort that comes the moment the first batch is asked for is not over before
-// the batch has begun.
+// TestAbortWhenBatchStarts aborts at the moment at which the first batch is requested. The abort
+// must not complete before the batch has been observed.
 func TestAbortWhenBatchStarts(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -165,11 +165,11 @@ func TestAbortWhenBatchStarts(t *testing.T) {
 		a.checkAborted("v1")
 		a.guard.atMost(version, 0)
 	}
-	a.consistently("it stays so", a.runs(versions{"v1": 6}))
+	a.consistently("the release stays aborted", a.runs(versions{"v1": 6}))
 	a.cancel("v1")
 }
 
-// After an abort a new version begins at step 1.
+// TestReleaseAfterAbort sets a new version after an abort. Its release begins at step 1.
 func TestReleaseAfterAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -182,15 +182,16 @@ func TestReleaseAfterAbort(t *testing.T) {
 	a.guard.atMost("v2", 0)
 	a.release("v3")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 4, "v3": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v3": 2}))
 	a.checkNow(a.hasCanaryWeight("20"))
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{"v3": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v3": 6}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A newer version takes the place of one that is being released.
+// TestSupersede sets a newer version during a release. The newer version replaces the one that is
+// being released.
 func TestSupersede(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -205,8 +206,8 @@ func TestSupersede(t *testing.T) {
 	a.cancel("v1")
 }
 
-// A Rollout that is deleted or disabled while its release is aborted gives the
-// Deployment back paused: an aborted version is not released by leaving.
+// TestDeleteOrDisableAborted deletes or disables a Rollout whose release is aborted. The Deployment
+// stays paused, so that the aborted version is not released.
 func TestDeleteOrDisableAborted(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*app){
@@ -245,13 +246,14 @@ func TestDeleteOrDisableAborted(t *testing.T) {
 	}
 }
 
-// A Rollout that is deleted mid-release lets the Deployment go on natively.
+// TestDeleteMidRelease deletes a Rollout during a release. The native controller completes the
+// rolling update.
 func TestDeleteMidRelease(t *testing.T) {
 	t.Parallel()
 	for _, name := range selectCases(abortStages, "routing step 1") {
 		at := abortStages[name]
 		if name == "upgrading step 1" || name == "waiting for a Service" {
-			continue // pods that cannot be, or a plan that cannot begin
+			continue // pods that cannot start, or a release that cannot begin
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +272,7 @@ func TestDeleteMidRelease(t *testing.T) {
 	}
 }
 
-// A plan may change while a step waits.
+// TestEditPlan changes the steps while a step is paused.
 func TestEditPlan(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -281,7 +283,7 @@ func TestEditPlan(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	a.eventually("its pods are there", a.runs(versions{"v1": 2, "v2": 4}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 2, "v2": 4}))
 	a.checkNow(func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Phase != v1beta1.PhaseProgressing {

@@ -21,15 +21,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// A template is changed while neither door is there. It is said that nobody is
-// protected; the release is held as soon as it is seen, goes to its first step,
-// and says that it was held late. With the doors back the next one is held in
-// time. This does not run beside other tests.
+// TestAdmissionBypassed changes a template while neither webhook nor policies exist. A condition
+// reports that workloads are not protected. The release is held as soon as the controller observes
+// it, continues at its first step, and reports that it was held late. Once admission is restored,
+// the next release is held in time. This test does not run in parallel with others.
 func TestAdmissionBypassed(t *testing.T) {
 	p := planWithoutTraffic()
-	p.customizeDeployment = func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 2 } // or it is over before it is seen
+	p.customizeDeployment = func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 2 } // or the rolling update ends before it is observed
 	a := start(t, p)
-	// Pods that are not available yet are not missed by any rolling update.
+	// A rolling update may delete pods that are not available yet.
 	a.eventually("the pods are available", func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
 		if err == nil && d.Status.AvailableReplicas < p.replicas {
@@ -37,11 +37,11 @@ func TestAdmissionBypassed(t *testing.T) {
 		}
 		return err
 	})
-	var open []func()
-	for door := range admissionPaths() {
-		open = append(open, removeAdmissionPath(t, door))
+	var restore []func()
+	for path := range admissionPaths() {
+		restore = append(restore, removeAdmissionPath(t, path))
 	}
-	a.eventually("nobody is protected", a.hasCondition("Protected", "AdmissionIncomplete", "weir-workloads does not exist"))
+	a.eventually("the condition reports that workloads are not protected", a.hasCondition("Protected", "AdmissionIncomplete", "weir-workloads does not exist"))
 	a.eventually("an update would not be held", func(context.Context) error {
 		if holdStateOf(a.patchNamedDeployment(testEnv.client, name, template, client.DryRunAll)).held {
 			return errors.New("it would be held")
@@ -49,16 +49,16 @@ func TestAdmissionBypassed(t *testing.T) {
 		return nil
 	})
 	a.release("v2")
-	a.eventually("it was held late", a.hasCondition("AdmissionBypassed", "HeldLate", "held as soon as that was noticed"))
+	a.eventually("the late hold is reported", a.hasCondition("AdmissionBypassed", "HeldLate", "held as soon as that was noticed"))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.eventually("pods are those of step 1", a.runs(versions{"v1": 4, "v2": 2}))
 	a.checkNow(a.isHeld)
-	a.eventually("an event says so", a.hasWarningEvent("AdmissionBypassed"))
+	a.eventually("an event reports it", a.hasWarningEvent("AdmissionBypassed"))
 
-	for _, again := range open {
+	for _, again := range restore {
 		again()
 	}
-	a.eventually("everybody is protected", a.hasCondition("Protected", ""))
+	a.eventually("the condition is removed", a.hasCondition("Protected", ""))
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.awaitPods(versions{"v2": 6})
@@ -70,8 +70,8 @@ func TestAdmissionBypassed(t *testing.T) {
 	})
 }
 
-// The webhook configuration may be there and of no use: it ignores failures, and
-// nothing is beside it.
+// TestAdmissionUnavailable checks the condition where the webhook configuration exists but cannot
+// protect, because it ignores failures and there are no policies.
 func TestAdmissionUnavailable(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	ignores := func(policy string) {
@@ -86,13 +86,13 @@ func TestAdmissionUnavailable(t *testing.T) {
 	reopen := removeAdmissionPath(t, "policies")
 	defer ignores(usual)
 	ignores("Ignore")
-	a.eventually("the policies are missed", a.hasCondition("Protected", "AdmissionIncomplete", lacks, "ignores failures"))
+	a.eventually("the missing policies are reported", a.hasCondition("Protected", "AdmissionIncomplete", lacks, "ignores failures"))
 	ignores("Fail")
-	a.eventually("the webhook alone does", a.hasCondition("Protected", ""))
+	a.eventually("the webhook is sufficient", a.hasCondition("Protected", ""))
 	reopen()
 }
 
-// Whatever somebody does to the index, it is put back.
+// TestIndexRestored checks that the index of workloads is restored after any change by a user.
 func TestIndexRestored(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -103,39 +103,40 @@ func TestIndexRestored(t *testing.T) {
 		return []string{"patch", "configmap", index, "--type=merge", `-p={"data":` + data + `}`}
 	}
 	for what, command := range map[string][]string{
-		"deleted":         {"delete", "configmap", index},
-		"emptied":         patch(`null`),
-		"given to nobody": patch(`{"Deployment.apps_web":"nobody"}`),
-		"given more":      patch(`{"Deployment.apps_other":"nobody"}`),
-		"made immutable":  {"patch", "configmap", index, "--type=merge", `-p={"immutable":true,"data":{"Deployment.apps_other":"nobody"}}`},
-		"hidden":          {"label", "configmap", index, "rollouts.kruise.io/index-"},
+		"deleted":        {"delete", "configmap", index},
+		"emptied":        patch(`null`),
+		"entry changed":  patch(`{"Deployment.apps_web":"nobody"}`),
+		"entry added":    patch(`{"Deployment.apps_other":"nobody"}`),
+		"made immutable": {"patch", "configmap", index, "--type=merge", `-p={"immutable":true,"data":{"Deployment.apps_other":"nobody"}}`},
+		"hidden":         {"label", "configmap", index, "rollouts.kruise.io/index-"},
 	} {
 		testEnv.admin.kubectl(a, command...).mustSucceed()
-		a.eventually("the index that was "+what+" is put back", a.indexContains(want))
+		a.eventually("the index that was "+what+" is restored", a.indexContains(want))
 	}
 	testEnv.admin.kubectl(a, "delete", "rollout", name).mustSucceed()
 	a.eventually("the index goes with its last Rollout", a.isGone(&corev1.ConfigMap{}, index))
 }
 
-// indexContains wants the index to say this and no more.
+// indexContains returns a check that the index contains exactly these entries.
 func (a *app) indexContains(want map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c := &corev1.ConfigMap{}
 		err := testEnv.client.Get(ctx, a.key("rollouts-index"), c)
 		if err == nil && (!maps.Equal(c.Data, want) || c.Labels["rollouts.kruise.io/index"] != "true") {
-			err = fmt.Errorf("it says %v, with the labels %v", c.Data, c.Labels)
+			err = fmt.Errorf("the index contains %v, with the labels %v", c.Data, c.Labels)
 		}
 		return err
 	}
 }
 
-// In a namespace that ends nothing is made any more, and nobody complains.
+// TestNamespaceDeletion checks that nothing is created in a namespace that is being deleted, and
+// that no request is denied.
 func TestNamespaceDeletion(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
 	a.guard.stop(t) // everything goes
 	a.guard = nil
-	// So that it outlives the index.
+	// The finalizer keeps the namespace longer than the index.
 	testEnv.admin.kubectl(a, "patch", "rollout", name, "--type=json",
 		`-p=[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/mine"}]`).mustSucceed()
 	testEnv.admin.kubectl(a, "delete", "namespace", a.namespace, "--wait=false").mustSucceed()
@@ -144,8 +145,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	testEnv.admin.kubectl(a, "patch", "rollout", name, "--type=merge", `-p={"metadata":{"finalizers":null}}`).mustSucceed()
 }
 
-// hasCondition wants a condition of the Rollout to have this reason, and its message
-// these words; with an empty reason it must not be there.
+// hasCondition returns a check that a condition of the Rollout has this reason and a message with
+// these words. An empty reason means that the condition must not exist.
 func (a *app) hasCondition(kind v1beta1.ConditionType, reason string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -163,7 +164,7 @@ func (a *app) hasCondition(kind v1beta1.ConditionType, reason string, words ...s
 		}
 		for _, word := range words {
 			if !strings.Contains(c.Message, word) {
-				return fmt.Errorf("%s should say %q: %s", kind, word, c.Message)
+				return fmt.Errorf("the message of %s should contain %q: %s", kind, word, c.Message)
 			}
 		}
 		return nil

@@ -24,8 +24,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// All of Weir is gone, and nothing is released past it. What happens instead
-// depends on what the cluster can do. This does not run beside other tests.
+// TestAllDown stops all processes of Weir. No version may be released without Weir. The behaviour
+// depends on the version of Kubernetes. This test does not run in parallel with others.
 func TestAllDown(t *testing.T) {
 	if testEnv.policies {
 		templateHeldWhileDown(t)
@@ -34,8 +34,8 @@ func TestAllDown(t *testing.T) {
 	}
 }
 
-// Before Kubernetes 1.36 the webhook is all there is: a new template of what may
-// have a Rollout is refused, and everything else passes.
+// templateRefusedWhileDown tests clusters before Kubernetes 1.36, which have the webhook only: a
+// new template of a workload that can have a Rollout is refused, and everything else is admitted.
 func templateRefusedWhileDown(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	killAll(t, cluster.WeirController, cluster.WeirAPIServer)
@@ -53,19 +53,18 @@ func templateRefusedWhileDown(t *testing.T) {
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.awaitPods(versions{"v2": 7})
-	a.before.deployment.Spec.Replicas = new(int32(7)) // written while nobody was there
+	a.before.deployment.Spec.Replicas = new(int32(7)) // written while Weir was down
 	a.checkRestored(workloadTypeLabel)
 }
 
-// With the policies, a workload that a Rollout names is still held when its
-// template changes, also by a kube-apiserver that was restarted meanwhile, and
-// whatever no Rollout names is nobody's business. When Weir is back, the release
-// goes on in steps.
+// templateHeldWhileDown tests clusters with the policies: a workload that a Rollout references is
+// held when its template changes, also after a restart of kube-apiserver, and other workloads are
+// not affected. When Weir runs again, the release continues in steps.
 func templateHeldWhileDown(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	a.create(deploymentWithoutRollout())
-	a.eventually("the other Deployment is there", a.otherDeploymentRuns("v1"))
-	a.guard.stop(t) // its watch ends with kube-apiserver
+	a.eventually("the other Deployment runs", a.otherDeploymentRuns("v1"))
+	a.guard.stop(t) // the watch of the guard ends with kube-apiserver
 	a.guard = nil
 	killAll(t, cluster.WeirController, cluster.WeirAPIServer)
 
@@ -75,7 +74,7 @@ func templateHeldWhileDown(t *testing.T) {
 	testEnv.admin.kubectl(a, "set", "image", "deployment/other", "web="+image("v2")).mustSucceed()
 	a.eventually("the other Deployment rolls", a.otherDeploymentRuns("v2"))
 
-	for range 2 { // the caches of policies and parameters are filled anew each time
+	for range 2 { // each restart fills the caches of policies and parameters again
 		if err := errors.Join(testEnv.cluster.Kill(cluster.KubeAPIServer), testEnv.cluster.Start(cluster.KubeAPIServer)); err != nil {
 			t.Fatal(err)
 		}
@@ -97,12 +96,12 @@ func templateHeldWhileDown(t *testing.T) {
 	a.checkNow(a.runs(versions{"v1": 4, "v3": 3}))
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("all is released", a.runs(versions{"v3": 7}))
-	a.before.deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntVal = 3 // written while nobody was there
+	a.eventually("the release is complete", a.runs(versions{"v3": 7}))
+	a.before.deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntVal = 3 // written while Weir was down
 	a.checkRestored(workloadTypeLabel)
 }
 
-// What is stored before an update, and updates.
+// Stored objects before an update, and updates.
 const (
 	bare     = `{"metadata":{"annotations":null,"labels":{"rollouts.kruise.io/workload-type":"deployment"}},"spec":{"paused":null,"strategy":{"type":"RollingUpdate"}}}`
 	held     = `{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"web\"}"}},"spec":{"paused":true}}`
@@ -114,8 +113,8 @@ const (
 	unmarked = `{"metadata":{"annotations":null,"labels":null},"spec":{"paused":false,"strategy":{"type":"RollingUpdate"}}}`
 )
 
-// Each door alone does the same on a real kube-apiserver. What every kind of
-// update comes to is in the tests of pkg/admission/workload.
+// TestAdmissionPaths checks on a real kube-apiserver that the webhook alone and the policies alone
+// have the same effect. The tests of pkg/admission/workload cover every kind of update.
 func TestAdmissionPaths(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	a.create(deploymentWithoutRollout())
@@ -124,17 +123,17 @@ func TestAdmissionPaths(t *testing.T) {
 		name, stored, update string
 		want                 holdState
 	}{
-		"a new template":                 {name, bare, template, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
-		"a size":                         {name, bare, `{"spec":{"replicas":4}}`, holdState{labelled: true, strategy: "RollingUpdate"}},
-		"without the label":              {name, bare, unmarked, holdState{labelled: true, strategy: "RollingUpdate"}},
-		"a new template of nobody's":     {"other", bare, template, holdState{labelled: true, strategy: "RollingUpdate"}},
-		"a held one resumed":             {name, held, resumed, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
-		"a held one with a new template": {name, held, template, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
-		"a driven one without marks":     {name, underWay, unmarked, holdState{paused: true, held: true, labelled: true, strategy: "Recreate"}},
+		"a new template":                   {name, bare, template, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"a size":                           {name, bare, `{"spec":{"replicas":4}}`, holdState{labelled: true, strategy: "RollingUpdate"}},
+		"without the label":                {name, bare, unmarked, holdState{labelled: true, strategy: "RollingUpdate"}},
+		"a new template without a Rollout": {"other", bare, template, holdState{labelled: true, strategy: "RollingUpdate"}},
+		"a held one resumed":               {name, held, resumed, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"a held one with a new template":   {name, held, template, holdState{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"an annotated one without records": {name, underWay, unmarked, holdState{paused: true, held: true, labelled: true, strategy: "Recreate"}},
 	}
-	for door := range admissionPaths() {
-		t.Run(door, func(t *testing.T) {
-			a.leaveOnlyAdmissionPath(t, door)
+	for path := range admissionPaths() {
+		t.Run(path, func(t *testing.T) {
+			a.leaveOnlyAdmissionPath(t, path)
 			for what, c := range cases {
 				a.patchNamedDeployment(testEnv.controllerClient(t), c.name, bare)
 				a.patchNamedDeployment(testEnv.controllerClient(t), c.name, c.stored)
@@ -149,7 +148,7 @@ func TestAdmissionPaths(t *testing.T) {
 	}
 }
 
-// holdState is what admission says of a Deployment.
+// holdState is the effect of admission on a Deployment.
 type holdState struct {
 	paused, held, labelled bool
 	strategy               string
@@ -162,7 +161,8 @@ func holdStateOf(d *appsv1.Deployment) holdState {
 	}
 }
 
-// patchNamedDeployment writes to a Deployment and returns what is stored, or would be.
+// patchNamedDeployment patches a Deployment and returns what is stored, or would be stored by a dry
+// run.
 func (a *app) patchNamedDeployment(as client.Client, name, patch string, opts ...client.PatchOption) *appsv1.Deployment {
 	a.t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
@@ -172,7 +172,7 @@ func (a *app) patchNamedDeployment(as client.Client, name, patch string, opts ..
 	return d
 }
 
-// controllerClient is a client with the name of weir-controller.
+// controllerClient is a client that impersonates weir-controller.
 func (w *environment) controllerClient(t *testing.T) client.Client {
 	t.Helper()
 	config := w.cluster.Config()
@@ -184,7 +184,8 @@ func (w *environment) controllerClient(t *testing.T) client.Client {
 	return c
 }
 
-// admissionPaths are those that the cluster has, and the objects that each consists of.
+// admissionPaths returns the ways in which this cluster can hold a workload, webhook and policies,
+// with the objects of each.
 func admissionPaths() map[string][]client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	all := map[string][]client.Object{
@@ -202,11 +203,12 @@ func admissionPaths() map[string][]client.Object {
 	return all
 }
 
-// removeAdmissionPath takes a door away until it is opened, and until the end at the latest.
-func removeAdmissionPath(t *testing.T, door string) (open func()) {
+// removeAdmissionPath deletes the objects of one admission path, and restores them when restore is
+// called or the test ends.
+func removeAdmissionPath(t *testing.T, path string) (restore func()) {
 	t.Helper()
-	var again []func()
-	for _, o := range admissionPaths()[door] {
+	var creates []func()
+	for _, o := range admissionPaths()[path] {
 		if err := testEnv.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Fatal(err)
 		}
@@ -214,28 +216,29 @@ func removeAdmissionPath(t *testing.T, door string) (open func()) {
 			t.Fatal(err)
 		}
 		o.SetResourceVersion("")
-		again = append(again, sync.OnceFunc(func() {
+		creates = append(creates, sync.OnceFunc(func() {
 			if err := testEnv.client.Create(context.Background(), o); err != nil {
 				t.Error(err)
 			}
 		}))
 	}
-	open = func() {
-		for _, create := range again {
+	restore = func() {
+		for _, create := range creates {
 			create()
 		}
 	}
-	t.Cleanup(open)
-	return open
+	t.Cleanup(restore)
+	return restore
 }
 
-// leaveOnlyAdmissionPath leaves one door open, and waits until kube-apiserver has seen that.
-func (a *app) leaveOnlyAdmissionPath(t *testing.T, door string) {
+// leaveOnlyAdmissionPath removes all other admission paths, and waits until kube-apiserver has
+// observed it.
+func (a *app) leaveOnlyAdmissionPath(t *testing.T, path string) {
 	t.Helper()
 	weir := testEnv.controllerClient(t)
-	open := map[string]func(){}
+	restore := map[string]func(){}
 	for name := range admissionPaths() {
-		open[name] = removeAdmissionPath(t, name)
+		restore[name] = removeAdmissionPath(t, name)
 	}
 	a.patchNamedDeployment(weir, name, bare)
 	a.patchNamedDeployment(weir, "other", held)
@@ -253,12 +256,13 @@ func (a *app) leaveOnlyAdmissionPath(t *testing.T, door string) {
 			return nil
 		}
 	}
-	a.eventually("all doors are closed", admits(false))
-	open[door]()
-	a.eventually("the door is open", admits(true))
+	a.eventually("no admission path is left", admits(false))
+	restore[path]()
+	a.eventually("the admission path is in force", admits(true))
 }
 
-// deploymentWithoutRollout is a Deployment that no Rollout names, and that looks as if one did.
+// deploymentWithoutRollout is a Deployment that no Rollout references, with the label of one that
+// has a Rollout.
 func deploymentWithoutRollout() *appsv1.Deployment {
 	labels := map[string]string{"app": "other", "rollouts.kruise.io/workload-type": "deployment"}
 	return &appsv1.Deployment{
@@ -273,7 +277,7 @@ func deploymentWithoutRollout() *appsv1.Deployment {
 	}
 }
 
-// otherDeploymentRuns wants the other Deployment to have rolled to a version.
+// otherDeploymentRuns returns a check that the other Deployment runs a version completely.
 func (a *app) otherDeploymentRuns(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d := &appsv1.Deployment{}
@@ -287,7 +291,7 @@ func (a *app) otherDeploymentRuns(version string) func(context.Context) error {
 	}
 }
 
-// isHeldWithRecords wants the Deployment to be held.
+// isHeldWithRecords returns an error unless the Deployment is held.
 func (a *app) isHeldWithRecords(ctx context.Context) error {
 	d, err := a.getDeployment(ctx)
 	if err == nil && (!d.Spec.Paused || !holdStateOf(d).held) {
@@ -296,14 +300,14 @@ func (a *app) isHeldWithRecords(ctx context.Context) error {
 	return err
 }
 
-// killAll kills processes, and up starts them again.
+// killAll kills processes, and startAll starts them again.
 func killAll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, n := range names {
 		if err := testEnv.cluster.Kill(n); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = testEnv.cluster.Start(n) }) // it may be running
+		t.Cleanup(func() { _ = testEnv.cluster.Start(n) }) // the process may be running
 	}
 }
 

@@ -25,12 +25,13 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// forgedRecords are records as somebody would write them who wants more than was approved.
+// forgedRecords are annotations with which a user could try to release more than was approved.
 const forgedRecords = `"annotations":{"batchrelease.rollouts.kruise.io/control-info":"{}","rollouts.kruise.io/in-progressing":null,` +
 	`"rollouts.kruise.io/deployment-strategy":"{\"partition\":\"100%\"}"},"labels":{"rollouts.kruise.io/stable-revision":"x"}`
 
-// Records on a workload are written by Weir alone, through each door, and through
-// each way of writing. This does not run beside other tests.
+// TestAdmissionKeepsRecords checks that only Weir can write its annotations on a workload, with the
+// webhook alone and with the policies alone, for each kind of write. This test does not run in
+// parallel with others.
 func TestAdmissionKeepsRecords(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	a.create(deploymentWithoutRollout())
@@ -38,9 +39,9 @@ func TestAdmissionKeepsRecords(t *testing.T) {
 	others := map[string]string{
 		"itself": "", "the template": `,"spec":{"paused":false,"strategy":{"type":"Recreate","rollingUpdate":null},"template":{"metadata":{"annotations":{"a":"b"}}}}`,
 	}
-	for door := range admissionPaths() {
-		t.Run(door, func(t *testing.T) {
-			a.leaveOnlyAdmissionPath(t, door)
+	for path := range admissionPaths() {
+		t.Run(path, func(t *testing.T) {
+			a.leaveOnlyAdmissionPath(t, path)
 			for state, stored := range map[string]string{"unheld": bare, "held": held} {
 				a.patchNamedDeployment(testEnv.controllerClient(t), name, bare)
 				before := a.patchNamedDeployment(testEnv.controllerClient(t), name, stored)
@@ -60,7 +61,7 @@ func TestAdmissionKeepsRecords(t *testing.T) {
 	}
 }
 
-// checkRecords wants the records that were stored, and those of a hold of another template.
+// checkRecords checks that the stored annotations are kept, or those of a hold of another template.
 func (a *app) checkRecords(what string, before, got *appsv1.Deployment, released bool) {
 	a.t.Helper()
 	want := map[string]string{}
@@ -71,7 +72,7 @@ func (a *app) checkRecords(what string, before, got *appsv1.Deployment, released
 	records := func(m map[string]string) map[string]string {
 		m = maps.Clone(m)
 		maps.DeleteFunc(m, func(k, _ string) bool {
-			// What is left is about the strategy that the owner wrote; the policies note it.
+			// The remaining annotation is the owner's strategy, which the policies save.
 			return !strings.Contains(k, "rollouts.kruise.io/") || k == "rollouts.kruise.io/wanted-spec"
 		})
 		return m
@@ -84,14 +85,15 @@ func (a *app) checkRecords(what string, before, got *appsv1.Deployment, released
 	}
 }
 
-// One that is made with records loses them where a Rollout names it, and nowhere else.
+// TestAdmissionStripsRecordsOnCreate creates a workload with Weir's annotations. They are removed
+// if a Rollout references the workload, and only then.
 func TestAdmissionStripsRecordsOnCreate(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	a.create(deploymentWithoutRollout())
 	killAll(t, cluster.WeirController)
-	for door := range admissionPaths() {
-		t.Run(door, func(t *testing.T) {
-			a.leaveOnlyAdmissionPath(t, door)
+	for path := range admissionPaths() {
+		t.Run(path, func(t *testing.T) {
+			a.leaveOnlyAdmissionPath(t, path)
 			d, err := a.getDeployment(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -101,7 +103,7 @@ func TestAdmissionStripsRecordsOnCreate(t *testing.T) {
 			}
 			a.eventually("it is gone", func(ctx context.Context) error {
 				if _, err := a.getDeployment(ctx); !apierrors.IsNotFound(err) {
-					return errors.New("it is there")
+					return errors.New("the Deployment exists")
 				}
 				return nil
 			})
@@ -112,15 +114,15 @@ func TestAdmissionStripsRecordsOnCreate(t *testing.T) {
 				}, Spec: *d.Spec.DeepCopy()}
 				return n, as.Create(t.Context(), n, opts...)
 			}
-			a.eventually("it is made without records", func(context.Context) error {
+			a.eventually("the Deployment is created without records", func(context.Context) error {
 				n, err := made(testEnv.client, d.Name, client.DryRunAll)
 				if err == nil && (len(n.Labels) != 0 || !maps.Equal(n.Annotations, map[string]string{"rollouts.kruise.io/rollout-id": "7"})) {
-					err = fmt.Errorf("made with labels %v, annotations %v", n.Labels, n.Annotations)
+					err = fmt.Errorf("created with labels %v, annotations %v", n.Labels, n.Annotations)
 				}
 				return err
 			})
 			if n, err := made(testEnv.client, "third", client.DryRunAll); err != nil || len(n.Labels) != 1 || len(n.Annotations) != 2 {
-				t.Errorf("of nobody's: made with labels %v, annotations %v: %v", n.Labels, n.Annotations, err)
+				t.Errorf("without a Rollout: created with labels %v, annotations %v: %v", n.Labels, n.Annotations, err)
 			}
 			if _, err := made(testEnv.controllerClient(t), d.Name); err != nil {
 				t.Fatal(err)
@@ -129,7 +131,8 @@ func TestAdmissionStripsRecordsOnCreate(t *testing.T) {
 	}
 }
 
-// A write of the scale carries nothing of a workload but its size.
+// TestScaleSubresourceKeepsRecords checks that a write of the scale subresource changes only the
+// size of a workload.
 func TestScaleSubresourceKeepsRecords(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())

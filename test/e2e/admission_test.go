@@ -25,10 +25,11 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// manifestOf is a Rollout of a Deployment of the same name.
+// manifestOf is the manifest of a Rollout for the Deployment of the same name.
 func manifestOf(name string) string { return strings.ReplaceAll(other, "other", name) }
 
-// A quota of Rollouts is enforced, and what is deleted may be created again.
+// TestQuota checks that a ResourceQuota limits Rollouts, and that a deleted Rollout frees its
+// place.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -55,8 +56,8 @@ func TestQuota(t *testing.T) {
 			return nil
 		}
 	}
-	// kube-controller-manager looks for new kinds twice a minute, and then counts
-	// only for quotas that change.
+	// kube-controller-manager discovers new kinds twice a minute, and then counts them only for
+	// quotas that change.
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
@@ -72,14 +73,14 @@ func TestQuota(t *testing.T) {
 		testEnv.admin.kubectlWith(a, manifestOf(name), "create", "-f", "-").mustSucceed("created")
 	}
 	testEnv.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").mustFail("forbidden", "exceeded quota: few", counted+"=1")
-	a.eventually("two are counted", used(2, 2))
+	a.eventually("the quota counts two Rollouts", used(2, 2))
 	testEnv.admin.kubectl(a, "delete", "rollout", "one").mustSucceed("deleted")
-	a.eventually("one is counted", used(1, 2))
+	a.eventually("the quota counts one Rollout", used(1, 2))
 	testEnv.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").mustSucceed("created")
 }
 
-// A policy that somebody wrote for Rollouts is run by our server, with its
-// authorizer: this is the one of docs/permissions.md.
+// TestPolicy checks that weir-apiserver evaluates a ValidatingAdmissionPolicy for Rollouts with its
+// authorizer. The policy is the one in docs/permissions.md.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -91,7 +92,7 @@ func TestPolicy(t *testing.T) {
 	const message = "changing or deleting a Rollout takes the permission of a release manager"
 	a.createPolicy(nil, "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')"+
 		".namespace(request.namespace).name(request.name).check('create').allowed()", message)
-	a.eventually("the policy is known", func(context.Context) error {
+	a.eventually("the policy is enforced", func(context.Context) error {
 		if r := edit.kubectl(a, label...); !r.failed {
 			return errors.New("a label was accepted")
 		}
@@ -102,7 +103,8 @@ func TestPolicy(t *testing.T) {
 	a.userWithClusterRole("policy-admin", "admin").kubectl(a, label...).mustSucceed("labeled")
 }
 
-// A policy takes parameters of any kind that weir-apiserver is allowed to read.
+// TestPolicyParameters checks that a policy can have parameters of any kind that weir-apiserver may
+// read.
 func TestPolicyParameters(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -123,9 +125,9 @@ func TestPolicyParameters(t *testing.T) {
 		}
 		return nil
 	}
-	a.eventually("the policy is known with its parameters", refused)
+	a.eventually("the policy is enforced with its parameters", refused)
 	testEnv.admin.kubectl(a, "patch", "configmap", "limits", `-p={"data":{"frozen":"false"}}`).mustSucceed("patched")
-	a.eventually("the new parameters are known", func(context.Context) error {
+	a.eventually("the new parameters are enforced", func(context.Context) error {
 		if r := label(); r.failed {
 			return errors.New(r.out)
 		}
@@ -133,8 +135,8 @@ func TestPolicyParameters(t *testing.T) {
 	})
 }
 
-// createPolicy has updates and deletions of the namespace's Rollouts satisfy an
-// expression, whose parameters are an object named limits.
+// createPolicy creates a policy that updates and deletions of the namespace's Rollouts must
+// satisfy. Its parameters are an object named limits.
 func (a *app) createPolicy(parameters *admissionv1.ParamKind, expression, message string) {
 	a.t.Helper()
 	name, fail, deny := "e2e-"+a.namespace, admissionv1.Fail, admissionv1.DenyAction
@@ -170,7 +172,7 @@ func (a *app) createPolicy(parameters *admissionv1.ParamKind, expression, messag
 	a.createClusterScoped(binding)
 }
 
-// createClusterScoped creates an object of the whole cluster, and deletes it in the end.
+// createClusterScoped creates a cluster-scoped object, and deletes it at the end of the test.
 func (a *app) createClusterScoped(o client.Object) {
 	a.t.Helper()
 	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
@@ -183,7 +185,8 @@ func (a *app) createClusterScoped(o client.Object) {
 	})
 }
 
-// Whoever names objects that are not there is told by a warning, and once.
+// TestWarnings checks that a Rollout which references missing objects gets one warning for each of
+// them.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -212,8 +215,8 @@ func TestWarnings(t *testing.T) {
 	testEnv.admin.kubectl(a, "get", "rollouts", "--field-selector=status.phase=Progressing").mustSucceed("No resources found")
 }
 
-// It is looked for in whatever kind of workload a Rollout names, and so is its
-// namespace, which may be newer than what the server remembers.
+// TestWarningsForOtherWorkloads checks the warnings for workloads of other kinds, and for a
+// namespace that the server's cache may not contain yet.
 func TestWarningsForOtherWorkloads(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -228,10 +231,10 @@ func TestWarningsForOtherWorkloads(t *testing.T) {
 	testEnv.admin.kubectlWith(a, other, "create", "-n", "nowhere", "-f", "-").mustFail(`namespaces "nowhere" not found`)
 }
 
-// mustNotContain wants a word not to be in the output.
+// mustNotContain fails the test if the output contains the word.
 func mustNotContain(t *testing.T, out, word string) {
 	t.Helper()
 	if strings.Contains(out, word) {
-		t.Fatalf("it should not have said %q:\n%s", word, out)
+		t.Fatalf("the output should not contain %q:\n%s", word, out)
 	}
 }

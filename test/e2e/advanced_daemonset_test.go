@@ -63,14 +63,14 @@ func startAdvancedDaemonSetApp(t *testing.T, nodes int32, routed bool, strategy 
 	return s
 }
 
-// createRollout waits until the application is in service.
+// createRollout creates the Rollout, and waits until it is Healthy.
 func (s *advancedDaemonSetApp) createRollout() *advancedDaemonSetApp {
 	s.t.Helper()
 	s.nodes.createRollout()
 	return s
 }
 
-// templateIs wants the live template to be that of a version.
+// templateIs returns a check of the version of the live template.
 func (s *advancedDaemonSetApp) templateIs(version string) func(context.Context) error {
 	return func(context.Context) error {
 		containers, _ := nestedField(s.getCloneSet(), "spec", "template", "spec", "containers").([]any)
@@ -81,7 +81,7 @@ func (s *advancedDaemonSetApp) templateIs(version string) func(context.Context) 
 	}
 }
 
-// checkStep waits at a step and wants so many new pods, all of them ready.
+// checkStep waits until a step is paused, and checks that this many new pods are ready.
 func (s *advancedDaemonSetApp) checkStep(step, updated int32, version string) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
@@ -110,8 +110,8 @@ func (s *advancedDaemonSetApp) strategy(set *unstructured.Unstructured, field st
 	return nestedField(set, "spec", "updateStrategy", "rollingUpdate", field)
 }
 
-// awaitRestored wants everything back as the owner wrote it, but for the version; that
-// nothing is paused is said.
+// awaitRestored waits until all fields are as the owner wrote them, except for the version and an
+// explicit paused: false.
 func (s *advancedDaemonSetApp) awaitRestored(version string) {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -128,10 +128,10 @@ func (s *advancedDaemonSetApp) checkRestoredAt(version string) {
 	}
 	s.checkEqual("the spec", nestedField(was, "spec"), nestedField(set, "spec"))
 	s.checkEqual("the annotations", was.GetAnnotations(), set.GetAnnotations())
-	s.eventually("nothing is left beside it", s.hasNoReleaseObjects)
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// Case 26: a step with traffic, one without, one of every pod that waits, to the end.
+// Case 26: a step with traffic, one without, and one with all pods that waits, until the end.
 func advancedDaemonSet(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 4, true, nil, withTraffic(manualStep("1"), "20%"), manualStep("3"), manualStep("100")).createRollout()
@@ -154,8 +154,8 @@ func advancedDaemonSet(t *testing.T) {
 	s.checkNow(s.releaseSucceeded)
 }
 
-// Case 27: a third version begins at step 1, written by a client that sends the
-// strategy of an earlier step along. Pods say which batch brought them.
+// Case 27: a third version begins at step 1. The client that writes it also sends the strategy of
+// an earlier step. Pods are labelled with their batch.
 func advancedDaemonSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100")).createRollout()
@@ -177,7 +177,7 @@ func advancedDaemonSetThirdVersion(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// Pods are updated in place, there and back, and are the same pods in the end.
+// advancedDaemonSetInPlace updates pods in place and rolls back. All pods keep their UIDs.
 func advancedDaemonSetInPlace(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, false, map[string]any{"rollingUpdate": map[string]any{"rollingUpdateType": "InPlaceIfPossible"}}, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()
@@ -195,7 +195,8 @@ func advancedDaemonSetInPlace(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// A version that never gets ready costs one pod, until its owner goes back.
+// advancedDaemonSetRollback releases a version that never becomes ready. One pod is affected, until
+// the owner sets the earlier version.
 func advancedDaemonSetRollback(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("2"), "20%"), manualStep("100%")).createRollout()
@@ -206,8 +207,9 @@ func advancedDaemonSetRollback(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back. The stable template stays live, so that nodes
-// which join get no aborted version; then it is tried again, and rolled back.
+// advancedDaemonSetAborted checks that an abort returns every pod to the stable version. The stable
+// template stays live, so that nodes which join do not get the aborted version. Then it retries and
+// rolls back.
 func advancedDaemonSetAborted(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("1"), "20%"), withTraffic(manualStep("2"), "50%"), manualStep("100%")).createRollout()
@@ -234,8 +236,8 @@ func advancedDaemonSetAborted(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// A node that joins while a step waits gets the newest version, which counts; one
-// that leaves takes its pod along.
+// advancedDaemonSetNodesChange adds and removes nodes while a step is paused. The pod of a new node
+// runs the newest version and counts as updated.
 func advancedDaemonSetNodesChange(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()
@@ -256,7 +258,7 @@ func advancedDaemonSetNodesChange(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// Case 28: deleting the Rollout goes on natively; after an abort nothing does.
+// Case 28: deleting the Rollout continues the release natively, but not after an abort.
 func advancedDaemonSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("100")).createRollout()
@@ -275,17 +277,18 @@ func advancedDaemonSetRolloutDeleted(t *testing.T) {
 	s.eventually("the new node has a pod", s.runsPods(versions{"v2": 4}))
 }
 
-// Where some nodes are left out for good nothing is held, and the Rollout says so.
+// advancedDaemonSetWithSelector has an update strategy that excludes nodes. Nothing is held, and
+// the Rollout reports the reason.
 func advancedDaemonSetWithSelector(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 2, false, map[string]any{"rollingUpdate": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"no": "node"}}}}, manualStep("1"))
-	s.eventually("the Rollout says what it needs", s.messageContains("rollingUpdate.selector"))
+	s.eventually("the Rollout reports what must be changed", s.messageContains("rollingUpdate.selector"))
 	s.patchCloneSet(`{"spec":{"updateStrategy":{"rollingUpdate":{"selector":null}}}}`)
 	s.eventually("the Rollout is Healthy", s.isHealthy)
 }
 
-// An owner who deletes pods by hand may leave that to a Rollout, and gets his
-// strategy back.
+// advancedDaemonSetOnDelete has the strategy OnDelete. A Rollout releases it step by step, and
+// restores the strategy at the end.
 func advancedDaemonSetOnDelete(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedDaemonSetApp(t, 3, false, map[string]any{"type": "OnDelete"}, manualStep("1"), manualStep("100%")).createRollout()

@@ -40,7 +40,7 @@ func newStatefulSetLikeApp(t *testing.T, kind schema.GroupVersionKind, routed bo
 	return s
 }
 
-// checkStep waits at a step and wants pods and partition as it says.
+// checkStep waits until a step is paused, and checks pods, partition and status.
 func (s *advancedStatefulSetApp) checkStep(step int32, updated int64) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
@@ -62,7 +62,7 @@ func (s *advancedStatefulSetApp) checkStep(step int32, updated int64) {
 	}
 }
 
-// Case 67: a step with traffic, one without, to the end; then it grows.
+// Case 67: a step with traffic, one without, until the end; then the StatefulSet is scaled up.
 func advancedStatefulSet(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedStatefulSetApp(t, true, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -77,11 +77,11 @@ func advancedStatefulSet(t *testing.T) {
 	s.promote(2)
 	s.awaitRestored("v2")
 	s.patchCloneSet(`{"spec":{"replicas":6}}`)
-	s.eventually("it grows", s.runsPods(versions{"v2": 6}))
+	s.eventually("the StatefulSet is scaled up", s.runsPods(versions{"v2": 6}))
 	s.checkNow(s.isHealthy)
 }
 
-// Pods are updated in place, there and back, and are the same pods in the end.
+// advancedStatefulSetInPlace updates pods in place and rolls back. All pods keep their UIDs.
 func advancedStatefulSetInPlace(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedStatefulSetApp(t, false, manualStep("20%"), manualStep("60%"), manualStep("100%"))
@@ -99,8 +99,9 @@ func advancedStatefulSetInPlace(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// What its owner has paused goes on step by step, and is paused again in the end; an
-// ordinal that is reserved is no pod that is missing.
+// advancedStatefulSetPaused releases a StatefulSet that its owner has paused. The release runs step
+// by step, and the StatefulSet is paused again at the end. A reserved ordinal does not count as a
+// missing pod.
 func advancedStatefulSetPaused(t *testing.T) {
 	t.Parallel()
 	s := newStatefulSetLikeApp(t, kruise.StatefulSetKind, false, manualStep("20%"), manualStep("60%"))
@@ -127,8 +128,8 @@ func advancedStatefulSetPaused(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// Case 69: a version that never gets ready, and the way back, for which nobody has
-// to delete a pod.
+// Case 69: a version that never becomes ready, and its rollback, which needs no manual deletion of
+// pods.
 func advancedStatefulSetRollback(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedStatefulSetApp(t, true, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -139,7 +140,7 @@ func advancedStatefulSetRollback(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// Deleting the Rollout goes on natively.
+// advancedStatefulSetRolloutDeleted deletes the Rollout. The release continues natively.
 func advancedStatefulSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	s := startAdvancedStatefulSetApp(t, false, manualStep("20%"), manualStep("100%"))
@@ -149,24 +150,25 @@ func advancedStatefulSetRolloutDeleted(t *testing.T) {
 	s.checkRestoredAt("v2")
 }
 
-// A StatefulSet of a group that nobody here knows is released like one that is known,
-// once weir-controller may read it, and held by the webhook that is asked about it.
+// statefulSetLikeOfOtherGroup releases a kind of an unknown API group with the fields of a
+// StatefulSet. weir-controller needs the permission to read it, and the webhook needs a rule for
+// it.
 func statefulSetLikeOfOtherGroup(t *testing.T) {
 	t.Parallel()
 	s := newStatefulSetLikeApp(t, kruise.LookAlikeKind, false, manualStep("20%"), manualStep("60%"), manualStep("100%"))
 	s.createCloneSet(map[string]any{"rollingUpdate": map[string]any{"partition": "0%"}})
 	s.create(s.newRollout())
 	s.grantPermission()
-	s.eventually("what does not fit is told", s.messageContains("a value of type string in spec.updateStrategy.rollingUpdate.partition"))
+	s.eventually("the unsupported field is reported", s.messageContains("a value of type string in spec.updateStrategy.rollingUpdate.partition"))
 	s.patchCloneSet(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
 	s.original = s.getCloneSet()
-	s.eventually("it is not protected", s.hasCondition("Protected", "AdmissionIncomplete", "is asked about updates of statefulsets.apps.example.com"))
+	s.eventually("the condition reports that the workload is not protected", s.hasCondition("Protected", "AdmissionIncomplete", "is asked about updates of statefulsets.apps.example.com"))
 	testEnv.admin.kubectl(s.app, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json", "--patch", `[{"op": "add", "path": "/webhooks/1/rules/-",
 		"value": {"apiGroups": ["apps.example.com"], "apiVersions": ["*"], "resources": ["statefulsets"], "operations": ["UPDATE"], "scope": "Namespaced"}}]`).mustSucceed("patched")
 	defer func() {
 		testEnv.admin.kubectl(s.app, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json", "--patch", `[{"op": "remove", "path": "/webhooks/1/rules/1"}]`).mustSucceed("patched")
 	}()
-	s.eventually("it is protected", s.hasCondition("Protected", ""))
+	s.eventually("the workload is protected", s.hasCondition("Protected", ""))
 	s.eventually("the Rollout is Healthy", s.isHealthy)
 	s.guard = watchPods(s.app)
 	s.guard.atLeast(4)
@@ -187,8 +189,8 @@ func statefulSetLikeOfOtherGroup(t *testing.T) {
 	s.checkOrphanedHoldRestored("v3")
 }
 
-// grantPermission lets weir-controller read them, which is told before. What it watches by
-// then it goes on to watch, so that this is not taken back.
+// grantPermission gives weir-controller the permission that the Rollout reports as missing. The
+// permission is not removed afterwards, because weir-controller continues to watch the kind.
 func (s *advancedStatefulSetApp) grantPermission() {
 	s.t.Helper()
 	role := &rbacv1.ClusterRole{
@@ -198,7 +200,7 @@ func (s *advancedStatefulSetApp) grantPermission() {
 	if err := testEnv.client.Get(s.t.Context(), client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{}); err == nil {
 		return
 	}
-	s.eventually("the missing permission is told", s.messageContains("may not list them in every namespace", "aggregate-to-weir-controller"))
+	s.eventually("the missing permission is reported", s.messageContains("may not list them in every namespace", "aggregate-to-weir-controller"))
 	if err := testEnv.client.Create(s.t.Context(), role); err != nil {
 		s.t.Fatal(err)
 	}

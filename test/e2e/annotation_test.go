@@ -21,33 +21,34 @@ import (
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// annotationSpec is what a Deployment without a Rollout is driven by.
+// annotationSpec is the value of the strategy annotation of a Deployment without a Rollout.
 type annotationSpec struct {
 	RollingUpdate appsv1.RollingUpdateDeployment `json:"rollingUpdate"`
 	Paused        bool                           `json:"paused"`
 	Partition     intstr.IntOrString             `json:"partition"`
 }
 
-// annotatedApp is an application that is driven by the annotation alone.
+// annotatedApp is an application without a Rollout whose Deployment has the strategy annotation.
 type annotatedApp struct {
 	*app
-	told annotationSpec
+	strategy annotationSpec
 }
 
-// startAnnotatedApp makes one of version v1. Limits are numbers or percentages.
+// startAnnotatedApp starts an application of version v1. surge and unavailable are numbers or
+// percentages.
 func startAnnotatedApp(t *testing.T, replicas int32, surge, unavailable string, minReady int32) *annotatedApp {
 	t.Helper()
 	t.Parallel()
 	up, down := intstr.Parse(surge), intstr.Parse(unavailable)
 	a := &annotatedApp{app: newNamespace(t)}
 	a.plan.replicas = replicas
-	a.told.RollingUpdate = appsv1.RollingUpdateDeployment{MaxSurge: &up, MaxUnavailable: &down}
+	a.strategy.RollingUpdate = appsv1.RollingUpdateDeployment{MaxSurge: &up, MaxUnavailable: &down}
 	d := a.newDeployment()
 	d.Spec.Paused, d.Spec.MinReadySeconds = true, minReady
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	d.Annotations = map[string]string{
 		hub.AnnotationControlInfo:        `{"kind":"BatchRelease","name":"nobody"}`,
-		hub.AnnotationDeploymentStrategy: a.json(a.told),
+		hub.AnnotationDeploymentStrategy: a.json(a.strategy),
 	}
 	a.create(d)
 	a.eventually("all pods are there", a.hasCounts(replicas, replicas, replicas))
@@ -70,10 +71,10 @@ func (a *annotatedApp) json(v any) string {
 	return string(data)
 }
 
-// annotate writes the annotation, and the spec with it.
+// annotate writes the strategy annotation together with the spec.
 func (a *annotatedApp) annotate(spec map[string]any) {
 	a.t.Helper()
-	body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{hub.AnnotationDeploymentStrategy: a.json(a.told)}}}
+	body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{hub.AnnotationDeploymentStrategy: a.json(a.strategy)}}}
 	if spec != nil {
 		body["spec"] = spec
 	}
@@ -82,10 +83,11 @@ func (a *annotatedApp) annotate(spec map[string]any) {
 	}
 }
 
-// setPausedTemplate writes a template and a pause in one, and waits until that is observed.
+// setPausedTemplate sets a new template and pauses in one write, and waits until the controller has
+// observed the write.
 func (a *annotatedApp) setPausedTemplate(version string) {
 	a.t.Helper()
-	a.told.Paused = true
+	a.strategy.Paused = true
 	containers := []map[string]string{{"name": name, "image": image(version)}}
 	a.annotate(map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}})
 	a.eventually("the template is observed", func(ctx context.Context) error {
@@ -99,11 +101,11 @@ func (a *annotatedApp) setPausedTemplate(version string) {
 
 func (a *annotatedApp) setPartition(share string) {
 	a.t.Helper()
-	a.told.Paused, a.told.Partition = false, intstr.Parse(share)
+	a.strategy.Paused, a.strategy.Partition = false, intstr.Parse(share)
 	a.annotate(nil)
 }
 
-// awaitStableCounts wants numbers of pods to be reached and to stay.
+// awaitStableCounts waits until the pods have these counts, and checks that they stay.
 func (a *annotatedApp) awaitStableCounts(all, available, updated int32) {
 	a.t.Helper()
 	what := fmt.Sprintf("(%d, %d, %d)", all, available, updated)
@@ -111,12 +113,13 @@ func (a *annotatedApp) awaitStableCounts(all, available, updated int32) {
 	a.consistently(what, a.hasCounts(all, available, updated))
 }
 
-// walkPartitions moves the partition, to be all available each time.
+// walkPartitions sets one partition after the other, and waits each time until all pods are
+// available.
 func (a *annotatedApp) walkPartitions(shares ...string) {
 	a.t.Helper()
 	for _, s := range shares {
 		a.setPartition(s)
-		want, err := intstr.GetScaledValueFromIntOrPercent(&a.told.Partition, int(a.plan.replicas), true)
+		want, err := intstr.GetScaledValueFromIntOrPercent(&a.strategy.Partition, int(a.plan.replicas), true)
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -124,8 +127,8 @@ func (a *annotatedApp) walkPartitions(shares ...string) {
 	}
 }
 
-// hasCounts wants the Deployment's status to tell these numbers, and pods and
-// ReplicaSets to agree.
+// hasCounts returns a check that the status of the Deployment has these counts, and that pods and
+// ReplicaSets agree with it.
 func (a *annotatedApp) hasCounts(all, available, updated int32) func(context.Context) error {
 	want := []int32{all, available, updated}
 	return func(ctx context.Context) error {
@@ -161,7 +164,7 @@ func (a *annotatedApp) hasCounts(all, available, updated int32) func(context.Con
 	}
 }
 
-// hasExtraStatus wants the extra status.
+// hasExtraStatus returns a check of the extra-status annotation.
 func (a *annotatedApp) hasExtraStatus(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
@@ -172,18 +175,18 @@ func (a *annotatedApp) hasExtraStatus(want string) func(context.Context) error {
 	}
 }
 
-// Only the partition says how many pods are new.
+// TestAnnotationPartition checks that only the partition decides how many pods run the new version.
 func TestAnnotationPartition(t *testing.T) {
 	a := startAnnotatedApp(t, 6, "25%", "25%", 0)
 	a.setPausedTemplate("v2")
 	a.consistently("paused", a.hasCounts(6, 6, 0))
 	a.walkPartitions("0", "1", "3")
-	a.eventually("the status tells", a.hasExtraStatus(`{"updatedReadyReplicas":3,"expectedUpdatedReplicas":3}`))
+	a.eventually("the extra status is written", a.hasExtraStatus(`{"updatedReadyReplicas":3,"expectedUpdatedReplicas":3}`))
 	a.walkPartitions("4", "6")
 }
 
-// The scenario of three new and seven old pods: it stays so beside the native
-// controller, and is so again after scaling.
+// TestAnnotationPartitionHolds checks that three new and seven old pods stay, although the native
+// controller runs, and that the ratio is kept after scaling.
 func TestAnnotationPartitionHolds(t *testing.T) {
 	a := startAnnotatedApp(t, 10, "2", "1", 0)
 	a.setPausedTemplate("v2")
@@ -196,7 +199,7 @@ func TestAnnotationPartitionHolds(t *testing.T) {
 	a.awaitStableCounts(10, 10, 3)
 }
 
-// Scaling shares pods out in the proportion that they have.
+// TestAnnotationScaleUp checks that added pods are distributed over both versions in proportion.
 func TestAnnotationScaleUp(t *testing.T) {
 	a := startAnnotatedApp(t, 5, "25%", "25%", 0)
 	a.setPausedTemplate("v2")
@@ -216,7 +219,8 @@ func TestAnnotationScaleDown(t *testing.T) {
 	a.walkPartitions("60%", "100%")
 }
 
-// A version that does not start gets no further than the surge.
+// TestAnnotationBadVersion checks that a version whose pods do not start creates no pods beyond
+// maxSurge.
 func TestAnnotationBadVersion(t *testing.T) {
 	a := startAnnotatedApp(t, 5, "1", "0", 0)
 	a.watchReplicaSetSizes(6)
@@ -227,7 +231,7 @@ func TestAnnotationBadVersion(t *testing.T) {
 	a.awaitStableCounts(6, 5, 1)
 }
 
-// Without a surge one pod after the other is replaced.
+// TestAnnotationNoSurge checks that pods are replaced one by one without a surge.
 func TestAnnotationNoSurge(t *testing.T) {
 	a := startAnnotatedApp(t, 4, "0", "1", 3)
 	a.watchReplicaSetSizes(5)
@@ -235,15 +239,15 @@ func TestAnnotationNoSurge(t *testing.T) {
 	a.setPartition("0")
 	a.awaitStableCounts(4, 4, 0)
 	a.setPartition("2")
-	a.eventually("the first is new", a.hasCounts(4, 3, 1))
-	a.eventually("the second is new", a.hasCounts(4, 3, 2))
+	a.eventually("the first pod is new", a.hasCounts(4, 3, 1))
+	a.eventually("the second pod is new", a.hasCounts(4, 3, 2))
 	a.setPartition("4")
-	a.eventually("the third is new", a.hasCounts(4, 3, 3))
-	a.eventually("the fourth is new", a.hasCounts(4, 3, 4))
+	a.eventually("the third pod is new", a.hasCounts(4, 3, 3))
+	a.eventually("the fourth pod is new", a.hasCounts(4, 3, 4))
 	a.awaitStableCounts(4, 4, 4)
 }
 
-// A third version takes the place of the second first.
+// TestAnnotationThirdVersion checks that a third version first replaces pods of the second.
 func TestAnnotationThirdVersion(t *testing.T) {
 	a := startAnnotatedApp(t, 5, "25%", "25%", 0)
 	a.setPausedTemplate("v2")
@@ -269,7 +273,8 @@ func TestAnnotationRevertToSecondVersion(t *testing.T) {
 	a.walkPartitions("3", "5")
 }
 
-// Pods that never started go first, even while paused.
+// TestAnnotationUnhealthyOldPodsFirst checks that pods which never started are deleted first, even
+// while paused.
 func TestAnnotationUnhealthyOldPodsFirst(t *testing.T) {
 	a := startAnnotatedApp(t, 5, "1", "0", 0)
 	a.watchReplicaSetSizes(6)
@@ -281,8 +286,8 @@ func TestAnnotationUnhealthyOldPodsFirst(t *testing.T) {
 	a.walkPartitions("5")
 }
 
-// As the documentation does it: a Deployment of the native controller is taken,
-// released by kubectl, and given back.
+// TestAnnotationWithKubectl follows the documentation: a Deployment of the native controller is
+// annotated, released with kubectl, and given back.
 func TestAnnotationWithKubectl(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -301,8 +306,8 @@ func TestAnnotationWithKubectl(t *testing.T) {
 	patch(`"by hand"`, strconv.Quote(`{`+limits+`,"paused":true}`), `"paused":true,"strategy":{"type":"Recreate","rollingUpdate":null},
 		"template":{"spec":{"containers":[{"name":"web","image":"`+image("v2")+`"}]}}`)
 	testEnv.admin.kubectl(a, "annotate", "deployment", name, "--overwrite", hub.AnnotationDeploymentStrategy+`={`+limits+`,"partition":3}`).mustSucceed()
-	a.eventually("three are new", a.runs(versions{"v1": 7, "v2": 3}))
-	a.consistently("three are new", a.runs(versions{"v1": 7, "v2": 3}))
+	a.eventually("three pods are new", a.runs(versions{"v1": 7, "v2": 3}))
+	a.consistently("three pods are new", a.runs(versions{"v1": 7, "v2": 3}))
 	patch("null", "null", `"paused":false,"strategy":{"type":"RollingUpdate",`+limits+`}`)
 	a.eventually("the native controller goes on", a.runs(versions{"v2": 10}))
 	d, err := a.getDeployment(t.Context())

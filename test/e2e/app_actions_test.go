@@ -22,12 +22,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// listFrom begins a watch where a list ended.
+// listFrom returns options for a watch that begins where a list ended.
 func listFrom(resourceVersion string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: resourceVersion}
 }
 
-// startPausedAtStep1 is a release whose first step waits.
+// startPausedAtStep1 starts a release of v2 and waits until its first step is paused.
 func startPausedAtStep1(t *testing.T) *app {
 	t.Helper()
 	a := start(t, planWithoutTraffic())
@@ -36,7 +36,7 @@ func startPausedAtStep1(t *testing.T) *app {
 	return a
 }
 
-// release changes the version, as a user's pipeline would.
+// release changes the image of the Deployment, as a user's pipeline does.
 func (a *app) release(version string) {
 	a.t.Helper()
 	if err := a.patchDeployment(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version))); err != nil {
@@ -49,8 +49,8 @@ func (a *app) patchDeployment(body string) error {
 	return testEnv.client.Patch(a.t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(body)))
 }
 
-// scale changes the size. Pods that are still coming cannot be missed, so the
-// guard's floor is that of the smaller size until settled is called.
+// scale changes the replicas of the Deployment. New pods are not ready yet, so the guard requires
+// the pods of the smaller size until awaitPods is called.
 func (a *app) scale(replicas int32) {
 	a.t.Helper()
 	a.guard.atLeast(max(0, min(replicas, a.plan.replicas)-a.plan.unavailable))
@@ -60,16 +60,17 @@ func (a *app) scale(replicas int32) {
 	a.plan.replicas = replicas
 }
 
-// awaitPods waits for the pods and guards them at the new size.
+// awaitPods waits until exactly these pods run, and lets the guard require all of them from then
+// on.
 func (a *app) awaitPods(want versions) {
 	a.t.Helper()
-	a.eventually(fmt.Sprintf("it runs %v", want), a.runs(want))
-	a.eventually("no other pods are left", a.hasNoSurplusPods)
+	a.eventually(fmt.Sprintf("the pods %v run", want), a.runs(want))
+	a.eventually("there are no surplus pods", a.hasNoSurplusPods)
 	a.guard.atLeast(a.plan.replicas - a.plan.unavailable)
 }
 
-// hasNoSurplusPods wants as many pods as there should be. Those of a ReplicaSet that was
-// deleted go a little later than it.
+// hasNoSurplusPods returns an error if there are more pods than replicas. The pods of a deleted
+// ReplicaSet are deleted a little later than the ReplicaSet.
 func (a *app) hasNoSurplusPods(ctx context.Context) error {
 	var pods corev1.PodList
 	err := testEnv.client.List(ctx, &pods, client.InNamespace(a.namespace))
@@ -79,7 +80,7 @@ func (a *app) hasNoSurplusPods(ctx context.Context) error {
 	return err
 }
 
-// patchRollout changes the Rollout.
+// patchRollout applies a merge patch to the Rollout.
 func (a *app) patchRollout(body string) {
 	a.t.Helper()
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.rollout}}
@@ -88,7 +89,8 @@ func (a *app) patchRollout(body string) {
 	}
 }
 
-// post sends a verb and wants an answer.
+// post sends a verb, and fails the test unless the answer has this code and its message contains
+// the words.
 func (a *app) post(u *user, verb, body string, want int, words ...string) {
 	a.t.Helper()
 	got, err := u.post(a.t.Context(), a, verb, body)
@@ -100,12 +102,12 @@ func (a *app) post(u *user, verb, body string, want int, words ...string) {
 	}
 	for _, word := range words {
 		if !strings.Contains(got.message, word) {
-			a.t.Fatalf("%s by %s: got %s, want it to say %q", verb, u.name, got, word)
+			a.t.Fatalf("%s by %s: got %s, want a message with %q", verb, u.name, got, word)
 		}
 	}
 }
 
-// promote approves a step that waits.
+// promote approves a step that is paused.
 func (a *app) promote(step int32) {
 	a.t.Helper()
 	a.post(testEnv.admin, "promote", expectStep(step), http.StatusCreated)
@@ -113,21 +115,21 @@ func (a *app) promote(step int32) {
 
 func expectStep(step int32) string { return fmt.Sprintf(`{"expect":{"step":%d}}`, step) }
 
-// promoteAll lets every further step pass.
+// promoteAll approves all remaining steps.
 func (a *app) promoteAll() {
 	a.t.Helper()
 	a.post(testEnv.admin, "promote", `{"full":true}`, http.StatusCreated)
 }
 
-// abort sends the release back, and waits until that is done.
+// abort aborts the release, and waits until the abort has completed.
 func (a *app) abort() {
 	a.t.Helper()
 	a.post(testEnv.admin, "abort", "", http.StatusCreated)
 	a.eventually("the release is aborted", a.isAborted)
 }
 
-// checkAborted wants the stable version to be whole after an abort: all pods and all
-// traffic are its own, and the Deployment is held.
+// checkAborted checks the state after an abort: all pods run the stable version, all traffic goes
+// to the stable Service, and the Deployment is still held.
 func (a *app) checkAborted(stable string) {
 	a.t.Helper()
 	all := versions{stable: a.plan.replicas}
@@ -144,16 +146,16 @@ func (a *app) checkAborted(stable string) {
 	a.checkEqual("the strategy", a.before.deployment.Spec.Strategy, d.Spec.Strategy)
 }
 
-// cancel releases the stable version again, which ends an aborted release.
+// cancel sets the template of the stable version again, which ends an aborted release.
 func (a *app) cancel(stable string) {
 	a.t.Helper()
 	a.release(stable)
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{stable: a.plan.replicas}))
+	a.eventually("all pods of the stable version run", a.runs(versions{stable: a.plan.replicas}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// decisions are those on record, each as "verb step user outcome".
+// decisions returns the recorded decisions, each as "verb step user outcome".
 func (a *app) decisions(ctx context.Context) ([]string, error) {
 	r, err := a.getRollout(ctx)
 	if err != nil {
@@ -166,18 +168,18 @@ func (a *app) decisions(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// hasDecisions wants exactly these decisions.
+// hasDecisions returns a check that exactly these decisions are recorded.
 func (a *app) hasDecisions(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		got, err := a.decisions(ctx)
 		if err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("on record are %q, want %q", got, want)
+			err = fmt.Errorf("recorded decisions %q, want %q", got, want)
 		}
 		return err
 	}
 }
 
-// logState tells how things were when a test failed.
+// logState logs the state of the application after a failed test.
 func (a *app) logState(ctx context.Context) {
 	r, err := a.getRollout(ctx)
 	a.t.Logf("Rollout: %s (%v)", describe(r), err)

@@ -50,7 +50,7 @@ func (a *app) isHealthy(ctx context.Context) error {
 	return err
 }
 
-// reason is what a release is doing, as its condition says.
+// reason returns the reason of the condition Progressing.
 func reason(r *v1beta1.Rollout) string {
 	for _, c := range r.Status.Conditions {
 		if c.Type == "Progressing" {
@@ -60,7 +60,7 @@ func reason(r *v1beta1.Rollout) string {
 	return ""
 }
 
-// isAtStage wants a release to be at a stage of a step.
+// isAtStage returns a check that the release is at a stage of a step.
 func (a *app) isAtStage(step int32, state v1beta1.StepState) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -87,7 +87,7 @@ func (a *app) waitsAtStep(step int32) func(context.Context) error {
 	return a.isAtStage(step, "StepPaused")
 }
 
-// hasProgressingReason wants the Progressing condition to have a reason.
+// hasProgressingReason returns a check of the reason of the condition Progressing.
 func (a *app) hasProgressingReason(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -108,7 +108,8 @@ func (a *app) isHeld(ctx context.Context) error {
 	return err
 }
 
-// runs wants exactly these pods, all of them ready and none on its way.
+// runs returns a check that exactly these pods exist, that all of them are ready, and that no
+// ReplicaSet is scaling.
 func (a *app) runs(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		sets, err := a.replicaSets(ctx)
@@ -122,7 +123,7 @@ func (a *app) runs(want versions) func(context.Context) error {
 				continue
 			}
 			if *rs.Spec.Replicas != rs.Status.ReadyReplicas || rs.Status.Replicas != rs.Status.ReadyReplicas || rs.Status.ObservedGeneration < rs.Generation {
-				return fmt.Errorf("%s of %s: %d wanted, %d there, %d ready", rs.Name, versionOf(&rs.Spec.Template.Spec),
+				return fmt.Errorf("%s of %s: %d desired, %d existing, %d ready", rs.Name, versionOf(&rs.Spec.Template.Spec),
 					*rs.Spec.Replicas, rs.Status.Replicas, rs.Status.ReadyReplicas)
 			}
 			got[versionOf(&rs.Spec.Template.Spec)] += rs.Status.ReadyReplicas
@@ -140,7 +141,8 @@ func versionOf(spec *corev1.PodSpec) string {
 	return image[strings.LastIndex(image, ":")+1:]
 }
 
-// hasCanaryWeight wants the canary Ingress to have one; empty means that there is none.
+// hasCanaryWeight returns a check of the weight of the canary Ingress; "" means that there is no
+// canary Ingress.
 func (a *app) hasCanaryWeight(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ingress := &networkingv1.Ingress{}
@@ -155,7 +157,7 @@ func (a *app) hasCanaryWeight(want string) func(context.Context) error {
 	}
 }
 
-// serviceSelects wants a Service to select ready pods of these versions.
+// serviceSelects returns a check that a Service selects ready pods of these versions.
 func (a *app) serviceSelects(service string, want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := &corev1.Service{}
@@ -179,7 +181,7 @@ func (a *app) serviceSelects(service string, want versions) func(context.Context
 	}
 }
 
-// originalObjects is what Weir touches, as its owner made it.
+// originalObjects are the objects that Weir changes during a release, as their owner created them.
 type originalObjects struct {
 	deployment appsv1.Deployment
 	service    corev1.Service
@@ -201,8 +203,9 @@ func (a *app) readOriginals() originalObjects {
 	return o
 }
 
-// checkRestored wants everything as it was but the version, the size and, while
-// there is a Rollout, the label by which admission sees the Deployment.
+// checkRestored checks that the objects of the owner are as before the release. Only the version,
+// the size and, while the Rollout exists, the label by which admission finds the Deployment may
+// differ.
 func (a *app) checkRestored(left ...string) {
 	a.t.Helper()
 	was, is := a.before, a.readOriginals()
@@ -219,10 +222,10 @@ func (a *app) checkRestored(left ...string) {
 	a.checkEqual("the Service's annotations", was.service.Annotations, is.service.Annotations)
 	a.checkEqual("the Ingress", was.ingress.Spec, is.ingress.Spec)
 	a.checkEqual("the Ingress' annotations", was.ingress.Annotations, is.ingress.Annotations)
-	a.eventually("nothing is left beside the application", a.hasNoReleaseObjects)
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }
 
-// workloadTypeLabel is the label that stays while there is a Rollout.
+// workloadTypeLabel is the label that a Deployment has while a Rollout references it.
 const workloadTypeLabel = "rollouts.kruise.io/workload-type"
 
 func (a *app) checkEqual(what string, was, is any) {
@@ -235,7 +238,7 @@ func (a *app) checkEqual(what string, was, is any) {
 	}
 }
 
-// hasNoReleaseObjects wants no canary objects, and nothing of ours on the ReplicaSets.
+// hasNoReleaseObjects returns an error if objects or annotations of a release still exist.
 func (a *app) hasNoReleaseObjects(ctx context.Context) error {
 	for _, o := range []client.Object{&corev1.Service{}, &networkingv1.Ingress{}} {
 		if err := testEnv.client.Get(ctx, a.key(name+"-canary"), o); !apierrors.IsNotFound(err) {
@@ -244,7 +247,7 @@ func (a *app) hasNoReleaseObjects(ctx context.Context) error {
 	}
 	var batches v1beta1.BatchReleaseList
 	err := testEnv.client.List(ctx, &batches, client.InNamespace(a.namespace))
-	if client.IgnoreNotFound(err) != nil || len(batches.Items) > 0 { // not found where nobody serves them any more
+	if client.IgnoreNotFound(err) != nil || len(batches.Items) > 0 { // not found where the API is no longer served
 		return fmt.Errorf("%d BatchReleases are left: %w", len(batches.Items), err)
 	}
 	sets, err := a.replicaSets(ctx)
@@ -258,7 +261,7 @@ func (a *app) hasNoReleaseObjects(ctx context.Context) error {
 	return err
 }
 
-// messageContains wants the Rollout's message to have these words.
+// messageContains returns a check that the message of the Rollout contains these words.
 func (a *app) messageContains(words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -267,7 +270,7 @@ func (a *app) messageContains(words ...string) func(context.Context) error {
 		}
 		for _, word := range words {
 			if !strings.Contains(r.Status.Message, word) {
-				return fmt.Errorf("the message should say %q: %s", word, r.Status.Message)
+				return fmt.Errorf("the message should contain %q: %s", word, r.Status.Message)
 			}
 		}
 		return nil

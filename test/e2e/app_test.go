@@ -27,24 +27,24 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// plan is what an application looks like and how it is released.
+// plan describes an application and its release.
 type plan struct {
 	replicas           int32
 	surge, unavailable int32
 	steps              []v1beta1.Step
-	// withTraffic gives it a Service and an Ingress that follow the release, with
-	// grace seconds for each change of the network.
+	// withTraffic creates a Service and an Ingress whose traffic the Rollout routes, with a grace
+	// period of grace seconds.
 	withTraffic bool
 	grace       int32
-	// annotations are on its pods.
+	// annotations are set on the pods.
 	annotations map[string]string
-	// customizeDeployment is what the owner of the Deployment wants besides.
+	// customizeDeployment changes the Deployment before it is created.
 	customizeDeployment func(*appsv1.Deployment)
-	// customizeService is what the owner of the Service wants besides.
+	// customizeService changes the Service before it is created.
 	customizeService func(*corev1.Service)
-	// deploy makes all but the Rollout, in another way than usual.
+	// deploy creates all objects except the Rollout, in place of the default.
 	deploy func(*app)
-	// customizeRollout is made to the Rollout before it is created.
+	// customizeRollout changes the Rollout before it is created.
 	customizeRollout func(*v1beta1.Rollout)
 }
 
@@ -54,21 +54,20 @@ func manualStep(replicas string) v1beta1.Step {
 	return v1beta1.Step{Replicas: &size}
 }
 
-// timedStep is a step that passes by itself.
+// timedStep is a step that passes after some seconds.
 func timedStep(replicas string, seconds int32) v1beta1.Step {
 	s := manualStep(replicas)
 	s.Pause = &v1beta1.Pause{Duration: &seconds}
 	return s
 }
 
-// withTraffic sends a share of the traffic.
+// withTraffic adds a traffic weight to a step.
 func withTraffic(s v1beta1.Step, traffic string) v1beta1.Step {
 	s.Traffic = &traffic
 	return s
 }
 
-// defaultPlan is a plan for tests that want nothing special: 6 pods, of which one may
-// be missing, in steps of 2, 3 and 6.
+// defaultPlan is a plan with 6 pods, maxUnavailable 1 and steps of 2, 3 and 6 pods, with traffic.
 func defaultPlan() plan {
 	return plan{
 		replicas: 6, surge: 2, unavailable: 1, withTraffic: true, grace: 1,
@@ -76,7 +75,7 @@ func defaultPlan() plan {
 	}
 }
 
-// planWithoutTraffic is the usual plan without traffic.
+// planWithoutTraffic is the default plan without traffic routing.
 func planWithoutTraffic() plan {
 	p := defaultPlan()
 	p.withTraffic = false
@@ -84,8 +83,8 @@ func planWithoutTraffic() plan {
 	return p
 }
 
-// app is an application with a Rollout, all of the name web, in a namespace of
-// its own. Its version is the tag of its image.
+// app is an application with a Rollout in a namespace of its own. All its objects are named web.
+// The tag of its image is its version.
 type app struct {
 	t         *testing.T
 	plan      plan
@@ -103,14 +102,14 @@ var (
 	invalidNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// newNamespace makes an application that is nothing but a namespace.
+// newNamespace creates a namespace without any application.
 func newNamespace(t *testing.T) *app {
 	t.Helper()
 	id := invalidNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-")
 	return newNamedNamespace(t, fmt.Sprintf("%.50s-%d", id, count.Add(1)))
 }
 
-// newNamedNamespace is space with a namespace of that name.
+// newNamedNamespace creates a namespace of this name without any application.
 func newNamedNamespace(t *testing.T, namespace string) *app {
 	t.Helper()
 	a := &app{t: t, namespace: namespace, rollout: name}
@@ -121,7 +120,7 @@ func newNamedNamespace(t *testing.T, namespace string) *app {
 	return a
 }
 
-// start makes an application of version v1 and waits until it is in service.
+// start creates an application of version v1 and waits until all its pods are ready.
 func start(t *testing.T, p plan) *app {
 	t.Helper()
 	return newNamespace(t).start(p)
@@ -149,7 +148,7 @@ func (a *app) start(p plan) *app {
 	return a
 }
 
-// cleanUp gives everything back. After a failure it tells how things were.
+// cleanUp deletes the application. If the test failed, it first logs the state.
 func (a *app) cleanUp() {
 	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
@@ -178,12 +177,12 @@ func (a *app) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: a.namespace, Name: name}
 }
 
-// path is that of the Rollout in the API.
+// path is the API path of the Rollout.
 func (a *app) path() string {
 	return "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace + "/rollouts/" + a.rollout
 }
 
-// eventually waits. ask tells what is not yet so.
+// eventually waits until the condition returns nil.
 func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	if err := a.await(what, ask); err != nil {
@@ -195,7 +194,7 @@ func (a *app) await(what string, ask func(context.Context) error) error {
 	return patience.Until(a.t.Context(), what, ask)
 }
 
-// eventually waits for what is not of one application.
+// eventually waits for a condition that does not belong to one application.
 func (w *environment) eventually(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
 	if err := patience.Until(t.Context(), what, ask); err != nil {
@@ -203,8 +202,8 @@ func (w *environment) eventually(t *testing.T, what string, ask func(context.Con
 	}
 }
 
-// consistently wants something to remain so for a while. That nothing happens cannot
-// be waited for, only watched.
+// consistently checks that a condition remains true for a while. That something does not happen can
+// only be observed over time.
 func (a *app) consistently(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, 2*time.Second, true, func(context.Context) (bool, error) {
@@ -215,7 +214,7 @@ func (a *app) consistently(what string, ask func(context.Context) error) {
 	}
 }
 
-// checkNow wants something to be so now.
+// checkNow fails the test if the condition returns an error now.
 func (a *app) checkNow(ask func(context.Context) error) {
 	a.t.Helper()
 	if err := ask(a.t.Context()); err != nil {

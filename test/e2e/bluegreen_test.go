@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// blueGreenPlan is a plan in the blue-green style.
+// blueGreenPlan is the default plan in the blue-green style.
 func blueGreenPlan() plan {
 	p := defaultPlan()
 	p.surge, p.unavailable = 1, 0
@@ -30,7 +30,7 @@ func blueGreenPlan() plan {
 	return p
 }
 
-// waitsAtBlueGreenStep wants a step of a blue-green release to wait.
+// waitsAtBlueGreenStep returns a check that a step of a blue-green release is paused.
 func (a *app) waitsAtBlueGreenStep(step int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -55,7 +55,7 @@ func (a *app) newScaler() *autoscalingv2.HorizontalPodAutoscaler {
 	}
 }
 
-// autoscalerTargets wants the autoscaler to name this as what it scales.
+// autoscalerTargets returns a check of the name that the HorizontalPodAutoscaler scales.
 func (a *app) autoscalerTargets(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		h := &autoscalingv2.HorizontalPodAutoscaler{}
@@ -67,19 +67,19 @@ func (a *app) autoscalerTargets(want string) func(context.Context) error {
 	}
 }
 
-// New pods come beside the old ones, all requests move at once, and old pods go
-// last; the autoscaler does not act meanwhile, and everything is given back.
+// TestBlueGreen creates all new pods next to the old ones, moves all traffic at once, and deletes
+// the old pods last. The autoscaler is disabled during the release, and all settings are restored.
 func TestBlueGreen(t *testing.T) {
 	t.Parallel()
 	a := start(t, blueGreenPlan())
 	a.create(a.newScaler())
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
 	a.checkNow(a.autoscalerTargets(name + "-DisableByRollout"))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtBlueGreenStep(2))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 6}))
 	a.checkNow(a.hasCanaryWeight("100"))
 	a.consistently("the last step waits, too", a.waitsAtBlueGreenStep(2))
 	a.promote(2)
@@ -89,8 +89,8 @@ func TestBlueGreen(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A third revision is refused until the second is taken back; an abort takes the
-// new pods, and a rollback leaves nothing behind.
+// TestBlueGreenAbort checks that a third template is refused until the second is reverted, that an
+// abort deletes the new pods, and that a rollback leaves nothing behind.
 func TestBlueGreenAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, blueGreenPlan())
@@ -103,15 +103,15 @@ func TestBlueGreenAbort(t *testing.T) {
 	a.release("v2")
 	a.eventually("step 1 waits again", a.messageContains("manually confirm"))
 	a.abort()
-	a.eventually("its pods are there", a.runs(versions{"v1": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6}))
 	a.checkNow(a.isHeld)
 	a.checkNow(a.autoscalerTargets(name))
 	a.post(testEnv.admin, "retry", "", http.StatusCreated)
 	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
 	a.post(testEnv.admin, "rollback", "", http.StatusCreated)
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.awaitPods(versions{"v1": 6})
-	a.eventually("the autoscaler is back", a.autoscalerTargets(name))
+	a.eventually("the autoscaler is enabled again", a.autoscalerTargets(name))
 	a.checkRestored(workloadTypeLabel)
 }

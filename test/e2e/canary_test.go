@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// canaryPlan is a plan in the canary style, with an extra Deployment.
+// canaryPlan is the default plan in the canary style, with an extra Deployment.
 func canaryPlan() plan {
 	p := defaultPlan()
 	p.steps = []v1beta1.Step{withTraffic(manualStep("1"), "20%"), withTraffic(manualStep("50%"), "50%")}
@@ -29,7 +29,8 @@ func canaryPlan() plan {
 	return p
 }
 
-// hasExtraDeployment wants an extra Deployment of so many pods, or none at all.
+// hasExtraDeployment returns a check that the extra Deployment has this many ready pods; 0 means
+// that it must not exist.
 func (a *app) hasExtraDeployment(want int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list appsv1.DeploymentList
@@ -54,25 +55,25 @@ func (a *app) hasExtraDeployment(want int32) func(context.Context) error {
 	}
 }
 
-// A canary release: an extra Deployment takes its share while the Deployment
-// stays as it is, follows its size upwards, and goes when the native controller
-// has rolled the Deployment.
+// TestCanary releases in the canary style. The extra Deployment gets its share of pods and grows
+// with the Deployment, which stays unchanged. The extra Deployment is deleted when the native
+// controller has rolled the Deployment.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	a := start(t, canaryPlan())
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 1}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 1}))
 	a.checkNow(a.hasExtraDeployment(1))
 	a.checkNow(a.hasCanaryWeight("20"))
 	a.checkNow(a.serviceSelects(name, versions{"v1": 6}))
 	a.checkNow(a.serviceSelects(name+"-canary", versions{"v2": 1}))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
 	a.scale(8)
-	a.eventually("the extra one follows", a.hasExtraDeployment(4))
-	a.eventually("all pods are there", a.runs(versions{"v1": 8, "v2": 4}))
+	a.eventually("the extra Deployment is scaled up", a.hasExtraDeployment(4))
+	a.eventually("all pods run", a.runs(versions{"v1": 8, "v2": 4}))
 	a.guard.atLeast(7)
 	a.promote(2)
 	a.eventually("the Rollout is Healthy", a.isHealthy)
@@ -81,8 +82,8 @@ func TestCanary(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// An abort takes the traffic back and then the extra pods; a retry brings them
-// again; a rollback leaves nothing behind.
+// TestCanaryAbort checks that an abort removes the traffic before the extra pods, that a retry
+// creates them again, and that a rollback leaves nothing behind.
 func TestCanaryAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, canaryPlan())
@@ -92,7 +93,7 @@ func TestCanaryAbort(t *testing.T) {
 	a.checkAborted("v1")
 	a.post(testEnv.admin, "retry", "", http.StatusCreated)
 	a.eventually("step 1 waits again", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6, "v2": 1}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 1}))
 	a.release("v3")
 	a.eventually("v3 waits at step 1", a.runs(versions{"v1": 6, "v3": 1}))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
@@ -103,7 +104,8 @@ func TestCanaryAbort(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// Deleted in the middle, the native controller takes the version to the end.
+// TestCanaryDelete deletes the Rollout during a release. The native controller completes the
+// rolling update.
 func TestCanaryDelete(t *testing.T) {
 	t.Parallel()
 	a := start(t, canaryPlan())

@@ -13,7 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// reportsIrreversible wants the condition that says that nothing can go back.
+// reportsIrreversible returns an error unless the condition reports that the release cannot be
+// reverted.
 func (a *app) reportsIrreversible(ctx context.Context) error {
 	r, err := a.getRollout(ctx)
 	if err != nil {
@@ -27,8 +28,8 @@ func (a *app) reportsIrreversible(ctx context.Context) error {
 	return fmt.Errorf("no condition says that the stable version was deleted: %s", describe(r))
 }
 
-// startCanaryWithoutStable is a canary release whose stable ReplicaSet somebody deletes, so that the pods of
-// the extra Deployment serve alone. From then on a ready pod must be there at every moment.
+// startCanaryWithoutStable starts a canary release and deletes its stable ReplicaSet, so that only
+// the pods of the extra Deployment serve. From then on, a pod must be ready at every moment.
 func startCanaryWithoutStable(t *testing.T) *app {
 	t.Helper()
 	p := canaryPlan()
@@ -44,12 +45,12 @@ func startCanaryWithoutStable(t *testing.T) *app {
 	return a
 }
 
-// Setting the earlier template, as the message says, brings its pods up before those of the
-// extra Deployment go.
+// TestCanaryWithoutStableReverted sets the earlier template, as the message recommends. Its pods
+// become ready before those of the extra Deployment are deleted.
 func TestCanaryWithoutStableReverted(t *testing.T) {
 	t.Parallel()
 	a := startCanaryWithoutStable(t)
-	a.eventually("it says that it cannot go back", a.reportsIrreversible)
+	a.eventually("the condition reports that the release cannot be reverted", a.reportsIrreversible)
 	a.checkNow(a.messageContains("abort and rollback cannot go back to it"))
 	a.release("v1")
 	a.eventually("the Rollout is Healthy", a.isHealthy)
@@ -58,12 +59,13 @@ func TestCanaryWithoutStableReverted(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// So does another template: the pods that serve stay beside those of its steps.
+// TestCanaryWithoutStableSuperseded sets another template. The pods that serve stay until the steps
+// have created others.
 func TestCanaryWithoutStableSuperseded(t *testing.T) {
 	t.Parallel()
 	a := startCanaryWithoutStable(t)
 	a.release("v3")
-	a.eventually("pods of v3 come beside those that serve", a.runs(versions{"v2": 2, "v3": 2}))
+	a.eventually("pods of v3 run in addition to those that serve", a.runs(versions{"v2": 2, "v3": 2}))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
@@ -74,7 +76,8 @@ func TestCanaryWithoutStableSuperseded(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// Deleting the Rollout gives the Deployment back, and its own pods come first.
+// TestCanaryWithoutStableDeleted deletes the Rollout. The pods of the Deployment become ready
+// first.
 func TestCanaryWithoutStableDeleted(t *testing.T) {
 	t.Parallel()
 	a := startCanaryWithoutStable(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseBlueGreen tells stories of the blue-green style, told in v1beta1.
+// TestCaseBlueGreen runs scenarios of the blue-green style with the API version v1beta1.
 func TestCaseBlueGreen(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -40,7 +40,7 @@ func TestCaseBlueGreen(t *testing.T) {
 	}
 }
 
-// blueGreenSteps are half of the pods, all of them, and then the requests.
+// blueGreenSteps create half of the pods, then all pods, then move the traffic.
 func blueGreenSteps() []v1beta1.Step {
 	return []v1beta1.Step{
 		withTraffic(manualStep("50%"), "0%"), withTraffic(manualStep("100%"), "0%"), withTraffic(manualStep("100%"), "50%"), withTraffic(manualStep("100%"), "100%"),
@@ -68,8 +68,8 @@ func blueGreenScenario() scenario {
 	})}
 }
 
-// hasPodCounts wants the Deployment to tell so of its pods: how many are new, and
-// that all of them are ready though none is available.
+// hasPodCounts returns a check that the Deployment's status counts this many new pods, and that all
+// pods are ready and none is available.
 func (c *kruiseClient) hasPodCounts(updated, all int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d, err := c.getDeployment(ctx)
@@ -82,7 +82,7 @@ func (c *kruiseClient) hasPodCounts(updated, all int32) func(context.Context) er
 	}
 }
 
-// savedSettings is what stands in the annotation meanwhile.
+// savedSettings is the value of the annotation that keeps the owner's settings during a release.
 type savedSettings struct {
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
@@ -103,7 +103,7 @@ func ownSettings() savedSettings {
 	return savedSettings{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1)), ProgressDeadlineSeconds: new(int32(600))}
 }
 
-// checkSurge wants the Deployment to be set up for a share of new pods.
+// checkSurge checks that the Deployment is configured to create this share of new pods.
 func (c *kruiseClient) checkSurge(share string, stopped bool) {
 	c.t.Helper()
 	d, err := c.getDeployment(c.t.Context())
@@ -121,10 +121,10 @@ func (c *kruiseClient) checkSurge(share string, stopped bool) {
 	if err := json.Unmarshal([]byte(d.Annotations[originalKey]), &kept); err != nil {
 		c.t.Fatal(err)
 	}
-	c.checkEqual("what is kept", ownSettings(), kept)
+	c.checkEqual("the saved settings", ownSettings(), kept)
 }
 
-// checkSettingsRestored wants everything that the owner wrote, at once.
+// checkSettingsRestored checks that all settings of the owner are restored.
 func (c *kruiseClient) checkSettingsRestored(version string) {
 	c.t.Helper()
 	d, err := c.getDeployment(c.t.Context())
@@ -137,7 +137,7 @@ func (c *kruiseClient) checkSettingsRestored(version string) {
 	c.checkEqual("the settings", ownSettings(), settingsOf(d))
 }
 
-// releaseToStep1 releases v2 and goes to its first step: three pods beside five.
+// releaseToStep1 releases v2 up to the first step: three new pods and five old ones.
 func (c *kruiseClient) releaseToStep1() {
 	c.t.Helper()
 	stable := c.activeReplicaSets(name)[0]
@@ -152,7 +152,7 @@ func (c *kruiseClient) releaseToStep1() {
 	c.checkServicesPinned()
 }
 
-// otherRevision is the revision that is active beside one.
+// otherRevision returns the active revision that is not the stable one.
 func (c *kruiseClient) otherRevision(stable string) string {
 	c.t.Helper()
 	both := c.activeReplicaSets(name)
@@ -165,7 +165,7 @@ func (c *kruiseClient) otherRevision(stable string) string {
 	return ""
 }
 
-// approveAndAwaitStep approves and waits for the next step.
+// approveAndAwaitStep approves the current step and waits for the next one.
 func (c *kruiseClient) approveAndAwaitStep(step int32) {
 	c.t.Helper()
 	c.approve()
@@ -175,7 +175,7 @@ func (c *kruiseClient) approveAndAwaitStep(step int32) {
 	c.checkServicesPinned()
 }
 
-// goToFullStep goes on to all of the pods, which two batches have brought.
+// goToFullStep goes to the step with all pods, which takes two batches.
 func (c *kruiseClient) goToFullStep() {
 	c.t.Helper()
 	c.checkBatchLabels(3)
@@ -183,7 +183,7 @@ func (c *kruiseClient) goToFullStep() {
 	c.checkBatchLabels(3, 2)
 }
 
-// Case 34: half of the pods, all of them, half of the requests, all of them.
+// Case 34: half of the pods, all pods, half of the traffic, all of the traffic.
 func caseBlueGreen(t *testing.T) {
 	t.Parallel()
 	s := blueGreenScenario()
@@ -204,7 +204,7 @@ func caseBlueGreen(t *testing.T) {
 	c.addPod()
 }
 
-// Case 35: back in steps, then back to the earlier version.
+// Case 35: jump back to earlier steps, then set the earlier version again.
 func caseBlueGreenRollback(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, blueGreenScenario())
@@ -229,8 +229,8 @@ func caseBlueGreenRollback(t *testing.T) {
 	c.checkNoBatchLabels()
 }
 
-// Case 36: there is no room for a third version. The second may come back, and
-// then it stays as it was, paused; and the first ends it all.
+// Case 36: a third version is refused. When the second template is set again, the release is as
+// before, paused. The first template ends the release.
 func caseBlueGreenThirdVersion(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, blueGreenScenario())
@@ -253,24 +253,24 @@ func caseBlueGreenThirdVersion(t *testing.T) {
 	c.checkSettingsRestored("v1")
 }
 
-// awaitUpdatedPods wants the pods to be asked for soon after a resize; and once they are
-// ready, the Rollout to tell how many of them are new.
+// awaitUpdatedPods waits until the pods of a new size are requested and ready, and until the
+// Rollout counts the updated ones.
 func (c *kruiseClient) awaitUpdatedPods(updated, all int32) {
 	c.t.Helper()
-	c.checkAfter(3*time.Second, fmt.Sprintf("%d of %d are new", updated, all), func(ctx context.Context) error {
+	c.checkAfter(3*time.Second, fmt.Sprintf("%d of %d pods are new", updated, all), func(ctx context.Context) error {
 		d, err := c.getDeployment(ctx)
 		if s := d.Status; err == nil && (s.ObservedGeneration != d.Generation || s.Replicas != all || s.UpdatedReplicas != updated) {
 			err = fmt.Errorf("%+v", s)
 		}
 		return err
 	})
-	c.eventually("all are ready", c.hasPodCounts(updated, all))
-	c.checkAfter(time.Second, "the Rollout tells so", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.eventually("all pods are ready", c.hasPodCounts(updated, all))
+	c.checkAfter(time.Second, "the Rollout counts them", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return r.releaseStatus().Updated == updated && r.releaseStatus().UpdatedReady == updated
 	}))
 }
 
-// Case 37: either version grows and shrinks with the Deployment.
+// Case 37: scaling the Deployment scales both versions.
 func caseBlueGreenScaled(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, blueGreenScenario())
@@ -296,8 +296,8 @@ func caseBlueGreenScaled(t *testing.T) {
 	}
 }
 
-// Cases 38 to 41: the Rollout leaves at half way, everything is given back, and
-// v2 goes on. An autoscaler, of either version of its API, does not act meanwhile.
+// Cases 38 to 41: the Rollout is deleted or disabled at the first step. All settings are restored,
+// and v2 is released natively. An autoscaler, of either API version, is disabled meanwhile.
 func caseBlueGreenDeletedOrDisabled(leave func(*kruiseClient), scaler client.Object) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
@@ -349,7 +349,7 @@ func (c *kruiseClient) deleteRollout() {
 	c.eventually("the Rollout is gone", c.isGone(&v1beta1.Rollout{}, c.rollout))
 }
 
-// disableRollout waits until the Rollout is.
+// disableRollout disables the Rollout and waits until it is Disabled.
 func (c *kruiseClient) disableRollout() {
 	c.t.Helper()
 	c.editPlan(func(r *v1beta1.Rollout) { r.Spec.Disabled = true })

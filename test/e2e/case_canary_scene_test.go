@@ -20,22 +20,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// weightStep is a step that waits for approval.
+// weightStep is a step with a traffic weight that waits for approval.
 func weightStep(weight int32) v1alpha1.Step { return v1alpha1.Step{Weight: &weight} }
 
-// withDuration makes it pass by itself.
+// withDuration makes a step pass after some seconds.
 func withDuration(s v1alpha1.Step, seconds int32) v1alpha1.Step {
 	s.Pause = &v1alpha1.Pause{Duration: &seconds}
 	return s
 }
 
-// withReplicas says how many pods it has, where that is not the share of the traffic.
+// withReplicas sets the number of pods of a step, which is otherwise the share of the traffic.
 func withReplicas(s v1alpha1.Step, replicas int32) v1alpha1.Step {
 	s.Replicas = new(intstr.FromInt32(replicas))
 	return s
 }
 
-// newV1alpha1Rollout is in the canary style, since nothing says otherwise.
+// newV1alpha1Rollout is a Rollout in the canary style, which is the default of v1alpha1.
 func newV1alpha1Rollout(steps ...v1alpha1.Step) *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "rollouts-demo"},
@@ -52,12 +52,12 @@ func v1alpha1Scenario(replicas int32, steps ...v1alpha1.Step) scenario {
 	return scenario{replicas: replicas, routed: true, rollout: newV1alpha1Rollout(steps...)}
 }
 
-// defaultV1alpha1Steps pass but for the first.
+// defaultV1alpha1Steps pass after some seconds, except for the first one.
 func defaultV1alpha1Steps() []v1alpha1.Step {
 	return []v1alpha1.Step{weightStep(20), withDuration(weightStep(40), 1), withDuration(weightStep(60), 1), withDuration(weightStep(80), 1), withDuration(weightStep(100), 0)}
 }
 
-// extraDeployment is the extra Deployment.
+// extraDeployment reads the extra Deployment.
 func (c *kruiseClient) extraDeployment() *appsv1.Deployment {
 	c.t.Helper()
 	var list appsv1.DeploymentList
@@ -72,8 +72,8 @@ func (c *kruiseClient) extraDeployment() *appsv1.Deployment {
 	return &list.Items[0]
 }
 
-// awaitExtraPods wants so many ready pods of a version beside the Deployment, which is
-// as it was, and returns the revision of either.
+// awaitExtraPods waits for ready pods of a version in the extra Deployment, checks that the
+// Deployment is unchanged, and returns the revisions of both.
 func (c *kruiseClient) awaitExtraPods(version string, pods int32) (stable, hash string) {
 	c.t.Helper()
 	d := c.extraDeployment()
@@ -81,9 +81,9 @@ func (c *kruiseClient) awaitExtraPods(version string, pods int32) (stable, hash 
 		c.t.Errorf("of %d extra pods of %s %d are ready, want %d of %s",
 			*d.Spec.Replicas, versionOf(&d.Spec.Template.Spec), d.Status.ReadyReplicas, pods, version)
 	}
-	c.eventually("it holds still", c.isPausedAtOldVersion)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	if at := c.readRollout().releaseStatus(); at.Canary != pods || at.CanaryReady != pods {
-		c.t.Errorf("the Rollout tells of %d/%d pods, want %d", at.CanaryReady, at.Canary, pods)
+		c.t.Errorf("the Rollout counts %d/%d pods, want %d", at.CanaryReady, at.Canary, pods)
 	}
 	extra, own := c.activeReplicaSets(d.Name), c.activeReplicaSets(name)
 	if len(extra) != 1 || len(own) != 1 {
@@ -92,7 +92,7 @@ func (c *kruiseClient) awaitExtraPods(version string, pods int32) (stable, hash 
 	return own[0], extra[0]
 }
 
-// hasReadyExtraPods wants so many extra pods to be ready.
+// hasReadyExtraPods returns a check that the extra Deployment has this many ready pods.
 func (c *kruiseClient) hasReadyExtraPods(pods int32) func(context.Context) error {
 	return func(context.Context) error {
 		if s := c.extraDeployment().Status; s.ReadyReplicas != pods || s.Replicas != pods {
@@ -102,7 +102,8 @@ func (c *kruiseClient) hasReadyExtraPods(pods int32) func(context.Context) error
 	}
 }
 
-// canaryServiceMatches wants the canary Service to be labelled as the Service is.
+// canaryServiceMatches returns an error unless the canary Service has the labels and annotations of
+// the stable Service.
 func (c *kruiseClient) canaryServiceMatches(ctx context.Context) error {
 	var one, other corev1.Service
 	if err := errors.Join(testEnv.client.Get(ctx, c.key(name), &one), testEnv.client.Get(ctx, c.key(extraName), &other)); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseCanary tells stories of the canary style, told in v1alpha1.
+// TestCaseCanary runs scenarios of the canary style with the API version v1alpha1.
 func TestCaseCanary(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -43,8 +43,8 @@ func TestCaseCanary(t *testing.T) {
 	}
 }
 
-// Case 9: five steps on three pods; the extra ones have labels of their own, and
-// the owner's template has a label that is not the owner's to set.
+// Case 9: five steps with three pods. The extra pods get additional labels, except for one that the
+// template of the owner sets.
 func caseCanaryThreePods(t *testing.T) {
 	t.Parallel()
 	s := v1alpha1Scenario(3, weightStep(20), weightStep(40), weightStep(60), weightStep(80), weightStep(90))
@@ -57,7 +57,7 @@ func caseCanaryThreePods(t *testing.T) {
 	}
 	c := startScenario(t, s)
 	c.setVersion("v2")
-	c.eventually("it holds still", c.isPausedAtOldVersion)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	for i, weight := range []int{20, 40, 60, 80, 90} {
 		c.awaitPausedStep(int32(i + 1))
 		c.awaitExtraPods("v2", []int32{1, 2, 2, 3, 3}[i])
@@ -70,14 +70,14 @@ func caseCanaryThreePods(t *testing.T) {
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 10: two steps to the end. Both Deployments name the version alike.
+// Case 10: a release of two steps. Both Deployments name the revision alike.
 func caseCanary(t *testing.T) {
 	t.Parallel()
 	s := v1alpha1Scenario(5, withReplicas(weightStep(20), 2), weightStep(60))
 	s.rollout.(*v1alpha1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].GracePeriodSeconds = nil
 	c := startScenario(t, s)
 	c.setVersion("v2")
-	c.checkAfter(2*time.Second, "it holds still", c.isPausedAtOldVersion)
+	c.checkAfter(2*time.Second, "the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	c.awaitPausedStep(1)
 	stable, hash := c.awaitExtraPods("v2", 2)
 	c.checkCanaryWeight(20)
@@ -96,12 +96,12 @@ func caseCanary(t *testing.T) {
 	c.addPod()
 }
 
-// Case 11: the earlier template ends the release.
+// Case 11: setting the earlier template ends the release.
 func caseCanaryRollback(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, defaultV1alpha1Steps()...))
 	c.setVersion("v2")
-	c.eventually("it holds still", c.isPausedAtOldVersion)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	c.awaitPausedStep(1)
 	stable, _ := c.awaitExtraPods("v2", 1)
 	c.refreshDeployment()
@@ -114,12 +114,12 @@ func caseCanaryRollback(t *testing.T) {
 	c.awaitPods(versions{"v1": 5})
 }
 
-// Case 12: a third version takes the place of the second, and begins at step 1.
+// Case 12: a third version replaces the second one, and begins at step 1.
 func caseCanaryThirdVersion(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, weightStep(20), weightStep(40), withDuration(weightStep(60), 1), withDuration(weightStep(80), 1), withDuration(weightStep(100), 1)))
 	c.setVersion("v2")
-	c.eventually("it holds still", c.isPausedAtOldVersion)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	c.awaitPausedStep(1)
 	stable, second := c.awaitExtraPods("v2", 1)
 	c.checkProgress(1, 2, stable, second)
@@ -139,7 +139,7 @@ func caseCanaryThirdVersion(t *testing.T) {
 	c.checkReleaseEnded("v3", "True")
 }
 
-// Case 13: extra pods follow a Deployment that grows.
+// Case 13: the extra Deployment grows when the Deployment is scaled up.
 func caseCanaryScaledUp(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, withDuration(weightStep(20), 1), weightStep(40), withDuration(weightStep(60), 1), withDuration(weightStep(100), 0)))
@@ -147,24 +147,24 @@ func caseCanaryScaledUp(t *testing.T) {
 	c.awaitPausedStep(2)
 	_, hash := c.awaitExtraPods("v2", 2)
 	c.setReplicas(10)
-	c.checkAfter(3*time.Second, "there will be four", func(context.Context) error {
+	c.checkAfter(3*time.Second, "four pods are requested", func(context.Context) error {
 		if n := *c.extraDeployment().Spec.Replicas; n != 4 {
 			return fmt.Errorf("%d", n)
 		}
 		return nil
 	})
-	c.eventually("four are ready", c.hasReadyExtraPods(4))
-	c.checkAfter(time.Second, "four are told", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.eventually("four pods are ready", c.hasReadyExtraPods(4))
+	c.checkAfter(time.Second, "the Rollout counts four pods", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return stepPaused(2)(r) && r.releaseStatus().Canary == 4 && r.releaseStatus().CanaryReady == 4 && r.releaseStatus().PodTemplateHash == hash
 	}))
-	c.eventually("ten others are there", c.isPausedAtOldVersion)
+	c.eventually("ten pods of the stable version run", c.isPausedAtOldVersion)
 	c.awaitExtraPods("v2", 4)
 	c.guard.atLeast(10)
 	c.approve()
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 14: extra pods do not follow a Deployment that shrinks.
+// Case 14: the extra Deployment does not shrink when the Deployment is scaled down.
 func caseCanaryScaledDown(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(10, withDuration(weightStep(20), 1), withDuration(weightStep(40), 1), weightStep(60), withDuration(weightStep(100), 0)))
@@ -172,19 +172,19 @@ func caseCanaryScaledDown(t *testing.T) {
 	c.awaitPausedStep(3)
 	c.awaitExtraPods("v2", 6)
 	c.setReplicas(5)
-	c.checkAfter(3*time.Second, "five are left", c.isPausedAtOldVersion)
+	c.checkAfter(3*time.Second, "five pods are left", c.isPausedAtOldVersion)
 	c.awaitPausedStep(3)
 	c.awaitExtraPods("v2", 6)
 	c.approve()
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 15: paused by its spec, a release stands still.
+// Case 15: spec.strategy.paused stops the release.
 func caseCanaryPaused(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, withDuration(weightStep(20), 2), withDuration(weightStep(40), 2), withDuration(weightStep(60), 1), withDuration(weightStep(80), 1), withDuration(weightStep(100), 0)))
 	c.setVersion("v2")
-	c.checkAfter(3*time.Second, "it holds still", c.isPausedAtOldVersion)
+	c.checkAfter(3*time.Second, "the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	c.editV1alpha1Plan(func(r *v1alpha1.Rollout) { r.Spec.Strategy.Paused = new(true) })
 	was := c.readRollout()
 	if was.Status.Phase != "Progressing" {
@@ -198,12 +198,12 @@ func caseCanaryPaused(t *testing.T) {
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 16: deleted in the foreground, in the middle of a step.
+// Case 16: the Rollout is deleted with foreground propagation during a step.
 func caseCanaryDeleted(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, withDuration(weightStep(20), 10), withDuration(weightStep(60), 10), withDuration(weightStep(100), 10)))
 	c.setVersion("v2")
-	c.checkAfter(3*time.Second, "it holds still", c.isPausedAtOldVersion)
+	c.checkAfter(3*time.Second, "the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	if err := testEnv.client.DeleteAllOf(t.Context(), &v1alpha1.Rollout{}, client.InNamespace(c.namespace),
 		client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
@@ -216,13 +216,13 @@ func caseCanaryDeleted(t *testing.T) {
 	c.checkNow(c.hasExtraDeployment(0))
 }
 
-// Case 17: a version that does not start is told as such, and replaced.
+// Case 17: a version whose pods do not start is reported, and then replaced.
 func caseCanaryBadImage(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(5, withDuration(weightStep(20), 1), withDuration(weightStep(60), 1), withDuration(weightStep(100), 1)))
 	c.setVersion("failed")
-	c.eventually("it holds still", c.isPausedAtOldVersion)
-	c.checkAfter(5*time.Second, "one pod is tried", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
+	c.checkAfter(5*time.Second, "one new pod is created", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		at := r.releaseStatus()
 		return r.Status.Phase == "Progressing" && at.Step == 1 && at.State == "StepUpgrade" && at.Canary == 1 && at.CanaryReady == 0
 	}))
@@ -231,7 +231,7 @@ func caseCanaryBadImage(t *testing.T) {
 	c.checkReleaseEnded("v3", "True")
 }
 
-// Case 18: another plan with fewer steps, in the middle.
+// Case 18: the plan is replaced by one with fewer steps during the release.
 func caseCanaryPlanEdited(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, v1alpha1Scenario(10, defaultV1alpha1Steps()...))
@@ -252,7 +252,7 @@ func caseCanaryPlanEdited(t *testing.T) {
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 19: requests are chosen by what they carry, then by their share.
+// Case 19: requests are routed by header matches first, then by weight.
 func caseCanaryMatches(t *testing.T) {
 	t.Parallel()
 	chosen := withReplicas(v1alpha1.Step{Matches: []v1alpha1.RouteMatch{
@@ -276,7 +276,7 @@ func caseCanaryMatches(t *testing.T) {
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 22: a Service with a port of the nodes has a canary with none of its own.
+// Case 22: the canary Service of a NodePort Service has no node port.
 func caseCanaryNodePort(t *testing.T) {
 	t.Parallel()
 	s := v1alpha1Scenario(5, withReplicas(weightStep(20), 2))

@@ -24,8 +24,8 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// rolloutReading is what an outsider reads of a Rollout. The status is the same in
-// both versions.
+// rolloutReading is the part of a Rollout that a client of OpenKruise reads. The status is the same
+// in both API versions.
 type rolloutReading struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
@@ -37,7 +37,7 @@ type rolloutReading struct {
 	} `json:"status"`
 }
 
-// releaseStatus is how far a release is. Styles differ in the names of four fields.
+// releaseStatus is the progress of a release. Four fields have different names in the styles.
 type releaseStatus struct {
 	Observed        int64  `json:"observedWorkloadGeneration"`
 	RolloutHash     string `json:"rolloutHash"`
@@ -67,7 +67,7 @@ func (r *rolloutReading) releaseStatus() releaseStatus {
 	}
 }
 
-// revision is that being released.
+// revision returns the revision that is being released.
 func (s releaseStatus) revision() string { return cmp.Or(s.CanaryRevision, s.UpdatedRevision) }
 
 func (r *rolloutReading) condition(kind string) condition06 {
@@ -102,7 +102,7 @@ func (c *kruiseClient) tryReadRollout(ctx context.Context) (*rolloutReading, err
 	return r, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, r)
 }
 
-// rolloutSatisfies asks about the Rollout as it is read.
+// rolloutSatisfies returns a check of the Rollout.
 func (c *kruiseClient) rolloutSatisfies(so func(*rolloutReading) bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := c.tryReadRollout(ctx)
@@ -113,7 +113,7 @@ func (c *kruiseClient) rolloutSatisfies(so func(*rolloutReading) bool) func(cont
 	}
 }
 
-// stepPaused wants a step to wait.
+// stepPaused returns a check that a step is paused.
 func stepPaused(step int32) func(*rolloutReading) bool {
 	return func(r *rolloutReading) bool {
 		return r.releaseStatus().Step == step && r.releaseStatus().State == "StepPaused"
@@ -124,15 +124,16 @@ func inPhase(phase string) func(*rolloutReading) bool {
 	return func(r *rolloutReading) bool { return r.Status.Phase == phase }
 }
 
-// awaitPausedStep waits for a step to wait.
+// awaitPausedStep waits until a step is paused.
 func (c *kruiseClient) awaitPausedStep(step int32) *rolloutReading {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("step %d is paused", step), c.rolloutSatisfies(stepPaused(step)))
 	return c.readRollout()
 }
 
-// checkAfter stands for a fixed wait before one look, however slow the machine is: what is looked
-// for must become so, and stay until that time is over.
+// checkAfter waits for a fixed time, as such a client does, before it looks once. On a slow machine
+// the condition has more time. The condition must become true, and stay true until the time has
+// passed.
 func (c *kruiseClient) checkAfter(d time.Duration, what string, ask func(context.Context) error) {
 	c.t.Helper()
 	begun, been := time.Now(), false
@@ -154,7 +155,8 @@ func (c *kruiseClient) checkAfter(d time.Duration, what string, ask func(context
 	}
 }
 
-// activeReplicaSets are the hash labels of the ReplicaSets of a Deployment that want pods, oldest first.
+// activeReplicaSets returns the hash labels of the ReplicaSets of a Deployment that have replicas,
+// oldest first.
 func (c *kruiseClient) activeReplicaSets(of string) []string {
 	c.t.Helper()
 	sets, err := c.replicaSets(c.t.Context())
@@ -173,7 +175,7 @@ func (c *kruiseClient) activeReplicaSets(of string) []string {
 	return hashes
 }
 
-// awaitAllUpdated waits until the Deployment says that every pod is new and ready.
+// awaitAllUpdated waits until the Deployment's status counts every pod as updated and ready.
 func (c *kruiseClient) awaitAllUpdated() {
 	c.t.Helper()
 	c.eventually("all pods are ready", c.isComplete)
@@ -186,13 +188,14 @@ func (c *kruiseClient) isComplete(ctx context.Context) error {
 	}
 	s, want := d.Status, *d.Spec.Replicas
 	if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.Replicas != want || s.ReadyReplicas != want {
-		return fmt.Errorf("of %d pods are %d updated, %d there, %d ready, generation %d of %d",
+		return fmt.Errorf("of %d pods %d are updated, %d exist, %d are ready, generation %d of %d",
 			want, s.UpdatedReplicas, s.Replicas, s.ReadyReplicas, s.ObservedGeneration, d.Generation)
 	}
 	return nil
 }
 
-// isPausedAtOldVersion wants the Deployment to be paused with all pods of the old version.
+// isPausedAtOldVersion returns an error unless the Deployment is paused and all its pods run the
+// old version.
 func (c *kruiseClient) isPausedAtOldVersion(ctx context.Context) error {
 	d, err := c.getDeployment(ctx)
 	if s := d.Status; err == nil && (!d.Spec.Paused || s.UpdatedReplicas != 0 || s.Replicas != c.plan.replicas || s.ReadyReplicas != c.plan.replicas) {
@@ -201,10 +204,10 @@ func (c *kruiseClient) isPausedAtOldVersion(ctx context.Context) error {
 	return err
 }
 
-// ours is what belongs to the Rollout beside the workload.
+// extraName is the name of the canary Service and the canary Ingress.
 const extraName = name + "-canary"
 
-// selectedRevision is the revision that a Service selects; empty for none.
+// selectedRevision returns the revision that a Service selects; empty if it selects any.
 func (c *kruiseClient) selectedRevision(service string) string {
 	c.t.Helper()
 	s := &corev1.Service{}
@@ -214,7 +217,8 @@ func (c *kruiseClient) selectedRevision(service string) string {
 	return s.Spec.Selector["pod-template-hash"]
 }
 
-// checkServicesPinned wants either Service to select its revision only.
+// checkServicesPinned checks that the stable and the canary Service each select their own revision
+// only.
 func (c *kruiseClient) checkServicesPinned() {
 	c.t.Helper()
 	at := c.readRollout().releaseStatus()
@@ -226,7 +230,7 @@ func (c *kruiseClient) checkServicesPinned() {
 	}
 }
 
-// checkCanaryWeight wants the share of requests that a step names to go to the new version.
+// checkCanaryWeight checks the weight of the canary Ingress.
 func (c *kruiseClient) checkCanaryWeight(weight int) {
 	c.t.Helper()
 	c.checkServicesPinned()
@@ -236,7 +240,7 @@ func (c *kruiseClient) checkCanaryWeight(weight int) {
 	}
 }
 
-// canaryRules are the annotations of the canary Ingress, without the prefix.
+// canaryRules returns the annotations of the canary Ingress, without their prefix.
 func (c *kruiseClient) canaryRules() map[string]string {
 	c.t.Helper()
 	ingress := &networkingv1.Ingress{}
@@ -253,7 +257,7 @@ func (c *kruiseClient) canaryRules() map[string]string {
 	return rules
 }
 
-// checkNetworkRestored wants the network to be as it was before.
+// checkNetworkRestored checks that Service and Ingress are as before the release.
 func (c *kruiseClient) checkNetworkRestored() {
 	c.t.Helper()
 	if got := c.selectedRevision(name); got != "" {
@@ -264,7 +268,7 @@ func (c *kruiseClient) checkNetworkRestored() {
 	}
 }
 
-// checkReleaseEnded wants a release to have ended, with one look at everything.
+// checkReleaseEnded waits for the end of the release, and then checks all objects once.
 func (c *kruiseClient) checkReleaseEnded(version, succeeded string) {
 	c.t.Helper()
 	c.eventually("the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
@@ -276,7 +280,8 @@ func (c *kruiseClient) checkReleaseEnded(version, succeeded string) {
 	c.awaitObservedGeneration()
 }
 
-// checkDeploymentComplete wants the Deployment to be released and complete, now.
+// checkDeploymentComplete checks that the Deployment is no longer paused and completely runs the
+// version.
 func (c *kruiseClient) checkDeploymentComplete(version string) {
 	c.t.Helper()
 	c.checkNow(c.isComplete)
@@ -289,7 +294,7 @@ func (c *kruiseClient) checkDeploymentComplete(version string) {
 	}
 }
 
-// checkFinalConditions wants the conditions of a release that has ended.
+// checkFinalConditions checks the conditions at the end of a release.
 func (c *kruiseClient) checkFinalConditions(succeeded string) {
 	c.t.Helper()
 	r := c.readRollout()
@@ -298,7 +303,8 @@ func (c *kruiseClient) checkFinalConditions(succeeded string) {
 	}
 }
 
-// awaitObservedGeneration wants the Rollout to have seen the newest Deployment.
+// awaitObservedGeneration waits until the Rollout has observed the newest generation of the
+// Deployment.
 func (c *kruiseClient) awaitObservedGeneration() {
 	c.t.Helper()
 	d, err := c.getDeployment(c.t.Context())
@@ -308,7 +314,7 @@ func (c *kruiseClient) awaitObservedGeneration() {
 	c.eventually("the generation is observed", c.rolloutSatisfies(func(r *rolloutReading) bool { return r.releaseStatus().Observed == d.Generation }))
 }
 
-// addPod adds a pod when no release is under way, and none may start.
+// addPod adds a pod while no release is in progress. This must not start a release.
 func (c *kruiseClient) addPod() {
 	c.t.Helper()
 	c.refreshDeployment()
@@ -317,8 +323,8 @@ func (c *kruiseClient) addPod() {
 	c.checkNow(c.rolloutSatisfies(inPhase("Healthy")))
 }
 
-// checkProgress wants the Rollout to say of a step that waits which revisions are
-// stable and new, and to which plan the step belongs.
+// checkProgress checks the revisions of a paused step in the status, and the plan that the step
+// belongs to.
 func (c *kruiseClient) checkProgress(step int32, next int32, stable, hash string) *rolloutReading {
 	c.t.Helper()
 	r := c.awaitPausedStep(step)
@@ -330,8 +336,8 @@ func (c *kruiseClient) checkProgress(step int32, next int32, stable, hash string
 	return r
 }
 
-// checkBatchLabels wants so many pods, in the end, to say that a batch of this release
-// brought them, and no others to say so of any.
+// checkBatchLabels waits until this many pods have the label of each batch of this release, and no
+// other pods have one.
 func (c *kruiseClient) checkBatchLabels(pods ...int) {
 	c.t.Helper()
 	want := map[string]int{}
@@ -342,7 +348,7 @@ func (c *kruiseClient) checkBatchLabels(pods ...int) {
 	c.eventually("pods have the labels of their batches", c.podsHaveBatchLabels(r.releaseStatus().RolloutID, want))
 }
 
-// checkNoBatchLabels wants no pod to have the label of a batch.
+// checkNoBatchLabels checks that no pod has the label of a batch.
 func (c *kruiseClient) checkNoBatchLabels() {
 	c.t.Helper()
 	c.eventually("no pod is of a batch", func(ctx context.Context) error {

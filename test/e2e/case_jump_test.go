@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseJump tells stories of jumps, told in v1beta1: back and forth by nextStepIndex, and where
-// an edited plan makes a step run again.
+// TestCaseJump runs scenarios of jumps with the API version v1beta1: forward and back by
+// nextStepIndex, and edits of the plan that run a step again.
 func TestCaseJump(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -32,7 +32,7 @@ func TestCaseJump(t *testing.T) {
 	}
 }
 
-// evenSteps are five equal parts. The last one passes.
+// evenSteps are five steps of equal size. The last one passes without approval.
 func evenSteps(traffic ...string) []v1beta1.Step {
 	var steps []v1beta1.Step
 	for i, share := range []string{"20%", "40%", "60%", "80%", "100%"} {
@@ -54,10 +54,10 @@ func canaryScenario() scenario {
 	}})}
 }
 
-// stepsOf are those of the plan.
+// stepsOf returns the steps of the plan.
 func stepsOf(r *v1beta1.Rollout) []v1beta1.Step { return r.Spec.Strategy.Canary.Steps }
 
-// Case 30: with an extra Deployment. Its pods stay on every way back.
+// Case 30: jumps in the canary style. The pods of the extra Deployment stay on every jump back.
 func caseJumpCanary(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, canaryScenario())
@@ -80,7 +80,7 @@ func caseJumpCanary(t *testing.T) {
 			stepsOf(r)[i].Traffic = &traffic
 		}
 	})
-	c.checkAfter(3*time.Second, "the step is not what it was", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.checkAfter(3*time.Second, "the step is processed again", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return r.releaseStatus().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
 	}))
 	c.checkProgress(3, 4, stable, hash)
@@ -95,11 +95,11 @@ func caseJumpCanary(t *testing.T) {
 	c.jump(5)
 	c.checkReleaseEnded("v2", "True")
 	if at := c.readRollout().releaseStatus(); at.Next != -1 {
-		t.Errorf("next is step %d", at.Next)
+		t.Errorf("the next step is %d", at.Next)
 	}
 }
 
-// Case 33: a step ahead, and then a plan of one step, which is refused.
+// Case 33: a jump forward, and then a plan of one step, which is refused.
 func caseJumpFewer(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, canaryScenario())
@@ -119,7 +119,8 @@ func caseJumpFewer(t *testing.T) {
 	c.checkNow(c.rolloutSatisfies(stepPaused(3)))
 }
 
-// hasReplacedPods wants so many pods to have been replaced, and the Deployment to say so.
+// hasReplacedPods returns a check that this many pods have been replaced, and that the annotations
+// of the Deployment agree.
 func (c *kruiseClient) hasReplacedPods(pods int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d, err := c.getDeployment(ctx)
@@ -144,7 +145,7 @@ func (c *kruiseClient) hasReplacedPods(pods int32) func(context.Context) error {
 	}
 }
 
-// Case 31: pods are replaced in place, and only some steps name traffic.
+// Case 31: jumps in the partition style, where only some steps have a traffic weight.
 func caseJumpPartition(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, partitionScenario("20%"))
@@ -170,7 +171,7 @@ func caseJumpPartition(t *testing.T) {
 	c.editPlan(func(r *v1beta1.Rollout) {
 		stepsOf(r)[2].Traffic, stepsOf(r)[2].Replicas = new("60%"), new(intstr.FromInt32(3))
 	})
-	c.checkAfter(3*time.Second, "the step is not what it was", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.checkAfter(3*time.Second, "the step is processed again", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return r.releaseStatus().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
 	}))
 	c.checkProgress(3, 4, stable, c.otherRevision(stable))
@@ -186,7 +187,7 @@ func caseJumpPartition(t *testing.T) {
 	c.jump(5)
 	c.checkReleaseEnded("v2", "True")
 	if at := c.readRollout().releaseStatus(); at.Next != -1 {
-		t.Errorf("next is step %d", at.Next)
+		t.Errorf("the next step is %d", at.Next)
 	}
 	c.checkRestored(workloadTypeLabel)
 }

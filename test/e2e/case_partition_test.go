@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCasePartition tells stories of the partition style, told in v1beta1.
+// TestCasePartition runs scenarios of the partition style with the API version v1beta1.
 func TestCasePartition(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -36,7 +36,7 @@ func TestCasePartition(t *testing.T) {
 	}
 }
 
-// partitionScenario has even steps, of which the first ones name traffic.
+// partitionScenario has five even steps, of which the first ones have a traffic weight.
 func partitionScenario(traffic ...string) scenario {
 	return scenarioWithSteps(evenSteps(traffic...)...)
 }
@@ -47,14 +47,14 @@ func scenarioWithSteps(steps ...v1beta1.Step) scenario {
 	}})}
 }
 
-// withoutTraffic has no network at all.
+// withoutTraffic removes the Service and the Ingress from a scenario.
 func withoutTraffic(s scenario) scenario {
 	s.routed = false
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings = nil
 	return s
 }
 
-// Case 52: a step with traffic, one without, to the end.
+// Case 52: a step with traffic, one without, until the end.
 func casePartition(t *testing.T) {
 	t.Parallel()
 	s := scenarioWithSteps(withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -78,8 +78,8 @@ func casePartition(t *testing.T) {
 	c.addPod()
 }
 
-// Case 53: a third version, sent with marks of the second one's first step,
-// begins at step 1; the revision to go back to is still the first.
+// Case 53: a third version, written together with records of the second version's first step,
+// begins at step 1. The stable revision is still the first one.
 func casePartitionThirdVersion(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, withoutTraffic(scenarioWithSteps(manualStep("20%"), manualStep("60%"), manualStep("100%"))))
@@ -106,7 +106,7 @@ func casePartitionThirdVersion(t *testing.T) {
 	c.checkNow(c.hasReplacedPods(3))
 }
 
-// Case 54: back from the second step.
+// Case 54: the earlier template is set at the second step.
 func casePartitionRollback(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, scenarioWithSteps(withTraffic(manualStep("20%"), "20%"), manualStep("60%")))
@@ -120,7 +120,7 @@ func casePartitionRollback(t *testing.T) {
 	c.checkReleaseEnded("v1", "False")
 }
 
-// Case 55: deleted at the first step.
+// Case 55: the Rollout is deleted at the first step.
 func casePartitionDeleted(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, scenarioWithSteps(withTraffic(manualStep("20%"), "20%"), manualStep("60%")))
@@ -138,7 +138,7 @@ func casePartitionDeleted(t *testing.T) {
 	c.awaitAllUpdated()
 }
 
-// Case 56: the share follows the size.
+// Case 56: the number of new pods follows the size of the Deployment.
 func casePartitionScaled(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, scenarioWithSteps(withTraffic(manualStep("20%"), "20%"), manualStep("60%")))
@@ -148,19 +148,19 @@ func casePartitionScaled(t *testing.T) {
 		return func(r *rolloutReading) bool { return r.releaseStatus().CanaryReady == n }
 	}
 	c.setReplicas(10)
-	c.eventually("two are told", c.rolloutSatisfies(readyIs(2)))
+	c.eventually("the Rollout counts two new pods", c.rolloutSatisfies(readyIs(2)))
 	c.setReplicas(5)
-	c.eventually("one is told", c.rolloutSatisfies(readyIs(1)))
+	c.eventually("the Rollout counts one new pod", c.rolloutSatisfies(readyIs(1)))
 	c.checkNow(c.rolloutSatisfies(stepPaused(1)))
 	c.approve()
 	c.awaitPausedStep(2)
-	c.eventually("it runs three new pods", c.hasReplacedPods(3))
+	c.eventually("three new pods run", c.hasReplacedPods(3))
 	c.approve()
 	c.awaitAllUpdated()
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 57: another share for the only step runs it again.
+// Case 57: another size of the only step runs the step again.
 func casePartitionPlanEdited(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, withoutTraffic(scenarioWithSteps(manualStep("20%"))))
@@ -168,7 +168,7 @@ func casePartitionPlanEdited(t *testing.T) {
 	c.awaitPausedStep(1)
 	c.checkNow(c.hasReplacedPods(1))
 	c.editPlan(func(r *v1beta1.Rollout) { stepsOf(r)[0].Replicas = new(intstr.FromString("60%")) })
-	c.checkAfter(3*time.Second, "the step is not what it was", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.checkAfter(3*time.Second, "the step is processed again", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return r.releaseStatus().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
 	}))
 	c.awaitPausedStep(1)
@@ -179,8 +179,8 @@ func casePartitionPlanEdited(t *testing.T) {
 	c.checkReleaseEnded("v2", "True")
 }
 
-// Case 29: a second Rollout of a workload is refused; a disabled one lets go of
-// its workload at once, and is back at once.
+// Case 29: a second Rollout for the same workload is refused. A disabled Rollout releases its
+// workload at once, and claims it again when it is enabled.
 func caseDisabled(t *testing.T) {
 	t.Parallel()
 	c := &kruiseClient{app: newNamespace(t), version: oldVersion}
@@ -218,19 +218,19 @@ func caseDisabled(t *testing.T) {
 	}
 	c.checkNow(c.isHeld)
 	c.editV1alpha1Plan(func(r *v1alpha1.Rollout) { r.Spec.Disabled = true })
-	c.checkAfter(5*time.Second, "it is given back", func(ctx context.Context) error {
+	c.checkAfter(5*time.Second, "the Deployment is given back", func(ctx context.Context) error {
 		if err := c.rolloutSatisfies(inPhase("Disabled"))(ctx); err != nil {
 			return err
 		}
 		return c.isReleased(ctx)
 	})
 	c.updateDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image("v3") })
-	c.checkAfter(3*time.Second, "nobody holds it", c.isReleased)
+	c.checkAfter(3*time.Second, "the Deployment is not held", c.isReleased)
 	c.editV1alpha1Plan(func(r *v1alpha1.Rollout) { r.Spec.Disabled = false })
 	c.checkAfter(3*time.Second, "the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
 }
 
-// isReleased wants the Deployment not to be held, and no batch to be left.
+// isReleased returns an error if the Deployment is held or a BatchRelease is left.
 func (c *kruiseClient) isReleased(ctx context.Context) error {
 	d, err := c.getDeployment(ctx)
 	if err == nil && d.Spec.Paused {

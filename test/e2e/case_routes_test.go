@@ -26,8 +26,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseRoutes tells stories with routers that are custom objects. They are
-// in one test, since the kinds are installed for it.
+// TestCaseRoutes runs scenarios with routers that are custom resources. They are subtests of one
+// test, because it installs the CRDs.
 func TestCaseRoutes(t *testing.T) {
 	t.Parallel()
 	installCRDs(t, gatewayKinds(t, "clients", "httproutes")[0], "testdata/virtualservices.yaml")
@@ -42,9 +42,8 @@ func TestCaseRoutes(t *testing.T) {
 	}
 }
 
-// gatewayKinds are the files of CRDs in the release of the Gateway API that a
-// module of ours is built with. OpenKruise's clients know v1beta1 alone, Traefik
-// v1 as well.
+// gatewayKinds returns the CRD files of the Gateway API release that one of Weir's Go modules uses.
+// OpenKruise's clients only know v1beta1; Traefik also needs v1.
 func gatewayKinds(t *testing.T, module string, plurals ...string) (files []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../hack/"+module, "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
@@ -61,7 +60,7 @@ func gatewayKinds(t *testing.T, module string, plurals ...string) (files []strin
 	return files
 }
 
-// installCRDs makes kinds, unless another test has, and waits until they are served.
+// installCRDs creates CRDs, unless another test has created them, and waits until they are served.
 func installCRDs(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -100,7 +99,7 @@ var (
 	virtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1alpha3", Kind: "VirtualService"}
 )
 
-// router is a custom object of the usual name.
+// router is a custom resource named like the application.
 func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -114,7 +113,7 @@ func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructur
 	return o
 }
 
-// readRouter returns a router's spec as JSON, and its annotations.
+// readRouter returns the spec of a router as JSON, and its annotations.
 func (a *app) readRouter(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
 	a.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -129,7 +128,7 @@ func (a *app) readRouter(kind schema.GroupVersionKind) (spec string, annotations
 	return string(data), o.GetAnnotations()
 }
 
-// backends are the weights of a route's only rule by Service.
+// backends returns the weights of the only rule of an HTTPRoute by Service.
 func (c *kruiseClient) backends() map[string]int64 {
 	c.t.Helper()
 	spec, _ := c.readRouter(httpRoutes)
@@ -151,8 +150,8 @@ func (c *kruiseClient) backends() map[string]int64 {
 	return weights
 }
 
-// Case 23: five steps on three pods by the weights of an HTTPRoute. Somebody
-// takes the new version off the route in between.
+// Case 23: five steps with three pods and the weights of an HTTPRoute. A user removes the new
+// version from the route in between.
 func caseGateway(t *testing.T) {
 	t.Parallel()
 	s := v1alpha1Scenario(3, weightStep(20), weightStep(40), weightStep(60), weightStep(80), weightStep(90))
@@ -163,7 +162,7 @@ func caseGateway(t *testing.T) {
 	c := startScenario(t, s)
 	before, _ := c.readRouter(httpRoutes)
 	c.setVersion("v2")
-	c.eventually("it holds still", c.isPausedAtOldVersion)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	for i, weight := range []int64{20, 40, 60, 80, 90} {
 		c.awaitPausedStep(int32(i + 1))
 		c.awaitExtraPods("v2", []int32{1, 2, 2, 3, 3}[i])
@@ -181,11 +180,11 @@ func caseGateway(t *testing.T) {
 	c.checkEqual("the weights", map[string]int64{name: 1}, c.backends())
 }
 
-// reapplyRoute applies the owner's route again. The release puts its share back.
+// reapplyRoute applies the owner's route again. Weir must restore the weight.
 func (c *kruiseClient) reapplyRoute(before string) {
 	c.t.Helper()
 	c.patchRouter(httpRoutes, name, `{"spec":`+before+`}`)
-	c.checkAfter(3*time.Second, "the share is back", func(context.Context) error {
+	c.checkAfter(3*time.Second, "the weight is restored", func(context.Context) error {
 		if w := c.backends(); w[extraName] != 40 {
 			return fmt.Errorf("weights %v", w)
 		}
@@ -223,7 +222,7 @@ func istioScenario(t *testing.T) scenario {
 	}
 }
 
-// releaseThroughIstio goes through both steps to the end.
+// releaseThroughIstio goes through both steps until the end.
 func (c *kruiseClient) releaseThroughIstio(first, second func()) {
 	c.t.Helper()
 	c.setVersion("v2")
@@ -248,17 +247,17 @@ func (c *kruiseClient) checkVirtualService(want string) {
 	c.t.Helper()
 	spec, annotations := c.readRouter(virtualServices)
 	c.checkEqual("the VirtualService", want, spec)
-	c.checkEqual("what is kept", `{"spec":`+meshSpec+`}`, annotations[kept])
+	c.checkEqual("the saved spec", `{"spec":`+meshSpec+`}`, annotations[kept])
 }
 
-// Case 24: matches and then a share by a VirtualService.
+// Case 24: matches and then a weight in a VirtualService.
 func caseIstio(t *testing.T) {
 	t.Parallel()
 	c := startScenario(t, istioScenario(t))
 	c.releaseThroughIstio(func() {}, func() {})
 }
 
-// Case 72: the same with an Ingress beside it, which can only tell the header.
+// Case 72: the same with an additional Ingress, which supports the header match only.
 func caseIstioAndIngress(t *testing.T) {
 	t.Parallel()
 	s := istioScenario(t)
@@ -273,8 +272,8 @@ func caseIstioAndIngress(t *testing.T) {
 	})
 }
 
-// A router of a kind that the cluster does not serve: no pod is replaced, and
-// the Rollout says why.
+// caseRouterKindNotServed references a router of a kind that the cluster does not serve. No pod is
+// replaced, and the Rollout reports the reason.
 func caseRouterKindNotServed(t *testing.T) {
 	t.Parallel()
 	s := istioScenario(t)
@@ -283,7 +282,7 @@ func caseRouterKindNotServed(t *testing.T) {
 	*ref = v1beta1.ObjectRef{APIVersion: "gateway.networking.k8s.io/v1", Kind: "GRPCRoute", Name: name}
 	c := startScenario(t, s)
 	c.setVersion("v2")
-	c.eventually("it says so", c.messageContains("the cluster does not serve GRPCRoute.gateway.networking.k8s.io"))
+	c.eventually("the reason is reported", c.messageContains("the cluster does not serve GRPCRoute.gateway.networking.k8s.io"))
 	c.guard.atMost("v2", 0)
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})

@@ -29,35 +29,35 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// The tests in case_*_test.go tell how somebody releases who was used to
-// OpenKruise: step by step, with the habits of its clients. What such a client
-// waits for may take its time, but what it then reads once must be so already.
+// The tests in case_*_test.go release step by step as clients of OpenKruise Rollouts do. Such a
+// client polls for some conditions, and after that reads other fields only once. These fields must
+// then have their final values.
 
-// kruiseClient is such a client.
+// kruiseClient behaves like a client of OpenKruise Rollouts.
 type kruiseClient struct {
 	*app
-	// version is the version in which it reads and writes Rollouts.
+	// version is the API version in which the client reads and writes Rollouts.
 	version schema.GroupVersion
-	// deployment is the Deployment as it was last read. That is what goes back with
-	// each update, stale marks and a stale pause included.
+	// deployment is the Deployment as the client read it last. The client sends this copy with each
+	// update, including outdated annotations and an outdated pause.
 	deployment *appsv1.Deployment
 }
 
-// scenario is what a story begins with.
+// scenario describes the objects at the start of a case.
 type scenario struct {
 	replicas int32
 	// routed gives it a Service and an Ingress.
 	routed bool
-	// rollout is in the version that the outsider speaks.
+	// rollout is in the API version of the client.
 	rollout    client.Object
 	deployment func(*appsv1.Deployment)
 	service    func(*corev1.Service)
-	// router stands beside the Service, if there is one.
+	// router is an optional router, in addition to the Service.
 	router client.Object
 }
 
-// startScenario makes the Rollout first, then the network, and the Deployment last. As
-// soon as all pods are ready the Rollout must be found Healthy.
+// startScenario creates the Rollout first, then the network objects, and the Deployment last. The
+// Rollout must become Healthy as soon as all pods are ready.
 func startScenario(t *testing.T, s scenario) *kruiseClient {
 	t.Helper()
 	c := &kruiseClient{app: newNamespace(t), version: newVersion}
@@ -82,7 +82,7 @@ func startScenario(t *testing.T, s scenario) *kruiseClient {
 	}
 	d := c.newDeployment()
 	d.Annotations = map[string]string{"owner": "red"}
-	// The namespace goes only when the last pod has had its time to end.
+	// The namespace is deleted only after the grace period of the last pod.
 	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	if s.deployment != nil {
 		s.deployment(d)
@@ -93,11 +93,11 @@ func startScenario(t *testing.T, s scenario) *kruiseClient {
 	return c
 }
 
-// awaitInitialHealthy is what a client sees of a Rollout that has not released anything yet.
+// awaitInitialHealthy checks the status of a Rollout that has not released anything yet.
 func (c *kruiseClient) awaitInitialHealthy() {
 	c.t.Helper()
 	sets := c.activeReplicaSets(name)
-	// Clients look once a second.
+	// Clients poll once a second.
 	c.checkAfter(time.Second, "the Rollout is Healthy", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		return r.Status.Phase == "Healthy" && len(sets) == 1 && r.releaseStatus().StableRevision == sets[0]
 	}))
@@ -107,8 +107,8 @@ func (c *kruiseClient) awaitInitialHealthy() {
 	c.guard.atLeast(c.plan.replicas)
 }
 
-// deleteEverything deletes what there is in the order of a client that does not think of
-// dependencies. Nothing may be left over that cannot go.
+// deleteEverything deletes the objects in the order of a client that ignores dependencies. No
+// object may be left that cannot be deleted.
 func (c *kruiseClient) deleteEverything() {
 	if c.t.Failed() {
 		return
@@ -138,7 +138,7 @@ func (c *kruiseClient) deleteEverything() {
 	}
 }
 
-// refreshDeployment takes the Deployment as it is now for the next update.
+// refreshDeployment reads the Deployment for the next update.
 func (c *kruiseClient) refreshDeployment() {
 	c.t.Helper()
 	d, err := c.getDeployment(c.t.Context())
@@ -148,9 +148,8 @@ func (c *kruiseClient) refreshDeployment() {
 	c.deployment = d
 }
 
-// updateDeployment changes the object that it has and puts it: the Deployment is read
-// anew, but template, size and pause are those of the older reading, and so is
-// every label and annotation that was there then.
+// updateDeployment changes the copy of the Deployment and writes it: the current Deployment is
+// read, but template, size, pause, and all labels and annotations of the older copy are sent.
 func (c *kruiseClient) updateDeployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	c.t.Helper()
 	change(c.deployment)
@@ -178,7 +177,7 @@ func merged(into, from map[string]string) map[string]string {
 	return all
 }
 
-// setVersion puts another version. The answer to the very request is paused.
+// setVersion writes another version. The response to this request must already be paused.
 func (c *kruiseClient) setVersion(version string) {
 	c.t.Helper()
 	put := c.updateDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image(version) })
@@ -187,7 +186,7 @@ func (c *kruiseClient) setVersion(version string) {
 	}
 }
 
-// setReplicas puts another size.
+// setReplicas writes another size.
 func (c *kruiseClient) setReplicas(replicas int32) {
 	c.t.Helper()
 	c.guard.atLeast(min(replicas, c.plan.replicas))
@@ -195,7 +194,7 @@ func (c *kruiseClient) setReplicas(replicas int32) {
 	c.updateDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 }
 
-// updateRolloutSpec replaces the spec of the Rollout by one that is changed.
+// updateRolloutSpec changes the spec of the Rollout and replaces the object.
 func updateRolloutSpec[T any, R interface {
 	*T
 	client.Object
@@ -210,7 +209,7 @@ func updateRolloutSpec[T any, R interface {
 	})
 }
 
-// editPlan does so in v1beta1 and v1alpha1, and wants it to be accepted.
+// editPlan changes the spec in v1beta1 or v1alpha1, and requires that the change is accepted.
 func (c *kruiseClient) editPlan(change func(*v1beta1.Rollout)) {
 	c.t.Helper()
 	if err := updateRolloutSpec(c, change); err != nil {
@@ -234,7 +233,7 @@ func (c *kruiseClient) newRolloutObject() *unstructured.Unstructured {
 	return u
 }
 
-// patchStatusField writes one field of the progress, with a patch of the status.
+// patchStatusField writes one field of the progress with a patch of the status.
 func (c *kruiseClient) patchStatusField(r *rolloutReading, field string) {
 	c.t.Helper()
 	where := "canaryStatus"
@@ -247,8 +246,8 @@ func (c *kruiseClient) patchStatusField(r *rolloutReading, field string) {
 	}
 }
 
-// approve tells so again and again while the same step is still paused, and
-// gives up after ten seconds.
+// approve writes the approval repeatedly while the same step is still paused, and gives up after
+// ten seconds.
 func (c *kruiseClient) approve() {
 	c.t.Helper()
 	first := c.readRollout()
@@ -261,8 +260,8 @@ func (c *kruiseClient) approve() {
 	})
 }
 
-// jump tells so each second until it sees the release outside of a pause. If
-// that is over too soon, it goes on jumping.
+// jump writes the next step once a second until the client observes the release outside of a pause.
+// If the client misses that moment, it goes on writing.
 func (c *kruiseClient) jump(step int32) {
 	c.t.Helper()
 	c.retryUntil("jump", time.Second, func(r *rolloutReading) bool {
@@ -282,6 +281,6 @@ func (c *kruiseClient) retryUntil(what string, every time.Duration, try func(*ro
 		return try(c.readRollout()), nil
 	})
 	if err != nil {
-		c.t.Fatalf("it did not %s: %v, %s", what, err, c.readRollout())
+		c.t.Fatalf("the release did not %s: %v, %s", what, err, c.readRollout())
 	}
 }

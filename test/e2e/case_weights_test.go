@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseWeights tells stories with routers that send shares only.
+// TestCaseWeights runs scenarios with routers that only support weights.
 func TestCaseWeights(t *testing.T) {
 	t.Parallel()
 	installCRDs(t, "testdata/traefikservices.yaml")
@@ -33,7 +33,7 @@ var (
 	ingresses       = networkingv1.SchemeGroupVersion.WithKind("Ingress")
 )
 
-// stepForUser is a step for requests of one user.
+// stepForUser is a step that routes the requests of one user.
 func stepForUser() v1beta1.Step {
 	s := manualStep("100%")
 	s.Matches = []v1beta1.RouteMatch{{Headers: []v1beta1.ValueMatch{{Name: "user", Value: "me"}}}}
@@ -62,8 +62,8 @@ func (c *kruiseClient) patchRouter(kind schema.GroupVersionKind, of, body string
 	}
 }
 
-// Shares by a TraefikService, whose owner applies it anew in between. At 100 %
-// the stable Service is not named.
+// caseTraefik routes by a TraefikService, whose owner applies it again during the release. At 100 %
+// the stable Service is not listed.
 func caseTraefik(t *testing.T) {
 	t.Parallel()
 	const (
@@ -76,7 +76,7 @@ func caseTraefik(t *testing.T) {
 	says := func(want string) func(context.Context) error {
 		return func(context.Context) error {
 			if spec, _ := c.readRouter(traefikServices); spec != want {
-				return fmt.Errorf("it is %s, want %s", spec, want)
+				return fmt.Errorf("the router is %s, want %s", spec, want)
 			}
 			return nil
 		}
@@ -87,7 +87,7 @@ func caseTraefik(t *testing.T) {
 	c.checkTreeAndPlan(1)
 	c.checkNow(says(`{"weighted":{"services":[{"name":"web","port":80,"weight":75},{"name":"web-canary","port":80,"weight":25}]}}`))
 	c.patchRouter(traefikServices, name, `{"spec":`+shared+`}`)
-	c.eventually("the share is back", says(`{"weighted":{"services":[`+
+	c.eventually("the weight is restored", says(`{"weighted":{"services":[`+
 		`{"kind":"Service","name":"web","port":80,"weight":225},{"kind":"Service","name":"web-canary","port":80,"weight":75},`+
 		`{"name":"ads","port":80,"weight":100}]}}`))
 	c.approve()
@@ -100,8 +100,9 @@ func caseTraefik(t *testing.T) {
 	c.checkEqual("its annotations", 0, len(annotations))
 }
 
-// A share by an action of an ALB. The next step wants matches, which there are
-// none of: it does not begin, and says so. Then the earlier version is back.
+// caseALB routes by an action of an AWS ALB. The next step has matches, which an ALB does not
+// support, so the step does not begin and the Rollout reports the reason. Then the earlier version
+// is set again.
 func caseALB(t *testing.T) {
 	t.Parallel()
 	const (
@@ -126,7 +127,7 @@ func caseALB(t *testing.T) {
 				return err
 			}
 			if got := o.Annotations[key]; got != want {
-				return fmt.Errorf("it is %s, want %s", got, want)
+				return fmt.Errorf("the router is %s, want %s", got, want)
 			}
 			return nil
 		}
@@ -136,9 +137,9 @@ func caseALB(t *testing.T) {
 	c.checkServicesPinned()
 	c.checkNow(says(share))
 	c.patchRouter(ingresses, front.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, action))
-	c.eventually("the share is back", says(share))
+	c.eventually("the weight is restored", says(share))
 	c.approve()
-	c.eventually("it says so", c.messageContains("matches: an ALB of AWS sends shares only"))
+	c.eventually("the reason is reported", c.messageContains("matches: an ALB of AWS sends shares only"))
 	c.checkNow(says(share))
 	c.guard.atMost("v2", 1)
 	c.setVersion("v1")

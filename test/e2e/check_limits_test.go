@@ -19,13 +19,13 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// Of a namespace four questions about releases are under way at once, and one check is tried.
+// In a namespace, four queries of releases and one test of a Check can run at once.
 const (
 	mostOfReleases  = 4
 	mostOfNamespace = mostOfReleases + 1
 )
 
-// silentSource is a source that does not answer. It counts the questions that wait at once.
+// silentSource is a metric source that does not answer. It counts concurrent requests.
 type silentSource struct {
 	mu        sync.Mutex
 	now, most int
@@ -34,8 +34,8 @@ type silentSource struct {
 func (s *silentSource) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	s.count(1)
 	defer s.count(-1)
-	_ = r.ParseForm()    // so that the server sees when the other side leaves
-	<-r.Context().Done() // it gives up
+	_ = r.ParseForm()    // so that the server notices when the client disconnects
+	<-r.Context().Done() // the client disconnects
 }
 
 func (s *silentSource) count(n int) {
@@ -51,7 +51,7 @@ func (s *silentSource) counts() (now, most int) {
 	return s.now, s.most
 }
 
-// planWithSources is the plan of an application whose first step asks sources.
+// planWithSources is a plan whose first step queries these sources.
 func planWithSources(sources ...string) plan {
 	p := planWithoutTraffic()
 	p.customizeRollout = func(r *v1beta1.Rollout) {
@@ -66,8 +66,9 @@ func planWithSources(sources ...string) plan {
 	return p
 }
 
-// A Rollout asks fifteen sources that never answer. A check of another namespace passes
-// meanwhile, and the first namespace never has more than its share of questions under way.
+// TestCheckQueriesAreLimited has a Rollout that queries fifteen sources which never answer. A check
+// in another namespace passes meanwhile, and the first namespace never exceeds its limit of
+// concurrent queries.
 func TestCheckQueriesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := &silentSource{}
@@ -92,9 +93,9 @@ func TestCheckQueriesAreLimited(t *testing.T) {
 	modest.start(planWithSources(source("e2e-answers", answers.URL)))
 
 	greedy.release("v2")
-	greedy.eventually("all places of the namespace wait", func(context.Context) error {
+	greedy.eventually("the namespace uses all its slots", func(context.Context) error {
 		if now, _ := s.counts(); now < mostOfReleases {
-			return fmt.Errorf("%d questions are under way", now)
+			return fmt.Errorf("%d queries are in progress", now)
 		}
 		return nil
 	})
@@ -102,7 +103,7 @@ func TestCheckQueriesAreLimited(t *testing.T) {
 	modest.eventually("the check of the other namespace has passed", modest.checkHasResult("e2e-answers", v1beta1.CheckPassed))
 	modest.eventually("step 1 waits", modest.waitsAtStep(1))
 	if _, most := s.counts(); most > mostOfNamespace {
-		t.Errorf("%d questions of one namespace were under way at once, want %d at most", most, mostOfNamespace)
+		t.Errorf("%d concurrent queries of one namespace, want at most %d", most, mostOfNamespace)
 	}
 	modest.promoteAll()
 	modest.eventually("the Rollout is Healthy", modest.isHealthy)

@@ -22,7 +22,7 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// source makes a MetricSource that answers each query with one number.
+// source creates a MetricSource whose server answers each query with the same number.
 func (a *app) source(name string) *atomic.Int32 {
 	a.t.Helper()
 	number := &atomic.Int32{}
@@ -36,9 +36,9 @@ func (a *app) source(name string) *atomic.Int32 {
 	return number
 }
 
-// A check of step 1 has failed. A release manager who may also edit Rollouts and Checks, and may not
-// override checks, tries every way to the next pods: none leads there. A user with the permission
-// jumps to the last step, and the record names the checks.
+// TestFailedCheckNeedsOverride fails the check of step 1. A release manager who may also edit
+// Rollouts and Checks, but may not override checks, tries every way to release more pods, without
+// success. A user with the permission jumps to the last step, and the record names the checks.
 func TestFailedCheckNeedsOverride(t *testing.T) {
 	t.Parallel()
 	p := planWithoutTraffic()
@@ -113,20 +113,20 @@ func TestFailedCheckNeedsOverride(t *testing.T) {
 		{edit(`{"op":"add","path":"/spec/disabled","value":true}`), failed},
 	} {
 		line := strings.Join(way.args, " ")
-		// The cluster's role edit takes a moment to contain Weir's.
+		// The aggregation of Weir's rules into the cluster's role edit takes a moment.
 		a.eventually(line, func(context.Context) error {
 			if got := rita.kubectl(a, way.args...); !strings.Contains(got.out, way.says) {
-				return fmt.Errorf("kubectl %s says %q", line, got.out)
+				return fmt.Errorf("the output of kubectl %s is %q", line, got.out)
 			}
 			return nil
 		})
 	}
-	// The step begins again, and the check stays failed.
+	// The step begins again, and the check is still failed.
 	a.post(rita, "jump", `{"step":1}`, http.StatusCreated)
 	a.eventually("step 1 waits again", a.waitsAtStep(1))
 	a.post(rita, "promote", `{}`, http.StatusConflict, failed)
 
-	// She makes the shared Check easier to pass, which has failed all the same.
+	// She relaxes the shared Check. The failed result stays.
 	rita.kubectl(a, "patch", "check.weir-rollouts.io", "orders", "--type=merge", "-p", `{"spec":{"query":{"min":"-1"}}}`).mustSucceed("patched")
 	a.consistently("the check has failed", a.checkHasResult("orders", v1beta1.CheckFailed))
 	a.post(rita, "promote", `{}`, http.StatusConflict, failed)
@@ -154,8 +154,9 @@ func TestFailedCheckNeedsOverride(t *testing.T) {
 	})
 }
 
-// A release that its check has aborted is retried without an override, and judged again. That the check
-// is edited after it has passed is said while the step waits for an approval.
+// TestRetryIsJudgedAgain retries a release that its check has aborted. No override is needed, and
+// the check runs again. An edit of the check after it has passed is reported while the step waits
+// for approval.
 func TestRetryIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	p := planWithoutTraffic()
@@ -178,13 +179,13 @@ func TestRetryIsJudgedAgain(t *testing.T) {
 		}
 		return err
 	})
-	a.eventually("stable is back", a.isAborted)
+	a.eventually("all pods run the stable version", a.isAborted)
 	number.Store(1)
 	a.post(rita, "retry", `{}`, http.StatusCreated)
 	a.eventually("the check has passed", a.checkHasResult("orders", v1beta1.CheckPassed))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	testEnv.admin.kubectl(a, "patch", "check.weir-rollouts.io", "orders", "--type=merge", "-p", `{"spec":{"query":{"min":"-1"}}}`).mustSucceed("patched")
-	a.eventually("the edit is seen", func(ctx context.Context) error {
+	a.eventually("the edit is reported", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && !strings.Contains(r.Status.Message, "check orders has passed after it was changed at ") {
 			err = fmt.Errorf("the message is %q", r.Status.Message)

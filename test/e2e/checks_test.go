@@ -19,9 +19,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The first step has its traffic when the job of a suspended CronJob has succeeded. The gate
-// of the second has no endpoint to ask, and waits: an approval is refused, and an override
-// lets the traffic through.
+// TestChecks has two steps with checks. Step 1 gets traffic when the job of a suspended CronJob has
+// succeeded. The gate of step 2 has no endpoint and stays closed: an approval is refused, and an
+// override passes the gate.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -56,7 +56,7 @@ func TestChecks(t *testing.T) {
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// checkHasResult wants a result of a check.
+// checkHasResult returns a check that an analysis check has this result.
 func (a *app) checkHasResult(check string, want v1beta1.CheckResult) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -64,7 +64,7 @@ func (a *app) checkHasResult(check string, want v1beta1.CheckResult) func(contex
 			return err
 		}
 		if r.Status.Analysis == nil {
-			return fmt.Errorf("nothing is measured: %s", r.Status.Message)
+			return fmt.Errorf("the status has no checks: %s", r.Status.Message)
 		}
 		for _, c := range r.Status.Analysis.Checks {
 			if c.Name == check && c.Result == want {
@@ -75,7 +75,8 @@ func (a *app) checkHasResult(check string, want v1beta1.CheckResult) func(contex
 	}
 }
 
-// jobRanOnce wants one job, which belongs to the Rollout and knows its step.
+// jobRanOnce checks that there is one job, which is owned by the Rollout and labelled with its
+// step.
 func (a *app) jobRanOnce() {
 	a.t.Helper()
 	r, err := a.getRollout(a.t.Context())

@@ -22,7 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// kubectlWeir runs kubectl weir as a user, and wants an exit code and words in what it prints.
+// kubectlWeir runs kubectl weir as this user, and checks the exit code and the words in its output.
 func (u *user) kubectlWeir(a *app, code int, args []string, words ...string) string {
 	a.t.Helper()
 	out, got := u.kubectlWeirOutput(a.t.Context(), a, args...)
@@ -57,7 +57,7 @@ func (u *user) kubectlWeirTo(ctx context.Context, a *app, out io.Writer, args ..
 	return 0
 }
 
-// firstWriteSignal says when something was written.
+// firstWriteSignal is a writer that reports when something is written for the first time.
 type firstWriteSignal struct {
 	text  bytes.Buffer
 	once  sync.Once
@@ -69,7 +69,8 @@ func (s *firstWriteSignal) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// kubectlWeirWhile waits with kubectl weir, and once that has looked, something is done.
+// kubectlWeirWhile starts a kubectl weir command that waits, and calls do after the first output of
+// the command.
 func (u *user) kubectlWeirWhile(a *app, code int, args []string, do func()) {
 	a.t.Helper()
 	out := &firstWriteSignal{first: make(chan struct{})}
@@ -87,15 +88,15 @@ func (u *user) kubectlWeirWhile(a *app, code int, args []string, do func()) {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// A release by the command line: what it shows is so, what it sends is on record, and it
-// waits with the exit codes that it promises.
+// TestKubectlWeir releases with kubectl weir. Its output must agree with the status, its decisions
+// must be recorded, and its waits must end with the documented exit codes.
 func TestKubectlWeir(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
 	manager, viewer := a.userWithClusterRole("maria", "weir-release-manager"), a.userWithClusterRole("victor", "view")
 	a.userWithClusterRole("maria", "view")
 	for _, u := range []*user{manager, viewer} {
-		a.eventually("it is said what waits", func(ctx context.Context) error {
+		a.eventually("the paused step is reported", func(ctx context.Context) error {
 			if out, code := u.kubectlWeirOutput(ctx, a, "why", "web"); code != 0 {
 				return errors.New(out)
 			}
@@ -138,7 +139,8 @@ func TestKubectlWeir(t *testing.T) {
 	a.checkWaitOutcomes(manager)
 }
 
-// checkRefusals has inputs that are wrong: each is one line that says how it is put right.
+// checkRefusals passes wrong inputs. Each must be answered with a single line that explains how to
+// correct it.
 func (a *app) checkRefusals(u *user) {
 	a.t.Helper()
 	stranger := testEnv.user(a.t, "sam")
@@ -165,18 +167,18 @@ func (a *app) checkRefusals(u *user) {
 		}
 	}
 	if out := testEnv.admin.kubectlWeir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Not looked at") {
-		a.t.Errorf("kinds that the cluster does not have are no news:\n%s", out)
+		a.t.Errorf("kinds that the cluster does not serve should not be reported:\n%s", out)
 	}
 }
 
-// checkWaitOutcomes has a release of each way to end that a wait reports.
+// checkWaitOutcomes ends releases in each way that a wait reports.
 func (a *app) checkWaitOutcomes(u *user) {
 	a.t.Helper()
 	a.release("v3")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	u.kubectlWeirWhile(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
 		u.kubectlWeir(a, 0, words("abort web --reason slow"), "abort accepted")
-		a.eventually("it is aborted", a.isAborted)
+		a.eventually("the release is aborted", a.isAborted)
 	})
 	u.kubectlWeir(a, 0, words("wait web --for=aborted --timeout=5m"), "aborted")
 	u.kubectlWeir(a, 0, words("do web rollback"), "rollback accepted")
@@ -194,8 +196,8 @@ func (a *app) checkWaitOutcomes(u *user) {
 	})
 }
 
-// A release that misses its deadline ends a wait with 5, and its plan has an error. A user
-// that may promote and do nothing else can.
+// TestKubectlWeirStalled checks that a missed deadline ends a wait with exit code 5 and that the
+// plan reports an error, and that a user with the promote permission only can use promote.
 func TestKubectlWeirStalled(t *testing.T) {
 	t.Parallel()
 	a := start(t, withShortDeadline(planWithoutTraffic()))

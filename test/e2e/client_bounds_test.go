@@ -22,7 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// newDirectUser is a user who passes kube-apiserver by.
+// newDirectUser is a user who connects to weir-apiserver directly instead of through
+// kube-apiserver.
 func newDirectUser(t *testing.T, name string) *user {
 	t.Helper()
 	config := &rest.Config{}
@@ -41,9 +42,9 @@ func newDirectUser(t *testing.T, name string) *user {
 	return u
 }
 
-// Whoever talks to weir-apiserver itself and names somebody else in the headers
-// that kube-apiserver uses is taken for who the certificate says, also with a
-// certificate of kube-apiserver's name from the wrong authority.
+// TestClientCannotSpoofIdentity sends the headers with which kube-apiserver passes on identities
+// directly to weir-apiserver. The client is identified by its certificate, even if the certificate
+// has kube-apiserver's name but was signed by another CA.
 func TestClientCannotSpoofIdentity(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -73,15 +74,15 @@ func TestClientCannotSpoofIdentity(t *testing.T) {
 	newDirectUser(t, "mallory").send(t, request{method: "GET", path: a.path(), more: forAdmin}).mustAnswer(http.StatusForbidden, "mallory", "impersonate")
 	a.checkNow(a.hasDecisions())
 
-	// A user's own permissions are the same on both ways.
-	a.eventually("alice is known there", func(ctx context.Context) error { return newDirectUser(t, alice.name).canReadRollout(ctx, a) })
+	// The permissions of a user are the same with and without kube-apiserver.
+	a.eventually("the authorizer knows alice", func(ctx context.Context) error { return newDirectUser(t, alice.name).canReadRollout(ctx, a) })
 	newDirectUser(t, alice.name).send(t, promote).mustAnswer(http.StatusCreated)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.checkNow(a.hasDecisions("promote 1 alice applied"))
 }
 
-// What is too large is refused as such, whichever way it comes, and the server
-// goes on.
+// TestClientTooLarge checks that oversized requests get 413, with and without kube-apiserver, and
+// that the server continues to work.
 func TestClientTooLarge(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -103,25 +104,26 @@ func TestClientTooLarge(t *testing.T) {
 			}
 		}
 	}
-	// What fits into a request but not into the store is refused, too.
+	// Objects that are small enough for a request but too large for the store are refused, too.
 	small := strings.Replace(body, note, note[:2<<20], 1)
 	testEnv.admin.send(t, request{method: "POST", path: a.listPath(newVersion), body: small}).mustAnswer(http.StatusUnprocessableEntity, "annotations")
 	a.awaitObserved("web")
 }
 
-// newDirectAdmin is an administrator of the namespace who talks to weir-apiserver itself.
+// newDirectAdmin is an administrator of the namespace who connects to weir-apiserver directly.
 func (a *app) newDirectAdmin() *user {
 	a.t.Helper()
 	a.once.Do(func() {
 		a.userWithRules("nora", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	})
 	u := newDirectUser(a.t, "nora")
-	a.eventually("nora is known there", func(ctx context.Context) error { return u.canReadRollout(ctx, a) })
+	a.eventually("the authorizer knows nora", func(ctx context.Context) error { return u.canReadRollout(ctx, a) })
 	return u
 }
 
-// A hundred Rollouts at once want the same workload, in both versions: one has
-// it, and everybody else is told who.
+// TestClientConcurrentCreates creates a hundred Rollouts for one workload concurrently, in both API
+// versions. One succeeds, and the response to every other request names the one that claimed the
+// workload.
 func TestClientConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -145,7 +147,7 @@ func TestClientConcurrentCreates(t *testing.T) {
 		switch got.code {
 		case http.StatusCreated:
 			if winner != "" {
-				t.Errorf("both %s and %s have it", winner, name)
+				t.Errorf("both %s and %s claimed the workload", winner, name)
 			}
 			winner = name
 		case http.StatusConflict:
@@ -153,7 +155,7 @@ func TestClientConcurrentCreates(t *testing.T) {
 				losers[string(named[1])]++
 				break
 			}
-			t.Errorf("%s is not told who has it: %s", name, got.body)
+			t.Errorf("the response to %s does not name the Rollout that claimed the workload: %s", name, got.body)
 		default:
 			t.Errorf("%s: %d %s", name, got.code, got.body)
 		}
@@ -165,11 +167,11 @@ func TestClientConcurrentCreates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].Name != winner {
-		t.Errorf("%d Rollouts are stored, and %q was told that it is", len(list.Items), winner)
+		t.Errorf("%d Rollouts are stored, and the created one is %q", len(list.Items), winner)
 	}
 	for named, n := range losers {
 		if named != winner {
-			t.Errorf("%d were told that it is %s, not %s", n, named, winner)
+			t.Errorf("%d responses name %s, not %s", n, named, winner)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// configMap makes something that others may own, or be owned by.
+// configMap creates an object that can be an owner or a dependent.
 func (a *app) configMap(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 	a.t.Helper()
 	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}
@@ -34,7 +34,8 @@ func ownedBy(apiVersion, kind string, o client.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), BlockOwnerDeletion: &yes}
 }
 
-// What a Rollout owns goes before it, after it, or stays, as the deletion asks.
+// TestClientDeletions deletes a Rollout with each propagation policy: its dependents are deleted
+// before it, after it, or not at all.
 func TestClientDeletions(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan} {
@@ -53,7 +54,7 @@ func TestClientDeletions(t *testing.T) {
 					t.Fatal(err)
 				}
 				if policy == metav1.DeletePropagationForeground {
-					a.eventually("the child is to go first", a.isBeingDeleted("child"))
+					a.eventually("the child is deleted first", a.isBeingDeleted("child"))
 					a.consistently("the Rollout waits for its child", func(ctx context.Context) error {
 						return testEnv.client.Get(ctx, a.key("web"), &v1beta1.Rollout{})
 					})
@@ -61,10 +62,10 @@ func TestClientDeletions(t *testing.T) {
 					a.eventually("the Rollout is gone", a.isGone(&v1beta1.Rollout{}, "web"))
 				}
 				if policy == metav1.DeletePropagationOrphan {
-					a.eventually("the child is nobody's", a.isOrphaned("child"))
+					a.eventually("the child has no owner", a.isOrphaned("child"))
 					return
 				}
-				a.eventually("the child is to go", a.isBeingDeleted("child"))
+				a.eventually("the child is being deleted", a.isBeingDeleted("child"))
 				testEnv.admin.kubectl(a, "patch", "configmap", "child", "--type=merge", `-p={"metadata":{"finalizers":null}}`).mustSucceed()
 				a.eventually("the child is gone", a.isGone(&corev1.ConfigMap{}, "child"))
 				a.eventually("the Rollout is gone", a.isGone(&v1beta1.Rollout{}, "web"))
@@ -73,6 +74,7 @@ func TestClientDeletions(t *testing.T) {
 	}
 }
 
+// isBeingDeleted returns an error unless the object has a deletion timestamp.
 func (a *app) isBeingDeleted(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		o := &corev1.ConfigMap{}
@@ -99,8 +101,8 @@ func (a *app) isOrphaned(name string) func(context.Context) error {
 	}
 }
 
-// A Rollout that something else owns goes with it. Owners that never were are
-// no owners.
+// TestClientOwnerReferences checks that a Rollout is deleted with its owner, and that references to
+// owners which never existed do not keep it.
 func TestClientOwnerReferences(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -112,7 +114,7 @@ func TestClientOwnerReferences(t *testing.T) {
 		r.Spec.WorkloadRef.Name, r.OwnerReferences = name, owners
 		a.create(r)
 	}
-	a.eventually("the stray is gone", a.isGone(&v1beta1.Rollout{}, "stray"))
+	a.eventually("the Rollout without an existing owner is gone", a.isGone(&v1beta1.Rollout{}, "stray"))
 	a.checkNow(func(ctx context.Context) error { return testEnv.client.Get(ctx, a.key("web"), &v1beta1.Rollout{}) })
 	if err := testEnv.client.Delete(t.Context(), owner); err != nil {
 		t.Fatal(err)
@@ -120,8 +122,8 @@ func TestClientOwnerReferences(t *testing.T) {
 	a.eventually("the Rollout is gone", a.isGone(&v1beta1.Rollout{}, "web"))
 }
 
-// A Rollout stays as long as somebody has a finalizer on it, and a write may
-// always take one off.
+// TestClientFinalizers checks that a Rollout exists until its last finalizer is removed, and that a
+// write can always remove a finalizer.
 func TestClientFinalizers(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -129,7 +131,7 @@ func TestClientFinalizers(t *testing.T) {
 	a.awaitObserved("web")
 	testEnv.admin.kubectl(a, "patch", "rollout", "web", "--type=json", `-p=[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/wait"}]`).mustSucceed()
 	testEnv.admin.kubectl(a, "delete", "rollout", "web", "--wait=false").mustSucceed("deleted")
-	a.eventually("Weir lets go", func(context.Context) error {
+	a.eventually("Weir has removed its finalizer", func(context.Context) error {
 		if got := a.mustGetRollout("web").Finalizers; !slices.Equal(got, []string{"example.com/wait"}) {
 			return fmt.Errorf("finalizers %v", got)
 		}
@@ -140,7 +142,8 @@ func TestClientFinalizers(t *testing.T) {
 	a.eventually("the Rollout is gone", a.isGone(&v1beta1.Rollout{}, "web"))
 }
 
-// Many are deleted with one request, those of a label or all of a namespace.
+// TestClientDeleteCollection deletes many Rollouts with one request: those with a label, or all in
+// a namespace.
 func TestClientDeleteCollection(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -162,7 +165,7 @@ func TestClientDeleteCollection(t *testing.T) {
 	a.eventually("c is gone", a.isGone(&v1beta1.Rollout{}, "c"))
 }
 
-// A namespace is deleted with a release under way in it, and nothing is left.
+// TestClientNamespaceDeletion deletes a namespace with a release in progress, and nothing is left.
 func TestClientNamespaceDeletion(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -180,14 +183,15 @@ func TestClientNamespaceDeletion(t *testing.T) {
 	if _, err := a.getRollout(t.Context()); !apierrors.IsNotFound(err) {
 		t.Errorf("the Rollout should be gone: %v", err)
 	}
-	// For the end of the test, which deletes it once more.
+	// The cleanup of the test deletes the namespace again.
 
 	if err := testEnv.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// checkBatchReleaseOwner wants the BatchRelease to be the Rollout's, so that tools draw it below it.
+// checkBatchReleaseOwner checks that the Rollout owns the BatchRelease, so that tools display it
+// below the Rollout.
 func (a *app) checkBatchReleaseOwner() {
 	a.t.Helper()
 	r := a.mustGetRollout(a.rollout)

@@ -22,14 +22,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Clients that others wrote, as hack/clients.sh has built them.
+// These tests run real clients of other projects, which hack/clients.sh builds.
 
-// externalClientFile is a file that it left.
+// externalClientFile is the path of a file that hack/clients.sh has created.
 func externalClientFile(path ...string) string {
 	return filepath.Join(append([]string{testEnv.cluster.Bin(), "..", "clients"}, path...)...)
 }
 
-// runExternalClient calls a client as a user.
+// runExternalClient runs a client as this user.
 func (u *user) runExternalClient(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), externalClientFile("clients"), args...)
@@ -43,8 +43,8 @@ func (u *user) runExternalClient(t *testing.T, stdin string, args ...string) res
 	return result{t: t, line: "clients " + strings.Join(args, " "), failed: err != nil, out: string(out)}
 }
 
-// checkVerdicts wants the verdicts of Argo CD and of kstatus about the Rollout, which
-// must not depend on the version that it is read in.
+// checkVerdicts checks the health that Argo CD and kstatus compute for the Rollout in both API
+// versions.
 func (a *app) checkVerdicts(stage, argo, kstatus string) {
 	a.t.Helper()
 	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
@@ -62,8 +62,8 @@ func (a *app) checkVerdictsOf(stage, body, argo, kstatus string) {
 	}
 }
 
-// Argo CD's own test data get the verdicts that it wants; so the script runs as
-// it does there.
+// TestExternalArgoCDTestdata checks that Argo CD's health script gives the expected verdicts for
+// Argo CD's own test data, so the script runs here as it does there.
 func TestExternalArgoCDTestdata(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(externalClientFile("argo", "health_test.yaml"))
@@ -95,7 +95,8 @@ func TestExternalArgoCDTestdata(t *testing.T) {
 	}
 }
 
-// What Argo CD and kstatus say at every stage of a Rollout.
+// TestExternalHealthVerdicts checks the verdicts of Argo CD and kstatus at every stage of a
+// Rollout.
 func TestExternalHealthVerdicts(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -110,7 +111,7 @@ func TestExternalHealthVerdicts(t *testing.T) {
 	a.eventually("the step cannot go on", a.messageContains("ImagePull"))
 	a.checkVerdicts("upgrading", "Progressing", "InProgress")
 	a.post(testEnv.admin, "pause", "", 201)
-	a.eventually("it is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	a.checkVerdicts("paused while upgrading", "Progressing", "InProgress")
 	a.post(testEnv.admin, "resume", "", 201)
 	a.abort()
@@ -120,7 +121,7 @@ func TestExternalHealthVerdicts(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.checkVerdicts("waiting", "Suspended", "InProgress")
 	a.patchRollout(`{"spec":{"strategy":{"paused":true}}}`)
-	a.eventually("it is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	a.checkVerdicts("paused while waiting", "Suspended", "InProgress")
 	a.patchRollout(`{"spec":{"strategy":{"paused":false}}}`)
 	a.eventually("step 1 waits", a.waitsAtStep(1))
@@ -129,12 +130,12 @@ func TestExternalHealthVerdicts(t *testing.T) {
 	a.checkVerdicts("completed", "Healthy", "Current")
 
 	a.patchRollout(`{"spec":{"disabled":true}}`)
-	a.eventually("it is disabled", a.isDisabled)
-	// The script has no verdict of its own for this, with OpenKruise neither.
+	a.eventually("the Rollout is disabled", a.isDisabled)
+	// The script has no verdict for this state, also not with OpenKruise.
 	a.checkVerdicts("disabled", "Progressing", "Current")
 	testEnv.admin.kubectl(a, "patch", "rollout", "web", "--type=json", `-p=[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/wait"}]`).mustSucceed()
 	testEnv.admin.kubectl(a, "delete", "rollout", "web", "--wait=false").mustSucceed()
-	a.eventually("it ends", func(ctx context.Context) error {
+	a.eventually("the Rollout is being deleted", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Phase != "Terminating" {
 			err = errors.New(describe(r))
@@ -145,7 +146,8 @@ func TestExternalHealthVerdicts(t *testing.T) {
 	testEnv.admin.kubectl(a, "patch", "rollout", "web", "--type=merge", `-p={"metadata":{"finalizers":null}}`).mustSucceed()
 }
 
-// A release by what kubectl-kruise sends, through the client that it uses.
+// TestExternalKubectlKruise releases with the requests of kubectl-kruise, sent through the client
+// library that it uses.
 func TestExternalKubectlKruise(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -162,14 +164,14 @@ func TestExternalKubectlKruise(t *testing.T) {
 	call(testEnv.admin, "describe").mustSucceed("phase Progressing, observed true, step 1 StepPaused, Rollout is in step(1/3), and you need manually confirm",
 		"canary step 1 of 3, next 2", "pod Running", "image "+image("v2"))
 	call(testEnv.admin, "pause").mustSucceed(`{"spec":{"strategy":{"paused":true}}}`)
-	a.eventually("it is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	call(testEnv.admin, "pause").mustFail("already")
 	call(testEnv.admin, "resume").mustSucceed()
-	a.eventually("it goes on", a.hasProgressingReason("InRolling"))
+	a.eventually("the release continues", a.hasProgressingReason("InRolling"))
 	call(testEnv.user(t, "nobody"), "approve").mustFail("forbidden")
 	call(alice, "approve").mustSucceed(`{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	// `rollout rollback --step` goes back a step, which takes no pods away.
+	// `rollout rollback --step` goes back a step and deletes no pods.
 	call(alice, "rollback", "1").mustSucceed(`{"status":{"canaryStatus":{"nextStepIndex":1}}}`)
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.eventually("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
@@ -182,8 +184,8 @@ func TestExternalKubectlKruise(t *testing.T) {
 	a.eventually("its pods are there", a.runs(versions{"v2": 6}))
 }
 
-// A release by what KubeVela sends, with the structs of its time, while
-// informers of both versions look on.
+// TestExternalKubeVela releases with the requests of KubeVela and its structs, while informers of
+// both API versions watch.
 func TestExternalKubeVela(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithNewFields())
@@ -194,9 +196,9 @@ func TestExternalKubeVela(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	before := a.mustGetRollout("web").Spec
 	call("vela-suspend").mustSucceed()
-	a.eventually("it is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	call("vela-resume").mustSucceed()
-	a.eventually("it goes on", a.hasProgressingReason("InRolling"))
+	a.eventually("the release continues", a.hasProgressingReason("InRolling"))
 	a.checkEqual("the spec", before, a.mustGetRollout("web").Spec)
 	call("vela-approve").mustSucceed()
 	a.eventually("step 2 waits", a.waitsAtStep(2))
@@ -205,12 +207,12 @@ func TestExternalKubeVela(t *testing.T) {
 	a.checkNow(a.hasDecisions("promote 1 admin applied", "promote 2 admin applied"))
 	testEnv.admin.kubectl(a, "delete", "rollout", "web").mustSucceed()
 	for _, i := range []*informer{older, newer} {
-		a.eventually(i.version+" has seen it all", i.hasLines("added web Healthy 3 Completed", "updated web Progressing 1 StepPaused",
+		a.eventually(i.version+" has received all events", i.hasLines("added web Healthy 3 Completed", "updated web Progressing 1 StepPaused",
 			"updated web Progressing 2 StepPaused", "updated web Healthy 3 Completed", "deleted web"))
 	}
 }
 
-// informer is a client that looks on.
+// informer is a client with an informer, whose events it prints.
 type informer struct {
 	version string
 	mu      sync.Mutex
@@ -240,7 +242,7 @@ func (i *informer) hasLines(lines ...string) func(context.Context) error {
 	}
 }
 
-// startInformer starts one, and waits until it knows what is there.
+// startInformer starts an informer, and waits until it has synced.
 func (a *app) startInformer(version string) *informer {
 	a.t.Helper()
 	i := &informer{version: version}
@@ -255,12 +257,12 @@ func (a *app) startInformer(version string) *informer {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() { a.stopInformer(cmd, stdin) })
-	a.eventually("the informer of "+version+" is there", i.hasLines("synced"))
+	a.eventually("the informer of "+version+" has synced", i.hasLines("synced"))
 	return i
 }
 
 func (a *app) stopInformer(cmd *exec.Cmd, stdin io.Closer) {
-	// It has been killed if the test's time was over.
+	// The client was killed if the test timed out.
 	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil && a.t.Context().Err() == nil {
 		a.t.Error(err)
 	}

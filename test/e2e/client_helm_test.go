@@ -31,7 +31,7 @@ func runHelm(t *testing.T, flags ...string) (out, message bytes.Buffer, err erro
 	return out, message, err
 }
 
-// renderChart renders the chart.
+// renderChart renders the chart and parses the objects.
 func renderChart(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	t.Helper()
 	out, message, err := runHelm(t, flags...)
@@ -45,8 +45,9 @@ func renderChart(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	return objects
 }
 
-// An unknown value or a misspelled key is refused. Before, such a value could render no
-// server and no volume, and an upgrade deleted those of the installation.
+// TestChartRefusesUnknownValues checks that unknown values and misspelled keys are refused.
+// Otherwise, such a value could render no server and no volume, and an upgrade would delete those
+// of the installation.
 func TestChartRefusesUnknownValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ flag, want string }{
@@ -84,8 +85,8 @@ func TestChartRefusesUnknownValues(t *testing.T) {
 	}
 }
 
-// Helm keeps what has data when a value changes or the release is uninstalled: the volume, and
-// the namespaces, whose deletion would delete the volume, too.
+// TestChartKeepsData checks that Helm keeps objects with data when a value changes or the release
+// is uninstalled: the volume, and the namespaces, because deleting them deletes the volume.
 func TestChartKeepsData(t *testing.T) {
 	t.Parallel()
 	for _, storage := range []string{"volume", "etcd"} {
@@ -98,7 +99,7 @@ func TestChartKeepsData(t *testing.T) {
 	}
 }
 
-// The chart installs what kubectl apply -k does.
+// TestChartMatchesManifests checks that the chart installs the same objects as kubectl apply -k.
 func TestChartMatchesManifests(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"small-apart": "--set=replicaCount=1"}
@@ -127,7 +128,7 @@ func TestChartMatchesManifests(t *testing.T) {
 	}
 }
 
-// removeChartDifferences takes out what the chart always says and the manifests never do.
+// removeChartDifferences removes fields that the chart always sets and the manifests never set.
 func removeChartDifferences(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	containers, found, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
@@ -156,8 +157,8 @@ func byName(objects []*unstructured.Unstructured) map[string]any {
 	return all
 }
 
-// A file of values written for the chart of OpenKruise Rollouts installs Weir,
-// in the namespace that it names.
+// TestChartAcceptsOpenKruiseValues checks that a values file for the chart of OpenKruise Rollouts
+// installs Weir in the namespace that the file names.
 func TestChartAcceptsOpenKruiseValues(t *testing.T) {
 	t.Parallel()
 	objects := renderChart(t, "--values="+filepath.Join("testdata", "chart-values.yaml"))
@@ -179,7 +180,7 @@ func TestChartAcceptsOpenKruiseValues(t *testing.T) {
 		}
 	}
 	if found["Namespace kruise-rollout"] {
-		t.Error("the namespace is made, though installation.createNamespace is false")
+		t.Error("the namespace is rendered, although installation.createNamespace is false")
 	}
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Deployment" && o.GetName() == "weir-apiserver"

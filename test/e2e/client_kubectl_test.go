@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Whatever kubectl does with any resource, it does with Rollouts.
+// TestClientKubectl checks that the general commands of kubectl work with Rollouts.
 func TestClientKubectl(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -59,7 +59,7 @@ func TestClientKubectl(t *testing.T) {
 	kubectl("get", "rollout", "web").mustFail("NotFound")
 }
 
-// kubectl wait ends when what it waits for is so, and not before.
+// TestClientKubectlWait checks that kubectl wait ends when the condition is met, and not before.
 func TestClientKubectlWait(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())

@@ -25,11 +25,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// put reads with a struct, changes it and puts it, again after a conflict, as
-// clients of controller-runtime do.
+// put reads an object into a struct, changes it and writes it, and retries after a conflict, as
+// clients with controller-runtime do.
 func put[T any](a *app, u *user, path, subresource string, change func(*T)) {
 	a.t.Helper()
-	a.eventually("it can be put", func(context.Context) error {
+	a.eventually("the object is written", func(context.Context) error {
 		o := decode[T](u.send(a.t, request{method: "GET", path: path}).mustAnswer(200))
 		change(&o)
 		answer := u.send(a.t, request{method: "PUT", path: path + subresource, body: o})
@@ -41,7 +41,7 @@ func put[T any](a *app, u *user, path, subresource string, change func(*T)) {
 	})
 }
 
-// planWithNewFields is a plan with fields that old structs do not have.
+// planWithNewFields is a plan with fields that old client structs do not have.
 func planWithNewFields() plan {
 	p := planWithoutTraffic()
 	p.customizeRollout = func(r *v1beta1.Rollout) {
@@ -52,8 +52,8 @@ func planWithNewFields() plan {
 	return p
 }
 
-// KubeVela suspends, resumes and approves with the structs of its time, and
-// nothing is lost that these do not have.
+// TestClientKubeVela suspends, resumes and approves with the structs that KubeVela was built with.
+// Fields that these structs do not have are preserved.
 func TestClientKubeVela(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithNewFields())
@@ -87,7 +87,7 @@ func TestClientKubeVela(t *testing.T) {
 	a.eventually("the release goes on", a.hasProgressingReason("InRolling"))
 	after := a.mustGetRollout("web")
 	a.checkEqual("the spec", before.Spec, after.Spec)
-	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // how v1alpha1 says the style
+	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // the style in v1alpha1
 	a.checkEqual("the annotations", before.Annotations, after.Annotations)
 	a.checkEqual("the progress", before.Status.Canary, after.Status.Canary)
 	a.checkConditions(after, "KuberikBakeHealthy")
@@ -100,7 +100,7 @@ func TestClientKubeVela(t *testing.T) {
 	a.checkConditions(a.mustGetRollout("web"), "KuberikBakeHealthy")
 }
 
-// writeForeignCondition writes a foreign condition.
+// writeForeignCondition adds a condition of another writer to the status.
 func (a *app) writeForeignCondition(u *user) {
 	a.t.Helper()
 	u.send(a.t, request{
@@ -109,8 +109,8 @@ func (a *app) writeForeignCondition(u *user) {
 	}).mustAnswer(200)
 }
 
-// Whoever puts a status with an old struct, an administrator included, takes
-// nothing away that the struct does not have.
+// TestClientOldStatus writes the status with old structs, also as an administrator. Fields that the
+// structs do not have are preserved.
 func TestClientOldStatus(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -120,10 +120,10 @@ func TestClientOldStatus(t *testing.T) {
 	a.promoteAll()
 	a.writeForeignCondition(writer)
 	a.eventually("nothing moves", a.messageContains("ImagePull"))
-	a.eventually("and its pods are counted", func(ctx context.Context) error {
+	a.eventually("the pods are counted", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Canary.CanaryReplicas == 0 {
-			err = errors.New("none is")
+			err = errors.New("no pod is counted")
 		}
 		return err
 	})
@@ -141,7 +141,8 @@ func TestClientOldStatus(t *testing.T) {
 	a.cancel("v1")
 }
 
-// checkStatusUnchanged wants the status as it was, but for what goes on by itself.
+// checkStatusUnchanged checks that the status is as before, except for fields that the controllers
+// update.
 func (a *app) checkStatusUnchanged(after string, before *v1beta1.Rollout) {
 	a.t.Helper()
 	free := cmp.Options{
@@ -154,8 +155,8 @@ func (a *app) checkStatusUnchanged(after string, before *v1beta1.Rollout) {
 	}
 }
 
-// Erda approves by a write of the whole status, and goes back by the template
-// of the ReplicaSet that the status names as stable.
+// TestClientErda approves by writing the whole status, and rolls back with the template of the
+// ReplicaSet that the status names as stable, as Erda does.
 func TestClientErda(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -193,7 +194,7 @@ func TestClientErda(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("the earlier template is back", func(ctx context.Context) error {
+	a.eventually("the earlier template is set", func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
 		if err != nil {
 			return err
@@ -209,11 +210,11 @@ func TestClientErda(t *testing.T) {
 	})
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.checkNow(a.messageContains("cancel"))
-	a.eventually("its pods are there", a.runs(versions{"v1": 6}))
+	a.eventually("the stable pods run", a.runs(versions{"v1": 6}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// withoutWarnings does not print warnings.
+// withoutWarnings returns a configuration that ignores warnings.
 func withoutWarnings(config *rest.Config) *rest.Config {
 	config.WarningHandler = rest.NoWarnings{}
 	return config
@@ -228,8 +229,8 @@ func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// Kuberik's gate keeps notes in annotations, stalls a release in its own name,
-// lets it go on, and approves from its dashboard.
+// TestClientKuberik does what Kuberik's gate and dashboard do: it keeps notes in annotations,
+// stalls a release with its own condition, resumes it, and approves a step.
 func TestClientKuberik(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -274,7 +275,7 @@ func TestClientKuberik(t *testing.T) {
 	if r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] == "" || r.Status.Canary.RolloutHash != hash || r.Generation != 1 {
 		t.Errorf("annotations %v, plan %s (was %s), generation %d", r.Annotations, r.Status.Canary.RolloutHash, hash, r.Generation)
 	}
-	// Or the gate approves by a pause that is over at once.
+	// Or the gate approves with a pause of zero seconds.
 	over := func(r *rollout060) {
 		steps, _, err := unstructured.NestedSlice(r.Spec, "strategy", "canary", "steps")
 		if err != nil {
@@ -295,8 +296,8 @@ func TestClientKuberik(t *testing.T) {
 	a.checkConditions(a.mustGetRollout("web"), "KuberikBakeHealthy")
 }
 
-// hasKstatus wants the Rollout to look so to tools that follow kstatus: they compare
-// generations first, then take the first of two conditions that is true.
+// hasKstatus returns a check of the status that kstatus computes: kstatus compares generations
+// first, then uses the first of two conditions that is true.
 func (a *app) hasKstatus(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -304,7 +305,7 @@ func (a *app) hasKstatus(want string) func(context.Context) error {
 			return err
 		}
 		if got := kstatus(r); got != want {
-			return fmt.Errorf("it looks %s: %v", got, r.Status.Conditions)
+			return fmt.Errorf("the status is %s: %v", got, r.Status.Conditions)
 		}
 		return nil
 	}
@@ -329,8 +330,8 @@ func kstatus(r *v1beta1.Rollout) string {
 	return "Current"
 }
 
-// Twenty approvals by a write of the status at once advance one step. Those that
-// come after the first find the step approved, and have nothing to change.
+// TestClientApprovesOnce sends twenty approvals as concurrent status writes. They advance the
+// release by one step, because all writes after the first one conflict.
 func TestClientApprovesOnce(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())

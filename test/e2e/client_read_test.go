@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Both versions are found the old way and by aggregated discovery, the newer one
-// first, with their status and without a scale.
+// TestClientDiscovery checks that both API versions are found by the old and by aggregated
+// discovery, v1beta1 first, with their status subresource and without a scale subresource.
 func TestClientDiscovery(t *testing.T) {
 	t.Parallel()
 	group := decode[metav1.APIGroup](testEnv.admin.send(t, request{method: "GET", path: "/apis/" + newVersion.Group}).mustAnswer(200))
@@ -37,7 +37,7 @@ func TestClientDiscovery(t *testing.T) {
 	}).mustAnswer(200))
 	at := slices.IndexFunc(all.Items, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == newVersion.Group })
 	if at < 0 {
-		t.Fatal("aggregated discovery does not know the group")
+		t.Fatal("aggregated discovery does not contain the group")
 	}
 	var versions []string
 	for _, v := range all.Items[at].Versions {
@@ -60,11 +60,12 @@ func TestClientDiscovery(t *testing.T) {
 	}
 }
 
-// The cluster's own OpenAPI documents have the models, by the names of the CRDs.
+// TestClientOpenAPI checks that the cluster's OpenAPI documents contain the models with the names
+// that the CRDs have.
 func TestClientOpenAPI(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
-	// kube-apiserver learns schemas some time after a server has come back.
+	// kube-apiserver fetches the schemas some time after a server has restarted.
 	var definitions map[string]json.RawMessage
 	a.eventually("the merged document has the models", func(context.Context) error {
 		definitions = decode[struct {
@@ -86,7 +87,8 @@ func TestClientOpenAPI(t *testing.T) {
 	}
 }
 
-// Tables have the columns of OpenKruise in both versions, over a watch as well.
+// TestClientTables checks that tables have the columns of OpenKruise in both versions, also in a
+// watch.
 func TestClientTables(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -124,8 +126,8 @@ func TestClientTables(t *testing.T) {
 	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "workload")
 }
 
-// Metadata clients, which are what garbage collector and namespace controller
-// are, list and watch without the rest of the object.
+// TestClientMetadata lists and watches as metadata clients do, such as the garbage collector and
+// the namespace controller.
 func TestClientMetadata(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -161,7 +163,8 @@ func TestClientMetadata(t *testing.T) {
 	}
 }
 
-// A list comes in chunks that belong together, whatever happens meanwhile.
+// TestClientChunks checks that the pages of a list are consistent, even if objects change between
+// the pages.
 func TestClientChunks(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -203,7 +206,7 @@ func TestClientChunks(t *testing.T) {
 	testEnv.admin.send(t, request{method: "GET", path: a.listPath(newVersion) + "?limit=2&continue=nonsense"}).mustAnswer(400, "continue")
 }
 
-// A client says how old an answer may be.
+// TestClientResourceVersions reads with each resourceVersion that a client can request.
 func TestClientResourceVersions(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -232,8 +235,8 @@ func TestClientResourceVersions(t *testing.T) {
 	list("resourceVersion=1&resourceVersionMatch=Sometimes").mustAnswer(http.StatusUnprocessableEntity, "resourceVersionMatch")
 }
 
-// Informers begin with a watch that tells when it has caught up, and get
-// bookmarks between.
+// TestClientWatchLists starts watches with sendInitialEvents, and expects the bookmark at the end
+// of the list and later bookmarks.
 func TestClientWatchLists(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -270,7 +273,7 @@ func TestClientWatchLists(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		// The last one comes shortly before the watch ends.
+		// The last bookmark is sent shortly before the watch ends.
 		if diff := cmp.Diff([]string{"ADDED web", "BOOKMARK that ends the list", "BOOKMARK"}, slices.Compact(got)); diff != "" {
 			t.Errorf("%s: events (-want +got):\n%s", version, diff)
 		}
@@ -280,12 +283,12 @@ func TestClientWatchLists(t *testing.T) {
 func asObject(e watch.Event) (metav1.Object, error) {
 	o, ok := e.Object.(metav1.Object)
 	if !ok || e.Type == watch.Error {
-		return nil, fmt.Errorf("the watch said %s %v", e.Type, e.Object)
+		return nil, fmt.Errorf("the watch sent %s %v", e.Type, e.Object)
 	}
 	return o, nil
 }
 
-// One object is followed by its name.
+// TestClientFieldSelector watches one object by its name.
 func TestClientFieldSelector(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -299,7 +302,7 @@ func TestClientFieldSelector(t *testing.T) {
 		}
 		watched := testEnv.admin.send(t, request{method: "GET", path: path + "&watch=1&timeoutSeconds=1"}).mustAnswer(200, `"name":"web"`)
 		if strings.Contains(string(watched.body), "web-too") {
-			t.Errorf("%s: the watch tells of others: %s", path, watched.body)
+			t.Errorf("%s: the watch sends events of other objects: %s", path, watched.body)
 		}
 		testEnv.admin.send(t, request{method: "GET", path: a.listPath(version) + "?fieldSelector=spec.nonsense%3Dweb"}).mustAnswer(400, "spec.nonsense")
 	}

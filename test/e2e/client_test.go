@@ -25,8 +25,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The tests in client_*_test.go are about clients that were written for
-// OpenKruise: what they send, what they read, and that it works as with CRDs.
+// The tests in client_*_test.go send the requests of clients that were written for the CRDs of
+// OpenKruise Rollouts, and expect the same responses.
 
 const (
 	jsonPatch      = "application/json-patch+json"
@@ -41,7 +41,7 @@ var (
 	rollouts   = newVersion.WithResource("rollouts")
 )
 
-// request is one call of the API as it goes over the wire.
+// request is a raw API request.
 type request struct {
 	method, path string
 	// body is sent as JSON unless it is a string.
@@ -51,7 +51,7 @@ type request struct {
 	more        http.Header
 }
 
-// reply is what came back.
+// reply is the response to a request.
 type reply struct {
 	t        *testing.T
 	request  request
@@ -99,7 +99,7 @@ func (u *user) send(t *testing.T, r request) reply {
 	return reply{t: t, request: r, code: in.StatusCode, body: read, kind: in.Header.Get("Content-Type"), warnings: in.Header.Values("Warning")}
 }
 
-// mustAnswer wants a code, and words in the answer.
+// mustAnswer fails the test unless the response has this code and contains the words.
 func (r reply) mustAnswer(code int, words ...string) reply {
 	r.t.Helper()
 	if r.code != code {
@@ -113,7 +113,7 @@ func (r reply) mustAnswer(code int, words ...string) reply {
 	return r
 }
 
-// object is the answer as a client without types has it.
+// object decodes the response without types.
 func (r reply) object() *unstructured.Unstructured {
 	r.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -133,17 +133,18 @@ func decode[T any](r reply) T {
 	return v
 }
 
-// listPath is the path of all Rollouts of the namespace in a version.
+// listPath is the API path of all Rollouts in the namespace.
 func (a *app) listPath(version schema.GroupVersion) string {
 	return "/apis/" + version.String() + "/namespaces/" + a.namespace + "/rollouts"
 }
 
-// rolloutPath is the path of a Rollout in a version.
+// rolloutPath is the API path of a Rollout.
 func (a *app) rolloutPath(version schema.GroupVersion, name string) string {
 	return a.listPath(version) + "/" + name
 }
 
-// newRolloutWithoutWorkload makes a Rollout of a workload that does not exist. Only its API matters.
+// newRolloutWithoutWorkload is a Rollout for a workload that does not exist, for tests of the API
+// only.
 func (a *app) newRolloutWithoutWorkload(name string) *v1beta1.Rollout {
 	a.t.Helper()
 	b := &app{plan: planWithoutTraffic(), rollout: name}
@@ -153,10 +154,10 @@ func (a *app) newRolloutWithoutWorkload(name string) *v1beta1.Rollout {
 	return r
 }
 
-// seenBy waits until weir-controller has looked at the Rollout and left it alone.
+// awaitObserved waits until the controller has observed the Rollout.
 func (a *app) awaitObserved(name string) {
 	a.t.Helper()
-	a.eventually(name+" has been looked at", func(ctx context.Context) error {
+	a.eventually(name+" has been observed", func(ctx context.Context) error {
 		r := &v1beta1.Rollout{}
 		if err := testEnv.client.Get(ctx, a.key(name), r); err != nil {
 			return err
@@ -178,7 +179,7 @@ func (a *app) mustGetRollout(name string) *v1beta1.Rollout {
 	return r
 }
 
-// isGone wants an object not to exist.
+// isGone returns a check that an object does not exist.
 func (a *app) isGone(o client.Object, name string) func(context.Context) error {
 	return isGone(o, a.key(name))
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Every kind of patch works on the object and on its status, in both versions.
-// A patch of the one leaves the other alone; only the spec has generations.
+// TestClientPatches sends every kind of patch to the object and to its status, in both versions. A
+// patch of one does not change the other, and only changes of the spec increase the generation.
 func TestClientPatches(t *testing.T) {
 	t.Parallel()
 	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
@@ -64,11 +64,11 @@ func TestClientPatches(t *testing.T) {
 	}
 }
 
-// foreignCondition is a condition that is none of ours.
+// foreignCondition is a condition type that Weir does not use.
 const foreignCondition = `{"type":"KuberikBakeHealthy","status":"True","reason":"Baked","message":"well done"}`
 
-// patchQuery is what some kinds of patches need. An applier of conditions takes them
-// over from the controller, since they are one value.
+// patchQuery returns the query parameters that a kind of patch needs. A user who applies conditions
+// takes them over from the controller, because they are one atomic value.
 func patchQuery(kind string) string {
 	if kind == applyPatch {
 		return "?fieldManager=tool&force=true"
@@ -76,7 +76,7 @@ func patchQuery(kind string) string {
 	return ""
 }
 
-// checkConditions wants conditions to be there, once each.
+// checkConditions checks that each of these conditions exists exactly once.
 func (a *app) checkConditions(r *v1beta1.Rollout, types ...string) {
 	a.t.Helper()
 	for _, want := range types {
@@ -92,12 +92,12 @@ func (a *app) checkConditions(r *v1beta1.Rollout, types ...string) {
 	}
 }
 
-// newStatusWriter is somebody who may write Rollouts and their status, as the service
-// accounts of other tools may.
+// newStatusWriter is a user who may write Rollouts and their status, as the service accounts of
+// other tools.
 func (a *app) newStatusWriter() *user { return a.userWithRules("walter", rolloutWriter) }
 
-// A manifest is applied from several sides. Steps are one value, as with CRDs;
-// what stands beside them is merged, and the items of a match by their names.
+// TestClientApply applies a manifest with several field managers. Steps are one atomic value, as
+// with CRDs; other fields are merged, and the items of a match are merged by name.
 func TestClientApply(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -130,8 +130,8 @@ func TestClientApply(t *testing.T) {
 	}
 }
 
-// What one version writes the other reads, and a client of the older one that
-// reads and puts back loses nothing that it cannot say.
+// TestClientRoundTrip writes in one API version and reads in the other. A v1alpha1 client that
+// reads and writes back loses no fields that v1alpha1 does not have.
 func TestClientRoundTrip(t *testing.T) {
 	t.Parallel()
 	for style, extra := range map[string]bool{"canary": true, "partition": false} {
@@ -163,8 +163,8 @@ func TestClientRoundTrip(t *testing.T) {
 			if err != nil || len(steps) != 2 || (style == "partition") != (steps[0].(map[string]any)["weight"] == int64(20)) {
 				t.Errorf("the steps are shown as %v (%v)", steps, err)
 			}
-			// Somebody else may have written in between.
-			a.eventually("it can be put back", func(context.Context) error {
+			// Another client may have written in between.
+			a.eventually("the object is written back", func(context.Context) error {
 				old = testEnv.admin.send(t, request{method: "GET", path: a.rolloutPath(oldVersion, "web")}).mustAnswer(200).object()
 				if put := testEnv.admin.send(t, request{method: "PUT", path: a.rolloutPath(oldVersion, "web"), body: old}); put.code != 200 {
 					return fmt.Errorf("%d %s", put.code, put.body)
@@ -179,8 +179,8 @@ func TestClientRoundTrip(t *testing.T) {
 	}
 }
 
-// Who asks for protobuf first gets JSON, or protobuf of metadata, but never a
-// 406, also for deletions.
+// TestClientProtobufFirst sends requests that prefer protobuf. They get JSON, or protobuf for
+// metadata, but never a 406, also for deletions.
 func TestClientProtobufFirst(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)

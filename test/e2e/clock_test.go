@@ -18,9 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// A clock that is set back leaves times that are still to come, and one that is
-// set forward leaves times that are long ago. A pause that ends by itself ends
-// after as long as it lasts, and not in an hour; one that waits for somebody does
+// TestClock sets the start of a pause to the future and to the past, as a changed clock does. A
+// timed pause must end after its duration, and not an hour later. A pause without a duration must
 // not end.
 func TestClock(t *testing.T) {
 	t.Parallel()
@@ -30,20 +29,20 @@ func TestClock(t *testing.T) {
 	a := start(t, p)
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	began := time.Now() // the wait cannot begin anew earlier
+	began := time.Now() // the earliest possible restart of the pause
 	a.setWaitStart(time.Now().Add(time.Hour))
-	a.eventually("the wait begins anew", a.hasWaitStart(time.Now()))
+	a.eventually("the pause starts again", a.hasWaitStart(time.Now()))
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	if waited := time.Since(began); waited < pause-time.Second { // Kubernetes keeps times to the second
 		t.Errorf("step 1 has passed after %s", waited)
 	}
 	a.setWaitStart(time.Now().Add(-time.Hour))
-	a.consistently("step 2 waits for somebody", a.waitsAtStep(2))
+	a.consistently("step 2 waits for an approval", a.waitsAtStep(2))
 	a.promoteAll()
 	a.eventually("the release is complete", a.released("v2"))
 }
 
-// setWaitStart stores when a wait began, as weir-controller does.
+// setWaitStart stores when the pause began, as weir-controller does.
 func (a *app) setWaitStart(at time.Time) {
 	a.t.Helper()
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.rollout}}
@@ -53,7 +52,7 @@ func (a *app) setWaitStart(at time.Time) {
 	}
 }
 
-// hasWaitStart wants the wait to have begun then, or a moment later.
+// hasWaitStart returns a check that the pause began at this time, or a moment later.
 func (a *app) hasWaitStart(at time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)

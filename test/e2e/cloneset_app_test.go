@@ -33,13 +33,13 @@ func cloneSets() *unstructured.UnstructuredList {
 	return list
 }
 
-// cloneSetApp is an application in a CloneSet of five pods.
+// cloneSetApp is an application in a CloneSet with five pods.
 type cloneSetApp struct {
 	*app
-	// kind is another one of Kruise's; empty for a CloneSet.
+	// kind is another kind of OpenKruise; empty for a CloneSet.
 	kind     schema.GroupVersionKind
 	original *unstructured.Unstructured
-	// nextRolloutID names what it ships next; empty where nothing does.
+	// nextRolloutID is the rollout-id label of the next release; empty for none.
 	nextRolloutID string
 }
 
@@ -65,7 +65,7 @@ func startCloneSetApp(t *testing.T, routed bool, owners map[string]any, change f
 	return s
 }
 
-// deployAndAwait makes it, and waits until it is in service.
+// deployAndAwait creates the objects, and waits until the Rollout is Healthy.
 func (s *cloneSetApp) deployAndAwait(owners map[string]any) {
 	s.t.Helper()
 	s.createCloneSet(owners)
@@ -79,7 +79,7 @@ func (s *cloneSetApp) deployAndAwait(owners map[string]any) {
 	s.guard.atLeast(4)
 }
 
-// createCloneSet makes the CloneSet, with an update strategy of its owner.
+// createCloneSet creates the CloneSet with the owner's update strategy.
 func (s *cloneSetApp) createCloneSet(strategy map[string]any) {
 	s.t.Helper()
 	if strategy == nil {
@@ -176,13 +176,13 @@ func (s *cloneSetApp) runsPods(want versions) func(context.Context) error {
 	}
 }
 
-// nestedField is a field; nil where there is none.
+// nestedField returns a field; nil if it does not exist.
 func nestedField(o *unstructured.Unstructured, path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // as if there were none
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // a field of another type counts as missing
 	return v
 }
 
-// checkPartition wants the CloneSet to be told so, now.
+// checkPartition checks the partition and the template version of the CloneSet.
 func (s *cloneSetApp) checkPartition(partition any, version string) *unstructured.Unstructured {
 	s.t.Helper()
 	set := s.getCloneSet()
@@ -194,7 +194,7 @@ func (s *cloneSetApp) checkPartition(partition any, version string) *unstructure
 	return set
 }
 
-// awaitRestored wants everything back as the owner wrote it, but for the version.
+// awaitRestored waits until all fields are as the owner wrote them, except for the version.
 func (s *cloneSetApp) awaitRestored(version string) {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -210,10 +210,10 @@ func (s *cloneSetApp) checkRestoredAt(version string) {
 	was.Object["spec"].(map[string]any)["replicas"] = n
 	s.checkEqual("the spec", nestedField(was, "spec"), nestedField(set, "spec"))
 	s.checkEqual("the annotations", was.GetAnnotations(), set.GetAnnotations())
-	s.eventually("nothing is left beside it", s.hasNoReleaseObjects)
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// checkStep waits at a step and wants pods and partition as it says.
+// checkStep waits until a step is paused, and checks pods, partition and status.
 func (s *cloneSetApp) checkStep(step int32, updated int64, partition any, version string) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
@@ -233,18 +233,19 @@ func (s *cloneSetApp) checkStep(step int32, updated int64, partition any, versio
 	}
 }
 
-// hashOf is the end of the name of a revision.
+// hashOf returns the hash at the end of a revision name.
 func hashOf(o *unstructured.Unstructured, field string) string {
 	return fmt.Sprint(nestedField(o, "status", field))[len(name)+1:]
 }
 
-// withRolloutID names what it ships next.
+// withRolloutID sets the rollout-id of the next release.
 func (s *cloneSetApp) withRolloutID(id string) *cloneSetApp {
 	s.nextRolloutID = id
 	return s
 }
 
-// hasFullRevisionLabels wants pods to have the whole name of their revision.
+// hasFullRevisionLabels returns an error unless the pods are labelled with the full name of their
+// revision.
 func (s *cloneSetApp) hasFullRevisionLabels(ctx context.Context) error {
 	pods, err := s.pods(ctx)
 	for i := range pods {

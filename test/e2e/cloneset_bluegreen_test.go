@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// startBlueGreenCloneSet is an application in a CloneSet of five pods that is released
-// blue-green: all pods first, then half of the requests, then all of them.
+// startBlueGreenCloneSet starts an application in a CloneSet of five pods. Its blue-green release
+// creates all pods first, then moves half of the traffic, then all of it.
 func startBlueGreenCloneSet(t *testing.T, steps ...v1beta1.Step) *cloneSetApp {
 	t.Helper()
 	if steps == nil {
@@ -34,8 +34,8 @@ func startBlueGreenCloneSet(t *testing.T, steps ...v1beta1.Step) *cloneSetApp {
 	return s.withRolloutID("one")
 }
 
-// checkBlueGreenStep waits at a step, and wants pods of v2 beside five of v1, which Services
-// and the Rollout tell from each other.
+// checkBlueGreenStep waits until a step is paused, and checks that new pods of v2 run next to five
+// of v1 and that Services and status distinguish them.
 func (s *cloneSetApp) checkBlueGreenStep(step int32, updated int64, share, weight string) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtBlueGreenStep(step))
@@ -56,7 +56,7 @@ func (s *cloneSetApp) checkBlueGreenStep(step int32, updated int64, share, weigh
 	s.checkNow(s.serviceSelects(name+"-canary", versions{"v2": int32(updated)})) //nolint:gosec // a few
 }
 
-// checkRevisions wants the Rollout to name the revisions.
+// checkRevisions checks the revisions in the status.
 func (s *cloneSetApp) checkRevisions(g *v1beta1.BlueGreenStatus, hash string) {
 	s.t.Helper()
 	if stable := hashOf(s.original, "currentRevision"); g.StableRevision != stable || g.UpdatedRevision != hash || g.PodTemplateHash != hash {
@@ -64,7 +64,7 @@ func (s *cloneSetApp) checkRevisions(g *v1beta1.BlueGreenStatus, hash string) {
 	}
 }
 
-// checkSurge wants the CloneSet to be set up for a share of new pods.
+// checkSurge checks that the CloneSet is configured to create this share of new pods.
 func (s *cloneSetApp) checkSurge(share string) {
 	s.t.Helper()
 	set := s.getCloneSet()
@@ -78,7 +78,7 @@ func (s *cloneSetApp) checkSurge(share string) {
 	}
 }
 
-// hasCounts wants Kruise to count so many pods, and how many of them are new.
+// hasCounts returns a check of the number of pods and of updated pods in the CloneSet's status.
 func (s *cloneSetApp) hasCounts(all, updated int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		set := s.getCloneSet()
@@ -90,8 +90,8 @@ func (s *cloneSetApp) hasCounts(all, updated int64) func(context.Context) error 
 	}
 }
 
-// Case 42: all pods, half of the requests, all of them; then the old pods go. No
-// autoscaler acts meanwhile.
+// Case 42: all pods, half of the traffic, all of the traffic; then the old pods are deleted. The
+// autoscaler is disabled meanwhile.
 func blueGreenCloneSet(t *testing.T) {
 	t.Parallel()
 	s := startBlueGreenCloneSet(t)
@@ -111,7 +111,7 @@ func blueGreenCloneSet(t *testing.T) {
 	s.checkNow(s.autoscalerTargets(name))
 }
 
-// deletePod takes a pod, and waits until Kruise has made another one.
+// deletePod deletes a pod, and waits until OpenKruise has created another one.
 func (s *cloneSetApp) deletePod(version string) {
 	s.t.Helper()
 	pods, err := s.pods(s.t.Context())
@@ -123,20 +123,20 @@ func (s *cloneSetApp) deletePod(version string) {
 	if err := testEnv.client.Delete(s.t.Context(), &lost); err != nil {
 		s.t.Fatal(err)
 	}
-	s.eventually("another one is there", func(ctx context.Context) error {
+	s.eventually("another pod exists", func(ctx context.Context) error {
 		now, err := s.pods(ctx)
 		if again := func(p corev1.Pod) bool { return p.UID == lost.UID }; err == nil && (len(now) != len(pods) || slices.ContainsFunc(now, again)) {
 			err = fmt.Errorf("%d pods are there, of %d", len(now), len(pods))
 		}
 		return err
 	})
-	s.eventually("it is ready", s.runsPods(versions{"v1": 5, "v2": 5}))
-	s.eventually("the Rollout counts it", s.countsReadyPods(5))
-	// Weir named stable pods to delete until the new pod was there, and removes that list now.
+	s.eventually("the new pod is ready", s.runsPods(versions{"v1": 5, "v2": 5}))
+	s.eventually("the Rollout counts the new pod", s.countsReadyPods(5))
+	// Weir listed stable pods in podsToDelete until the new pod existed, and removes the list now.
 	s.eventually("Kruise has seen the last change", s.hasCounts(10, 5))
 }
 
-// countsReadyPods wants the Rollout to count so many new pods as ready.
+// countsReadyPods returns a check that the Rollout counts this many ready updated pods.
 func (s *cloneSetApp) countsReadyPods(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := s.getRollout(ctx)
@@ -147,7 +147,7 @@ func (s *cloneSetApp) countsReadyPods(n int32) func(context.Context) error {
 	}
 }
 
-// createAutoscaler makes an autoscaler of the CloneSet.
+// createAutoscaler creates an autoscaler for the CloneSet.
 func (s *cloneSetApp) createAutoscaler() {
 	s.t.Helper()
 	h := s.newScaler()
@@ -155,7 +155,7 @@ func (s *cloneSetApp) createAutoscaler() {
 	s.create(h)
 }
 
-// Case 43: back in steps, then back to the earlier version.
+// Case 43: jump back to earlier steps, then set the earlier version again.
 func blueGreenCloneSetRollback(t *testing.T) {
 	t.Parallel()
 	s := startBlueGreenCloneSet(t)
@@ -176,9 +176,9 @@ func blueGreenCloneSetRollback(t *testing.T) {
 	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{}))
 }
 
-// Case 44: there is no room for a third version, and no pod goes for it. The second
-// may come back as it was, and the first ends it all: no pod of it was ever marked
-// to be replaced.
+// Case 44: a third version is refused, and no pod is deleted for it. The second version may be set
+// again, and the first one ends the release. No pod of the first version was marked for
+// replacement.
 func blueGreenCloneSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startBlueGreenCloneSet(t)
@@ -200,7 +200,7 @@ func blueGreenCloneSetThirdVersion(t *testing.T) {
 	}
 	s.checkRevisions(r.Status.BlueGreen, hash)
 	s.setVersion("v2")
-	s.eventually("five are new again", s.hasCounts(10, 5))
+	s.eventually("five pods are new again", s.hasCounts(10, 5))
 	s.eventually("the partition is given up", func(context.Context) error {
 		if p := nestedField(s.getCloneSet(), "spec", "updateStrategy", "partition"); p != int64(0) {
 			return fmt.Errorf("it is %v", p)
@@ -215,7 +215,7 @@ func blueGreenCloneSetThirdVersion(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// hasNoPodsToReplace wants no pod to be one that Kruise is to replace.
+// hasNoPodsToReplace returns an error if a pod is marked for replacement.
 func (s *cloneSetApp) hasNoPodsToReplace(ctx context.Context) error {
 	pods, err := s.pods(ctx)
 	for i := range pods {
@@ -226,8 +226,8 @@ func (s *cloneSetApp) hasNoPodsToReplace(ctx context.Context) error {
 	return err
 }
 
-// Cases 45 and 46: the Rollout leaves when all pods are there. Everything is given
-// back, all new pods are there at once, and the old ones go.
+// Cases 45 and 46: the Rollout is deleted or disabled when all new pods exist. All settings are
+// restored, and only the old pods are deleted.
 func blueGreenCloneSetDeletedOrDisabled(leave func(*cloneSetApp)) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
@@ -246,8 +246,8 @@ func blueGreenCloneSetDeletedOrDisabled(leave func(*cloneSetApp)) func(*testing.
 	}
 }
 
-// An abort takes requests, then new pods, and keeps the template, held; then it is
-// tried again, and rolled back.
+// blueGreenCloneSetAborted aborts a release: the traffic moves back, then the new pods are deleted,
+// and the template stays held. Then it retries and rolls back.
 func blueGreenCloneSetAborted(t *testing.T) {
 	t.Parallel()
 	s := startBlueGreenCloneSet(t, withTraffic(manualStep("50%"), "0%"), withTraffic(manualStep("100%"), "50%"))
@@ -261,17 +261,18 @@ func blueGreenCloneSetAborted(t *testing.T) {
 	s.checkNow(s.runsPods(versions{"v1": 5}))
 	s.checkNow(s.serviceSelects(name, versions{"v1": 5}))
 	s.checkNow(s.hasCanaryWeight(""))
-	s.eventually("the autoscaler is back", s.autoscalerTargets(name))
+	s.eventually("the autoscaler is enabled again", s.autoscalerTargets(name))
 	s.post(testEnv.admin, "retry", "", http.StatusCreated)
 	s.checkBlueGreenStep(1, 3, "50%", "")
 	s.checkNow(s.autoscalerTargets(name + "-DisableByRollout"))
 	s.post(testEnv.admin, "rollback", "", http.StatusCreated)
 	s.awaitRestored("v1")
-	s.eventually("the autoscaler is back", s.autoscalerTargets(name))
+	s.eventually("the autoscaler is enabled again", s.autoscalerTargets(name))
 }
 
-// What a larger size adds is new; what a smaller one takes goes in the end, since
-// no ready pod may. Size 0 takes all, and the pods that come back are of v1 first.
+// blueGreenCloneSetScaled scales during a release. Added pods run the new version. Surplus pods are
+// deleted only at the end, because no ready pod may be deleted before. Size 0 deletes all pods, and
+// after that pods of v1 are created first.
 func blueGreenCloneSetScaled(t *testing.T) {
 	t.Parallel()
 	s := startBlueGreenCloneSet(t, withTraffic(manualStep("50%"), "0%"), withTraffic(manualStep("100%"), "100%"))
@@ -282,7 +283,7 @@ func blueGreenCloneSetScaled(t *testing.T) {
 	s.eventually("the step waits", s.waitsAtBlueGreenStep(1))
 	s.patchCloneSet(`{"spec":{"replicas":5}}`)
 	s.eventually("the step waits", s.waitsAtBlueGreenStep(1))
-	s.consistently("no pod goes", func(ctx context.Context) error {
+	s.consistently("no pod is deleted", func(ctx context.Context) error {
 		pods, err := s.pods(ctx)
 		if err == nil && len(pods) != 11 {
 			err = fmt.Errorf("there are %d", len(pods))

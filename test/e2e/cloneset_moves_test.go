@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Case 48: a version that never gets ready, and the way back.
+// Case 48: a version that never becomes ready, and its rollback.
 func cloneSetRollback(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -30,8 +30,9 @@ func cloneSetRollback(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back and keeps the template, held; then it is tried
-// again, and rolled back. There is one more pod at a time, and never one less.
+// cloneSetAborted checks that an abort returns every pod to the stable version and keeps the
+// template held. Then it retries and rolls back. There is at most one additional pod, and never one
+// pod less.
 func cloneSetAborted(t *testing.T) {
 	t.Parallel()
 	owners := map[string]any{"maxUnavailable": int64(0), "maxSurge": int64(1), "partition": "10%"}
@@ -52,7 +53,8 @@ func cloneSetAborted(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// When every pod runs the new version, Kruise has forgotten the stable one.
+// cloneSetAbortedWhenComplete aborts when every pod runs the new version, so OpenKruise no longer
+// has the stable revision in its status.
 func cloneSetAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, manualStep("1"), manualStep("100%"), manualStep("100%"))
@@ -69,7 +71,7 @@ func cloneSetAbortedWhenComplete(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// Case 50: without traffic, the way back may be one of steps, too.
+// Case 50: without traffic, a rollback may be released in steps, too.
 func cloneSetRollbackInBatches(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, func(r *v1beta1.Rollout) {
@@ -81,7 +83,7 @@ func cloneSetRollbackInBatches(t *testing.T) {
 	s.checkStep(2, 3, "40%", "v2")
 	s.setVersion("v1")
 	s.eventually("step 1 waits on the way back", s.waitsAtStep(1))
-	s.eventually("one more is back", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.eventually("one more pod is rolled back", s.runsPods(versions{"v1": 3, "v2": 2}))
 	s.promoteAll()
 	s.awaitRestored("v1")
 }
@@ -91,8 +93,8 @@ func fiveEqualSteps() []v1beta1.Step {
 	return []v1beta1.Step{manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("80%"), manualStep("100%")}
 }
 
-// Case 60: the way back has a name of its own, and one pod of each of its steps,
-// though two pods have never left.
+// Case 60: the rollback has a rollout-id of its own. Each of its steps labels one pod, although two
+// pods never ran the new version.
 func cloneSetRollbackWithRolloutID(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, func(r *v1beta1.Rollout) {
@@ -110,8 +112,8 @@ func cloneSetRollbackWithRolloutID(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// approveAndCheckLabels approves each step from one on, and wants one more pod of a release
-// labelled at each of five.
+// approveAndCheckLabels approves each step from the given one on, and checks that each of the five
+// steps labels one more pod.
 func (s *cloneSetApp) approveAndCheckLabels(id string, from int32) {
 	s.t.Helper()
 	want := map[string]int{}
@@ -129,14 +131,15 @@ func (s *cloneSetApp) approveAndCheckLabels(id string, from int32) {
 	s.checkNow(s.podsHaveBatchLabels(id, want))
 }
 
-// setOnlyRolloutID writes a name, and the mark of a release, as some clients do.
+// setOnlyRolloutID changes the rollout-id and the in-progress annotation without a new template, as
+// some clients do.
 func (s *cloneSetApp) setOnlyRolloutID(id string) {
 	s.t.Helper()
 	s.patchCloneSet(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q},"annotations":{"rollouts.kruise.io/in-progressing":"true"}}}`, id))
 }
 
-// Case 61: a name alone is a release of pods that stay, and another name at step 3
-// counts them anew.
+// Case 61: a new rollout-id without a new template is a release that keeps its pods. Another
+// rollout-id at step 3 counts the pods again.
 func cloneSetOnlyRolloutID(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, fiveEqualSteps()...)
@@ -155,7 +158,7 @@ func cloneSetOnlyRolloutID(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 62: the name changes again at the first step.
+// Case 62: the rollout-id changes at the first step.
 func cloneSetRolloutIDChanged(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, fiveEqualSteps()...)
@@ -168,7 +171,8 @@ func cloneSetRolloutIDChanged(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 59: pods that come meanwhile are of both versions, as the step says.
+// Case 59: pods that are added during a step are distributed over both versions as the step
+// requires.
 func cloneSetScaled(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("100%")).withRolloutID("one")
@@ -183,13 +187,13 @@ func cloneSetScaled(t *testing.T) {
 	s.checkNow(s.waitsAtStep(2))
 	s.patchCloneSet(`{"spec":{"replicas":5}}`)
 	s.guard.atMost("v2", 10)
-	s.eventually("some go", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.eventually("some pods are deleted", s.runsPods(versions{"v1": 3, "v2": 2}))
 	s.promoteAll()
 	s.awaitRestored("v2")
 }
 
-// Without pods Kruise takes the newest template for the current one. Pods that
-// come back are of the stable version all the same.
+// cloneSetScaledToZero scales to 0. Without pods, OpenKruise treats the newest template as the
+// current one. Pods must still be created with the stable version.
 func cloneSetScaledToZero(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("60%"), manualStep("100%"))
@@ -213,7 +217,7 @@ func cloneSetScaledToZero(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// Deleting the Rollout goes on natively.
+// cloneSetRolloutDeleted deletes the Rollout. The release continues natively.
 func cloneSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -238,7 +242,7 @@ func (s *cloneSetApp) deleteRollout() {
 	})
 }
 
-// So does disabling it.
+// cloneSetRolloutDisabled disables the Rollout. The release continues natively.
 func cloneSetRolloutDisabled(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
@@ -248,14 +252,15 @@ func cloneSetRolloutDisabled(t *testing.T) {
 	s.checkRestoredAt("v2")
 }
 
-// disableRollout waits until the Rollout is.
+// disableRollout disables the Rollout, and waits until it is Disabled.
 func (s *cloneSetApp) disableRollout() {
 	s.t.Helper()
 	s.patchRollout(`{"spec":{"disabled":true}}`)
 	s.eventually("the Rollout is Disabled", s.isDisabled)
 }
 
-// Nobody lets a held one go; what its owner writes is given back in the end.
+// cloneSetPausedByUser changes spec.updateStrategy.paused during a release. The change does not
+// release the held CloneSet, and it is restored at the end.
 func cloneSetPausedByUser(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("100%"))
@@ -264,14 +269,14 @@ func cloneSetPausedByUser(t *testing.T) {
 	s.patchCloneSet(`{"metadata":{"annotations":null},"spec":{"updateStrategy":{"partition":1,"paused":true}}}`)
 	set := s.checkPartition("80%", "v2")
 	if nestedField(set, "spec", "updateStrategy", "paused") == true {
-		t.Error("it is paused")
+		t.Error("the CloneSet is paused")
 	}
 	s.eventually("Kruise has seen it", s.runsPods(versions{"v1": 4, "v2": 1}))
 	s.consistently("one pod is new", s.runsPods(versions{"v1": 4, "v2": 1}))
 	s.promoteAll()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
 	s.checkPartition(int64(1), "v2")
-	s.eventually("it is paused as its owner wants", func(context.Context) error {
+	s.eventually("the CloneSet is paused as its owner has set", func(context.Context) error {
 		if nestedField(s.getCloneSet(), "spec", "updateStrategy", "paused") != true {
 			return errors.New("it is not")
 		}

@@ -13,14 +13,15 @@ import (
 	"github.com/weir-rollouts/weir/test/kruise"
 )
 
-// manualHold is another version and what holds it, as if of a Rollout that has gone.
+// manualHold is a patch with another version and the annotations of a hold, as if by a deleted
+// Rollout.
 func manualHold(version, by string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"none\"}"}},"spec":{"updateStrategy":%s,"template":%s}}`,
 		by, templateWith(version))
 }
 
-// A hold of a kind of Kruise that nobody is left to end is given back, also where
-// no Rollout has ever named one of its kind.
+// cloneSetOrphanedHold checks that a hold without a Rollout is removed, also if no Rollout has ever
+// referenced an object of this kind.
 func cloneSetOrphanedHold(t *testing.T) {
 	t.Parallel()
 	for by, s := range map[string]*cloneSetApp{
@@ -34,16 +35,16 @@ func cloneSetOrphanedHold(t *testing.T) {
 	s := startAdvancedDaemonSetApp(t, 3, false, nil, manualStep("100%")).createRollout()
 	s.deleteRollout()
 	s.patchCloneSet(manualHold("v2", `{"rollingUpdate":{"partition":32767}}`))
-	s.eventually("it says so", s.hasEvent("WorkloadGivenBack", 1))
+	s.eventually("an event reports it", s.hasEvent("WorkloadGivenBack", 1))
 	s.checkRestoredAt("v2")
 }
 
-// checkOrphanedHoldRestored wants the version that was held by hand to be given back.
+// checkOrphanedHoldRestored holds a version manually, and waits until the workload is given back.
 func (s *cloneSetApp) checkOrphanedHoldRestored(version string) {
 	s.t.Helper()
-	s.eventually("it says so", s.hasEvent("WorkloadGivenBack", 1))
+	s.eventually("an event reports it", s.hasEvent("WorkloadGivenBack", 1))
 	s.eventually("all pods run "+version, s.runsPods(versions{version: 5}))
-	s.eventually("nothing is left of that", func(context.Context) error {
+	s.eventually("no annotation of the hold is left", func(context.Context) error {
 		if left := s.getCloneSet().GetAnnotations(); len(left) > 0 {
 			return fmt.Errorf("annotations %v are left", left)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/weir-rollouts/weir/test/kruise"
 )
 
-// TestKruise tells stories of CloneSets, Advanced StatefulSets and Advanced
-// DaemonSets, beginning where the cluster does not serve them yet. Kruise is played
-// by test/kruise.
+// TestKruise runs scenarios of CloneSets, Advanced StatefulSets and Advanced DaemonSets. It begins
+// before the cluster serves these kinds. Package test/kruise simulates the controllers of
+// OpenKruise.
 func TestKruise(t *testing.T) {
 	t.Parallel()
 	cloneSetNotInstalled(t)
@@ -70,19 +70,19 @@ func TestKruise(t *testing.T) {
 	}
 }
 
-// A Rollout whose kind is not served says so when it is made and afterwards, can
-// be deleted, and begins its work when the kind is served, without a restart. What
-// has served a kind once is not asked to forget it.
+// cloneSetNotInstalled creates a Rollout for a kind that is not served. A warning and the status
+// report this, the Rollout can be deleted, and it starts to work without a restart once the kind is
+// served. Weir keeps watching kinds after that.
 func cloneSetNotInstalled(t *testing.T) {
 	s := &cloneSetApp{app: newNamespace(t)}
 	s.plan = plan{replicas: 5, unavailable: 1, steps: []v1beta1.Step{manualStep("20%"), manualStep("100%")}, customizeRollout: ofCloneSet}
 	s.create(s.newRollout())
 	if served := func(ctx context.Context) error { return testEnv.client.List(ctx, cloneSets()) }; served(t.Context()) != nil {
 		missing := s.messageContains("the cluster does not serve CloneSet.apps.kruise.io", "install what brings it")
-		s.eventually("the Rollout says what is missing", missing)
+		s.eventually("the Rollout reports what is missing", missing)
 		s.deleteRollout()
 		s.create(s.newRollout())
-		s.eventually("the Rollout says what is missing", missing)
+		s.eventually("the Rollout reports what is missing", missing)
 		installKruise(t)
 		s.eventually("CloneSets are served", served)
 	}
@@ -109,8 +109,8 @@ func installKruise(t *testing.T) {
 	}
 }
 
-// Case 47: a step with traffic, one without, to the end; then it grows. Pods that
-// are labelled keep the name that Kruise gave their revision.
+// Case 47: a step with traffic, one without, until the end; then the CloneSet is scaled up.
+// Labelled pods keep the revision label of OpenKruise.
 func cloneSetToTheEnd(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%")).withRolloutID("one")
@@ -129,11 +129,11 @@ func cloneSetToTheEnd(t *testing.T) {
 	s.promote(2)
 	s.awaitRestored("v2")
 	s.patchCloneSet(`{"spec":{"replicas":6}}`)
-	s.eventually("it grows", s.runsPods(versions{"v2": 6}))
+	s.eventually("the CloneSet is scaled up", s.runsPods(versions{"v2": 6}))
 	s.checkNow(s.isHealthy)
 }
 
-// Case 51: pods are updated in place, and are the same pods in the end.
+// Case 51: pods are updated in place and keep their UIDs.
 func cloneSetInPlace(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, false, map[string]any{"type": "InPlaceOnly", "maxUnavailable": int64(1)}, nil, manualStep("20%"), manualStep("60%"), manualStep("100%")).withRolloutID("one")
@@ -153,7 +153,7 @@ func cloneSetInPlace(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 49: a third version begins at step 1, and no more of it come than that says.
+// Case 49: a third version begins at step 1, with no more pods than that step allows.
 func cloneSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("40%"), manualStep("100%"))

@@ -74,7 +74,7 @@ func (s *daemonSetApp) joinNode() {
 	})
 }
 
-// createRollout waits until the application is in service.
+// createRollout creates the Rollout, and waits until it is Healthy.
 func (s *daemonSetApp) createRollout() *daemonSetApp {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -105,7 +105,7 @@ func (s *daemonSetApp) setVersion(version string) {
 	s.patchDaemonSet(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
 }
 
-// runsPods reports whether exactly these pods are there, ready, and counted.
+// runsPods returns a check that exactly these pods exist, are ready, and are counted in the status.
 func (s *daemonSetApp) runsPods(want versions) func(context.Context) error {
 	maps.DeleteFunc(want, func(_ string, n int32) bool { return n == 0 })
 	return func(ctx context.Context) error {
@@ -133,7 +133,7 @@ func (s *daemonSetApp) runsPods(want versions) func(context.Context) error {
 	}
 }
 
-// checkStrategy wants the DaemonSet to have this strategy and this template, now.
+// checkStrategy checks the update strategy and the version of the template.
 func (s *daemonSetApp) checkStrategy(strategy appsv1.DaemonSetUpdateStrategyType, version string) *appsv1.DaemonSet {
 	s.t.Helper()
 	set := s.getDaemonSet()
@@ -143,7 +143,7 @@ func (s *daemonSetApp) checkStrategy(strategy appsv1.DaemonSetUpdateStrategyType
 	return set
 }
 
-// awaitRestored wants everything back as the owner wrote it, but for the version.
+// awaitRestored waits until all fields are as the owner wrote them, except for the version.
 func (s *daemonSetApp) awaitRestored(version string) {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -157,10 +157,10 @@ func (s *daemonSetApp) awaitRestored(version string) {
 	s.checkEqual("the spec", was.Spec, set.Spec)
 	s.checkEqual("the labels", was.Labels, set.Labels)
 	s.checkEqual("the annotations", was.Annotations, set.Annotations)
-	s.eventually("nothing is left beside it", s.hasNoReleaseObjects)
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// checkStep waits at a step and wants so many new pods, all of them ready.
+// checkStep waits until a step is paused, and checks that this many new pods are ready.
 func (s *daemonSetApp) checkStep(step, updated int32, version string) *v1beta1.Rollout {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
@@ -180,7 +180,8 @@ func (s *daemonSetApp) checkStep(step, updated int32, version string) *v1beta1.R
 	return r
 }
 
-// controllerCountsReady is what the native controller counts, which it writes when it has the time.
+// controllerCountsReady returns an error until the status of the DaemonSet counts all pods as
+// ready, which the native controller updates with a delay.
 func (s *daemonSetApp) controllerCountsReady(context.Context) error {
 	if n := s.getDaemonSet().Status.NumberReady; n != s.nodes {
 		return fmt.Errorf("%d pods are ready, of %d", n, s.nodes)
@@ -188,7 +189,7 @@ func (s *daemonSetApp) controllerCountsReady(context.Context) error {
 	return nil
 }
 
-// podsHaveRevision wants the label value to be that of a version, if it has pods.
+// podsHaveRevision returns a check that the pods of a version have this hash label.
 func (s *daemonSetApp) podsHaveRevision(hash, version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
@@ -205,6 +206,7 @@ func (s *daemonSetApp) podsHaveRevision(hash, version string) func(context.Conte
 	}
 }
 
+// templateIs returns a check of the version of the live template.
 func (s *daemonSetApp) templateIs(version string) func(context.Context) error {
 	return func(context.Context) error {
 		if v := versionOf(&s.getDaemonSet().Spec.Template.Spec); v != version {

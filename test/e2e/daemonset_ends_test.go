@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Case 76: deleting the Rollout half-way replaces no pod, as clients of OpenKruise
-// expect it of DaemonSets. Its owner goes on with one word.
+// Case 76: deleting the Rollout during a release replaces no pod, as clients of OpenKruise expect
+// for DaemonSets. The owner continues the release by setting the strategy.
 func daemonSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("100%")).createRollout()
@@ -38,8 +38,8 @@ func daemonSetRolloutDeleted(t *testing.T) {
 	s.eventually("all pods run v2", s.runsPods(versions{"v2": 3}))
 }
 
-// An aborted version comes up nowhere, also when the Rollout is deleted. The owner's
-// strategy is back, since every pod runs the template that stays.
+// daemonSetDeletedAfterAbort deletes the Rollout after an abort. No node gets the aborted version.
+// The owner's strategy is restored, because every pod runs the template that stays.
 func daemonSetDeletedAfterAbort(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("100%")).createRollout()
@@ -57,8 +57,8 @@ func daemonSetDeletedAfterAbort(t *testing.T) {
 	s.checkStrategy(rollingUpdate, "v1")
 }
 
-// A Rollout that is disabled half-way leaves the pods as they are, and waits for
-// the owner when it is enabled again.
+// daemonSetRolloutDisabled disables the Rollout during a release. The pods stay as they are, and
+// the enabled Rollout waits until the owner completes the release.
 func daemonSetRolloutDisabled(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("100%")).createRollout()
@@ -68,12 +68,13 @@ func daemonSetRolloutDisabled(t *testing.T) {
 	s.eventually("the Rollout is disabled", s.isDisabled)
 	s.consistently("no pod is replaced", s.runsPods(versions{"v1": 2, "v2": 1}))
 	s.patchRollout(`{"spec":{"disabled":false}}`)
-	s.eventually("it says what it waits for", s.messageContains("not fully released"))
+	s.eventually("the Rollout reports what it waits for", s.messageContains("not fully released"))
 	s.patchDaemonSet(`{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`)
 	s.awaitRestored("v2")
 }
 
-// Pods say which batch brought them; a jump passes over a step.
+// daemonSetBatchLabels checks that pods are labelled with their batch, and that a jump skips a
+// step.
 func daemonSetBatchLabels(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 4, false, nil, manualStep("1"), manualStep("2"), manualStep("3"), manualStep("100%")).createRollout()
@@ -90,8 +91,8 @@ func daemonSetBatchLabels(t *testing.T) {
 	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{"1": 1, "2": 1, "3": 1, "4": 1}))
 }
 
-// An owner who deletes pods by hand may leave that to a Rollout, and gets his
-// strategy back.
+// daemonSetOnDelete has the strategy OnDelete. A Rollout releases it step by step, and restores the
+// strategy at the end.
 func daemonSetOnDelete(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, func(set *appsv1.DaemonSet) {
@@ -103,8 +104,8 @@ func daemonSetOnDelete(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// With a surge no node is ever without its pod. That is not to be had in steps, so
-// nothing is held, and the Rollout says so.
+// daemonSetSurge has maxSurge, so that no node is ever without a pod. This is not possible in
+// steps, so nothing is held, and the Rollout reports the reason.
 func daemonSetSurge(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, func(set *appsv1.DaemonSet) {
@@ -112,9 +113,9 @@ func daemonSetSurge(t *testing.T) {
 			MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0)),
 		}}
 	}, manualStep("1"), manualStep("100%"))
-	s.eventually("the Rollout says what it needs", s.messageContains("maxSurge"))
+	s.eventually("the Rollout reports what must be changed", s.messageContains("maxSurge"))
 	s.setVersion("v2")
-	s.eventually("it is released natively", s.runsPods(versions{"v2": 3}))
+	s.eventually("the version is released natively", s.runsPods(versions{"v2": 3}))
 	s.patchDaemonSet(`{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}`)
 	s.createRollout()
 	s.setVersion("v3")
@@ -122,13 +123,13 @@ func daemonSetSurge(t *testing.T) {
 	s.checkNow(s.runsPods(versions{"v2": 2, "v3": 1}))
 }
 
-// Where no node is to have a pod there is nothing to hold.
+// daemonSetWithoutNodes matches no node, so there is nothing to hold.
 func daemonSetWithoutNodes(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 0, false, nil, manualStep("1"), manualStep("100%"))
 	s.eventually("the Rollout is Healthy", s.isHealthy)
 	s.setVersion("v2")
-	s.eventually("it was held, and is given back", func(context.Context) error {
+	s.eventually("the held DaemonSet is given back", func(context.Context) error {
 		if set := s.getDaemonSet(); set.Spec.UpdateStrategy.Type != rollingUpdate || set.Annotations["rollouts.kruise.io/in-progressing"] != "" {
 			return fmt.Errorf("it is %s, with %v", set.Spec.UpdateStrategy.Type, set.Annotations)
 		}

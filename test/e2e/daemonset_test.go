@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestDaemonSet tells stories of DaemonSets.
+// TestDaemonSet runs scenarios of DaemonSets.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -37,8 +37,8 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
-// Cases 73 and 75: a step with traffic, one without, to the end; then back to what
-// was before, which is a release like any other.
+// Cases 73 and 75: a step with traffic, one without, until the end; then the earlier version, which
+// is a release like any other.
 func daemonSetToTheEnd(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 4, true, nil, withTraffic(manualStep("1"), "20%"), manualStep("3"), manualStep("100%")).createRollout()
@@ -64,7 +64,7 @@ func daemonSetToTheEnd(t *testing.T) {
 	s.checkNow(s.releaseSucceeded)
 }
 
-// Case 74: a third version begins at step 1; pods of the second go first.
+// Case 74: a third version begins at step 1, and first replaces pods of the second.
 func daemonSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()
@@ -81,8 +81,8 @@ func daemonSetThirdVersion(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// A version that never gets ready costs one pod, and that only until its owner
-// goes back.
+// daemonSetNeverReady releases a version that never becomes ready. One pod is affected, until the
+// owner sets the earlier version.
 func daemonSetNeverReady(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("2"), "20%"), manualStep("100%")).createRollout()
@@ -93,8 +93,9 @@ func daemonSetNeverReady(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back. The stable template stays live, so that nodes
-// which join get no aborted version; then it is tried again, and rolled back.
+// daemonSetAborted checks that an abort returns every pod to the stable version. The stable
+// template stays live, so that nodes which join do not get the aborted version. Then it retries and
+// rolls back.
 func daemonSetAborted(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("1"), "20%"), withTraffic(manualStep("2"), "50%"), manualStep("100%")).createRollout()
@@ -123,8 +124,8 @@ func daemonSetAborted(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// When every pod runs the new version its native controller would forget the
-// stable one, as the owner's history limit says. Another version comes after the abort.
+// daemonSetAbortedWhenComplete aborts when every pod runs the new version. With the owner's history
+// limit, the native controller would delete the stable revision. Then another version is released.
 func daemonSetAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("3")).createRollout()
@@ -141,8 +142,8 @@ func daemonSetAbortedWhenComplete(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// An abort before the first batch, which waits for a Service that is not there,
-// keeps the aborted version from nodes that join, too.
+// daemonSetAbortedBeforeFirstBatch aborts while the release waits for a missing Service, before the
+// first batch. Nodes that join do not get the aborted version.
 func daemonSetAbortedBeforeFirstBatch(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("1"), "20%"), manualStep("100%")).createRollout()
@@ -164,8 +165,8 @@ func daemonSetAbortedBeforeFirstBatch(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// A node that joins while a step waits gets the newest version, which counts; one
-// that leaves takes its pod along.
+// daemonSetNodesChange adds and removes nodes while a step is paused. The pod of a new node runs
+// the newest version and counts as updated.
 func daemonSetNodesChange(t *testing.T) {
 	t.Parallel()
 	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()

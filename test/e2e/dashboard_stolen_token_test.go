@@ -21,8 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// A stolen token of weir-dashboard acts as users in requests about Rollouts, and as no
-// group, service account or node, and in no other request.
+// TestStolenDashboardToken uses a stolen token of weir-dashboard. The token may impersonate users
+// in requests about Rollouts, but no groups, service accounts or nodes, and not in other requests.
 func TestStolenDashboardToken(t *testing.T) {
 	t.Parallel()
 	manifest, err := artifacts.Files.ReadFile("dashboard-impersonate/rbac.yaml")
@@ -48,12 +48,12 @@ func TestStolenDashboardToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rollouts, namespaces = "/apis/rollouts.kruise.io/v1beta1/rollouts?limit=1", "/api/v1/namespaces?limit=1"
-	// Kubernetes 1.36 serves both these policies and impersonation that is constrained.
+	// Kubernetes 1.36 serves both these policies and constrained impersonation.
 	constrained, err := testEnv.cluster.ServesPolicies()
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&app{t: t}).eventually("the roles are known", func(ctx context.Context) error {
+	(&app{t: t}).eventually("the roles are in force", func(ctx context.Context) error {
 		answer, err := requestAs(ctx, thief, rollouts, "sso:alice")
 		if err == nil && strings.Contains(answer, `User \"sso:alice\" cannot`) != constrained {
 			return errors.New(answer)
@@ -78,7 +78,7 @@ func TestStolenDashboardToken(t *testing.T) {
 	}
 }
 
-// requestAs asks as a user with groups, and returns the answer.
+// requestAs sends a request that impersonates a user with groups, and returns the response.
 func requestAs(ctx context.Context, config *rest.Config, path, user string, groups ...string) (string, error) {
 	c, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// A release is aborted and tried again, and after that rolled back: the
-// template is stable's, nothing is held, and each word is on record.
+// TestRetryThenRollback aborts a release, retries it, and rolls it back. The stable template is
+// set, nothing is held, and all decisions are recorded.
 func TestRetryThenRollback(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -32,7 +32,7 @@ func TestRetryThenRollback(t *testing.T) {
 
 	a.post(testEnv.admin, "retry", `{"reason":"the database is back"}`, http.StatusCreated)
 	a.eventually("step 1 waits again", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 4, "v2": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v2": 2}))
 	a.checkNow(a.hasCanaryWeight("20"))
 
 	a.post(testEnv.admin, "rollback", "", http.StatusCreated)
@@ -43,8 +43,8 @@ func TestRetryThenRollback(t *testing.T) {
 	a.checkNow(a.hasDecisions("promote 1 admin applied", "abort 2 admin applied", "retry 1 admin applied", "rollback 1 admin applied"))
 }
 
-// A release jumps forward and back: pods stay where they are on the way back,
-// traffic follows, and each step is approved for itself.
+// TestJump jumps forward and back. A jump back changes the traffic but not the pods, and each step
+// needs its own approval.
 func TestJump(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -53,10 +53,10 @@ func TestJump(t *testing.T) {
 	a.post(testEnv.admin, "jump", `{"step":4}`, http.StatusUnprocessableEntity, "1 to 3")
 	a.post(testEnv.admin, "jump", `{"step":2}`, http.StatusCreated)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	a.eventually("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 3, "v2": 3}))
 	a.checkNow(a.hasCanaryWeight("50"))
 
-	// Back, by the field that clients of OpenKruise write.
+	// The jump back uses the field that clients of OpenKruise write.
 	r, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestJump(t *testing.T) {
 	}
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.checkNow(a.hasCanaryWeight("20"))
-	a.eventually("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 3, "v2": 3}))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.promote(2)
@@ -77,8 +77,8 @@ func TestJump(t *testing.T) {
 	a.checkNow(a.hasDecisions("jump 2 admin applied", "jump 1 admin applied", "promote 1 admin applied", "promote 2 admin applied"))
 }
 
-// A release that somebody paused stands still, whoever approves, until it is
-// resumed; and the pause of the spec is another one.
+// TestPauseAndResume pauses a release with the verb. Approvals have no effect until the release is
+// resumed. spec.strategy.paused is independent of the verb.
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -96,8 +96,8 @@ func TestPauseAndResume(t *testing.T) {
 	a.checkNow(a.hasDecisions("pause 1 admin applied", "resume 1 admin applied", "promote 1 admin applied"))
 }
 
-// With the annotation the stable template is a release of its own: each step
-// takes its share of the pods that are not back, and waits.
+// TestRollbackInBatches sets the stable template with the annotation rollback-in-batch. The
+// rollback is then a release with steps, each of which waits after its share of the pods.
 func TestRollbackInBatches(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -108,9 +108,9 @@ func TestRollbackInBatches(t *testing.T) {
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.checkNow(a.runs(versions{"v1": 3, "v2": 3}))
 	a.release("v1")
-	a.eventually("two of three are back", a.runs(versions{"v1": 5, "v2": 1}))
+	a.eventually("two of three pods run v1 again", a.runs(versions{"v1": 5, "v2": 1}))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.consistently("and stays", a.runs(versions{"v1": 5, "v2": 1}))
+	a.consistently("the step stays paused", a.runs(versions{"v1": 5, "v2": 1}))
 	a.checkTreeAndPlan(1)
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
@@ -121,7 +121,7 @@ func TestRollbackInBatches(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// releaseSucceeded wants the last release to have come to its end.
+// releaseSucceeded returns an error unless the last release has succeeded.
 func (a *app) releaseSucceeded(ctx context.Context) error {
 	r, err := a.getRollout(ctx)
 	if err != nil {

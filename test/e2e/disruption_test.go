@@ -24,16 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the cluster does in the middle of a release: it scales, evicts, and loses
-// nodes.
+// Disruptions during a release: autoscaling, evictions, drained and lost nodes.
 
-// autoscaleThrough plays an autoscaler that changes its mind every second.
+// autoscaleThrough sets one size after the other, one each second, as an autoscaler may.
 func (a *app) autoscaleThrough(sizes ...int32) {
 	a.t.Helper()
 	for _, size := range sizes {
 		a.guard.atLeast(max(0, min(size, a.plan.replicas, a.smallestSize())-a.plan.unavailable))
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
-		a.eventually("it is scaled", func(ctx context.Context) error {
+		a.eventually("the Deployment is scaled", func(ctx context.Context) error {
 			scale := &autoscalingv1.Scale{}
 			err := testEnv.client.SubResource("scale").Get(ctx, d, scale)
 			if err == nil {
@@ -50,16 +49,16 @@ func (a *app) autoscaleThrough(sizes ...int32) {
 	}
 }
 
-// smallestSize is the size that the guard's floor is of, so that it does not rise while
-// pods are still coming.
+// smallestSize returns the size that the guard's minimum is for. With this size in the plan, the
+// minimum does not rise while new pods are not ready yet.
 func (a *app) smallestSize() int32 {
 	a.guard.mu.Lock()
 	defer a.guard.mu.Unlock()
 	return a.guard.floor + a.plan.unavailable
 }
 
-// An autoscaler acts while a step waits, and while a release is aborted: the
-// floor holds, the step still waits, and an aborted version does not come back.
+// TestAutoscaled scales while a step is paused, and while a release is aborted. Enough pods stay
+// ready, the step stays paused, and no pod of the aborted version is created.
 func TestAutoscaled(t *testing.T) {
 	t.Parallel()
 	for _, style := range selectCases(styles, "partition") {
@@ -90,7 +89,7 @@ func TestAutoscaled(t *testing.T) {
 	}
 }
 
-// hasAllPodsReady wants as many ready pods as the owner does, at least.
+// hasAllPodsReady returns an error unless at least as many pods are ready as the owner has set.
 func (a *app) hasAllPodsReady(ctx context.Context) error {
 	d, err := a.getDeployment(ctx)
 	if err == nil && (d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas < *d.Spec.Replicas) {
@@ -99,7 +98,7 @@ func (a *app) hasAllPodsReady(ctx context.Context) error {
 	return err
 }
 
-// pods are those of a version, or of any, that are not terminating.
+// pods returns the pods of a version, or of all versions, that are not terminating.
 func (a *app) pods(ctx context.Context, version string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace))
@@ -117,7 +116,8 @@ func (a *app) evict(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(testEnv.client.SubResource("eviction").Create(ctx, pod, eviction))
 }
 
-// createDisruptionBudget lets so few pods be missing by evictions, as Weir may take itself.
+// createDisruptionBudget creates a PodDisruptionBudget that allows as many missing pods as
+// maxUnavailable allows Weir.
 func (a *app) createDisruptionBudget(least int32) {
 	a.t.Helper()
 	min := intstr.FromInt32(least)
@@ -125,19 +125,19 @@ func (a *app) createDisruptionBudget(least int32) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &min, Selector: &metav1.LabelSelector{MatchLabels: a.labels()}},
 	})
-	a.eventually("the budget is known", func(ctx context.Context) error {
+	a.eventually("the budget is in force", func(ctx context.Context) error {
 		b := &policyv1.PodDisruptionBudget{}
 		err := testEnv.client.Get(ctx, a.key(name), b)
 		if err == nil && (b.Status.ObservedGeneration < b.Generation || b.Status.CurrentHealthy == 0) {
-			err = errors.New("it has not been counted")
+			err = errors.New("the budget has not been observed")
 		}
 		return err
 	})
 }
 
-// Pods are evicted while a step waits, new ones first, until the budget allows
-// no more: they are replaced, and the step still waits; and beside a version that
-// does not start, which goes on to say why.
+// TestEvicted evicts pods while a step is paused, new ones first, until the budget allows no more.
+// The pods are replaced, and the step stays paused. It also evicts pods next to a version that does
+// not start, whose reason must still be reported.
 func TestEvicted(t *testing.T) {
 	t.Parallel()
 	for _, style := range selectCases(styles, "partition") {
@@ -177,7 +177,7 @@ func TestEvicted(t *testing.T) {
 			a.checkRestored(workloadTypeLabel)
 		})
 	}
-	t.Run("beside a bad version", func(t *testing.T) {
+	t.Run("with a bad version", func(t *testing.T) {
 		t.Parallel()
 		a := start(t, defaultPlan())
 		a.createDisruptionBudget(5)
@@ -192,7 +192,7 @@ func TestEvicted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a.eventually("they are replaced", a.hasReadyPodCount("v1", int32(len(old))))
+		a.eventually("the pods are replaced", a.hasReadyPodCount("v1", int32(len(old))))
 		a.checkNow(a.messageContains("step(1/3)", "ImagePull"))
 		a.abort()
 		a.checkAborted("v1")
@@ -200,7 +200,7 @@ func TestEvicted(t *testing.T) {
 	})
 }
 
-// createNodes makes two nodes that nothing but this application runs on.
+// createNodes creates two nodes on which only this application runs.
 func (a *app) createNodes() []string {
 	a.t.Helper()
 	names := []string{a.namespace + "-0", a.namespace + "-1"}
@@ -216,7 +216,7 @@ func (a *app) createNodes() []string {
 	return names
 }
 
-// addNode makes a node, or lets one that was drained run pods again.
+// addNode creates a node, or uncordons it.
 func (a *app) addNode(name string) {
 	a.t.Helper()
 	like := &corev1.Node{}
@@ -235,7 +235,7 @@ func (a *app) addNode(name string) {
 	}
 }
 
-// startOnOwnNodes is an application on nodes of its own.
+// startOnOwnNodes starts an application on nodes of its own.
 func startOnOwnNodes(t *testing.T, p plan) (*app, []string) {
 	t.Helper()
 	var nodes []string
@@ -253,8 +253,7 @@ func startOnOwnNodes(t *testing.T, p plan) (*app, []string) {
 	return start(t, p), nodes
 }
 
-// drainNode cordons a node and evicts what runs on it, as far and as fast as the
-// budget allows.
+// drainNode cordons a node and evicts its pods, as far and as fast as the budget allows.
 func (a *app) drainNode(node string) {
 	a.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
@@ -279,7 +278,7 @@ func (a *app) drainNode(node string) {
 	})
 }
 
-// loseNode takes a node away with all its pods, which nobody serves from any more.
+// loseNode deletes a node and all its pods, which no longer serve requests.
 func (a *app) loseNode(node string) {
 	a.t.Helper()
 	if err := testEnv.client.Delete(a.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}); err != nil {
@@ -290,7 +289,7 @@ func (a *app) loseNode(node string) {
 		a.t.Fatal(err)
 	}
 	for i := range pods {
-		// The garbage collector of pods does so, later.
+		// The pod garbage collector would delete the pods later.
 		if pods[i].Spec.NodeName != node {
 			continue
 		}
@@ -300,8 +299,8 @@ func (a *app) loseNode(node string) {
 	}
 }
 
-// A node is drained, and another time lost, while a step runs and while a release
-// is aborted: the release goes on, and a step counts no pod that is gone.
+// TestNodes drains a node, or loses one, while a step runs and while a release is aborted. The
+// release continues, and no step counts a pod that is gone.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	takes := map[string]func(*app, string){"drained": (*app).drainNode, "lost": (*app).loseNode}
@@ -311,8 +310,8 @@ func TestNodes(t *testing.T) {
 				t.Parallel()
 				a, nodes := startOnOwnNodes(t, withSlowPods(styles[style]()))
 				a.createDisruptionBudget(5)
-				// A node that is lost asks nobody, and an eviction may come together
-				// with a pod that the step has just taken.
+				// The loss of a node respects no budget, and an eviction may coincide with a pod
+				// that the step has just deleted.
 				a.guard.atLeast(map[string]int32{"drained": 4, "lost": 0}[how])
 				a.release("v2")
 				a.eventually("a new pod is there", func(ctx context.Context) error {

@@ -17,10 +17,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// The doctor finds a webhook without authority while weir-apiserver is frozen. This
-// does not run beside tests that need what is broken.
+// TestDoctorFrozen removes the CA bundle of the webhook while weir-apiserver is frozen, and the
+// doctor reports it. This test does not run in parallel with tests that need the webhook.
 func TestDoctorFrozen(t *testing.T) {
-	// A running server would write the caBundle again.
+	// A running server would restore the caBundle.
 	if err := testEnv.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,6 @@ func TestDoctorFrozen(t *testing.T) {
 	if err := testEnv.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	testEnv.eventually(t, "it is found", testEnv.doctorFinds("certificates",
+	testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("certificates",
 		"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
 }

@@ -24,9 +24,9 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// The doctor finds nothing wrong with what the manifests install. Then two
-// things break, and each is named with what mends it, and nothing else is. This
-// does not run beside tests that need what is broken.
+// TestDoctor checks that the doctor reports no problems of a fresh installation. Then it breaks two
+// things. The doctor must report each with its fix, and nothing else. This test does not run in
+// parallel with tests that need what is broken.
 func TestDoctor(t *testing.T) {
 	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
 	t.Run("rule", func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 		testEnv.change(t, role, func() {
 			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "horizontalpodautoscalers") })
 		})
-		testEnv.eventually(t, "it is found", testEnv.doctorFinds("access",
+		testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("access",
 			"weir-controller may not: ", "patch horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
 	})
 	t.Run("leader", func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestDoctor(t *testing.T) {
 		})
 		if usesLeaderElection() {
 			runs := map[bool]string{true: cluster.WeirController, false: cluster.WeirAPIServer}[*apart]
-			testEnv.eventually(t, "it is found", testEnv.doctorFinds("leader", "no controller leads", "app.kubernetes.io/name="+runs))
+			testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("leader", "no controller leads", "app.kubernetes.io/name="+runs))
 		}
 	})
 	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
@@ -57,7 +57,8 @@ func TestDoctor(t *testing.T) {
 // usesLeaderElection reports whether weir-controller holds a lease, see TestMain.
 func usesLeaderElection() bool { return !testing.Short() }
 
-// doctorFinds wants the doctor to find that one check only, and to say so.
+// doctorFinds returns a check that the doctor reports exactly one problem, of this check and with
+// these words.
 func (w *environment) doctorFinds(check string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		code, results, err := w.doctor(ctx)
@@ -66,11 +67,11 @@ func (w *environment) doctorFinds(check string, words ...string) func(context.Co
 		}
 		var said strings.Builder
 		for _, r := range results {
-			// A server that does not answer shows neither its storage nor what it serves, and its lease
-			// expires.
-			beside := r.Check == "leader" && !usesLeaderElection() ||
+			// If the server does not answer, the checks of its storage and its API fail, too, and
+			// its lease expires.
+			expected := r.Check == "leader" && !usesLeaderElection() ||
 				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd", "leader"}, r.Check))
-			if r.Status == doctor.OK || beside {
+			if r.Status == doctor.OK || expected {
 				continue
 			}
 			if r.Check != check {
@@ -86,14 +87,14 @@ func (w *environment) doctorFinds(check string, words ...string) func(context.Co
 		}
 		for _, word := range words {
 			if !strings.Contains(said.String(), word) {
-				return fmt.Errorf("it said %q, want %q in it", said.String(), word)
+				return fmt.Errorf("the message is %q, want %q in it", said.String(), word)
 			}
 		}
 		return nil
 	}
 }
 
-// doctor runs the command as an administrator beside the embedded etcd would.
+// doctor runs the command as an administrator does on the host of the embedded etcd.
 func (w *environment) doctor(ctx context.Context) (int, []doctor.Result, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.cluster.WeirBin(), cluster.WeirAPIServer), "doctor", "-o=json",
 		"--kubeconfig="+w.cluster.Kubeconfig(), "--data-dir="+w.cluster.WeirData())

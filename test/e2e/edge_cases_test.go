@@ -22,9 +22,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// What is rare, and must not be dangerous.
+// Rare situations that must not release a version unexpectedly.
 
-// withSlowPods makes pods take a while.
+// withSlowPods makes pods take up to 4 s to become ready.
 func withSlowPods(p plan) plan {
 	p.annotations = map[string]string{"test.weir/ready-within": "4s"}
 	return p
@@ -38,8 +38,8 @@ func (a *app) isInitial(ctx context.Context) error {
 	return err
 }
 
-// A Rollout that is created in the middle of a native rolling update leaves it
-// alone, and protects when it has settled.
+// TestCreatedWhileRolling creates a Rollout during a native rolling update. The update is not
+// interrupted, and later releases are held.
 func TestCreatedWhileRolling(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -50,7 +50,7 @@ func TestCreatedWhileRolling(t *testing.T) {
 	a.guard.atLeast(5)
 	a.release("v2")
 	a.create(a.newRollout())
-	a.eventually("it says so", a.messageContains("rolling update"))
+	a.eventually("the Rollout reports it", a.messageContains("rolling update"))
 	a.checkNow(a.isInitial)
 	a.eventually("the Rollout is Healthy", func(ctx context.Context) error {
 		if d, err := a.getDeployment(ctx); err == nil && d.Spec.Paused {
@@ -65,7 +65,8 @@ func TestCreatedWhileRolling(t *testing.T) {
 	a.checkNow(a.runs(versions{"v2": 4, "v3": 2}))
 }
 
-// What is no new template never starts a release, in whatever style.
+// TestNoReleaseWithoutTemplateChange changes fields other than the template, which must not start a
+// release in any style.
 func TestNoReleaseWithoutTemplateChange(t *testing.T) {
 	t.Parallel()
 	for _, style := range selectCases(styles, "partition") {
@@ -96,8 +97,8 @@ func TestNoReleaseWithoutTemplateChange(t *testing.T) {
 	}
 }
 
-// A manifest with both, in either order: made together, changed together, and
-// with a Deployment that was there before.
+// TestAppliedTogether applies Deployment and Rollout in one manifest, in either order: both new,
+// both changed, and with an existing Deployment.
 func TestAppliedTogether(t *testing.T) {
 	t.Parallel()
 	for _, order := range selectCases(map[string]bool{"Deployment first": true, "Rollout first": false}, "Rollout first") {
@@ -124,8 +125,8 @@ func TestAppliedTogether(t *testing.T) {
 				} else {
 					apply("v2", "2")
 				}
-				// Admission may or may not know a Rollout made a moment before: then
-				// v2 is a release like any other.
+				// Admission may not have observed a Rollout that was created a moment before. Then
+				// v2 is rolled out natively.
 				a.eventually("v2 is rolled out, or waits at step 1", func(ctx context.Context) error {
 					if a.waitsAtStep(1)(ctx) == nil {
 						return nil
@@ -136,17 +137,17 @@ func TestAppliedTogether(t *testing.T) {
 					a.promoteAll()
 				}
 				a.eventually("the Rollout is Healthy", a.isHealthy)
-				a.eventually("it runs v2", a.runs(versions{"v2": 6}))
+				a.eventually("the pods of v2 run", a.runs(versions{"v2": 6}))
 				apply("v3", "3")
 				a.checkNow(a.isHeld)
 				a.eventually("step 1 waits", a.waitsAtStep(1))
-				a.eventually("its pods are those of the new plan", a.runs(versions{"v2": 3, "v3": 3}))
+				a.eventually("the pods are those of the new plan", a.runs(versions{"v2": 3, "v3": 3}))
 			})
 		}
 	}
 }
 
-// Somebody else's ReplicaSet has the name that the new one would get.
+// TestReplicaSetNameConflict creates another ReplicaSet with the name that the new one would get.
 func TestReplicaSetNameConflict(t *testing.T) {
 	t.Parallel()
 	twin := start(t, planWithoutTraffic())
@@ -176,7 +177,7 @@ func TestReplicaSetNameConflict(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A Service that tells stable pods by a label which new ones have otherwise.
+// TestServiceWithTrackLabel has a Service that selects a label which the new template changes.
 func TestServiceWithTrackLabel(t *testing.T) {
 	t.Parallel()
 	p := canaryPlan()
@@ -194,8 +195,9 @@ func TestServiceWithTrackLabel(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// The last step passes by itself if it says "100%", and waits if it says a
-// number; blue-green waits in any case. A number beyond the size means all.
+// TestLastStepSizes checks that a last step of "100%" passes without approval, that one with a
+// number waits, and that blue-green always waits. A number greater than the replicas means all
+// pods.
 func TestLastStepSizes(t *testing.T) {
 	t.Parallel()
 	all, number := intstr.FromString("100%"), intstr.FromInt32(100)
@@ -231,7 +233,8 @@ func TestLastStepSizes(t *testing.T) {
 	}
 }
 
-// hasReadyPodCount wants so many ready pods of a version, whatever else there is.
+// hasReadyPodCount returns a check that this many pods of a version are ready, regardless of other
+// versions.
 func (a *app) hasReadyPodCount(version string, want int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
@@ -251,8 +254,8 @@ func (a *app) hasReadyPodCount(version string, want int32) func(context.Context)
 	}
 }
 
-// readySince returns the time, to the second, at which the first pod of a version became
-// ready, as its kubelet wrote it.
+// readySince returns the time, in seconds, at which the first pod of a version became ready
+// according to its status.
 func (a *app) readySince(version string) time.Time {
 	a.t.Helper()
 	var pods corev1.PodList
@@ -270,7 +273,7 @@ func (a *app) readySince(version string) time.Time {
 	return time.Time{}
 }
 
-// A new pod counts when it has been ready for as long as its owner says.
+// TestMinReady checks that a new pod counts only after minReadySeconds.
 func TestMinReady(t *testing.T) {
 	t.Parallel()
 	const seconds = 5
@@ -303,8 +306,8 @@ func TestMinReady(t *testing.T) {
 	}
 }
 
-// One pod is released without a moment in which there is none, unless its owner
-// allows that.
+// TestSinglePod releases one pod without a moment with no ready pod, unless maxUnavailable allows
+// it.
 func TestSinglePod(t *testing.T) {
 	t.Parallel()
 	for _, style := range selectCases(styles, "partition") {

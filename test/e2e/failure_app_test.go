@@ -27,14 +27,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// failureApp is an application in the middle of a release, and what else users of
-// the cluster have, while something fails.
+// failureApp is an application with a release in progress, and other objects of the cluster, during
+// failures.
 type failureApp struct {
 	*app
-	// idleApp is in service, and not released.
+	// idleApp is another application without a release.
 	idleApp *app
-	// steps is how many wait before the last ones, and deleted are namespaces
-	// that somebody deleted.
+	// steps is the number of paused steps before the last ones, and deleted are namespaces that a
+	// test has deleted.
 	steps   int32
 	deleted []string
 }
@@ -48,7 +48,8 @@ func newFailureApp(t *testing.T, steps int32) *failureApp {
 	return s
 }
 
-// runThroughFailure takes the release through a failure to the next step.
+// runThroughFailure causes a failure, checks what works, ends the failure, and continues the
+// release with the next step.
 func (s *failureApp) runThroughFailure(t *testing.T, row failure, step int32) {
 	whole := s.t
 	s.t, s.idleApp.t = t, t
@@ -64,7 +65,7 @@ func (s *failureApp) runThroughFailure(t *testing.T, row failure, step int32) {
 	over := false
 	t.Cleanup(func() {
 		if !over {
-			_ = row.end() // the test has failed already
+			_ = row.end() // the test has already failed
 		}
 	})
 	if !row.kubeAPIServerDown {
@@ -82,17 +83,17 @@ func (s *failureApp) runThroughFailure(t *testing.T, row failure, step int32) {
 		s.promote(step)
 	}
 	s.awaitStep(step + 1)
-	t.Logf("it lasted %.1f s, and the next step waited %.1f s later", looked.Sub(began).Seconds(), time.Since(looked).Seconds())
+	t.Logf("the failure lasted %.1f s, and the next step paused %.1f s later", looked.Sub(began).Seconds(), time.Since(looked).Seconds())
 }
 
-// awaitStep wants a step to wait, with its pods and its traffic.
+// awaitStep waits until a step is paused with its pods and its traffic.
 func (s *failureApp) awaitStep(step int32) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
 	s.checkNow(s.isAtStep(step))
 }
 
-// isAtStep wants what a step has made of the workload and of the network.
+// isAtStep returns a check of the changes of workload and network that belong to a step.
 func (s *failureApp) isAtStep(step int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods := podsAt(step, s.steps)
@@ -101,7 +102,7 @@ func (s *failureApp) isAtStep(step int32) func(context.Context) error {
 	}
 }
 
-// networkObjects is what routes requests, as it is stored.
+// networkObjects returns the stored objects that route requests.
 func (s *failureApp) networkObjects() map[string]string {
 	s.t.Helper()
 	stored := map[string]string{}
@@ -116,7 +117,7 @@ func (s *failureApp) networkObjects() map[string]string {
 	return stored
 }
 
-// checkDuringFailure judges what a failure leaves.
+// checkDuringFailure checks what works during a failure.
 func (s *failureApp) checkDuringFailure(m expectations, step int32) {
 	s.t.Helper()
 	before := s.networkObjects()
@@ -132,7 +133,7 @@ func (s *failureApp) checkDuringFailure(m expectations, step int32) {
 	s.checkDecision(m.acceptsDecisions, step)
 }
 
-// checkKubectl for everybody else, who asks what there is for the first time.
+// checkKubectl runs kubectl with an empty discovery cache on objects of other APIs.
 func (s *failureApp) checkKubectl(m expectations) {
 	s.t.Helper()
 	cold := "--cache-dir=" + s.t.TempDir()
@@ -145,8 +146,8 @@ func (s *failureApp) checkKubectl(m expectations) {
 	}
 }
 
-// checkHolds wants what is held to be held whatever somebody does, and a workload in
-// service to be held when it is changed.
+// checkHolds checks that a held workload stays held when a user changes it, and that a workload
+// without a release is held when its template changes.
 func (s *failureApp) checkHolds(by string) {
 	s.t.Helper()
 	testEnv.admin.kubectl(s.app, "rollout", "resume", "deployment/web").mustSucceed()
@@ -154,20 +155,21 @@ func (s *failureApp) checkHolds(by string) {
 	s.eventually("the workload in service would be held by "+by, s.idleApp.webhookHolds)
 }
 
-// removePolicies leaves the webhook alone, as on clusters that do not serve them.
+// removePolicies deletes the policies, so that only the webhook is left, as in older clusters.
 func (s *failureApp) removePolicies() (back func()) {
 	s.t.Helper()
 	ignores := s.setFailurePolicy(admissionv1.Fail)
-	open := removeAdmissionPath(s.t, "policies")
+	restore := removeAdmissionPath(s.t, "policies")
 	return func() {
 		s.t.Helper()
-		open()
+		restore()
 		ignores()
 		s.eventually("the policies hold again", s.idleApp.webhookHolds)
 	}
 }
 
-// checkWebhookAlone holds, or what it would have to see is refused while it does not answer.
+// checkWebhookAlone checks that the webhook holds updates, or that these updates are refused while
+// the webhook does not answer.
 func (s *failureApp) checkWebhookAlone(admits bool) {
 	s.t.Helper()
 	if admits {
@@ -183,7 +185,7 @@ func (s *failureApp) checkWebhookAlone(admits bool) {
 	testEnv.admin.kubectl(s.idleApp, "annotate", "deployment/web", "a=b", "--dry-run=server").mustSucceed()
 }
 
-// tryResume tries to let go of what is held.
+// tryResume tries to unpause the held Deployment.
 func (s *failureApp) tryResume(ctx context.Context) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	return testEnv.client.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(resumed)), client.DryRunAll)
@@ -194,12 +196,12 @@ func isWebhookRefusal(err error) error {
 	case err == nil:
 		return errors.New("the policies are still there")
 	case !strings.Contains(err.Error(), "failed calling webhook"):
-		return fmt.Errorf("not refused for want of the webhook: %w", err)
+		return fmt.Errorf("not refused because of the webhook: %w", err)
 	}
 	return nil
 }
 
-// setFailurePolicy sets that of the webhook, until it is set back.
+// setFailurePolicy sets the failure policy of the webhook, and returns a function that restores it.
 func (s *failureApp) setFailurePolicy(to admissionv1.FailurePolicyType) (back func()) {
 	s.t.Helper()
 	set := func(to admissionv1.FailurePolicyType) {
@@ -214,8 +216,8 @@ func (s *failureApp) setFailurePolicy(to admissionv1.FailurePolicyType) (back fu
 	return func() { set(admissionv1.Ignore) }
 }
 
-// checkDecision wants a decision to be recorded, or whoever asks to be told that it
-// cannot be: never that there is no such Rollout.
+// checkDecision sends a decision. It must be recorded, or the response must explain that it cannot
+// be recorded. The response must never be that the Rollout does not exist.
 func (s *failureApp) checkDecision(can bool, step int32) {
 	s.t.Helper()
 	if can {
@@ -230,14 +232,15 @@ func (s *failureApp) checkDecision(can bool, step int32) {
 	}
 	ctx, cancel = context.WithTimeout(s.t.Context(), 5*time.Second)
 	defer cancel()
-	// A server that is frozen may still get it when it wakes, so it changes nothing.
+	// A frozen server may still process the request when it continues, so this is a dry run.
 	got, err := testEnv.admin.post(ctx, s.app, "promote?dryRun=All", expectStep(step))
 	if err == nil && got.code < http.StatusInternalServerError {
 		s.t.Fatalf("promote: %s", got)
 	}
 }
 
-// deleteNamespace deletes a namespace, which goes at once, or when the failure is over.
+// deleteNamespace deletes a namespace. The deletion completes at once, or when the failure has
+// ended.
 func (s *failureApp) deleteNamespace(atOnce bool) {
 	s.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gone-"}}
@@ -256,13 +259,13 @@ func (s *failureApp) deleteNamespace(atOnce bool) {
 func (s *failureApp) namespacesGone(ctx context.Context) error {
 	for _, n := range s.deleted {
 		if err := testEnv.client.Get(ctx, client.ObjectKey{Name: n}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("namespace %s is there: %w", n, err)
+			return fmt.Errorf("namespace %s still exists: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// checkRecovery wants everything to come to its end.
+// checkRecovery checks that the release and all deletions complete.
 func (s *failureApp) checkRecovery() {
 	s.t.Helper()
 	s.guard.atMost("v2", s.plan.replicas+s.plan.surge)
@@ -276,5 +279,5 @@ func (s *failureApp) checkRecovery() {
 	s.checkRestored(workloadTypeLabel)
 	s.eventually("the namespaces are gone", s.namespacesGone)
 	s.idleApp.checkNow(s.idleApp.isHealthy)
-	s.idleApp.checkNow(s.idleApp.runs(versions{"v1": s.idleApp.plan.replicas + 1})) // and one that no Rollout names
+	s.idleApp.checkNow(s.idleApp.runs(versions{"v1": s.idleApp.plan.replicas + 1})) // and a workload without a Rollout
 }

@@ -25,28 +25,28 @@ import (
 // failure is a row of the table in docs/guarantees.md.
 type failure struct {
 	name string
-	// begin is what happens, and end is what ends it.
+	// begin causes the failure, and end ends it.
 	begin, end func() error
 	// expectations is what is left.
 	expectations
 }
 
-// expectations is what works during a failure. That pods, traffic and holds stay as
-// they are, and that the rest of Kubernetes works, is no matter of a row.
+// expectations are what works during a failure. That pods, traffic and holds stay as they are, and
+// that the rest of Kubernetes works, is expected of every failure.
 type expectations struct {
-	// kubeAPIServerDown reports whether kube-apiserver is gone, so that there is nothing to see.
+	// kubeAPIServerDown reports whether kube-apiserver is down, so that nothing can be checked.
 	kubeAPIServerDown bool
-	// acceptsDecisions reports whether Rollouts are read and decisions recorded.
+	// acceptsDecisions reports whether Rollouts can be read and decisions are recorded.
 	acceptsDecisions bool
 	// webhookAnswers reports whether the webhook answers.
 	webhookAnswers bool
-	// apiDiscovered reports whether the API group is there, whatever its objects are.
+	// apiDiscovered reports whether discovery lists the API group.
 	apiDiscovered bool
 	// deletesNamespaces reports whether namespaces can be deleted.
 	deletesNamespaces bool
 }
 
-// What a failure leaves.
+// What works during each kind of failure.
 var (
 	noReconciles = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true, deletesNamespaces: true}
 	noPods       = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true}
@@ -55,17 +55,17 @@ var (
 	noKube       = expectations{kubeAPIServerDown: true}
 )
 
-// failures are those of the small installation.
+// failures are the failures of an installation without replicas.
 func failures() []failure {
 	server, controller, kube := cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer
 	rows := []failure{
 		{"weir-apiserver is killed", killEach(server), startEach(server), noServer},
-		{"weir-apiserver is told to end", terminateEach(server), startEach(server), noServer},
+		{"weir-apiserver is terminated", terminateEach(server), startEach(server), noServer},
 		{"weir-apiserver is frozen", freezeEach(server), unfreezeEach(server), noServer},
 		{"weir-apiserver is out of reach", pointServiceTo("127.0.0.2"), pointServiceTo("localhost"), noServer},
 		{"its disk is full", inOrder(fillDiskOfEach(server), storeSomething), inOrder(killEach(server), startEach(server)), noServer},
 		{"weir-controller is killed", killEach(controller), startEach(controller), noReconciles},
-		{"weir-controller is told to end", terminateEach(controller), startEach(controller), noReconciles},
+		{"weir-controller is terminated", terminateEach(controller), startEach(controller), noReconciles},
 		{
 			"kube-apiserver restarts while Weir is down",
 			inOrder(killEach(controller, server, kube), startEach(kube)), startEach(server, controller), noServer,
@@ -73,15 +73,15 @@ func failures() []failure {
 		{"kube-apiserver is killed", killEach(kube), startEach(kube), noKube},
 		{"kube-controller-manager is killed", killEach(cluster.ControllerManager), startEach(cluster.ControllerManager), noPods},
 	}
-	if *apart { // else it is the server that is frozen
+	if *apart { // otherwise this freezes the server
 		rows = append(rows, failure{"weir-controller is frozen", freezeEach(controller), unfreezeEach(controller), noReconciles})
 	}
 	return rows[:shortOrFull(1, len(rows))]
 }
 
-// One release goes through all failures. Each finds it at a step that waits, and
-// leaves it there; then the step is approved, if it could not be before, and the
-// next one waits. These do not run beside other tests.
+// TestFailures takes one release through all failures. During each failure the release stays at its
+// paused step. After that the step is approved, unless this was possible before, and the next step
+// pauses. This test does not run in parallel with others.
 func TestFailures(t *testing.T) {
 	runFailures(t, failures())
 }
@@ -91,14 +91,14 @@ func runFailures(t *testing.T, rows []failure) {
 	for i, row := range rows {
 		step := int32(i + 1)
 		if !t.Run(row.name, func(t *testing.T) { s.runThroughFailure(t, row, step) }) {
-			return // those after it would find a cluster that is broken already
+			return // later rows would run in a broken cluster
 		}
 	}
 	s.checkRecovery()
 }
 
-// planWithManySteps is a release of so many steps that wait, each with more traffic than
-// the one before, and a last one.
+// planWithManySteps is a plan with this many paused steps, each with more traffic than the one
+// before, and a last step.
 func planWithManySteps(n int32) plan {
 	p := defaultPlan()
 	p.replicas, p.steps = 8, nil
@@ -109,14 +109,14 @@ func planWithManySteps(n int32) plan {
 	return p
 }
 
-// podsAt is how many new pods there are at a step, of the first n+1.
+// podsAt returns the number of new pods at a step of planWithManySteps.
 func podsAt(step, n int32) int32 { return 1 + 5*(step-1)/n }
 
 func inOrder(first, second func() error) func() error {
 	return func() error { return errors.Join(first(), second()) }
 }
 
-// each does something to processes, one after the other.
+// each calls do for each process in turn.
 func each(names []string, do func(string) error) func() error {
 	return func() error {
 		for _, name := range names {
@@ -152,7 +152,7 @@ func fillDiskOfEach(names ...string) func() error {
 	return each(names, func(n string) error { return testEnv.cluster.FillDisk(n) })
 }
 
-// storeSomething makes weir-apiserver store something, which fails.
+// storeSomething makes weir-apiserver write to its store, which must fail.
 func storeSomething() error {
 	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "never"}}
 	if err := testEnv.client.Create(context.Background(), h); err == nil {
@@ -161,7 +161,7 @@ func storeSomething() error {
 	return nil
 }
 
-// pointServiceTo is where the Service of weir-apiserver leads.
+// pointServiceTo changes the address of the Service of weir-apiserver.
 func pointServiceTo(host string) func() error {
 	return func() error {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: cluster.WeirAPIServer}}

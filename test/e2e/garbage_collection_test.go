@@ -22,10 +22,11 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Somebody deletes the APIServices in the middle of releases, where CRDs of the same kinds
-// are served: the owners of what serves requests are not found. The garbage collector
-// starts anew and collects what has no owner, but nothing that serves requests. Then the
-// releases go on. This test does not run beside others, which would see the API of the CRDs.
+// TestAPIServicesDeleted deletes the APIServices during releases, in a cluster with CRDs of the
+// same kinds. The owners of the objects that serve requests are not found then. The garbage
+// collector restarts and deletes objects without an owner, but none that serves requests. Then the
+// releases continue. This test does not run in parallel with others, which would read the API of
+// the CRDs.
 func TestAPIServicesDeleted(t *testing.T) {
 	c := &crdInstallation{t: t, steps: &app{t: t}}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
@@ -48,7 +49,7 @@ func TestAPIServicesDeleted(t *testing.T) {
 		}
 	}
 	if len(before) < 5 {
-		t.Fatalf("only these were made beside the workloads: %v", before)
+		t.Fatalf("the releases created only these objects: %v", before)
 	}
 	for _, k := range openKruiseKinds {
 		if err := testEnv.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
@@ -157,7 +158,8 @@ func deleteUnrelatedObjects(t *testing.T, namespace string) {
 	}
 }
 
-// createdObjects are the objects of the application that a release has made, by what they are.
+// createdObjects returns the objects that a release of the application has created, by kind and
+// name.
 func (a *app) createdObjects() map[string]client.Object {
 	a.t.Helper()
 	made := map[string]client.Object{}
@@ -192,8 +194,8 @@ func objectsOf(list client.ObjectList) (all []client.Object) {
 	return all
 }
 
-// restartGarbageCollector restarts the garbage collector, which then looks at each object, and waits
-// until it has collected objects several times, each created after the one before had gone.
+// restartGarbageCollector restarts the garbage collector, which then checks each object. It waits
+// until several objects without an owner, created one after the other, have been collected.
 func restartGarbageCollector(t *testing.T, a *app) {
 	t.Helper()
 	if err := errors.Join(testEnv.cluster.End(cluster.ControllerManager), testEnv.cluster.Start(cluster.ControllerManager)); err != nil {

@@ -26,15 +26,15 @@ import (
 
 var gatewayV1 = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
 
-// TestGatewayV1 releases by routes of the Gateway API as they are served today. The
-// test is the gateway. Another test has older kinds of the same names, so no other
-// test runs at the same time, and these go before any does.
+// TestGatewayV1 releases with routes of the Gateway API v1. The test plays the gateway. Another
+// test installs older CRDs with the same names, so this test does not run in parallel with others
+// and runs before them.
 func TestGatewayV1(t *testing.T) {
 	plurals := []string{"httproutes", "grpcroutes"}
 	installCRDs(t, gatewayKinds(t, "traefik", plurals...)...)
 	t.Run("routes", gatewayRoutes)
 	uninstallGatewayAPI(t, plurals)
-	start(t, planWithoutTraffic()) // weir-controller is at work again
+	start(t, planWithoutTraffic()) // weir-controller has restarted
 }
 
 func gatewayRoutes(t *testing.T) {
@@ -83,10 +83,10 @@ func releaseThroughGateway(a *app, kind schema.GroupVersionKind, narrowed string
 	before, _ := a.readRouter(kind)
 	a.setRouteStatus(kind, "True")
 	a.release("v2")
-	a.eventually("the gateway has not seen it", a.messageContains("edge has not seen it yet"))
+	a.eventually("the gateway has not observed the route", a.messageContains("edge has not seen it yet"))
 	a.setRouteStatus(kind, "False")
-	a.eventually("the refusal is told", a.messageContains("edge: Accepted is False: Told: by the test"))
-	a.consistently("it remains at its step", a.isAtStage(1, "StepTrafficRouting"))
+	a.eventually("the rejected route is reported", a.messageContains("edge: Accepted is False: Told: by the test"))
+	a.consistently("the release stays at its step", a.isAtStage(1, "StepTrafficRouting"))
 	a.setRouteStatus(kind, "True")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.checkTreeAndPlan(1)
@@ -94,7 +94,7 @@ func releaseThroughGateway(a *app, kind schema.GroupVersionKind, narrowed string
 		a.t.Errorf("%s is not in %s", narrowed, spec)
 	}
 	a.promote(1)
-	a.eventually("the gateway has not seen the share", a.messageContains("edge has not seen it yet"))
+	a.eventually("the gateway has not observed the weight", a.messageContains("edge has not seen it yet"))
 	a.setRouteStatus(kind, "True")
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	if spec, _ := a.readRouter(kind); !strings.Contains(spec, `"name":"web","port":80,"weight":60`) || !strings.Contains(spec, `"name":"web-canary","port":80,"weight":40`) {
@@ -108,10 +108,10 @@ func releaseThroughGateway(a *app, kind schema.GroupVersionKind, narrowed string
 	a.checkRestored(workloadTypeLabel)
 }
 
-// setRouteStatus says, as a gateway, what it makes of the route as it is now.
+// setRouteStatus writes the status of the route as a gateway does.
 func (a *app) setRouteStatus(kind schema.GroupVersionKind, accepted string) {
 	a.t.Helper()
-	a.eventually("the gateway has said so", func(ctx context.Context) error {
+	a.eventually("the gateway has written its status", func(ctx context.Context) error {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(kind)
 		if err := testEnv.client.Get(ctx, a.key(name), o); err != nil {
@@ -131,8 +131,8 @@ func (a *app) setRouteStatus(kind schema.GroupVersionKind, accepted string) {
 	})
 }
 
-// uninstallGatewayAPI takes kinds of the Gateway API away, for the tests that come after.
-// weir-controller remembers what a cluster serves, and is started anew.
+// uninstallGatewayAPI deletes CRDs of the Gateway API for the tests that follow. weir-controller
+// caches what a cluster serves, so it is restarted.
 func uninstallGatewayAPI(t *testing.T, plurals []string) {
 	t.Helper()
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
@@ -153,7 +153,7 @@ func uninstallGatewayAPI(t *testing.T, plurals []string) {
 	}
 	for _, step := range []func(string) error{testEnv.cluster.Kill, testEnv.cluster.Start} {
 		if err := step(cluster.WeirController); err != nil {
-			t.Error(fmt.Errorf("starting weir-controller anew: %w", err))
+			t.Error(fmt.Errorf("restarting weir-controller: %w", err))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// applyMethods are how an owner applies a manifest again and again.
+// applyMethods are the ways in which an owner applies a manifest repeatedly.
 var applyMethods = map[string][]string{
 	"apply":       {"apply"},
 	"server-side": {"apply", "--server-side", "--field-manager=owner"},
@@ -28,8 +28,7 @@ var applyMethods = map[string][]string{
 	"replace":     {"replace"},
 }
 
-// gitOpsOwner applies the manifest every second, as tools do that take Git for the
-// source of truth.
+// gitOpsOwner applies the manifest every second, as a GitOps tool does.
 type gitOpsOwner struct {
 	*app
 	methods []string
@@ -39,11 +38,11 @@ type gitOpsOwner struct {
 	mu      sync.Mutex
 	version string
 	count   int
-	// refused are answers that are no success.
+	// refused are responses other than success.
 	refused []string
 }
 
-// startWithGitOpsOwner makes an application that its owner applies.
+// startWithGitOpsOwner starts an application whose owner applies the manifest repeatedly.
 func startWithGitOpsOwner(t *testing.T, p plan, ways ...string) *gitOpsOwner {
 	t.Helper()
 	o := &gitOpsOwner{methods: ways, version: "v1"}
@@ -73,8 +72,8 @@ func startWithGitOpsOwner(t *testing.T, p plan, ways ...string) *gitOpsOwner {
 	return o
 }
 
-// stop ends it. Conflicts are what server-side apply is for, and a replacement
-// meets one when another write comes between.
+// stop ends the owner. Conflicts are expected: server-side apply reports them, and a replacement
+// fails if another write comes first.
 func (o *gitOpsOwner) stop() {
 	o.quit()
 	o.done.Wait()
@@ -86,7 +85,7 @@ func (o *gitOpsOwner) stop() {
 	}
 }
 
-// setVersion changes the version in the manifest, and applies it.
+// setVersion changes the version in the manifest, and waits until it is applied.
 func (o *gitOpsOwner) setVersion(version string) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -111,14 +110,14 @@ func (o *gitOpsOwner) apply() {
 	}
 }
 
-// applied is how often it was done.
+// applied returns how often the manifest was applied.
 func (o *gitOpsOwner) applied() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.count
 }
 
-// manifest is all that the owner keeps in Git, but the Rollout.
+// manifest is the owner's manifest without the Rollout.
 func (a *app) manifest(version string) string {
 	d := a.newDeployment()
 	d.Spec.Template.Spec.Containers[0].Image = image(version)
@@ -134,14 +133,14 @@ func (a *app) manifest(version string) string {
 	for _, object := range objects {
 		data, err := json.Marshal(object)
 		if err != nil {
-			panic(err) // of types that are all JSON
+			panic(err) // all of these types can be encoded
 		}
 		out.WriteString("---\n" + string(data) + "\n")
 	}
 	return out.String()
 }
 
-// ignoreLastApplied leaves kubectl's own note on what it applied last out of the comparison.
+// ignoreLastApplied excludes kubectl's last-applied annotation from the comparison.
 func (o *gitOpsOwner) ignoreLastApplied() {
 	const note = "kubectl.kubernetes.io/last-applied-configuration"
 	now := o.readOriginals()

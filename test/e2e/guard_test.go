@@ -19,8 +19,8 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// availabilityGuard watches the pods of an application from outside: how many are ready at
-// least, and how many there are of a version at most.
+// availabilityGuard watches the pods of an application. It reports a fault when fewer pods are
+// ready, or more pods of a version exist, than allowed.
 type availabilityGuard struct {
 	app  *app
 	quit context.CancelFunc
@@ -45,7 +45,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// watchPods begins with the pods that are there, and returns when it sees them.
+// watchPods lists the existing pods, and returns when the watch is established.
 func watchPods(a *app) *availabilityGuard {
 	a.t.Helper()
 	ctx, quit := context.WithCancel(context.Background())
@@ -82,14 +82,14 @@ func (g *availabilityGuard) follow(ctx context.Context, events watch.Interface) 
 		for e := range events.ResultChan() {
 			g.observePod(e)
 		}
-		// A kube-apiserver that was killed is back in a while.
-		err := patience.Until(ctx, "the guard sees", func(ctx context.Context) (err error) {
+		// A killed kube-apiserver restarts soon.
+		err := patience.Until(ctx, "the guard watches pods", func(ctx context.Context) (err error) {
 			events, err = g.list(ctx)
 			return err
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				g.fault("the guard is blind: %v", err)
+				g.fault("the guard cannot watch pods: %v", err)
 			}
 			return
 		}
@@ -111,7 +111,7 @@ func (g *availabilityGuard) observePod(e watch.Event) {
 	g.checkPods()
 }
 
-// checkPods is called with the lock held.
+// checkPods reports faults. The caller holds the lock.
 func (g *availabilityGuard) checkPods() {
 	var n int32
 	there := versions{}
@@ -124,11 +124,11 @@ func (g *availabilityGuard) checkPods() {
 		}
 	}
 	if n < g.floor {
-		g.faultLocked("%d pods are ready, which must never be less than %d; there are %v", n, g.floor, there)
+		g.faultLocked("%d pods are ready, want at least %d at all times; pods are %v", n, g.floor, there)
 	}
 	for version, limit := range g.limits {
 		if there[version] > limit {
-			g.faultLocked("%d pods of %s, which must never be more than %d; there are %v", there[version], version, limit, there)
+			g.faultLocked("%d pods of %s, want at most %d at all times; pods are %v", there[version], version, limit, there)
 		}
 	}
 }
@@ -151,8 +151,8 @@ func (g *availabilityGuard) atLeast(n int32) {
 	g.checkPods()
 }
 
-// whenReady sets how many pods must be ready as soon as the guard sees that many. Its watch may be behind
-// the status of the Deployment on a busy machine.
+// whenReady sets how many pods must be ready as soon as the guard observes that many. On a busy
+// machine, the guard's watch may lag behind the status of the Deployment.
 func (g *availabilityGuard) whenReady(n int32) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,15 +21,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// Every release is on file: what it was, who decided what, and how it ended.
-// The record outlives its Rollout, and only so many are kept.
+// TestHistory checks that every release has a RolloutHistory with its version, its decisions and
+// its outcome. Histories outlive their Rollout, and only a limited number is kept.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
 	alice := a.userWithClusterRole("historian-alice", "weir-promoter")
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("the release is on file", a.hasHistories("1 "))
+	a.eventually("the release has a history", a.hasHistories("1 "))
 	a.post(alice, "promote", `{"reason":"looks fine","expect":{"step":1}}`, http.StatusCreated)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.promoteAll()
@@ -40,7 +40,7 @@ func TestHistory(t *testing.T) {
 	a.release("v3")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.abort()
-	a.eventually("the abort is on file", a.hasHistories("1 completed succeeded", "2  aborted"))
+	a.eventually("the history contains the abort", a.hasHistories("1 completed succeeded", "2  aborted"))
 	a.cancel("v2")
 	a.eventually("the release is complete", a.hasHistories("1 completed succeeded", "2 completed aborted"))
 
@@ -56,10 +56,10 @@ func TestHistory(t *testing.T) {
 	if err := testEnv.client.Delete(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("the last word is on file, and the oldest release is not", a.hasHistories("2 completed aborted", "3 completed deleted"))
+	a.eventually("the last release has a history, and the oldest history is deleted", a.hasHistories("2 completed aborted", "3 completed deleted"))
 }
 
-// checkHistory wants a history to say all there is to say of the first release.
+// checkHistory checks all fields of the history of the first release.
 func (a *app) checkHistory(number int) {
 	a.t.Helper()
 	all, err := a.histories(a.t.Context())
@@ -98,7 +98,7 @@ func (a *app) checkHistory(number int) {
 	a.checkEqual("the number of steps", 3, len(plan.Strategy.Canary.Steps))
 }
 
-// histories are those of the application, by number of release.
+// histories returns the histories of the application, ordered by release.
 func (a *app) histories(ctx context.Context) ([]v1alpha1.RolloutHistory, error) {
 	var list v1alpha1.RolloutHistoryList
 	if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
@@ -110,7 +110,7 @@ func (a *app) histories(ctx context.Context) ([]v1alpha1.RolloutHistory, error) 
 
 func numberOf(h metav1.Object) string { return h.GetLabels()["rollouts.kruise.io/release-number"] }
 
-// hasHistories wants exactly these histories, each as "number phase outcome".
+// hasHistories returns a check that exactly these histories exist, each as "number phase outcome".
 func (a *app) hasHistories(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := a.histories(ctx)
@@ -124,7 +124,7 @@ func (a *app) hasHistories(want ...string) func(context.Context) error {
 			got = append(got, text)
 		}
 		if err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("on file are %q, want %q", got, want)
+			err = fmt.Errorf("histories are %q, want %q", got, want)
 		}
 		return err
 	}

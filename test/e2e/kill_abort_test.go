@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// An abort goes on whichever process of Weir is killed meanwhile.
+// TestKillAborting kills the processes of Weir during an abort, which continues after the restart.
 func TestKillAborting(t *testing.T) {
 	for round := range 2 {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {

@@ -20,10 +20,9 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Both processes are killed at every stage of a release, of its abort and of its
-// end, and once more just after each decision. The release goes on where it was:
-// every step waits in its turn, and no approval is lost. These tests do not run
-// beside others, which would see the server missing.
+// TestKill kills both processes at every stage of a release, of its abort and of its end, and once
+// more just after each decision. The release continues where it was: every step pauses in turn, and
+// no approval is lost. These tests do not run in parallel with others, which need the server.
 func TestKill(t *testing.T) {
 	for round := range shortOrFull(1, 2) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
@@ -38,14 +37,14 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// released wants the release of a version to be complete.
+// released returns a check that the release of a version is complete.
 func (a *app) released(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return errors.Join(a.isHealthy(ctx), a.runs(versions{version: a.plan.replicas})(ctx))
 	}
 }
 
-// processKiller kills both processes at each stage that it has not seen before.
+// processKiller kills both processes at each stage that it has not observed before.
 type processKiller struct {
 	app    *app
 	round  int
@@ -60,7 +59,8 @@ func newKiller(a *app, round int) *processKiller {
 	return &processKiller{app: a, round: round, seen: map[string]bool{}}
 }
 
-// follow kills at each stage until the end. waiting is told of each step that waits.
+// follow kills the processes at each stage until the end condition is met. It calls waiting for
+// each paused step.
 func (k *processKiller) follow(waiting func(step int32), end func(context.Context) error) {
 	k.app.t.Helper()
 	ctx, cancel := patience.Context(k.app.t.Context(), 2*patience.Long)
@@ -71,13 +71,13 @@ func (k *processKiller) follow(waiting func(step int32), end func(context.Contex
 			return
 		}
 	}
-	k.app.t.Fatalf("it does not end; stages seen: %v", k.stages)
+	k.app.t.Fatalf("the release does not end; observed stages: %v", k.stages)
 }
 
-// untilNext watches until a new stage is seen, or the watch ends, and kills.
+// untilNext watches until it observes a new stage, or the watch ends, and kills the processes.
 func (k *processKiller) untilNext(ctx context.Context, waiting func(int32)) {
 	k.app.t.Helper()
-	// A stage that lasts gets no event, so the watch ends after a while.
+	// A stage that lasts causes no event, so the watch ends after a while.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	events, err := testEnv.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(k.app.namespace))
@@ -116,8 +116,8 @@ func stageOf(r *v1beta1.Rollout) string {
 	return s
 }
 
-// approveAndKill wants steps to wait one after the other, and kills again when the
-// approval is stored.
+// approveAndKill checks that steps pause one after the other, and kills the processes again when
+// the approval is stored.
 func (k *processKiller) approveAndKill(step int32) {
 	a := k.app
 	a.t.Helper()
@@ -135,7 +135,7 @@ func (k *processKiller) approveAndKill(step int32) {
 	k.kill()
 }
 
-// kill ends both at once, and starts both again.
+// kill kills both processes at once, and starts both again.
 func (k *processKiller) kill() {
 	k.app.t.Helper()
 	victims := []string{cluster.WeirController, cluster.WeirAPIServer}

@@ -18,14 +18,14 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// kubeFreezes are how long kube-apiserver is frozen: for little longer than the lease may go
-// without a renewal, and for long enough that several attempts to start again fail.
+// kubeFreezes are how long kube-apiserver is frozen: slightly longer than the deadline of the lease
+// renewal, and long enough that several restarts of the controllers fail.
 var kubeFreezes = []time.Duration{6 * time.Second, 20 * time.Second}
 
-// TestKubeAPIServerFrozen freezes kube-apiserver while a release moves. The lease cannot be
-// renewed, so the controllers stop, and start again once kube-apiserver answers. The process
-// of weir-apiserver must stay: its API and webhook restart for nobody. This does not run
-// beside other tests.
+// TestKubeAPIServerFrozen freezes kube-apiserver during a release. The lease cannot be renewed, so
+// the controllers stop, and start again once kube-apiserver answers. The process of weir-apiserver
+// must continue, because its API and webhook need no lease. This test does not run in parallel with
+// others.
 func TestKubeAPIServerFrozen(t *testing.T) {
 	a := startPausedAtStep1(t)
 	pid, err := testEnv.cluster.Pid(cluster.WeirAPIServer)
@@ -65,11 +65,11 @@ func sameServer(pid int) error {
 	return err
 }
 
-// leadsAgain asks the controllers whether they lead.
+// leadsAgain returns an error unless the metrics report that the controllers lead.
 func leadsAgain(ctx context.Context) error {
 	page, err := testEnv.getPage(ctx, testEnv.cluster.Metrics())
 	if err == nil && !strings.Contains(page, "weir_controller_leads 1") {
-		err = errors.New("the metrics do not say that the controllers lead")
+		err = errors.New("the metrics do not report that the controllers lead")
 	}
 	return err
 }

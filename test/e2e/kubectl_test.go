@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// What a user finds out with kubectl alone.
+// TestKubectlReads checks what kubectl shows about Rollouts.
 func TestKubectlReads(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -22,8 +22,8 @@ func TestKubectlReads(t *testing.T) {
 	kubectl("get", "rollouts").mustSucceed("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "web", "Healthy", "Completed")
 	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "web", "-o", "yaml").mustSucceed("apiVersion: rollouts.kruise.io/v1alpha1", "objectRef:")
 	kubectl("get", "rollout", "web", "-o", "yaml").mustSucceed("apiVersion: rollouts.kruise.io/v1beta1", "workloadRef:")
-	// kube-apiserver learns schemas some time after a server has come back.
-	a.eventually("the schemas are known", func(context.Context) error {
+	// kube-apiserver fetches the schemas some time after a server has restarted.
+	a.eventually("the schemas are published", func(context.Context) error {
 		if r := kubectl("explain", "rollout"); r.failed {
 			return errors.New(r.out)
 		}
@@ -55,8 +55,8 @@ spec:
 ` + steps.String()
 }
 
-// Manifests are applied from either side, and wrong ones are refused with the
-// field that is wrong.
+// TestKubectlWrites applies manifests with client-side and server-side apply. Invalid ones are
+// refused with the name of the field.
 func TestKubectlWrites(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -87,7 +87,7 @@ func TestKubectlWrites(t *testing.T) {
 	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustSucceed("web-too created")
 }
 
-// The verbs, as kubectl sends them.
+// TestKubectlVerbs sends the verbs with kubectl.
 func TestKubectlVerbs(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -119,7 +119,8 @@ func TestKubectlVerbs(t *testing.T) {
 	testEnv.admin.kubectl(a, "create", "--raw", strings.Replace(a.path(), "v1beta1", "v1alpha1", 1)+"/promote", "-f", "/dev/null").mustFail("no release is in progress")
 }
 
-// A user's commands that would move a held Deployment change nothing.
+// TestKubectlCannotReleaseHeld runs commands that would release a held Deployment. They have no
+// effect.
 func TestKubectlCannotReleaseHeld(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -137,7 +138,7 @@ func TestKubectlCannotReleaseHeld(t *testing.T) {
 	kubectl("rollout", "restart", "deployment/web").mustFail("paused")
 	kubectl("rollout", "resume", "deployment/web").mustSucceed()
 	asBefore()
-	// An owner may change the strategy, for the time after the release.
+	// The owner may change the strategy, which takes effect after the release.
 	kubectl("patch", "deployment", "web", "-p",
 		`{"spec":{"paused":false,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3,"maxUnavailable":1}}}}`).mustSucceed()
 	a.before.deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntVal = 3
@@ -153,7 +154,8 @@ func TestKubectlCannotReleaseHeld(t *testing.T) {
 	a.cancel("v1")
 }
 
-// So it is after an abort: the aborted version comes back by no command.
+// TestKubectlCannotReleaseAborted runs the same commands after an abort. None of them releases the
+// aborted version.
 func TestKubectlCannotReleaseAborted(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// podsHaveBatchLabels wants so many pods of each batch of a release.
+// podsHaveBatchLabels returns a check that this many pods have the label of each batch of a
+// release.
 func (a *app) podsHaveBatchLabels(id string, want map[string]int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
@@ -35,7 +36,7 @@ func (a *app) podsHaveBatchLabels(id string, want map[string]int) func(context.C
 	}
 }
 
-// setRolloutID gives the release a name, and nothing else.
+// setRolloutID changes the rollout-id of the release, and nothing else.
 func (a *app) setRolloutID(id string) {
 	a.t.Helper()
 	if err := a.patchDeployment(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q}}}`, id)); err != nil {
@@ -43,7 +44,7 @@ func (a *app) setRolloutID(id string) {
 	}
 }
 
-// releaseWithRolloutID changes the version and names its release.
+// releaseWithRolloutID changes the version and the rollout-id.
 func (a *app) releaseWithRolloutID(id, version string) {
 	a.t.Helper()
 	if err := a.patchDeployment(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q}},
@@ -52,9 +53,9 @@ func (a *app) releaseWithRolloutID(id, version string) {
 	}
 }
 
-// Pods of a release with a name say which batch brought them, already when the
-// step waits; a pod that is replaced and a release that is renamed get theirs,
-// and nothing else moves.
+// TestPodLabels checks that pods of a release with a rollout-id are labelled with their batch
+// before the step pauses. Replaced pods, and pods of a release whose rollout-id changes, get the
+// labels again, and no pod is replaced for that.
 func TestPodLabels(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -76,9 +77,9 @@ func TestPodLabels(t *testing.T) {
 	a.checkNow(a.podsHaveBatchLabels("two", map[string]int{"1": 2, "2": 1, "3": 3}))
 }
 
-// A name alone is a release: it goes through the steps, with their traffic, and no pod
-// is replaced. Where a client writes the mark of a release beside it, only the name
-// counts.
+// TestRolloutIDAlone changes only the rollout-id, which is a release: it goes through the steps
+// with their traffic, and no pod is replaced. A client that also writes the in-progress annotation
+// changes nothing.
 func TestRolloutIDAlone(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())

@@ -21,11 +21,11 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// queryToken is what the metrics of TestQueries ask for.
+// queryToken is the token that the metric source of TestMetricSourceQueries requires.
 const queryToken = "a-token-of-the-tests"
 
-// answerNumber answers a range query as Prometheus does: with one series that has a number at each
-// step of the range.
+// answerNumber answers a range query as Prometheus does, with one series that has the same number
+// at each point of the range.
 func answerNumber(w http.ResponseWriter, r *http.Request, number int32) {
 	var of [3]float64
 	for i, field := range []string{"start", "end", "step"} {
@@ -42,8 +42,8 @@ func answerNumber(w http.ResponseWriter, r *http.Request, number int32) {
 	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[%s]}]}}`, strings.Join(values, ","))
 }
 
-// Two gates ask a source that wants a token: one is a Check of the namespace, one a
-// ClusterCheck. They open when the number is there, and no approval is needed for that.
+// TestMetricSourceQueries has two gates with a source that requires a token: a Check of the
+// namespace and a ClusterCheck. They open when the query returns the number, and need no approval.
 func TestMetricSourceQueries(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32

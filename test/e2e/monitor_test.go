@@ -21,13 +21,13 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// observationDelay is how long a size may be seen after the owner has changed it, by a
-// native controller that has not.
+// observationDelay is how long the native controller may take to observe a size that the owner has
+// changed.
 const observationDelay = 3 * time.Second
 
-// monitor judges, while users do what they like, by what it sees of pods,
-// ReplicaSets and Rollouts. It is told what sizes are wanted and which decisions
-// were sent, and asks Weir nothing.
+// monitor checks pods, ReplicaSets and Rollouts while users take random actions. The test reports
+// the desired sizes and the sent decisions to the monitor, which does not use Weir's status for its
+// bounds.
 type monitor struct {
 	app  *app
 	quit context.CancelFunc
@@ -40,29 +40,29 @@ type monitor struct {
 	gate   stepGate
 	over   time.Time
 	faults []string
-	// trace is how sizes changed of late.
+	// trace contains the recent changes of sizes.
 	trace []string
 }
 
-// podBounds are how many pods there may be.
+// podBounds are the allowed numbers of pods.
 type podBounds struct {
-	// size is what the owner wants. high is the highest that somebody may still
-	// act on, and floor how many pods must be ready.
+	// size is what the owner wants. high is the highest size that a controller may still act on,
+	// and floor how many pods must be ready.
 	size, high, floor int32
 	since             time.Time
-	// full is since when there are as many ready pods as there should be.
+	// full is the time since which enough pods are ready.
 	full           time.Time
 	surge, missing int32
-	// beside is how many pods may be beside those of the Deployment, of any size.
+	// beside is how many pods may exist in addition to those of the Deployment, by size.
 	beside func(size int32) int32
-	// extra is how many an extra Deployment may have; it never shrinks.
+	// extra is the largest allowed size of an extra Deployment; the size never decreases.
 	extra func(size int32) int32
 	most  int32
 }
 
 func zeroPods(int32) int32 { return 0 }
 
-// startMonitor begins with what is there.
+// startMonitor starts the watches with the existing objects.
 func startMonitor(a *app) *monitor {
 	a.t.Helper()
 	ctx, quit := context.WithCancel(context.Background())
@@ -77,8 +77,8 @@ func startMonitor(a *app) *monitor {
 	return w
 }
 
-// watch follows a kind for as long as the application lives. Weir's own server
-// comes and goes, so a watch that ends begins anew with all that is there.
+// watch watches a kind as long as the application exists. Weir's own server restarts, so an ended
+// watch begins again with all existing objects.
 func (w *monitor) watch(ctx context.Context, list client.ObjectList, forget func(), see func(watch.Event)) {
 	w.done.Go(func() {
 		for ctx.Err() == nil {
@@ -107,8 +107,8 @@ func (w *monitor) follow(events watch.Interface, see func(watch.Event)) {
 	}
 }
 
-// scale is told before a size is written. Pods that are still coming cannot be
-// missed, so the floor rises when they are there.
+// scale is called before a size is written. New pods are not ready yet, so the floor rises when
+// they are.
 func (w *monitor) scale(size int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *monitor) scale(size int32) {
 	w.note("the owner wants size %d", size)
 }
 
-// startRelease is told of a release: nothing is left of the one before.
+// startRelease is called at the start of a release, when nothing of the previous one is left.
 func (w *monitor) startRelease() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,18 +150,18 @@ func (w *monitor) seePod(e watch.Event) {
 	b := &w.bounds
 	w.raiseFloor(own)
 	if !w.gate.held {
-		b.floor = min(b.floor, n) // the native controller is on its own
+		b.floor = min(b.floor, n) // the native controller scales the Deployment
 	}
-	// A new watch tells of the pods that are there one after the other.
+	// A new watch reports the existing pods one after the other.
 	if n < b.floor && e.Type != watch.Added {
-		w.fault("%d pods are ready, which must never be less than %d: %s", n, b.floor, w.describe())
-		b.floor = n // told once
+		w.fault("%d pods are ready, want at least %d at all times: %s", n, b.floor, w.describe())
+		b.floor = n // report it once
 	}
 	w.checkPodCount(there)
 }
 
-// checkPodCount wants no more pods than sizes allow. Pods come and go a little later
-// than sizes change, so sizes are judged at once and pods when it lasts.
+// checkPodCount reports a fault if there are more pods than the sizes allow. Pods are created and
+// deleted a little later than sizes change, so too many pods are reported only if they stay.
 func (w *monitor) checkPodCount(there int32) {
 	b := &w.bounds
 	limit := b.high + max(1, b.surge, b.beside(b.high)) + b.extra(b.most)
@@ -171,17 +171,17 @@ func (w *monitor) checkPodCount(there int32) {
 	case w.over.IsZero():
 		w.over = time.Now()
 	case time.Since(w.over) > patience.Scaled(2*observationDelay):
-		w.fault("there are %d pods, which must not be more than %d: %s", there, limit, w.describe())
+		w.fault("there are %d pods, want at most %d: %s", there, limit, w.describe())
 		w.over = time.Time{}
 	}
 }
 
-// extraPrefix begins the names of pods of an extra Deployment. They come on top of those of
-// the workload, and go with the version that they run.
+// extraPrefix is the name prefix of the pods of an extra Deployment. They exist in addition to
+// those of the workload, and are deleted with the version that they run.
 const extraPrefix = name + "-canary-"
 
-// raiseFloor lifts the floor to what the size wants when as many pods of the workload have been
-// ready for a moment: what was decided before may still take a pod that was not.
+// raiseFloor raises the floor to that of the desired size when enough pods of the workload have
+// been ready for a moment, because an earlier decision may still delete a pod that was not ready.
 func (w *monitor) raiseFloor(ready int32) {
 	b := &w.bounds
 	switch want := b.size - b.missing; {
@@ -194,8 +194,8 @@ func (w *monitor) raiseFloor(ready int32) {
 	}
 }
 
-// requestedPods is how many pods the sets are to have whose size the native controller
-// has seen. One that was told less a moment ago still has pods that will go.
+// requestedPods returns the number of pods of the ReplicaSets whose size the native controller has
+// observed. A ReplicaSet that was scaled down a moment ago still has pods that will be deleted.
 func (w *monitor) requestedPods() int32 {
 	var n int32
 	for _, s := range w.sets {
@@ -233,21 +233,21 @@ func (w *monitor) seeSet(e watch.Event) {
 	if own <= allowed(b.size) && time.Since(b.since) > patience.Scaled(observationDelay) {
 		b.high = b.size
 	}
-	// Only a size that grew can be too much; one that is still to shrink waits.
+	// Only a size that increased can exceed the limit; a size that must decrease may do so later.
 	if was != nil && *was.Spec.Replicas >= *rs.Spec.Replicas {
 		return
 	}
 	if limit := allowed(b.high); own > limit && !isExtra(rs) {
-		w.fault("sizes are %d together, which must never be more than %d: %s", own, limit, w.describe())
+		w.fault("the sizes together are %d, want at most %d at all times: %s", own, limit, w.describe())
 	}
 	if limit := b.extra(b.most); extra > limit {
-		w.fault("the extra Deployment has %d pods, which must never be more than %d: %s", extra, limit, w.describe())
+		w.fault("the extra Deployment has %d pods, want at most %d at all times: %s", extra, limit, w.describe())
 	}
 }
 
 func isExtra(rs *appsv1.ReplicaSet) bool { return strings.HasPrefix(rs.Name, name+"-canary-") }
 
-// describe is what is seen of ReplicaSets and pods.
+// describe returns the observed ReplicaSets and pods as text.
 func (w *monitor) describe() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "size %d, ", w.bounds.size)
@@ -270,20 +270,20 @@ func (w *monitor) describe() string {
 	return s.String()
 }
 
-// note keeps what led to a fault. It is called with the lock held.
+// note adds a line to the trace. The caller holds the lock.
 func (w *monitor) note(format string, args ...any) {
 	const most = 60
 	w.trace = append(w.trace, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 	w.trace = w.trace[max(0, len(w.trace)-most):]
 }
 
-// fault is called with the lock held.
+// fault records a fault. The caller holds the lock.
 func (w *monitor) fault(format string, args ...any) {
 	w.note(format, args...)
 	w.faults = append(w.faults, w.app.namespace+": "+strings.Join(w.trace, "\n    "))
 }
 
-// stop ends the watches and tells what was wrong.
+// stop ends the watches and reports the faults.
 func (w *monitor) stop() {
 	w.quit()
 	w.done.Wait()

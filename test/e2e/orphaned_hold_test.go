@@ -22,10 +22,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// A Rollout that is gone without having given its workload back, as when somebody
-// takes its finalizer off while weir-controller is down: the hold is given back
-// when that is up again, and an aborted version is not released by it. This does
-// not run beside others, which would miss the controller.
+// TestOrphanedHold removes the finalizer of a Rollout while weir-controller is down, so the Rollout
+// is deleted without restoring its workload. When weir-controller runs again, it restores the
+// workload, but does not release an aborted version. This test does not run in parallel with
+// others, which need the controller.
 func TestOrphanedHold(t *testing.T) {
 	aborted := start(t, defaultPlan())
 	apps := map[string]*app{}
@@ -53,17 +53,17 @@ func TestOrphanedHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range apps {
-		a.eventually("it says so", a.hasEvent("WorkloadGivenBack", 1))
+		a.eventually("an event reports it", a.hasEvent("WorkloadGivenBack", 1))
 		a.awaitPods(versions{"v2": 6})
-		a.eventually("nothing is left", a.hasNoHoldRecords)
+		a.eventually("no record of the hold is left", a.hasNoHoldRecords)
 	}
-	aborted.eventually("it says so", aborted.hasEvent("WorkloadGivenBack", 1))
-	aborted.eventually("nothing is left", aborted.hasNoHoldRecords)
+	aborted.eventually("an event reports it", aborted.hasEvent("WorkloadGivenBack", 1))
+	aborted.eventually("no record of the hold is left", aborted.hasNoHoldRecords)
 	aborted.checkNow(aborted.isHeld)
 	aborted.checkNow(aborted.runs(versions{"v1": 6}))
 }
 
-// hasHoldRecords wants the Deployment to be in Weir's hands.
+// hasHoldRecords returns an error unless Weir holds the Deployment.
 func (a *app) hasHoldRecords(ctx context.Context) error {
 	d, err := a.getDeployment(ctx)
 	if err == nil && d.Annotations["rollouts.kruise.io/in-progressing"] == "" {
@@ -72,8 +72,8 @@ func (a *app) hasHoldRecords(ctx context.Context) error {
 	return err
 }
 
-// So is a hold that somebody wrote by hand, and one that holds nothing back, as
-// Weir may leave one.
+// TestManualHold writes the records of a hold manually, also without any effect on the workload, as
+// Weir may leave them. Both are removed.
 func TestManualHold(t *testing.T) {
 	t.Parallel()
 	t.Run("by hand", func(t *testing.T) {
@@ -86,17 +86,17 @@ func TestManualHold(t *testing.T) {
 			if err := a.patchDeployment(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"none\"}"}},"spec":{"paused":true}}`); err != nil {
 				t.Fatal(err)
 			}
-			a.eventually("it says so", a.hasEvent("WorkloadGivenBack", times+1))
-			a.eventually("nothing is left", a.hasNoHoldRecords)
+			a.eventually("an event reports it", a.hasEvent("WorkloadGivenBack", times+1))
+			a.eventually("no record of the hold is left", a.hasNoHoldRecords)
 		}
 		a.release("v2")
-		a.eventually("nobody holds it", a.runs(versions{"v2": 6}))
+		a.eventually("the Deployment is not held", a.runs(versions{"v2": 6}))
 	})
 	t.Run("of no new template", func(t *testing.T) {
 		t.Parallel()
 		a := start(t, planWithoutTraffic())
 		a.patchNamedDeployment(testEnv.controllerClient(t), name, held)
-		a.eventually("it is given back", func(ctx context.Context) error {
+		a.eventually("the Deployment is restored", func(ctx context.Context) error {
 			if a.isHeld(ctx) == nil {
 				return errors.New("it is still held")
 			}
@@ -106,7 +106,7 @@ func TestManualHold(t *testing.T) {
 	})
 }
 
-// hasEvent wants an event about the workload, which tells that it happened so often.
+// hasEvent returns a check that the workload has an event that was counted this often.
 func (a *app) hasEvent(reason string, times int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.EventList
@@ -123,7 +123,7 @@ func (a *app) hasEvent(reason string, times int32) func(context.Context) error {
 	}
 }
 
-// hasNoHoldRecords wants nothing of Weir's on Deployment and sets.
+// hasNoHoldRecords returns an error if Deployment or ReplicaSets have annotations of Weir.
 func (a *app) hasNoHoldRecords(ctx context.Context) error {
 	d, err := a.getDeployment(ctx)
 	if err != nil {

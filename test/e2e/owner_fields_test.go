@@ -14,18 +14,18 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// styles are the usual plan in each style.
+// styles are the default plan in each style.
 var styles = map[string]func() plan{"partition": defaultPlan, "canary": canaryPlan, "blue-green": blueGreenPlan}
 
-// customizeEveryField is an owner who writes every field that a release touches.
+// customizeEveryField sets every field of the Deployment that a release changes.
 func customizeEveryField(d *appsv1.Deployment) {
 	d.Annotations = map[string]string{"owner": "me"}
 	d.Labels["team"] = "shop"
 	d.Spec.RevisionHistoryLimit, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = new(int32(4)), 1, new(int32(77))
 }
 
-// However a release ends, in whatever style, everything is as its owner wrote
-// it: Deployment, ReplicaSets, Service, Ingress and autoscaler, field by field.
+// TestOwnerFieldsRestored checks that after every end of a release, in each style, all fields are
+// as their owner wrote them: Deployment, ReplicaSets, Service, Ingress and autoscaler.
 func TestOwnerFieldsRestored(t *testing.T) {
 	t.Parallel()
 	ends := map[string]struct {
@@ -59,15 +59,15 @@ func TestOwnerFieldsRestored(t *testing.T) {
 				a.eventually("step 1 waits", a.waitsInAnyStyle(1))
 				end.play(a)
 				a.awaitPods(versions{end.version: 6})
-				a.eventually("the autoscaler is as it was", a.autoscalerRestored(scaler))
-				a.eventually("the sets are as they were", a.replicaSetsRestored(1))
+				a.eventually("the autoscaler is restored", a.autoscalerRestored(scaler))
+				a.eventually("the ReplicaSets are restored", a.replicaSetsRestored(1))
 				a.checkRestored(end.left...)
 			})
 		}
 	}
 }
 
-// autoscalerRestored wants the autoscaler to be as its owner wrote it.
+// autoscalerRestored returns a check that the autoscaler is as its owner wrote it.
 func (a *app) autoscalerRestored(want *autoscalingv2.HorizontalPodAutoscaler) func(context.Context) error {
 	return func(ctx context.Context) error {
 		h := &autoscalingv2.HorizontalPodAutoscaler{}
@@ -79,13 +79,13 @@ func (a *app) autoscalerRestored(want *autoscalingv2.HorizontalPodAutoscaler) fu
 	}
 }
 
-// replicaSetsRestored wants every ReplicaSet to have what its Deployment says.
+// replicaSetsRestored returns a check that every ReplicaSet has the settings of its Deployment.
 func (a *app) replicaSetsRestored(minReady int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		sets, err := a.replicaSets(ctx)
 		for i := range sets {
 			if got := sets[i].Spec.MinReadySeconds; got != minReady {
-				return fmt.Errorf("pods of %s have to be ready for %d s", sets[i].Name, got)
+				return fmt.Errorf("ReplicaSet %s has minReadySeconds %d", sets[i].Name, got)
 			}
 			for key := range sets[i].Annotations {
 				if key != "owner" && key[:min(len(key), 25)] != "deployment.kubernetes.io/" {

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// A change of a Deployment is made of what was read. It is stored although the status
-// has been written since, and refused after anything else has (ADR 16).
+// TestPatchAfterStatusWrite changes a Deployment that has changed since it was read. The change is
+// stored if only the status has been written since, and refused after any other write (ADR 16).
 func TestPatchAfterStatusWrite(t *testing.T) {
 	t.Parallel()
 	edit := func(change func(*appsv1.Deployment)) func(context.Context, *appsv1.Deployment) error {
@@ -27,22 +27,22 @@ func TestPatchAfterStatusWrite(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		meanwhile func(context.Context, *appsv1.Deployment) error
-		// wrong makes the change one that no server takes.
-		wrong  bool
-		stored bool
-		moved  bool
+		writeBetween func(context.Context, *appsv1.Deployment) error
+		// invalid makes the change invalid for every server.
+		invalid bool
+		stored  bool
+		moved   bool
 	}{
-		"nothing": {meanwhile: edit(func(*appsv1.Deployment) {}), stored: true},
-		"status": {meanwhile: func(ctx context.Context, d *appsv1.Deployment) error {
+		"nothing": {writeBetween: edit(func(*appsv1.Deployment) {}), stored: true},
+		"status": {writeBetween: func(ctx context.Context, d *appsv1.Deployment) error {
 			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: "Noted", Status: "True"})
 			return testEnv.client.Status().Update(ctx, d)
 		}, stored: true},
-		"spec":         {meanwhile: edit(func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 1 }), moved: true},
-		"annotation":   {meanwhile: edit(func(d *appsv1.Deployment) { d.Annotations["noted"] = "twice" }), moved: true},
-		"label":        {meanwhile: edit(func(d *appsv1.Deployment) { d.Labels["noted"] = "yes" }), moved: true},
-		"wrong change": {meanwhile: edit(func(*appsv1.Deployment) {}), wrong: true},
-		"made anew": {meanwhile: func(ctx context.Context, d *appsv1.Deployment) error {
+		"spec":         {writeBetween: edit(func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 1 }), moved: true},
+		"annotation":   {writeBetween: edit(func(d *appsv1.Deployment) { d.Annotations["noted"] = "twice" }), moved: true},
+		"label":        {writeBetween: edit(func(d *appsv1.Deployment) { d.Labels["noted"] = "yes" }), moved: true},
+		"wrong change": {writeBetween: edit(func(*appsv1.Deployment) {}), invalid: true},
+		"recreated": {writeBetween: func(ctx context.Context, d *appsv1.Deployment) error {
 			again := d.DeepCopy()
 			again.UID, again.ResourceVersion = "", ""
 			if err := testEnv.client.Delete(ctx, d); err != nil {
@@ -67,10 +67,10 @@ func TestPatchAfterStatusWrite(t *testing.T) {
 			})
 			want := base.DeepCopy()
 			want.Spec.RevisionHistoryLimit = new(int32(7))
-			if tc.wrong {
+			if tc.invalid {
 				want.Spec.RevisionHistoryLimit = new(int32(-7))
 			}
-			if err := tc.meanwhile(t.Context(), base.DeepCopy()); err != nil {
+			if err := tc.writeBetween(t.Context(), base.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
 			err := cluster.Server{Reader: cluster.Reader{Client: testEnv.client}}.Write(t.Context(), []object.Change{{Base: base, Want: want}})

@@ -17,9 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// A release that is paused goes no further and keeps what it promised: sizes follow
-// the workload within the step, one old pod stays, and the Service keeps its pin,
-// also after its owner has applied it without.
+// TestPausedScaled scales a paused release. The sizes within the step follow the workload, one old
+// pod stays, and the Service stays pinned, even after its owner has applied it without the pin.
 func TestPausedScaled(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -28,7 +27,7 @@ func TestPausedScaled(t *testing.T) {
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.post(testEnv.admin, "pause", "", http.StatusCreated)
-	a.eventually("it is paused", a.hasProgressingReason("Paused"))
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 	a.scale(4)
 	a.awaitPods(versions{"v1": 1, "v2": 3})
 	a.eventually("the Service has endpoints", a.serviceSelects(name, versions{"v1": 1}))
@@ -49,19 +48,19 @@ func TestPausedScaled(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A third template is refused, and the workload grows: what the native controller
-// spreads over both versions while it is stopped is put right.
+// TestRefusedScaled scales a blue-green release whose third template is refused. The native
+// controller distributes the pods over both versions, and Weir corrects this.
 func TestRefusedScaled(t *testing.T) {
 	t.Parallel()
 	a := start(t, blueGreenPlan())
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
 	a.release("v3")
-	a.eventually("it is refused", a.messageContains("please rollback first"))
+	a.eventually("the template is refused", a.messageContains("please rollback first"))
 	a.scale(10)
-	a.eventually("stable is whole, and the new version within its step", a.runs(versions{"v1": 10, "v2": 5}))
+	a.eventually("stable has all its pods, and the new version those of its step", a.runs(versions{"v1": 10, "v2": 5}))
 	a.scale(4)
-	a.eventually("both are smaller", a.runs(versions{"v1": 4, "v2": 2}))
+	a.eventually("both versions are scaled down", a.runs(versions{"v1": 4, "v2": 2}))
 	a.checkNow(a.messageContains("please rollback first"))
 	a.release("v1")
 	a.eventually("the Rollout is Healthy", a.isHealthy)

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// withShortDeadline has a deadline of a few seconds, and no pod to spare.
+// withShortDeadline sets a progress deadline of a few seconds, and maxUnavailable 0.
 func withShortDeadline(p plan) plan {
 	change, deadline := p.customizeRollout, int32(4)
 	p.surge, p.unavailable = 1, 0
@@ -43,9 +43,8 @@ func canaryPlanWithOwnPods() plan {
 	return p
 }
 
-// hasStalledCondition wants the condition to have this reason, and its message these words;
-// an empty reason means that nothing is stalled. Tools that follow kstatus see
-// the same.
+// hasStalledCondition returns a check that the condition Stalled has this reason and a message with
+// these words. An empty reason means that the release is not stalled. kstatus must agree.
 func (a *app) hasStalledCondition(reason string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -63,18 +62,18 @@ func (a *app) hasStalledCondition(reason string, words ...string) func(context.C
 		}
 		is := stalled.Status == metav1.ConditionTrue
 		if is != (reason != "") || is && stalled.Reason != reason || is && reconciling.Status == metav1.ConditionTrue {
-			return fmt.Errorf("stalled should be %q: %+v, %+v", reason, stalled, reconciling)
+			return fmt.Errorf("Stalled should be %q: %+v, %+v", reason, stalled, reconciling)
 		}
 		for _, word := range words {
 			if !strings.Contains(stalled.Message, word) {
-				return fmt.Errorf("the condition should say %q: %s", word, stalled.Message)
+				return fmt.Errorf("the message of the condition should contain %q: %s", word, stalled.Message)
 			}
 		}
 		return nil
 	}
 }
 
-// hasWarningEvent wants one event of a reason.
+// hasWarningEvent returns a check that there is one warning event with this reason.
 func (a *app) hasWarningEvent(reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var all corev1.EventList
@@ -94,7 +93,7 @@ func (a *app) hasWarningEvent(reason string) func(context.Context) error {
 	}
 }
 
-// createPodQuota lets the namespace have so many pods.
+// createPodQuota limits the number of pods in the namespace.
 func (a *app) createPodQuota(pods int64) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}}
 	q.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(pods, resource.DecimalSI)}
@@ -111,9 +110,9 @@ func (a *app) createPodQuota(pods int64) *corev1.ResourceQuota {
 
 const exceeded = "ProgressDeadlineExceeded"
 
-// What keeps pods from being made or run is said at once, in the message and in
-// the table; that it lasts is said when the deadline has passed, and taken back
-// when the release moves again. The gate holds meanwhile.
+// TestProgressDeadline checks that the message and the printed table report at once why pods cannot
+// be created or started. After the progress deadline the release is Stalled, until it makes
+// progress again. The step is not passed meanwhile.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	styles := map[string]plan{"partition": defaultPlan(), "canary": canaryPlanWithOwnPods(), "blue-green": blueGreenPlan()}
@@ -125,10 +124,10 @@ func TestProgressDeadline(t *testing.T) {
 			a.checkPlanFinds("quota")
 			a.release("v2")
 			why := "new pods are refused: a pod is forbidden: exceeded quota: small"
-			a.eventually("the message says why", a.messageContains("upgrade workload to new version", why))
+			a.eventually("the message reports the reason", a.messageContains("upgrade workload to new version", why))
 			testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("pods of step 1/", why)
-			a.eventually("it is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web since ", why, "abort, or roll back"))
-			a.eventually("somebody is told", a.hasWarningEvent(exceeded))
+			a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web since ", why, "abort, or roll back"))
+			a.eventually("a warning event is created", a.hasWarningEvent(exceeded))
 			a.guard.atMost("v2", 0)
 			if err := testEnv.client.Delete(t.Context(), q); err != nil {
 				t.Fatal(err)
@@ -136,19 +135,19 @@ func TestProgressDeadline(t *testing.T) {
 			a.guard.atMost("v2", a.plan.replicas)
 			a.eventually("step 1 waits", a.messageContains("manually confirm"))
 			a.checkNow(a.hasStalledCondition(""))
-			a.consistently("waiting for somebody is not standing still", a.hasStalledCondition(""))
+			a.consistently("waiting for approval is not stalled", a.hasStalledCondition(""))
 		})
 	}
 }
 
-// Pods that no node can have, then a Service that nobody has made: each is named.
-// An abort gets the release out of it.
+// TestProgressDeadlineUnschedulable releases pods that no node can run, and then references a
+// missing Service. Both are reported, and an abort ends the release.
 func TestProgressDeadlineUnschedulable(t *testing.T) {
 	t.Parallel()
 	a := start(t, withShortDeadline(defaultPlan()))
 	a.releaseOnNodes(`{"disk":"none"}`, "v2")
-	a.eventually("the message says why", a.messageContains("step(1/3)", "new pods: cannot be scheduled: 0/"))
-	a.eventually("it is stalled", a.hasStalledCondition(exceeded, "cannot be scheduled", "0 of 2 new pods are ready"))
+	a.eventually("the message reports the reason", a.messageContains("step(1/3)", "new pods: cannot be scheduled: 0/"))
+	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "cannot be scheduled", "0 of 2 new pods are ready"))
 	a.abort()
 	a.checkAborted("v1")
 	a.checkNow(a.hasStalledCondition("Aborted"))
@@ -160,7 +159,7 @@ func TestProgressDeadlineUnschedulable(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.release("v3")
-	a.eventually("it is stalled", a.hasStalledCondition(exceeded, "no progress at service/web since ", "create it, or abort"))
+	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at service/web since ", "create it, or abort"))
 	testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("network of the workload: service/web does not exist")
 	a.checkNow(a.runs(versions{"v1": 6}))
 	a.create(a.newService())
@@ -168,7 +167,7 @@ func TestProgressDeadlineUnschedulable(t *testing.T) {
 	a.checkNow(a.hasStalledCondition(""))
 }
 
-// releaseOnNodes changes the version, and the nodes that it may run on.
+// releaseOnNodes changes the version, and the nodes on which the pods may run.
 func (a *app) releaseOnNodes(nodes, version string) {
 	a.t.Helper()
 	if err := a.patchDeployment(fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":%s,"containers":[{"name":"web","image":%q}]}}}}`,
@@ -183,8 +182,8 @@ func (a *app) newServiceNamed() *corev1.Service {
 	return s
 }
 
-// An abort whose stable pods are on nodes that do not report cannot finish, and
-// says so; it finishes when they do.
+// TestProgressDeadlineOfAbort aborts while the nodes of the stable pods do not report. The abort
+// cannot complete, reports the reason, and completes when the nodes report again.
 func TestProgressDeadlineOfAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, withShortDeadline(defaultPlan()))
@@ -193,8 +192,8 @@ func TestProgressDeadlineOfAbort(t *testing.T) {
 	a.guard.atLeast(0)
 	a.setPodsReady("v1", corev1.ConditionFalse)
 	a.post(testEnv.admin, "abort", "", 201)
-	a.eventually("the message says why", a.messageContains("being aborted", "stable pods: node ", "does not report"))
-	a.eventually("it is stalled", a.hasStalledCondition(exceeded, "being aborted", "does not report", "retry"))
+	a.eventually("the message reports the reason", a.messageContains("being aborted", "stable pods: node ", "does not report"))
+	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "being aborted", "does not report", "retry"))
 	a.checkNow(a.hasProgressingReason("Aborting"))
 	a.setPodsReady("v1", corev1.ConditionTrue)
 	a.eventually("the release is aborted", a.isAborted)
@@ -202,8 +201,8 @@ func TestProgressDeadlineOfAbort(t *testing.T) {
 	a.checkNow(a.hasStalledCondition("Aborted"))
 }
 
-// setPodsReady says of every pod of a version what the controller of nodes says of those
-// whose node has gone, or has come back.
+// setPodsReady writes the Ready condition of every pod of a version, as the node controller does
+// when nodes are lost or return.
 func (a *app) setPodsReady(version string, status corev1.ConditionStatus) {
 	a.t.Helper()
 	var pods corev1.PodList

@@ -20,9 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// countWrites counts the versions of the Deployment that are stored meanwhile, but
-// for those that only say how many pods there are: the native controller may
-// still be at that.
+// countWrites counts the writes of the Deployment during a function, except for those that only
+// update the pod counts of the status.
 func (a *app) countWrites(during func()) (all, ours int) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
@@ -57,15 +56,15 @@ func (a *app) countWrites(during func()) (all, ours int) {
 			}
 		}
 	})
-	a.consistently("it rests", func(context.Context) error { return nil })
+	a.consistently("the Deployment no longer changes", func(context.Context) error { return nil })
 	cancel()
 	events.Stop()
 	counted.Wait()
 	return all, ours
 }
 
-// sameButStatus reports whether two versions differ in what the server keeps for each
-// write and in the status.
+// sameButStatus reports whether two versions differ only in the status and in fields that the
+// server sets on each write.
 func sameButStatus(a, b *appsv1.Deployment) bool {
 	plain := func(d *appsv1.Deployment) *appsv1.Deployment {
 		d = d.DeepCopy()
@@ -75,8 +74,8 @@ func sameButStatus(a, b *appsv1.Deployment) bool {
 	return equality.Semantic.DeepEqual(plain(a), plain(b))
 }
 
-// An owner who applies the same manifest every second disturbs no release: steps
-// wait, pods and traffic are those of the step, and in the end all is the owner's.
+// TestReapply applies the same manifest every second during a release. Steps pause, pods and
+// traffic are those of the step, and at the end all fields are the owner's.
 func TestReapply(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -104,7 +103,7 @@ func TestReapply(t *testing.T) {
 			o.eventually("step 1 waits", o.waitsInAnyStyle(1))
 			before := o.applied()
 			all, ours := o.countWrites(func() {
-				o.eventually("it was applied some times", func(context.Context) error {
+				o.eventually("the manifest was applied several times", func(context.Context) error {
 					if n := o.applied() - before; n < 2*len(c.ways) {
 						return fmt.Errorf("%d times", n)
 					}
@@ -113,8 +112,8 @@ func TestReapply(t *testing.T) {
 			})
 			n := o.applied() - before
 			t.Logf("applied %d times, which made %d writes, %d of them Weir's", n, all, ours)
-			// Who replaces drops the native controller's notes, which it writes again,
-			// and says that it has seen it. Weir adds nothing to that.
+			// Replacing the object drops the native controller's annotations, which the controller
+			// writes again. Weir writes nothing in addition.
 			most := 0
 			if slices.Contains(c.ways, "replace") {
 				most = 3 * (n + 1)
@@ -124,7 +123,7 @@ func TestReapply(t *testing.T) {
 			}
 			o.checkNow(o.waitsInAnyStyle(1))
 			o.checkNow(o.runs(stepOne))
-			if kind != "blue-green" { // whose first step routes nothing
+			if kind != "blue-green" { // the first step of this style routes no traffic
 				o.checkNow(o.hasCanaryWeight("20"))
 			}
 			o.eventually("the Service selects v1", o.serviceSelects(name, versions{"v1": stepOne["v1"]}))
@@ -140,7 +139,7 @@ func TestReapply(t *testing.T) {
 	}
 }
 
-// waitsInAnyStyle wants a step to wait, in any style.
+// waitsInAnyStyle returns a check that a step is paused, in any style.
 func (a *app) waitsInAnyStyle(step int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -151,8 +150,8 @@ func (a *app) waitsInAnyStyle(step int32) func(context.Context) error {
 	}
 }
 
-// An aborted version stays aborted while its manifest is applied again, and goes
-// when the owner takes it back in Git.
+// TestReapplyAborted applies the manifest of an aborted version repeatedly. The version stays
+// aborted until the owner reverts the manifest.
 func TestReapplyAborted(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func() plan{"partition": defaultPlan, "canary": canaryPlan, "blue-green": blueGreenPlan}
@@ -166,7 +165,7 @@ func TestReapplyAborted(t *testing.T) {
 			o.eventually("all pods run v1", o.runs(versions{"v1": 6}))
 			o.guard.atMost("v2", 0)
 			before := o.applied()
-			o.eventually("it was applied some times", func(context.Context) error {
+			o.eventually("the manifest was applied several times", func(context.Context) error {
 				if n := o.applied() - before; n < 6 {
 					return fmt.Errorf("%d times", n)
 				}
@@ -185,8 +184,8 @@ func TestReapplyAborted(t *testing.T) {
 	}
 }
 
-// drift is what differs between what the owner wrote and what is stored, field
-// by field, as tools see it that compare both.
+// drift returns the paths of fields that differ between the manifest and the stored object, as
+// GitOps tools detect them.
 func drift(wrote, stored any, path string) []string {
 	fields, ok := wrote.(map[string]any)
 	if !ok {
@@ -209,7 +208,7 @@ func drift(wrote, stored any, path string) []string {
 	return out
 }
 
-// specs are those of what the owner has.
+// specs returns the fields that the owner's manifest has.
 func (a *app) specs(o originalObjects) map[string]any {
 	a.t.Helper()
 	out := map[string]any{}
@@ -223,8 +222,8 @@ func (a *app) specs(o originalObjects) map[string]any {
 	return out
 }
 
-// What the documentation has tools ignore while a release is under way is what
-// differs then, and nothing else.
+// TestDrift checks that only those fields differ during a release that the documentation tells
+// GitOps tools to ignore.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -31,12 +31,11 @@ import (
 // storagePrefix is where weir-apiserver stores everything, in all versions.
 const storagePrefix = "/registry/rollouts.kruise.io/"
 
-// recordTo is a directory of pkg/apiserver/testdata/stored; "make record" names it.
-var recordTo = flag.String("e2e.record", "", "where to write what weir-apiserver stores")
+// recordTo is the directory of pkg/apiserver/testdata/stored that "make record" sets.
+var recordTo = flag.String("e2e.record", "", "directory for the recorded objects of weir-apiserver")
 
-// TestRecord brings releases into every state in which they can stay, and writes
-// down how each is stored, so that later versions can be tested with it: see
-// TestStored of pkg/apiserver.
+// TestRecord brings releases into every state in which they can stay, and records how each is
+// stored, so that later versions can be tested with it: see TestStored of pkg/apiserver.
 func TestRecord(t *testing.T) {
 	var apps []*app
 	for _, s := range recordedStates() {
@@ -44,7 +43,7 @@ func TestRecord(t *testing.T) {
 		s.reach(a)
 		apps = append(apps, a)
 	}
-	// Nobody touches what follows, and nothing moves while it is read.
+	// No user writes from here on, and nothing changes while the store is read.
 	if err := testEnv.cluster.Kill(cluster.WeirController); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestRecord(t *testing.T) {
 			continue
 		}
 		if key == storagePrefix+"leader" {
-			continue // the fence is no object
+			continue // the write fence is not an object
 		}
 		path := filepath.Join(*recordTo, strings.TrimPrefix(key, storagePrefix)+".json")
 		var text bytes.Buffer
@@ -75,7 +74,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// planWithSilentCheck is plain with a check that no source answers.
+// planWithSilentCheck is planWithoutTraffic with a check whose source does not answer.
 func planWithSilentCheck() plan {
 	p := planWithoutTraffic()
 	p.customizeRollout = func(r *v1beta1.Rollout) {
@@ -89,7 +88,7 @@ func planWithSilentCheck() plan {
 // statesWithHistory are the states whose histories are recorded. Those of the others are alike.
 var statesWithHistory = []string{"partition", "promoted-at-once", "everything"}
 
-// readStore is everything that weir-apiserver has in its etcd.
+// readStore returns everything that weir-apiserver has stored in its etcd.
 func readStore(t *testing.T) map[string][]byte {
 	t.Helper()
 	endpoint, err := store.EndpointIn(testEnv.cluster.WeirData())
@@ -100,7 +99,7 @@ func readStore(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = etcd.Close() }() // it only reads
+	defer func() { _ = etcd.Close() }() // the client only reads
 	got, err := etcd.Get(t.Context(), storagePrefix, clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +111,7 @@ func readStore(t *testing.T) map[string][]byte {
 	return all
 }
 
-// recordedState is one in which a release can stay. Its name is that of its namespace.
+// recordedState is a state in which a release can stay. Its name is the name of its namespace.
 type recordedState struct {
 	name  string
 	plan  plan
@@ -146,7 +145,7 @@ func recordedStates() []recordedState {
 		{"paused", planWithoutTraffic(), func(a *app) {
 			a.releaseAndAwaitStep1()
 			a.post(testEnv.admin, "pause", "", http.StatusCreated)
-			a.eventually("it is paused", a.hasProgressingReason("Paused"))
+			a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 		}},
 		{"approved-by-status", planWithoutTraffic(), func(a *app) {
 			a.releaseAndAwaitStep1()
@@ -160,7 +159,7 @@ func recordedStates() []recordedState {
 		}},
 		{"upgrading", planWithoutTraffic(), func(a *app) {
 			a.release("failed")
-			a.eventually("its pods do not come", a.isAtStage(1, v1beta1.StepUpgrade))
+			a.eventually("the pods of the step are not ready", a.isAtStage(1, v1beta1.StepUpgrade))
 		}},
 		{"promoted-at-once", planWithoutTraffic(), func(a *app) {
 			a.releaseAndAwaitStep1()
@@ -182,7 +181,7 @@ func recordedStates() []recordedState {
 		}},
 		{"disabled", planWithoutTraffic(), func(a *app) {
 			a.patchRollout(`{"spec":{"disabled":true}}`)
-			a.eventually("it is disabled", a.isDisabled)
+			a.eventually("the Rollout is disabled", a.isDisabled)
 		}},
 		{"deleted", planWithoutTraffic(), func(a *app) {
 			a.releaseAndAwaitStep1()
@@ -199,14 +198,13 @@ func recordedStates() []recordedState {
 	}
 }
 
-// releaseAndAwaitStep1 starts a release, whose first step waits.
+// releaseAndAwaitStep1 starts a release and waits until its first step is paused.
 func (a *app) releaseAndAwaitStep1() {
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 }
 
-// storeEveryField stores objects with every field that there is, in the version that
-// each is written in.
+// storeEveryField stores objects in which every field is set, in each API version.
 func storeEveryField(t *testing.T) {
 	t.Helper()
 	a := newNamedNamespace(t, "everything")

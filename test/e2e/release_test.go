@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The brief's two manifests, with shorter pauses: the first step is approved,
-// the second passes by its time.
+// TestBrief applies the manifests of the project brief with shorter pauses: the first step is
+// approved, the second passes after its duration.
 func TestBrief(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -33,7 +33,7 @@ func TestBrief(t *testing.T) {
 	testEnv.admin.kubectl(a, "set", "image", "deployment/web", "web=example.com/web:v2").mustSucceed()
 	a.checkNow(a.isHeld)
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"1.10.2": 4, "v2": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"1.10.2": 4, "v2": 2}))
 	a.checkNow(a.hasCanaryWeight("20"))
 	a.checkNow(a.serviceSelects("web", versions{"1.10.2": 4}))
 	a.checkNow(a.serviceSelects("web-canary", versions{"v2": 2}))
@@ -41,15 +41,15 @@ func TestBrief(t *testing.T) {
 	manager := a.userWithClusterRole("maria", "weir-release-manager")
 	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").mustSucceed(`"kind":"Rollout"`, "maria")
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	a.eventually("its pods are there", a.runs(versions{"1.10.2": 3, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"1.10.2": 3, "v2": 3}))
 	a.checkNow(a.hasCanaryWeight("50"))
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{"v2": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
 	a.checkNow(a.hasDecisions("promote 1 maria applied"))
-	a.eventually("nothing is left beside the application", a.hasNoReleaseObjects)
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }
 
-// manifest reads an example, with names and pauses of the tests.
+// manifest reads an example, and replaces its names and pauses.
 func manifest(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../artifacts/examples/" + file)
@@ -64,14 +64,15 @@ func manifest(t *testing.T, file string) string {
 	).Replace(string(data))
 }
 
-// A release leaves nothing behind, however it ends.
+// TestReleaseLeavesNothingBehind checks for every end of a release that no objects or annotations
+// are left.
 func TestReleaseLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*app){
 		"completed": func(a *app) {
 			a.promoteAll()
 			a.eventually("the Rollout is Healthy", a.isHealthy)
-			a.eventually("its pods are there", a.runs(versions{"v2": 6}))
+			a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
 			a.checkRestored(workloadTypeLabel)
 		},
 		"cancelled": func(a *app) {
@@ -88,7 +89,7 @@ func TestReleaseLeavesNothingBehind(t *testing.T) {
 			a.eventually("all pods run v2", a.runs(versions{"v2": 6}))
 			a.checkRestored()
 			a.release("v3")
-			a.eventually("nobody holds the Deployment", a.runs(versions{"v3": 6}))
+			a.eventually("the Deployment is not held", a.runs(versions{"v3": 6}))
 		},
 		"disabled and enabled": func(a *app) {
 			a.patchRollout(`{"spec":{"disabled":true}}`)
@@ -99,9 +100,9 @@ func TestReleaseLeavesNothingBehind(t *testing.T) {
 			a.release("v3")
 			a.checkNow(a.isHeld)
 			a.eventually("step 1 waits", a.waitsAtStep(1))
-			a.eventually("its pods are there", a.runs(versions{"v2": 4, "v3": 2}))
+			a.eventually("the pods of the step run", a.runs(versions{"v2": 4, "v3": 2}))
 		},
-		// The native controller may be anywhere between v1 and v2.
+		// The native controller may be at any point between v1 and v2.
 		"disabled, enabled and released at once": func(a *app) {
 			a.patchRollout(`{"spec":{"disabled":true}}`)
 			a.eventually("the Rollout is disabled", a.isDisabled)
@@ -110,7 +111,7 @@ func TestReleaseLeavesNothingBehind(t *testing.T) {
 			a.release("v3")
 			a.checkNow(a.isHeld)
 			a.eventually("step 1 waits", a.waitsAtStep(1))
-			a.eventually("its pods are there", func(ctx context.Context) error {
+			a.eventually("the pods of the step run", func(ctx context.Context) error {
 				if a.runs(versions{"v1": 4, "v3": 2})(ctx) == nil {
 					return nil
 				}
@@ -129,8 +130,8 @@ func TestReleaseLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A version whose image cannot be pulled never passes its step, and the message
-// says why.
+// TestBadImage releases an image that cannot be pulled. Its step never passes, and the message
+// reports the reason.
 func TestBadImage(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -148,11 +149,11 @@ func TestBadImage(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{"v2": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// A timed step passes by itself, and not before its time.
+// TestTimedStep checks that a timed step passes without approval, and not before its duration.
 func TestTimedStep(t *testing.T) {
 	t.Parallel()
 	p := planWithoutTraffic()
@@ -174,6 +175,6 @@ func TestTimedStep(t *testing.T) {
 		}
 		return nil
 	})
-	a.eventually("its pods are there", a.runs(versions{"v2": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
 	a.checkNow(a.hasDecisions())
 }

@@ -32,19 +32,20 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Two replicas of each process, behind a Service and with an etcd beside them,
-// as artifacts/ha installs it. They have a cluster of their own, which is the one
-// of all helpers while these tests run; no others run beside them.
+// TestReplicas tests two replicas of each process with a Service and an external etcd, as
+// artifacts/ha installs them. All helpers use this second cluster while these tests run. No other
+// tests run in parallel.
 func TestReplicas(t *testing.T) {
 	startReplicatedCluster(t, cluster.Options{Audit: true})
 	t.Run("etcd gets new certificates", etcdCertificatesReplaced)
 	t.Run("servers restart one after the other", serversRestarted)
 	t.Run("a server is killed", serverKilled)
-	t.Run("a leader is frozen and woken", leaderFrozen)
+	t.Run("a leader is frozen and continues", leaderFrozen)
 	t.Run("failures", func(t *testing.T) { runFailures(t, failuresOfReplicas()) })
 }
 
-// startReplicatedCluster makes such a cluster that of all helpers until the end of the test.
+// startReplicatedCluster starts a cluster with replicas, and makes it the cluster of all helpers
+// until the end of the test.
 func startReplicatedCluster(t *testing.T, opts cluster.Options) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weir-e2e-replicas-")
@@ -83,7 +84,8 @@ func startReplicatedCluster(t *testing.T, opts cluster.Options) {
 	}
 }
 
-// etcdCertificatesReplaced asks for another authority, which etcd has to trust before it signs.
+// etcdCertificatesReplaced requests a new CA, which etcd must trust before the CA signs
+// certificates.
 func etcdCertificatesReplaced(t *testing.T) {
 	before, err := secretOf(t.Context(), systemNamespace, certs.EtcdServerSecret)
 	if err != nil {
@@ -94,14 +96,14 @@ func etcdCertificatesReplaced(t *testing.T) {
 	if err := testEnv.client.Patch(t.Context(), issuer, ask); err != nil {
 		t.Fatal(err)
 	}
-	testEnv.eventually(t, "etcd is told of both authorities", func(ctx context.Context) error {
+	testEnv.eventually(t, "etcd trusts both CAs", func(ctx context.Context) error {
 		for _, name := range []string{certs.EtcdServerSecret, certs.EtcdPeerSecret, certs.EtcdClientSecret} {
 			now, err := secretOf(ctx, systemNamespace, name)
 			if err != nil {
 				return err
 			}
 			if bytes.Equal(now.Data["ca.crt"], before.Data["ca.crt"]) {
-				return fmt.Errorf("%s has the old one only", name)
+				return fmt.Errorf("%s has the old CA only", name)
 			}
 		}
 		return nil
@@ -111,7 +113,7 @@ func etcdCertificatesReplaced(t *testing.T) {
 func servers() []string     { return testEnv.cluster.Replicas(cluster.WeirAPIServer) }
 func controllers() []string { return testEnv.cluster.Replicas(cluster.WeirController) }
 
-// failuresOfReplicas are those of all replicas at once, and of the etcd that they share.
+// failuresOfReplicas are failures of all replicas at once, and of the shared etcd.
 func failuresOfReplicas() []failure {
 	etcd := cluster.WeirEtcd
 	rows := []failure{
@@ -121,13 +123,13 @@ func failuresOfReplicas() []failure {
 		{"all controllers are killed", killEach(controllers()...), startEach(controllers()...), noReconciles},
 		{"all servers are frozen", freezeEach(servers()...), unfreezeEach(servers()...), noServer},
 	}
-	if *apart { // else it is the servers that are frozen
+	if *apart { // otherwise this freezes the servers
 		rows = append(rows, failure{"all controllers are frozen", freezeEach(controllers()...), unfreezeEach(controllers()...), noReconciles})
 	}
 	return rows
 }
 
-// releaseLoad send verbs, and updates that are held, until they are told to stop.
+// releaseLoad sends verbs, and updates that are held, until it is stopped.
 type releaseLoad struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -137,14 +139,14 @@ type releaseLoad struct {
 	failed []string
 }
 
-// startLoad tries a hundred verbs a second. Real ones go to another release, which
-// cannot be promoted while it is paused.
+// startLoad sends a hundred dry-run verbs per second. Real verbs go to another release, whose
+// promotes are refused because it is paused.
 func (a *app) startLoad(other *app) *releaseLoad {
 	ctx, stop := context.WithCancel(a.t.Context())
 	c := &releaseLoad{stop: stop, sent: map[string]int{}}
 	c.done.Go(func() { a.sendDryRunPromotes(ctx, c) })
 	c.done.Go(func() {
-		// A release has at most 200 decisions on record.
+		// A release keeps at most 200 decisions.
 		for n := 0; n < 95 && ctx.Err() == nil; n++ {
 			c.count("pause", other.sendVerbOnce("pause", c.body(n)))
 			c.count("resume", other.sendVerbOnce("resume", c.body(n)))
@@ -158,7 +160,7 @@ func (a *app) startLoad(other *app) *releaseLoad {
 	return c
 }
 
-// body is none every other time.
+// body returns an empty body every other time.
 func (c *releaseLoad) body(n int) string {
 	if n%2 == 0 {
 		return ""
@@ -166,8 +168,8 @@ func (c *releaseLoad) body(n int) string {
 	return fmt.Sprintf(`{"requestID":"%d","expect":{"step":1}}`, n)
 }
 
-// sendDryRunPromotes promotes a hundred times a second, without effect. Each goes through on
-// its own, so that a slow one holds up no other.
+// sendDryRunPromotes sends a hundred dry-run promotes per second. Each has its own goroutine, so
+// that a slow one does not delay the others.
 func (a *app) sendDryRunPromotes(ctx context.Context, c *releaseLoad) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -181,8 +183,8 @@ func (a *app) sendDryRunPromotes(ctx context.Context, c *releaseLoad) {
 	}
 }
 
-// sendVerbOnce wants a verb to succeed the first time; the second, if it has a body that
-// kube-apiserver could not send again, which it answers with 503.
+// sendVerbOnce sends a verb that must succeed. A verb with a body may be sent twice, because
+// kube-apiserver cannot resend a body and returns 503.
 func (a *app) sendVerbOnce(verb, body string) error {
 	got, err := testEnv.admin.post(a.t.Context(), a, verb, body)
 	if err == nil && got.code == http.StatusServiceUnavailable && strings.Contains(got.message, "GOAWAY") && body != "" {
@@ -204,7 +206,7 @@ func (c *releaseLoad) count(what string, err error) {
 	}
 }
 
-// end stops all, and returns what has failed.
+// end stops all requests, and returns the failures.
 func (c *releaseLoad) end(t *testing.T) []string {
 	c.stop()
 	c.done.Wait()
@@ -212,9 +214,9 @@ func (c *releaseLoad) end(t *testing.T) []string {
 	return c.failed
 }
 
-// Servers are replaced one after the other under load, as a Deployment does it.
-// No request fails: neither verbs nor updates that the webhook holds. A verb with
-// a body may have to be sent again, as it was.
+// serversRestarted replaces the servers one after the other under load, as a Deployment does. No
+// request fails: neither verbs nor updates that the webhook holds. A verb with a body may have to
+// be sent again.
 func serversRestarted(t *testing.T) {
 	a := startPausedAtStep1(t)
 	c := a.startLoad(startPausedAtStep1(t))
@@ -234,8 +236,8 @@ func serversRestarted(t *testing.T) {
 	a.eventually("the release is complete", a.released("v2"))
 }
 
-// A server is gone all at once. Requests that it was answering are lost, with an
-// error; whoever asks again is answered, and the release goes on.
+// serverKilled kills a server. The requests that it was answering fail with an error. Later
+// requests succeed, and the release continues.
 func serverKilled(t *testing.T) {
 	for _, server := range servers() {
 		a := startPausedAtStep1(t)
@@ -261,7 +263,7 @@ func serverKilled(t *testing.T) {
 	}
 }
 
-// leader is the controller that holds the lease, and the one that does not.
+// leader returns the controller that holds the lease, and the one that does not.
 func (a *app) leader() (leads, waits string) {
 	a.t.Helper()
 	a.eventually("a controller leads", func(ctx context.Context) error {
@@ -276,7 +278,7 @@ func (a *app) leader() (leads, waits string) {
 			}
 		}
 		if leads == "" {
-			return errors.New("none of them leads")
+			return errors.New("no controller leads")
 		}
 		return nil
 	})
@@ -297,7 +299,7 @@ func isLeader(ctx context.Context, name string) (bool, error) {
 	return bytes.Contains(text, []byte("leader_election_master_status{name=\"weir-controller\"} 1")), err
 }
 
-// resourceVersions are the resource versions of all that a release writes.
+// resourceVersions returns the resource versions of all objects that a release writes.
 func (a *app) resourceVersions(ctx context.Context) (map[string]string, error) {
 	versions := map[string]string{}
 	lists := []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &v1beta1.RolloutList{}, &v1beta1.BatchReleaseList{}}
@@ -319,9 +321,9 @@ func (a *app) resourceVersions(ctx context.Context) (map[string]string, error) {
 	return versions, nil
 }
 
-// A leader is frozen at the moment of an approval. Another one takes over and
-// takes the release two steps on, to where a user has to decide. The old one is
-// woken: it writes nothing, and leads no longer.
+// leaderFrozen freezes the leader at the moment of an approval. Another controller becomes the
+// leader and takes the release two steps further, until a step needs an approval. When the old
+// leader continues, it must write nothing, and it is no longer the leader.
 func leaderFrozen(t *testing.T) {
 	a := startPausedAtStep1(t)
 	old, other := a.leader()
@@ -333,10 +335,10 @@ func leaderFrozen(t *testing.T) {
 	if err := testEnv.cluster.Signal(old, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("the other one leads", func(ctx context.Context) error {
+	a.eventually("the other controller leads", func(ctx context.Context) error {
 		is, err := isLeader(ctx, other)
 		if err == nil && !is {
-			err = errors.New("it does not")
+			err = errors.New("it does not lead")
 		}
 		return err
 	})
@@ -351,14 +353,14 @@ func leaderFrozen(t *testing.T) {
 	if err := testEnv.cluster.Signal(old, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("the old leader leads no longer", func(ctx context.Context) error {
+	a.eventually("the old leader no longer leads", func(ctx context.Context) error {
 		if leads, err := isLeader(ctx, old); err != nil || leads {
-			return errors.Join(err, errors.New("it does"))
+			return errors.Join(err, errors.New("it leads"))
 		}
 		return nil
 	})
-	a.eventually("its process is as it should be", func(context.Context) error {
-		// weir-controller ends with its lease; weir-apiserver goes on serving, and its controllers start again.
+	a.eventually("the process has ended, or has continued", func(context.Context) error {
+		// weir-controller exits when it loses the lease; weir-apiserver continues, and restarts its controllers.
 		now, err := testEnv.cluster.Pid(old)
 		if err == nil && (now == pid) == *apart {
 			err = fmt.Errorf("process %d is now %d", pid, now)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a snapshot has of a namespace that has gone since is there again, with
-// nobody to delete it. The doctor says how.
+// TestRestoreWithoutNamespace restores a snapshot with objects of a namespace that has been deleted
+// since. No namespace deletion removes these objects, so the doctor reports the command that does.
 func TestRestoreWithoutNamespace(t *testing.T) {
 	a := start(t, defaultPlan())
 	a.deleteOtherObjects()
@@ -31,7 +31,7 @@ func TestRestoreWithoutNamespace(t *testing.T) {
 	a.eventually("the namespace is gone", isGone(namespace, client.ObjectKey{Name: a.namespace}))
 	a.replaceStore(snapshot)
 	const remove = "delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all"
-	a.eventually("it is found", testEnv.doctorFinds("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
+	a.eventually("the doctor reports it", testEnv.doctorFinds("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
 	testEnv.admin.kubectl(a, strings.Fields(remove)...).mustSucceed()
 	a.eventually("nothing is wrong", testEnv.doctorFinds(""))
 }

@@ -24,21 +24,20 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// All that weir-apiserver has is lost in the middle of a release, and restored
-// from a snapshot that was made while it ran. The controller never stops: it
-// goes on from there, under the same uid, with every decision that is in the
-// snapshot, and no step passes unapproved.
+// TestRestore deletes all data of weir-apiserver during a release, and restores a snapshot that was
+// taken while it ran. The controller keeps running. The release continues from the snapshot, with
+// the same UID and all its decisions, and no step passes without approval.
 func TestRestore(t *testing.T) {
 	p := defaultPlan()
 	p.steps = append(p.steps[:2:2], withTraffic(manualStep("4"), "60%"), p.steps[2])
 	cases := map[string]struct {
 		// approved is the last step that was approved between the snapshot and the loss.
 		approved int32
-		// pods are there when step 2 waits again.
+		// pods are those when step 2 pauses again.
 		pods versions
 	}{
 		"nothing happened": {1, versions{"v1": 3, "v2": 3}},
-		// What was approved since is asked again. Pods that went further stay.
+		// Steps that were approved after the snapshot need another approval. Pods that were updated stay.
 		"a step was approved": {2, versions{"v1": 2, "v2": 4}},
 	}
 	for _, c := range selectCases(cases, "nothing happened") {
@@ -51,7 +50,7 @@ func TestRestore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.deleteOtherObjects() // or the snapshot brings back what goes meanwhile
+			a.deleteOtherObjects() // otherwise the snapshot would contain objects that are being deleted
 			snapshot := filepath.Join(t.TempDir(), "weir.db")
 			a.runSnapshotCommand("snapshot", snapshot)
 			a.approveSteps(2, cases[c].approved)
@@ -65,7 +64,7 @@ func TestRestore(t *testing.T) {
 				t.Errorf("the uid was %s and is %s", before.UID, after.UID)
 			}
 			a.eventually("step 2 waits", a.waitsAtStep(2))
-			a.eventually("the pods are those there were", a.runs(cases[c].pods))
+			a.eventually("the pods are the same as before", a.runs(cases[c].pods))
 			a.checkNow(a.hasDecisions("promote 1 admin applied"))
 			a.approveSteps(2, 2)
 			a.checkNow(a.hasDecisions("promote 1 admin applied", "promote 2 admin applied"))
@@ -77,9 +76,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// The data of weir-apiserver is lost in the middle of a release, and there is no snapshot. The workload
-// stays held: no further pod gets the new template, and the stable pods serve. A Rollout that is
-// created again is paused. Resuming it continues with step 1; deleting it releases the template.
+// TestDataLost deletes all data of weir-apiserver during a release, without a snapshot. The
+// workload stays held: no further pod gets the new template, and the stable pods serve. A recreated
+// Rollout is paused. Resuming it continues with step 1; deleting it releases the template.
 func TestDataLost(t *testing.T) {
 	apps := map[string]*app{}
 	for _, style := range selectCases(styles, "partition") {
@@ -98,7 +97,7 @@ func TestDataLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range append(slices.Collect(maps.Values(apps)), released) {
-		a.eventually("it says so", a.hasEvent("RolloutLost", 1))
+		a.eventually("an event reports it", a.hasEvent("RolloutLost", 1))
 		a.checkNow(a.hasHoldRecords)
 	}
 	released.eventually("the doctor finds it", testEnv.doctorFinds("held", "Deployment "+released.namespace+"/web is held, but its Rollout", "create the Rollout again"))
@@ -115,12 +114,12 @@ func TestDataLost(t *testing.T) {
 	released.eventually("step 1 waits", released.waitsAtStep(1))
 	released.guard.atMost("v2", 12)
 	testEnv.admin.kubectl(released, "delete", "rollout", name).mustSucceed()
-	released.eventually("it is given back", released.hasNoHoldRecords)
+	released.eventually("the workload is given back", released.hasNoHoldRecords)
 	released.awaitPods(versions{"v2": 6})
 }
 
-// recreateRollout creates a Rollout that was lost in the middle of its release, once the garbage
-// collector has deleted what the lost one owned, and resumes it.
+// recreateRollout creates a Rollout that was lost during its release, once the garbage collector
+// has deleted the objects that it owned, and resumes it.
 func (a *app) recreateRollout() {
 	a.t.Helper()
 	a.eventually("the canary Service is collected", a.isGone(&corev1.Service{}, name+"-canary"))
@@ -151,7 +150,7 @@ func (a *app) countPodsOf(version string) (n int32) {
 	return n
 }
 
-// approveSteps approves steps one by one, each once it waits, until the next one waits.
+// approveSteps approves steps one by one, each once it is paused, until the next step is paused.
 func (a *app) approveSteps(from, to int32) {
 	a.t.Helper()
 	for step := from; step <= to; step++ {
@@ -170,7 +169,7 @@ func (a *app) runSnapshotCommand(command, file string) {
 	}
 }
 
-// replaceStore takes everything from weir-apiserver and gives it what a snapshot has.
+// replaceStore deletes all data of weir-apiserver and restores a snapshot.
 func (a *app) replaceStore(snapshot string) {
 	a.t.Helper()
 	err := errors.Join(testEnv.cluster.Kill(cluster.WeirAPIServer), os.RemoveAll(testEnv.cluster.WeirData()))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Deployment may be scaled at any time: the share of the new version is kept.
+// TestScaleMidStep scales a Deployment during steps. The new version keeps its share.
 func TestScaleMidStep(t *testing.T) {
 	t.Parallel()
 	p := defaultPlan()
@@ -23,7 +23,7 @@ func TestScaleMidStep(t *testing.T) {
 	a := start(t, p)
 	a.release("v2")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 4, "v2": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v2": 2}))
 	a.scale(10)
 	a.awaitPods(versions{"v1": 8, "v2": 2})
 	a.eventually("step 1 waits", a.waitsAtStep(1))
@@ -32,18 +32,18 @@ func TestScaleMidStep(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	a.eventually("its pods are there", a.runs(versions{"v1": 1, "v2": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 1, "v2": 2}))
 	a.scale(8)
 	a.awaitPods(versions{"v1": 4, "v2": 4})
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.promote(2)
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{"v2": 8}))
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 8}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// Scaled to zero and back while a step waits: no more pods of the new version
-// come back than were approved.
+// TestScaleToZeroHeld scales to zero and back while a step is paused. Afterwards there are no more
+// pods of the new version than were approved.
 func TestScaleToZeroHeld(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -68,8 +68,8 @@ func TestScaleToZeroHeld(t *testing.T) {
 	a.cancel("v1")
 }
 
-// Scaled to zero and back after an abort: the stable version comes back, and no
-// pod of the aborted one.
+// TestScaleToZeroAborted scales to zero and back after an abort. Only pods of the stable version
+// are created.
 func TestScaleToZeroAborted(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -83,11 +83,11 @@ func TestScaleToZeroAborted(t *testing.T) {
 	for range shortOrFull(1, 3) {
 		a.scale(0)
 		a.awaitPods(versions{})
-		// Scaled up before its empty set is gone, v2 would get the pods.
-		a.eventually("the set of v2 is gone", func(ctx context.Context) error {
+		// If the Deployment were scaled up before the empty ReplicaSet of v2 is deleted, v2 would get the pods.
+		a.eventually("the ReplicaSet of v2 is gone", func(ctx context.Context) error {
 			sets, err := a.replicaSets(ctx)
 			if err == nil && slices.ContainsFunc(sets, func(rs appsv1.ReplicaSet) bool { return versionOf(&rs.Spec.Template.Spec) == "v2" }) {
-				err = errors.New("it is there")
+				err = errors.New("the ReplicaSet of v2 exists")
 			}
 			return err
 		})
@@ -99,15 +99,15 @@ func TestScaleToZeroAborted(t *testing.T) {
 	a.checkAborted("v1")
 	a.release("v3")
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 4, "v3": 2}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v3": 2}))
 	a.promoteAll()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	a.eventually("its pods are there", a.runs(versions{"v3": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v3": 6}))
 	a.checkRestored(workloadTypeLabel)
 }
 
-// Everything is scaled away while a step waits, and comes back: the new version
-// ends up with its share.
+// TestScaleToZeroMidStep deletes all pods while a step is paused, and scales up again. The new
+// version ends up with its share.
 func TestScaleToZeroMidStep(t *testing.T) {
 	t.Parallel()
 	for _, style := range selectCases(styles, "blue-green") {
@@ -121,7 +121,7 @@ func TestScaleToZeroMidStep(t *testing.T) {
 			a.eventually("no pod is left", a.runs(versions{}))
 			a.eventually("step 1 still waits", a.waitsInAnyStyle(1))
 			a.scale(6)
-			// Scaled up before the empty new set is gone, that gets all pods first.
+			// If the Deployment is scaled up before the empty new ReplicaSet is deleted, that one first gets all pods.
 			a.eventually("the new version has its share", a.runs(map[string]versions{
 				"partition": {"v1": 4, "v2": 2}, "canary": {"v1": 6, "v2": 1}, "blue-green": {"v1": 6, "v2": 3},
 			}[style]))
@@ -132,7 +132,7 @@ func TestScaleToZeroMidStep(t *testing.T) {
 	}
 }
 
-// Scaled while an abort is under way, in both directions and to zero.
+// TestScaleWhileAborting scales during an abort, up, down and to zero.
 func TestScaleWhileAborting(t *testing.T) {
 	t.Parallel()
 	sizes := map[string]int32{"up": 12, "down": 3, "to zero": 0}
@@ -158,7 +158,7 @@ func TestScaleWhileAborting(t *testing.T) {
 	}
 }
 
-// The owner's limits hold for every surge and unavailability.
+// TestOwnerLimitsHold checks maxSurge and maxUnavailable for several values.
 func TestOwnerLimitsHold(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ surge, unavailable int32 }{
@@ -185,14 +185,14 @@ func TestOwnerLimitsHold(t *testing.T) {
 			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.promoteAll()
 			a.eventually("the Rollout is Healthy", a.isHealthy)
-			a.eventually("its pods are there", a.runs(versions{"v3": 10}))
+			a.eventually("the pods of the step run", a.runs(versions{"v3": 10}))
 			a.checkRestored(workloadTypeLabel)
 		})
 	}
 }
 
-// watchReplicaSetSizes wants the ReplicaSets never to be asked for more pods than that,
-// all together. Pods come and go later than sizes change, so sizes are watched.
+// watchReplicaSetSizes reports a fault if the ReplicaSets together request more pods than allowed.
+// Sizes are watched because pods are created and deleted later than sizes change.
 func (a *app) watchReplicaSetSizes(most int32) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -220,7 +220,7 @@ func (a *app) watchReplicaSetSizes(most int32) {
 				all += n
 			}
 			if all > most {
-				a.t.Errorf("sizes %v are more than %d together", sizes, most)
+				a.t.Errorf("sizes %v together exceed %d", sizes, most)
 			}
 		}
 	}()

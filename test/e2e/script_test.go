@@ -33,7 +33,7 @@ const splitScript = `
 	}
 	return obj.data`
 
-// installScripts brings scripts of users, as those who come from OpenKruise have them.
+// installScripts installs Lua scripts as users of OpenKruise have them.
 func installScripts(t *testing.T, more map[string]string) {
 	t.Helper()
 	alb, err := os.ReadFile("../../pkg/traffic/testdata/alb.lua")
@@ -50,7 +50,7 @@ func installScripts(t *testing.T, more map[string]string) {
 	}
 }
 
-// installScript adds a script to those that are there.
+// installScript adds a script to the existing ones.
 func installScript(t *testing.T, key, script string) {
 	t.Helper()
 	have := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-rollout", Name: "kruise-rollout-configuration"}}
@@ -65,7 +65,7 @@ func installScript(t *testing.T, key, script string) {
 	}
 }
 
-// Case 20: the script of a user wins over what is built in for ALB.
+// Case 20: the script of a user takes precedence over the built-in one for ALB.
 func TestScriptOfALB(t *testing.T) {
 	t.Parallel()
 	installScripts(t, nil)
@@ -94,7 +94,7 @@ func TestScriptOfALB(t *testing.T) {
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// canaryIngressAnnotations are the annotations of the canary Ingress.
+// canaryIngressAnnotations returns the annotations of the canary Ingress.
 func (a *app) canaryIngressAnnotations() map[string]string {
 	a.t.Helper()
 	ingress := &networkingv1.Ingress{}
@@ -104,8 +104,8 @@ func (a *app) canaryIngressAnnotations() map[string]string {
 	return ingress.Annotations
 }
 
-// A script that is wrong keeps a step from starting, and says where it is wrong.
-// Mended, it lets the release go on.
+// TestScriptErrorFixed has a script with an error, which stops the step, and the message names its
+// position. With the corrected script, the release continues.
 func TestScriptErrorFixed(t *testing.T) {
 	t.Parallel()
 	installScripts(t, map[string]string{"lua.traffic.routing.ingress.odd": `return obj.nothing.there`})
@@ -113,14 +113,15 @@ func TestScriptErrorFixed(t *testing.T) {
 	p.customizeRollout = func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.TrafficRoutings[0].Ingress.ClassType = new("odd") }
 	a := start(t, p)
 	a.release("v2")
-	a.eventually("the script's error is told", a.messageContains(
+	a.eventually("the error of the script is reported", a.messageContains(
 		"lua.traffic.routing.ingress.odd of ConfigMap kruise-rollout/kruise-rollout-configuration", "script:1: attempt to index"))
 	installScript(t, "lua.traffic.routing.ingress.odd", `obj.annotations["odd.example.com/share"] = obj.weight return obj.annotations`)
 	a.eventually("the first step waits", a.waitsAtStep(1))
 	a.checkEqual("the share", "20", a.canaryIngressAnnotations()["odd.example.com/share"])
 }
 
-// A kind of a user's own is routed by a script, once weir-controller may.
+// TestScriptForCustomKind routes a custom kind with a script, once weir-controller has the
+// permission.
 func TestScriptForCustomKind(t *testing.T) {
 	t.Parallel()
 	installScripts(t, map[string]string{"lua.traffic.routing.Split.e2e.example.com": splitScript})
@@ -157,7 +158,7 @@ func TestScriptForCustomKind(t *testing.T) {
 	a := start(t, p)
 	before := a.getSplit()
 	a.release("v2")
-	a.eventually("the missing permission is told", a.messageContains("may not list them in every namespace", "aggregate-to-weir-controller"))
+	a.eventually("the missing permission is reported", a.messageContains("may not list them in every namespace", "aggregate-to-weir-controller"))
 	if err := testEnv.client.Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-splits", Labels: map[string]string{"rollouts.kruise.io/aggregate-to-weir-controller": "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{splitKind.Group}, Resources: []string{"splits"}, Verbs: []string{"get", "list", "watch", "patch"}}},
@@ -177,7 +178,7 @@ func TestScriptForCustomKind(t *testing.T) {
 	})
 }
 
-// getSplit is the Split of the application.
+// getSplit reads the Split of the application.
 func (a *app) getSplit() map[string]any {
 	a.t.Helper()
 	split := &unstructured.Unstructured{}

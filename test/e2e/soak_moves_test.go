@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// startRelease releases a version. What is approved of it is the first step.
+// startRelease releases a version. Only its first step is allowed so far.
 func (s *soakUser) startRelease(version string) {
 	s.t.Helper()
 	if version == s.live {
@@ -43,14 +43,14 @@ func (s *soakUser) startRelease(version string) {
 		}
 		return nil
 	})
-	// A version that cannot start takes the place of no pod that is needed.
+	// A version that cannot start must not replace pods that are needed.
 	if was != s.stable && version != "failed" {
-		s.eventually("the version before is gone", s.hasNoPodsOf(was))
+		s.eventually("the pods of the previous version are gone", s.hasNoPodsOf(was))
 		s.guard.atMost(was, 0)
 	}
 }
 
-// canaryRevision is what the Rollout is about.
+// canaryRevision returns the revision in the status of the Rollout.
 func (s *soakUser) canaryRevision() string {
 	s.t.Helper()
 	var r *v1beta1.Rollout
@@ -65,7 +65,7 @@ func (s *soakUser) setVersion(version string) error {
 	return s.patchDeployment(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
 }
 
-// hasNoPodsOf wants no pods of a version.
+// hasNoPodsOf returns a check that there are no pods of a version.
 func (s *soakUser) hasNoPodsOf(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		sets, err := s.replicaSets(ctx)
@@ -78,7 +78,7 @@ func (s *soakUser) hasNoPodsOf(version string) func(context.Context) error {
 	}
 }
 
-// allowStep lifts the limit of the live version to that of a step, if it is higher.
+// allowStep raises the pod limit of the live version to that of a step, if it is higher.
 func (s *soakUser) allowStep(step int32) {
 	s.t.Helper()
 	size := s.plan.steps[step-1].Replicas
@@ -90,13 +90,13 @@ func (s *soakUser) allowStep(step int32) {
 	s.guard.atMost(s.live, s.allowed)
 }
 
-// scaleAndAwait scales and waits for all pods that can become ready.
+// scaleAndAwait scales, and waits for all pods that can become ready.
 func (s *soakUser) scaleAndAwait(replicas int32) {
 	s.t.Helper()
 	s.guard.atLeast(max(0, min(replicas, s.plan.replicas)-s.plan.unavailable))
 	s.plan.replicas = replicas
 	for step := range s.plan.steps {
-		// A share of more pods is more pods.
+		// A percentage of more pods is more pods.
 		if n, err := intstr.GetScaledValueFromIntOrPercent(s.plan.steps[step].Replicas, int(replicas), true); err == nil && s.mayHaveReached(step+1) {
 			s.allowed = max(s.allowed, int32(n))
 		}
@@ -112,11 +112,12 @@ func (s *soakUser) scaleAndAwait(replicas int32) {
 		}
 		return err
 	})
-	s.eventually("the guard sees the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
+	s.eventually("the guard has observed the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
 }
 
-// toZeroAndBack scales up only when Weir has deleted the empty ReplicaSets that are younger than the stable
-// one. The native controller would give all pods to the youngest, which docs/styles.md lists as a known limit.
+// toZeroAndBack scales to zero, and scales up only when Weir has deleted the empty ReplicaSets that
+// are younger than the stable one. The native controller would give all pods to the youngest, which
+// docs/styles.md lists as a known limit.
 func (s *soakUser) toZeroAndBack() {
 	s.t.Helper()
 	s.scaleAndAwait(0)
@@ -145,7 +146,7 @@ func (s *soakUser) mayHaveReached(step int) bool {
 	return err != nil || (r.Status.Canary != nil && int(r.Status.Canary.CurrentStepIndex) >= step)
 }
 
-// sendVerb sends a verb until it is answered, which its requestID makes safe.
+// sendVerb sends a verb until it is answered. The requestID makes retries safe.
 func (s *soakUser) sendVerb(verb, fields string) {
 	s.t.Helper()
 	s.number++
@@ -173,7 +174,7 @@ func (s *soakUser) setPaused(paused bool) error {
 	if err := testEnv.client.Patch(s.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		return err
 	}
-	return s.await("it is so", func(ctx context.Context) error {
+	return s.await("the field has been written", func(ctx context.Context) error {
 		r, err := s.getRollout(ctx)
 		if err == nil && (reason(r) == "Paused") != paused {
 			err = fmt.Errorf("paused should be %t: %s", paused, describe(r))
@@ -182,13 +183,13 @@ func (s *soakUser) setPaused(paused bool) error {
 	})
 }
 
-// retry repeats what a crash made fail.
+// retry repeats a request until it succeeds, because a crash can make it fail.
 func (s *soakUser) retry(try func() error) {
 	s.t.Helper()
 	s.eventually("it is accepted", func(context.Context) error { return try() })
 }
 
-// finish releases a last version to its end.
+// finish releases a last version until its end.
 func (s *soakUser) finish() {
 	s.t.Helper()
 	s.retry(func() error {
@@ -203,11 +204,11 @@ func (s *soakUser) finish() {
 	s.allowStep(int32(len(s.plan.steps)))
 	s.sendVerb("promote", `"full":true`)
 	s.eventually("the Rollout is Healthy", s.isHealthy)
-	s.eventually("all pods run it", s.runs(versions{"last": s.plan.replicas}))
+	s.eventually("all pods run the last version", s.runs(versions{"last": s.plan.replicas}))
 	s.checkRestored(workloadTypeLabel)
 }
 
-// raiseLimit lifts the limit of a version, if it has one and that is lower.
+// raiseLimit raises the pod limit of a version, if it has a lower one.
 func (g *availabilityGuard) raiseLimit(version string, n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

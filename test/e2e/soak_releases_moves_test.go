@@ -22,8 +22,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// randomMove does one thing that a user may do at any time, whether it is a good idea
-// there or not.
+// randomMove does something that a user may do at any time, whether or not it is sensible.
 func (m *crowdMember) randomMove() {
 	m.t.Helper()
 	moves := map[string]func(){
@@ -66,7 +65,7 @@ func (m *crowdMember) randomMove() {
 	moves[chosen]()
 }
 
-// retry repeats what a crash made fail.
+// retry repeats a request until it succeeds, because a crash can make it fail.
 func (m *crowdMember) retry(try func() error) {
 	m.t.Helper()
 	m.eventually("it is accepted", func(context.Context) error { return try() })
@@ -81,7 +80,7 @@ func (m *crowdMember) setVersion(version string) {
 	})
 }
 
-// patchRollout writes to the Rollout; one that is not there needs none.
+// patchRollout patches the Rollout if it exists.
 func (m *crowdMember) patchRollout(body string) error {
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.rollout}}
 	return testEnv.client.Patch(m.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body)))
@@ -95,8 +94,8 @@ func (m *crowdMember) resize(replicas int32) {
 	m.retry(func() error { return m.patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
 }
 
-// allowStep tells the witness how far the new version may come: to the share of a
-// step, of any plan.
+// allowStep tells the monitor that the new version may have the pods of this step in any of the
+// plans.
 func (m *crowdMember) allowStep(step int32) {
 	m.reached = max(m.reached, step)
 	for _, steps := range m.plans {
@@ -104,7 +103,7 @@ func (m *crowdMember) allowStep(step int32) {
 	}
 }
 
-// allowSteps lets the new version have the share of any of the steps.
+// allowSteps tells the monitor that the new version may have the pods of any of these steps.
 func (m *crowdMember) allowSteps(steps ...v1beta1.Step) {
 	m.witness.mu.Lock()
 	defer m.witness.mu.Unlock()
@@ -118,7 +117,7 @@ func (m *crowdMember) allowSteps(steps ...v1beta1.Step) {
 	}
 }
 
-// largestShare is the largest share of some steps.
+// largestShare returns the largest number of pods of these steps.
 func largestShare(steps []v1beta1.Step) func(size int32) int32 {
 	steps = slices.Clone(steps)
 	return func(size int32) int32 {
@@ -138,8 +137,8 @@ func share(s v1beta1.Step, size int32) int32 {
 	return int32(n)
 }
 
-// sendVerb sends a verb; it may be refused, where it makes no sense. Its ID makes
-// repeating it safe.
+// sendVerb sends a verb, which may be refused in the current state. A request ID makes retries
+// safe.
 func (m *crowdMember) sendVerb(verb string, r sentDecision, fields string) {
 	m.t.Helper()
 	m.number++
@@ -165,7 +164,7 @@ func (m *crowdMember) sendVerb(verb string, r sentDecision, fields string) {
 	})
 }
 
-// promoteAll lets every further step pass.
+// promoteAll approves all remaining steps.
 func (m *crowdMember) promoteAll() {
 	m.t.Helper()
 	m.everyStep = true
@@ -173,13 +172,13 @@ func (m *crowdMember) promoteAll() {
 	m.sendVerb("promote", sentDecision{full: true}, `"full":true`)
 }
 
-// rolloutAbsent reports whether there is no Rollout, as far as is known.
+// rolloutAbsent reports whether the Rollout does not exist, as far as this user knows.
 func (m *crowdMember) rolloutAbsent() bool {
 	_, err := m.getRollout(m.t.Context())
 	return apierrors.IsNotFound(err)
 }
 
-// promote approves the step that waits.
+// promote approves the step that is paused.
 func (m *crowdMember) promote() {
 	m.t.Helper()
 	r, err := m.getRollout(m.t.Context())
@@ -191,11 +190,11 @@ func (m *crowdMember) promote() {
 	m.sendVerb("promote", sentDecision{step: step}, fmt.Sprintf(`"expect":{"step":%d}`, step))
 }
 
-// rollback has the template set by somebody else.
+// rollback sends the verb rollback, so that Weir sets the template.
 func (m *crowdMember) rollback() {
 	m.t.Helper()
 	m.sendVerb("rollback", sentDecision{}, "")
-	m.rolledBack = true // whatever was answered, it may be done
+	m.rolledBack = true // the rollback may have been carried out, whatever the response
 	if r, err := m.getRollout(m.t.Context()); err == nil {
 		for _, d := range r.Status.Decisions {
 			if d.Verb == "rollback" && d.RequestID == fmt.Sprintf("rollback-%d", m.number) {
@@ -205,7 +204,7 @@ func (m *crowdMember) rollback() {
 	}
 }
 
-// recreateRollout deletes the Rollout, wants it to go, and makes it anew.
+// recreateRollout deletes the Rollout, waits until it is gone, and creates it again.
 func (m *crowdMember) recreateRollout() {
 	m.t.Helper()
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.rollout}}
@@ -215,7 +214,7 @@ func (m *crowdMember) recreateRollout() {
 	m.retry(m.ensureRollout)
 }
 
-// ensureRollout makes the Rollout, unless it is there.
+// ensureRollout creates the Rollout unless it exists.
 func (m *crowdMember) ensureRollout() error {
 	r := m.newRollout()
 	r.Namespace = m.namespace
@@ -225,11 +224,11 @@ func (m *crowdMember) ensureRollout() error {
 	return nil
 }
 
-// editPlan replaces the steps by others.
+// editPlan replaces the steps.
 func (m *crowdMember) editPlan() {
 	m.t.Helper()
 	m.plan.steps = m.plans[m.random.IntN(len(m.plans))]
-	// It goes on at the first step that wants as many pods as there may be.
+	// The release continues at the first step with at least as many pods as allowed so far.
 	before := largestShare(m.allowed)
 	for size := range int32(12) {
 		next := slices.IndexFunc(m.plan.steps, func(s v1beta1.Step) bool { return share(s, size) >= before(size) })
@@ -248,7 +247,7 @@ func (m *crowdMember) editPlan() {
 	}
 }
 
-// changeLabels changes what is no release.
+// changeLabels makes a change that is not a release.
 func (m *crowdMember) changeLabels() {
 	m.t.Helper()
 	value := strconv.Itoa(m.random.IntN(1000))
@@ -256,8 +255,8 @@ func (m *crowdMember) changeLabels() {
 	m.before.deployment.Labels["team"] = value
 }
 
-// runKubectlRollout asks kubectl to move the Deployment. At rest that is a release as any
-// other, so it is asked only while one is under way.
+// runKubectlRollout runs kubectl rollout on the Deployment during a release, which must not move
+// it. Without a release in progress, such a command would start one.
 func (m *crowdMember) runKubectlRollout(verb string) {
 	m.t.Helper()
 	r, err := m.getRollout(m.t.Context())
@@ -267,8 +266,8 @@ func (m *crowdMember) runKubectlRollout(verb string) {
 	m.trace("%s: %.100s", verb, testEnv.admin.kubectl(m.app, "rollout", verb, "deployment/"+name).out)
 }
 
-// writeStale replaces the Deployment by a copy that was never held, as a client
-// does that keeps whole objects.
+// writeStale replaces the Deployment with a copy from before it was held, as clients that cache
+// whole objects do.
 func (m *crowdMember) writeStale() {
 	m.t.Helper()
 	m.retry(func() error {

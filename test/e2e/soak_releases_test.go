@@ -23,14 +23,14 @@ import (
 )
 
 var (
-	soakReleases = flag.Int64("soak.releases", 50, "how many releases there are, over all applications")
-	soakCrowd    = flag.Int("soak.crowd", 12, "how many applications are released beside each other")
+	soakReleases = flag.Int64("soak.releases", 50, "number of releases of all applications together")
+	soakCrowd    = flag.Int("soak.crowd", 12, "number of applications that are released in parallel")
 )
 
-// Many releases beside each other, in each style, of applications whose pods are
-// slow and sometimes fail. Users change their minds in the middle; processes are
-// killed. Seen from outside the bounds hold all the time, no step is passed
-// without a decision, and every release comes to its end.
+// TestSoakReleases runs many releases in parallel, in each style. Pods start slowly and sometimes
+// fail, users take random actions, and processes are killed. A monitor checks all the time that pod
+// counts stay within their bounds and that no step passes without a decision. Every release must
+// end.
 func TestSoakReleases(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
@@ -59,23 +59,22 @@ func TestSoakReleases(t *testing.T) {
 	t.Logf("%d releases, %d crashes", min(begun.Load(), *soakReleases), <-crashed)
 }
 
-// crowdMember is one application of the crowd, and its user.
+// crowdMember is one of the applications, and its user.
 type crowdMember struct {
 	*app
 	witness *monitor
 	random  *rand.Rand
 	kind    string
 	plans   [][]v1beta1.Step
-	// stable is what a release that is taken back goes back to, and live what
-	// the Deployment's template has.
+	// stable is the version of a rollback, and live the version of the Deployment's template.
 	stable, live string
 	number       int
 	releases     int
 	moves        map[string]int
-	// reached is the step that was let come, of any plan; everyStep that nobody
-	// waits any more, and rolledBack that the template may be set by Weir.
+	// reached is the highest step that the user has allowed, of any plan. everyStep reports whether
+	// no step needs an approval any more, and rolledBack whether Weir may set the template.
 	reached int32
-	// allowed are the steps whose shares the new version may have.
+	// allowed are the steps whose pods the new version may have.
 	allowed               []v1beta1.Step
 	everyStep, rolledBack bool
 }
@@ -102,13 +101,13 @@ func newCrowdMember(t *testing.T, i int, random *rand.Rand) *crowdMember {
 	p.steps = m.plans[0]
 	p.annotations = map[string]string{"test.weir/ready-within": "5s", "test.weir/flaky": "5s"}
 	m.app = start(t, p)
-	// The witness knows sizes better than the guard does.
+	// The monitor knows the sizes more precisely than the guard.
 	m.guard.atLeast(0)
 	m.witness = startMonitor(m.app)
 	return m
 }
 
-// plansFor are plans that an owner may replace by each other at any time.
+// plansFor returns plans that the owner may replace with each other at any time.
 func plansFor(routed bool) [][]v1beta1.Step {
 	var plans [][]v1beta1.Step
 	for _, shares := range [][]string{{"20%", "50%", "100%"}, {"1", "40%", "100%"}, {"50%", "60%", "100%"}, {"10%", "30%", "80%"}} {
@@ -128,7 +127,7 @@ func plansFor(routed bool) [][]v1beta1.Step {
 	return plans
 }
 
-// release begins one, disturbs it, and sees it to its end.
+// release starts a release, disturbs it, and waits for its end.
 func (m *crowdMember) release() {
 	m.t.Helper()
 	m.releases++
@@ -157,14 +156,14 @@ func (m *crowdMember) version() string {
 	return fmt.Sprintf("v%d", m.number+1)
 }
 
-// trace tells the witness what the user does.
+// trace adds an action of the user to the trace of the monitor.
 func (m *crowdMember) trace(format string, args ...any) {
 	m.witness.mu.Lock()
 	defer m.witness.mu.Unlock()
 	m.witness.note("user: "+format, args...)
 }
 
-// pause does nothing for a while, as users do.
+// pause waits for a random time.
 func (m *crowdMember) pause(most time.Duration) {
 	select {
 	case <-m.t.Context().Done():
@@ -172,8 +171,8 @@ func (m *crowdMember) pause(most time.Duration) {
 	}
 }
 
-// finish stops disturbing, sets a version that can run, and wants the release to
-// come to its end: forward, or back.
+// finish sets a version whose pods can start, or the stable one, and waits for the end of the
+// release.
 func (m *crowdMember) finish() {
 	m.t.Helper()
 	if m.plan.replicas == 0 {
@@ -208,14 +207,14 @@ func (m *crowdMember) finish() {
 	m.checkRestored(workloadTypeLabel)
 }
 
-// advance does what a release still waits for, until it is over.
+// advance does what the release still waits for.
 func (m *crowdMember) advance(ctx context.Context) error {
 	r, err := m.getRollout(ctx)
 	if err != nil {
 		return errors.Join(err, m.ensureRollout())
 	}
 	if r.Spec.Disabled || r.Spec.Strategy.Paused != nil && *r.Spec.Strategy.Paused {
-		return errors.Join(errors.New("it stood still"), m.patchRollout(`{"spec":{"disabled":false,"strategy":{"paused":false}}}`))
+		return errors.Join(errors.New("the release made no progress"), m.patchRollout(`{"spec":{"disabled":false,"strategy":{"paused":false}}}`))
 	}
 	d, err := m.getDeployment(ctx)
 	switch {
@@ -226,7 +225,7 @@ func (m *crowdMember) advance(ctx context.Context) error {
 	case r.Status.Phase == v1beta1.PhaseHealthy && !d.Spec.Paused && d.Status.ObservedGeneration == d.Generation:
 		return errors.Join(m.runs(versions{m.live: m.plan.replicas})(ctx), m.hasNoReleaseObjects(ctx))
 	case (r.Status.Phase == v1beta1.PhaseInitial || r.Status.Phase == v1beta1.PhaseHealthy) && d.Spec.Paused:
-		// It was left aborted, so its owner says that it may go on.
+		// The release was aborted, so its owner retries it.
 		return errors.Join(fmt.Errorf("left paused: %s", describe(r)), m.patchDeployment(`{"spec":{"paused":false}}`))
 	case r.Status.Phase != v1beta1.PhaseProgressing:
 		return fmt.Errorf("it moves: %s", describe(r))

@@ -19,15 +19,14 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak.time", 20*time.Minute, "how long users and crashes go on")
-	soakApps = flag.Int("soak.apps", 6, "how many applications there are")
-	soakSeed = flag.Uint64("soak.seed", 0, "repeats the choices of an earlier run; 0 makes new ones")
+	soakTime = flag.Duration("soak.time", 20*time.Minute, "how long users act and processes crash")
+	soakApps = flag.Int("soak.apps", 6, "number of applications")
+	soakSeed = flag.Uint64("soak.seed", 0, "random seed, to repeat an earlier run; 0 chooses a new one")
 )
 
-// Users do what they like, processes crash, and what is seen from outside must
-// hold all the time: no pod below the owner's limits, no pod of a version beyond
-// what was approved, no pod of an aborted one, no decision lost. In the end
-// every application is released.
+// TestSoak lets users take random actions while processes crash. At all times, no application has
+// fewer ready pods than its owner's limits allow, no version has more pods than approved, no
+// aborted version gets pods, and no decision is lost. At the end every application is released.
 func TestSoak(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
@@ -42,9 +41,9 @@ func TestSoak(t *testing.T) {
 		for i := range *soakApps {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
-				// Every size that is scaled to leaves the stable version some pods at
-				// each step but the last. Where it has none, the native controller
-				// gives new pods to the other version before they can be taken back.
+				// With each of these sizes, the stable version has some pods at every step except
+				// for the last. Without stable pods, the native controller would create new pods of
+				// the other version before Weir can scale it down.
 				p := defaultPlan()
 				p.withTraffic = i%2 == 0
 				p.steps = []v1beta1.Step{manualStep("20%"), manualStep("50%"), manualStep("100%")}
@@ -62,7 +61,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d crashes", <-crashed)
 }
 
-// crashProcesses kills a process now and then, or asks it to end, and starts it again.
+// crashProcesses kills or terminates a random process now and then, and starts it again.
 func crashProcesses(ctx context.Context, t *testing.T, random *rand.Rand) int {
 	victims := []string{cluster.WeirController, cluster.WeirAPIServer, cluster.WeirController, cluster.ControllerManager}
 	for n := 0; ; n++ {
@@ -78,7 +77,7 @@ func crashProcesses(ctx context.Context, t *testing.T, random *rand.Rand) int {
 			return n
 		}
 		if err := testEnv.cluster.Start(victim); err != nil {
-			// On a busy machine a leader may lose its lease and end, too.
+			// On a busy machine a leader may also lose its lease and exit.
 			t.Logf("starting %s: %.200v", victim, err)
 			if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 				t.Errorf("starting weir-controller: %v", err)
@@ -92,13 +91,13 @@ func crashProcesses(ctx context.Context, t *testing.T, random *rand.Rand) int {
 type soakUser struct {
 	*app
 	random *rand.Rand
-	// stable is what serves when a release does not come to its end, and live
-	// what the Deployment's template has.
+	// stable is the version that serves when a release does not complete, and live the version of
+	// the Deployment's template.
 	stable, live string
 	number       int
 	// allowed is how many pods of the live version may exist so far.
 	allowed int32
-	// accepted are the decisions of this release that were answered with 201.
+	// accepted are the decisions of this release that got the response 201.
 	accepted []string
 	moves    map[string]int
 }
@@ -115,11 +114,11 @@ func (s *soakUser) soak(ctx context.Context) {
 	}
 }
 
-// awaitIdle waits until nothing moves without a user, and looks at the record.
+// awaitIdle waits until the release needs a user to continue, and checks the recorded decisions.
 func (s *soakUser) awaitIdle() *v1beta1.Rollout {
 	s.t.Helper()
 	var seen *v1beta1.Rollout
-	s.eventually("it comes to rest", func(ctx context.Context) error {
+	s.eventually("the release waits for a user or is complete", func(ctx context.Context) error {
 		r, err := s.getRollout(ctx)
 		if err != nil {
 			return err
@@ -147,10 +146,10 @@ func (s *soakUser) isIdle(ctx context.Context, r *v1beta1.Rollout) error {
 	if r.Status.Phase == v1beta1.PhaseProgressing && s.isWaiting(r) {
 		return nil
 	}
-	return fmt.Errorf("it moves: %s", describe(r))
+	return fmt.Errorf("the release is in progress: %s", describe(r))
 }
 
-// isWaiting reports whether a release moves no further by itself.
+// isWaiting reports whether the release waits for a user.
 func (s *soakUser) isWaiting(r *v1beta1.Rollout) bool {
 	switch reason(r) {
 	case "Aborted", "Paused":
@@ -163,7 +162,7 @@ func (s *soakUser) isWaiting(r *v1beta1.Rollout) bool {
 	}
 }
 
-// checkDecisions wants every accepted decision of the release to be on record.
+// checkDecisions checks that every accepted decision of the release is recorded.
 func (s *soakUser) checkDecisions(r *v1beta1.Rollout) {
 	s.t.Helper()
 	record := map[string]bool{}
@@ -172,7 +171,7 @@ func (s *soakUser) checkDecisions(r *v1beta1.Rollout) {
 	}
 	for _, id := range s.accepted {
 		if !record[id] {
-			s.t.Fatalf("decision %s was accepted and is not on record", id)
+			s.t.Fatalf("decision %s was accepted and is not recorded", id)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// deleteReplicaSetOf deletes the ReplicaSet of a version, and its pods with it.
+// deleteReplicaSetOf deletes the ReplicaSet of a version, and with it the pods.
 func (a *app) deleteReplicaSetOf(version string) {
 	a.t.Helper()
 	a.guard.atLeast(0)
@@ -37,7 +37,8 @@ func (a *app) deleteReplicaSetOf(version string) {
 	}
 }
 
-// hasReadyPods wants so many ready pods of a version, whatever else runs.
+// hasReadyPods returns a check that this many pods of a version are ready, regardless of other
+// versions.
 func (a *app) hasReadyPods(version string, n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		sets, err := a.replicaSets(ctx)
@@ -57,7 +58,7 @@ func (a *app) hasReadyPods(version string, n int32) func(context.Context) error 
 	}
 }
 
-// serviceIsUnpinned wants the Service to select pods of every version.
+// serviceIsUnpinned returns an error unless the Service selects pods of every version.
 func (a *app) serviceIsUnpinned(ctx context.Context) error {
 	s := &corev1.Service{}
 	err := testEnv.client.Get(ctx, a.key(name), s)
@@ -67,8 +68,8 @@ func (a *app) serviceIsUnpinned(ctx context.Context) error {
 	return err
 }
 
-// awaitStalledVerb waits until an abort or a rollback says that the stable version was deleted, and
-// names a RolloutHistory that has its template.
+// awaitStalledVerb waits until an abort or a rollback reports that the stable version was deleted,
+// and names a RolloutHistory with its template.
 func (a *app) awaitStalledVerb(verb string) {
 	a.t.Helper()
 	a.post(testEnv.admin, verb, "", http.StatusCreated)
@@ -79,7 +80,7 @@ func (a *app) awaitStalledVerb(verb string) {
 		}
 		i := slices.IndexFunc(r.Status.Conditions, func(c v1beta1.Condition) bool { return c.Type == "Stalled" && c.Reason == "StableGone" })
 		if i < 0 {
-			return fmt.Errorf("it does not stall: %s", describe(r))
+			return fmt.Errorf("the release is not stalled: %s", describe(r))
 		}
 		told := r.Status.Conditions[i].Message
 		var histories v1alpha1.RolloutHistoryList
@@ -91,13 +92,13 @@ func (a *app) awaitStalledVerb(verb string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no history is named by %q", told)
+		return fmt.Errorf("%q names no history", told)
 	})
 }
 
-// Somebody deletes the ReplicaSet of the stable version in the middle of a release. The
-// native controller gives its pods to the new one, which gets every request. An abort and
-// a rollback stall, and the earlier template, set by hand, cancels the release.
+// TestStableDeleted deletes the ReplicaSet of the stable version during a release. The native
+// controller scales up the new ReplicaSet, which then gets all traffic. An abort and a rollback
+// stall. Setting the earlier template manually cancels the release.
 func TestStableDeleted(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -117,8 +118,8 @@ func TestStableDeleted(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// After an abort, too, the native controller takes the new version for want of another.
-// Another template supersedes.
+// TestStableDeletedAfterAbort deletes it after an abort. The native controller scales up the new
+// version, because no other ReplicaSet exists. Setting another template supersedes it.
 func TestStableDeletedAfterAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -139,14 +140,14 @@ func TestStableDeletedAfterAbort(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// In the other styles the native controller sizes the workload. Held in canary style it
-// revives the newest version of the history, which is none of the release; in blue-green
-// style it brings up the new version.
+// TestStableDeletedOtherStyles deletes it in the other styles, in which the native controller
+// scales the ReplicaSets. In the canary style, the held Deployment scales up the newest version of
+// its history, which is not the released one. In the blue-green style it scales up the new version.
 func TestStableDeletedOtherStyles(t *testing.T) {
 	t.Parallel()
 	for style, tc := range map[string]struct {
 		plan plan
-		// gets is the version that gets the pods.
+		// gets is the version that the native controller scales up.
 		gets string
 	}{"canary": {canaryPlanWithOwnPods(), "v1"}, "blue-green": {blueGreenPlan(), "v3"}} {
 		t.Run(style, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Case 66: steps without traffic, to the end; pods say which batch brought them.
+// Case 66: steps without traffic, until the end. Pods are labelled with their batch.
 func statefulSetBatchLabels(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("80%"), manualStep("100%")).createRollout()
@@ -30,7 +30,7 @@ func statefulSetBatchLabels(t *testing.T) {
 	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{"1": 1, "2": 1, "3": 1, "4": 1, "5": 1}))
 }
 
-// A jump ahead skips steps. One back replaces no pod: those that are new stay.
+// statefulSetJumps jumps forward, which skips steps, and back, which replaces no pod.
 func statefulSetJumps(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("100%")).createRollout()
@@ -48,9 +48,9 @@ func statefulSetJumps(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// A size that changes in the middle of a release. What grows is new, one pod more
-// than the share where its controller is faster than the new partition; what shrinks
-// loses new pods first, which the step makes anew.
+// statefulSetScaled changes the size during a release. Added pods run the new version, which can be
+// one pod more than the share if the native controller acts before the partition changes. Scaling
+// down deletes new pods first, which the step creates again.
 func statefulSetScaled(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("40%"), manualStep("100%")).createRollout()
@@ -74,7 +74,8 @@ func statefulSetScaled(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// Disabling goes on natively, and enabling brings the next release into steps.
+// statefulSetRolloutDisabled disables the Rollout: the release continues natively. After it is
+// enabled, the next release has steps.
 func statefulSetRolloutDisabled(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("20%"), manualStep("100%")).createRollout()
@@ -91,7 +92,7 @@ func statefulSetRolloutDisabled(t *testing.T) {
 	s.checkNow(s.runsPods(versions{"v2": 4, "v3": 1}))
 }
 
-// A hold that nobody is left to end is given back.
+// statefulSetOrphanedHold checks that a hold without a Rollout is removed.
 func statefulSetOrphanedHold(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("20%"), manualStep("100%")).createRollout()
@@ -103,8 +104,8 @@ func statefulSetOrphanedHold(t *testing.T) {
 	s.eventually("all pods run v2", s.runsPods(versions{"v2": 5}))
 	s.eventually("the Rollout is Disabled", s.isDisabled)
 	s.patchStatefulSet(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"none\"}"}},"spec":{"updateStrategy":{"rollingUpdate":{"partition":32767}}}}`)
-	s.eventually("it says so", s.hasEvent("WorkloadGivenBack", 1))
-	s.eventually("nobody holds it", func(context.Context) error {
+	s.eventually("an event reports it", s.hasEvent("WorkloadGivenBack", 1))
+	s.eventually("the StatefulSet is not held", func(context.Context) error {
 		set := s.getStatefulSet()
 		if *set.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || len(set.Annotations) > 0 {
 			return errors.New("it is held")

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestStatefulSet tells stories of StatefulSets.
+// TestStatefulSet runs scenarios of StatefulSets.
 func TestStatefulSet(t *testing.T) {
 	t.Parallel()
 	stories := map[string]func(*testing.T){
@@ -50,7 +50,7 @@ type statefulSetApp struct {
 	original appsv1.StatefulSet
 }
 
-// holdAllPartition is the partition that lets nothing be replaced.
+// holdAllPartition is a partition with which no pod is replaced.
 const holdAllPartition = 32767
 
 func startStatefulSetApp(t *testing.T, routed bool, owners func(*appsv1.StatefulSet), steps ...v1beta1.Step) *statefulSetApp {
@@ -81,7 +81,7 @@ func startStatefulSetApp(t *testing.T, routed bool, owners func(*appsv1.Stateful
 	return s
 }
 
-// createRollout waits until the application is in service.
+// createRollout creates the Rollout, and waits until it is Healthy.
 func (s *statefulSetApp) createRollout() *statefulSetApp {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -118,7 +118,7 @@ func (s *statefulSetApp) setReplicas(replicas int32) {
 	s.patchStatefulSet(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
-// runsPods reports whether exactly these pods are there, ready, and counted.
+// runsPods returns a check that exactly these pods exist, are ready, and are counted in the status.
 func (s *statefulSetApp) runsPods(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList
@@ -144,7 +144,7 @@ func (s *statefulSetApp) runsPods(want versions) func(context.Context) error {
 	}
 }
 
-// checkPartition wants the StatefulSet to be told so, now.
+// checkPartition checks the partition and the version of the template.
 func (s *statefulSetApp) checkPartition(partition int32, version string) *appsv1.StatefulSet {
 	s.t.Helper()
 	set := s.getStatefulSet()
@@ -154,7 +154,7 @@ func (s *statefulSetApp) checkPartition(partition int32, version string) *appsv1
 	return set
 }
 
-// awaitRestored wants everything back as the owner wrote it, but for the version.
+// awaitRestored waits until all fields are as the owner wrote them, except for the version.
 func (s *statefulSetApp) awaitRestored(version string) {
 	s.t.Helper()
 	s.eventually("the Rollout is Healthy", s.isHealthy)
@@ -165,10 +165,10 @@ func (s *statefulSetApp) awaitRestored(version string) {
 	s.checkEqual("the spec", was.Spec, set.Spec)
 	s.checkEqual("the labels", was.Labels, set.Labels)
 	s.checkEqual("the annotations", was.Annotations, set.Annotations)
-	s.eventually("nothing is left beside it", s.hasNoReleaseObjects)
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// checkStep waits at a step and wants pods and partition as it says.
+// checkStep waits until a step is paused, and checks pods, partition and status.
 func (s *statefulSetApp) checkStep(step, updated int32, version string) *v1beta1.Rollout {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
@@ -189,7 +189,8 @@ func (s *statefulSetApp) checkStep(step, updated int32, version string) *v1beta1
 	return r
 }
 
-// controllerCountsReady is what the native controller counts, which it writes when it has the time.
+// controllerCountsReady returns an error until the status of the StatefulSet counts all pods as
+// ready, which the native controller updates with a delay.
 func (s *statefulSetApp) controllerCountsReady(context.Context) error {
 	if n := s.getStatefulSet().Status.ReadyReplicas; n != 5 {
 		return fmt.Errorf("%d pods are ready, of 5", n)
@@ -197,7 +198,7 @@ func (s *statefulSetApp) controllerCountsReady(context.Context) error {
 	return nil
 }
 
-// Case 63: a step with traffic, one without, to the end; then it grows.
+// Case 63: a step with traffic, one without, until the end; then the StatefulSet is scaled up.
 func statefulSetToTheEnd(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, true, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%")).createRollout()
@@ -213,11 +214,11 @@ func statefulSetToTheEnd(t *testing.T) {
 	s.promote(2)
 	s.awaitRestored("v2")
 	s.patchStatefulSet(`{"spec":{"replicas":6}}`)
-	s.eventually("it grows", s.runsPods(versions{"v2": 6}))
+	s.eventually("the StatefulSet is scaled up", s.runsPods(versions{"v2": 6}))
 	s.checkNow(s.isHealthy)
 }
 
-// Case 64: a third version begins at step 1, and goes back to the first.
+// Case 64: a third version begins at step 1, and is rolled back to the first.
 func statefulSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, true, nil, withTraffic(manualStep("20%"), "20%"), manualStep("40%"), manualStep("100%")).createRollout()
@@ -235,8 +236,8 @@ func statefulSetThirdVersion(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// Case 65: a version that never gets ready blocks its native controller, but not
-// the way back, for which nobody has to delete a pod.
+// Case 65: a version that never becomes ready blocks the native controller. The rollback needs no
+// manual deletion of pods.
 func statefulSetRollback(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, true, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%")).createRollout()
@@ -247,8 +248,8 @@ func statefulSetRollback(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back and keeps the template, held; then it is tried
-// again, and rolled back.
+// statefulSetAborted checks that an abort returns every pod to the stable version and keeps the
+// template held. Then it retries and rolls back.
 func statefulSetAborted(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, true, nil, withTraffic(manualStep("20%"), "20%"), withTraffic(manualStep("60%"), "50%"), manualStep("100%")).createRollout()
@@ -267,8 +268,8 @@ func statefulSetAborted(t *testing.T) {
 	s.awaitRestored("v1")
 }
 
-// When every pod runs the new version, its native controller has forgotten the
-// stable one. The owner's own partition comes back, whatever happens.
+// statefulSetAbortedWhenComplete aborts when every pod runs the new version, so the status no
+// longer has the stable revision. The owner's own partition is restored in any case.
 func statefulSetAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("1"), manualStep("100%"), manualStep("100%")).createRollout()
@@ -285,8 +286,8 @@ func statefulSetAbortedWhenComplete(t *testing.T) {
 	s.awaitRestored("v3")
 }
 
-// Without pods the native controller takes the newest template for the current
-// one. Pods that come back are of the stable version all the same.
+// statefulSetScaledToZero scales to 0. Without pods, the native controller treats the newest
+// template as the current one. Pods must still be created with the stable version.
 func statefulSetScaledToZero(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, nil, manualStep("20%"), manualStep("60%"), manualStep("100%")).createRollout()
@@ -309,7 +310,7 @@ func statefulSetScaledToZero(t *testing.T) {
 	s.awaitRestored("v2")
 }
 
-// Deleting the Rollout goes on natively.
+// statefulSetRolloutDeleted deletes the Rollout. The release continues natively.
 func statefulSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, true, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%")).createRollout()
@@ -321,16 +322,17 @@ func statefulSetRolloutDeleted(t *testing.T) {
 	}
 	s.eventually("all pods run v2", s.runsPods(versions{"v2": 5}))
 	s.checkPartition(0, "v2")
-	s.eventually("nothing is left beside it", s.hasNoReleaseObjects)
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// With OnDelete nothing is held, nothing is deleted, and the Rollout says so.
+// statefulSetOnDelete has the strategy OnDelete: nothing is held, no pod is deleted, and the
+// Rollout reports the reason.
 func statefulSetOnDelete(t *testing.T) {
 	t.Parallel()
 	s := startStatefulSetApp(t, false, func(set *appsv1.StatefulSet) {
 		set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 	}, manualStep("20%"), manualStep("100%"))
-	s.eventually("the Rollout says what it needs", s.messageContains("OnDelete", "set RollingUpdate"))
+	s.eventually("the Rollout reports what must be changed", s.messageContains("OnDelete", "set RollingUpdate"))
 	s.setVersion("v2")
 	s.eventually("its controller has seen v2", s.runsPods(versions{"v1": 5}))
 	s.consistently("no pod is replaced", s.runsPods(versions{"v1": 5}))

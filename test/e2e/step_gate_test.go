@@ -12,37 +12,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// sentDecision is a decision that was sent, whatever was answered.
+// sentDecision is a decision that a test sent, regardless of the response.
 type sentDecision struct {
 	verb string
 	step int32
 	full bool
 }
 
-// stepGate is where a release was seen last.
+// stepGate is the position of a release when it was last observed.
 type stepGate struct {
 	sent map[string]sentDecision
 	uid  types.UID
-	// number counts releases, hash is of the plan that the steps belong to.
+	// number counts releases, hash is the plan hash of the steps.
 	number int64
 	hash   string
 	step   int32
-	// last is the latest decision before the release was seen at its step.
+	// last is the latest decision before the release was observed at its step.
 	last int64
-	// observed is what the Rollout said.
+	// observed is the Rollout as it was last observed.
 	observed string
-	// held reports whether the workload is not left to the native controller.
+	// held reports whether Weir holds the workload, so that the native controller does not release
+	// it.
 	held bool
 }
 
-// recordSentDecision notes a decision before it is sent.
+// recordSentDecision records a decision before it is sent.
 func (w *monitor) recordSentDecision(id string, r sentDecision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gate.sent[id] = r
 }
 
-// seeRollout wants no step to be passed without a decision that was sent.
+// seeRollout reports a fault if a step was passed without a decision that was sent.
 func (w *monitor) seeRollout(e watch.Event) {
 	r, ok := e.Object.(*v1beta1.Rollout)
 	if !ok || r.Name != w.app.rollout || e.Type == watch.Deleted {
@@ -56,7 +57,7 @@ func (w *monitor) seeRollout(e watch.Event) {
 	for _, d := range r.Status.Decisions {
 		last = max(last, d.ID)
 		if _, known := g.sent[d.RequestID]; !known && d.Via == "verb" {
-			w.fault("decision %d, %s with ID %q, was sent by nobody", d.ID, d.Verb, d.RequestID)
+			w.fault("no test sent decision %d, %s with ID %q", d.ID, d.Verb, d.RequestID)
 		}
 	}
 	if is := describe(r); is != g.observed {
@@ -72,7 +73,7 @@ func (w *monitor) seeRollout(e watch.Event) {
 			g.number = releases[len(releases)-1].Number
 		}
 		if reason(r) == "Aborted" {
-			g.step = now // a Rollout that is enabled again finds the release as it was aborted
+			g.step = now // a Rollout that is enabled again continues the aborted release
 		}
 	}
 	for step := g.step; step < now && hash == g.hash; step++ {
@@ -81,13 +82,13 @@ func (w *monitor) seeRollout(e watch.Event) {
 		}
 	}
 	if now == 0 || now < g.step && hash == g.hash {
-		g.last = last // what was decided is used up
+		g.last = last // each decision counts once
 	}
 	g.step, g.hash = max(now, 1), hash
 }
 
-// position is the step that a release is at, counted from 1, and beyond the last
-// when all are done; 0 when no release is in progress.
+// position returns the step of a release, counted from 1, a number beyond the last step when all
+// are done, and 0 when no release is in progress.
 func position(r *v1beta1.Rollout) (step int32, hash string) {
 	progress := v1beta1.Progress{}
 	steps := 0
@@ -106,7 +107,7 @@ func position(r *v1beta1.Rollout) (step int32, hash string) {
 	return progress.CurrentStepIndex, progress.RolloutHash
 }
 
-// mayPass reports whether somebody let the release pass a step, or that it needs nobody.
+// mayPass reports whether a decision allows the release to pass a step, or the step needs none.
 func (w *monitor) mayPass(r *v1beta1.Rollout, step int32) bool {
 	if c := r.Spec.Strategy.Canary; c != nil && int(step) == len(c.Steps) {
 		if last := c.Steps[step-1].Replicas; last != nil && last.String() == "100%" {

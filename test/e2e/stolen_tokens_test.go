@@ -28,8 +28,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// stolenTokenRequest is a request that RBAC allows to an account of Weir. by is the policy that
-// refuses it; empty if Weir itself sends such requests.
+// stolenTokenRequest is a request that RBAC allows a service account of Weir. deniedBy is the
+// policy that refuses the request; empty if Weir itself sends such requests.
 type stolenTokenRequest struct {
 	name, method, path, kind, body, deniedBy string
 }
@@ -42,67 +42,67 @@ const (
 	webhookPath    = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/weir-workloads"
 )
 
-// stolenTokenRequests begins paths of namespaces with a namespace of the test, or with ~ for kube-system.
+// stolenTokenRequests have paths relative to a namespace of the test, or with ~ to kube-system.
 var stolenTokenRequests = []stolenTokenRequest{
-	{"publish an authority", "PATCH", apiServicePath, asMerge, `{"spec":{"caBundle":"Zm9v"}}`, ""},
-	{"lead the API elsewhere", "PATCH", apiServicePath, asMerge, `{"spec":{"service":{"namespace":"kube-system"}}}`, "weir-guard-apiservices"},
-	{"verify nothing", "PATCH", apiServicePath, asMerge, `{"spec":{"caBundle":null,"insecureSkipTLSVerify":true}}`, "weir-guard-apiservices"},
-	{"give the API to CRDs", "PATCH", apiServicePath, asMerge, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}}}`, "weir-guard-apiservices"},
-	{"have another authority injected", "PATCH", apiServicePath, asMerge,
+	{"publish a CA bundle", "PATCH", apiServicePath, asMerge, `{"spec":{"caBundle":"Zm9v"}}`, ""},
+	{"point the APIService to another Service", "PATCH", apiServicePath, asMerge, `{"spec":{"service":{"namespace":"kube-system"}}}`, "weir-guard-apiservices"},
+	{"disable TLS verification", "PATCH", apiServicePath, asMerge, `{"spec":{"caBundle":null,"insecureSkipTLSVerify":true}}`, "weir-guard-apiservices"},
+	{"make the APIService local", "PATCH", apiServicePath, asMerge, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}}}`, "weir-guard-apiservices"},
+	{"have another CA bundle injected", "PATCH", apiServicePath, asMerge,
 		`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"mallory/ca"}}}`, "weir-guard-apiservices"},
 
-	{"publish an authority of a webhook", "PATCH", webhookPath, asPatch, `[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"Zm9v"}]`, ""},
-	{"see every Secret", "PATCH", webhookPath, asPatch,
+	{"publish a CA bundle of a webhook", "PATCH", webhookPath, asPatch, `[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"Zm9v"}]`, ""},
+	{"send every Secret to the webhook", "PATCH", webhookPath, asPatch,
 		`[{"op":"replace","path":"/webhooks/0/rules","value":[{"apiGroups":["*"],"apiVersions":["*"],"resources":["*"],"operations":["*"]}]}]`, "weir-guard-webhooks"},
-	{"ask another server", "PATCH", webhookPath, asPatch, `[{"op":"replace","path":"/webhooks/0/clientConfig/service/name","value":"mallory"}]`, "weir-guard-webhooks"},
-	{"ask about more objects", "PATCH", webhookPath, asPatch, `[{"op":"remove","path":"/webhooks/0/objectSelector"}]`, "weir-guard-webhooks"},
-	{"ask about no objects", "PATCH", webhookPath, asPatch, `[{"op":"add","path":"/webhooks/0/matchConditions/-","value":{"name":"never","expression":"false"}}]`, "weir-guard-webhooks"},
+	{"point the webhook to another server", "PATCH", webhookPath, asPatch, `[{"op":"replace","path":"/webhooks/0/clientConfig/service/name","value":"mallory"}]`, "weir-guard-webhooks"},
+	{"send more objects to the webhook", "PATCH", webhookPath, asPatch, `[{"op":"remove","path":"/webhooks/0/objectSelector"}]`, "weir-guard-webhooks"},
+	{"send no objects to the webhook", "PATCH", webhookPath, asPatch, `[{"op":"add","path":"/webhooks/0/matchConditions/-","value":{"name":"never","expression":"false"}}]`, "weir-guard-webhooks"},
 	{"add a webhook", "PATCH", webhookPath, asPatch,
 		`[{"op":"add","path":"/webhooks/-","value":{"name":"a.b.c","clientConfig":{"url":"https://a.example"},"sideEffects":"None","admissionReviewVersions":["v1"]}}]`, "weir-guard-webhooks"},
 	{"remove a webhook", "PATCH", webhookPath, asPatch, `[{"op":"remove","path":"/webhooks/0"}]`, "weir-guard-webhooks"},
 
-	{"mint a token", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
+	{"create a token", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
 		`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"name":"token","annotations":{"kubernetes.io/service-account.name":"weir-controller"}}}`, "weir-guard-creations"},
-	{"mint a token under a name of ours", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
+	{"create a token Secret with a name of Weir", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
 		`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"name":"weir-etcd-peer","annotations":{"kubernetes.io/service-account.name":"weir-controller"}}}`, "weir-guard-creations"},
-	{"mint a token under a name that is not chosen yet", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
+	{"create a token Secret with a generated name", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
 		`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"generateName":"weir-etcd-","annotations":{"kubernetes.io/service-account.name":"weir-controller"}}}`, "weir-guard-creations"},
-	{"join a node", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON, `{"apiVersion":"v1","kind":"Secret","type":"bootstrap.kubernetes.io/token","metadata":{"name":"weir-etcd-server"}}`, "weir-guard-creations"},
-	{"keep a certificate", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
+	{"create a bootstrap token", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON, `{"apiVersion":"v1","kind":"Secret","type":"bootstrap.kubernetes.io/token","metadata":{"name":"weir-etcd-server"}}`, "weir-guard-creations"},
+	{"store a certificate", "POST", "/api/v1/namespaces/weir-system/secrets", asJSON,
 		`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/tls","metadata":{"name":"weir-etcd-peer"},"data":{"tls.crt":"","tls.key":""}}`, ""},
 }
 
-// controllerTokenRequests are what the account of the controllers may try.
+// controllerTokenRequests are requests with the token of weir-controller.
 var controllerTokenRequests = []stolenTokenRequest{
 	{"label a pod", "PATCH", "pod", asMerge, `{"metadata":{"labels":{"a":"b"}}}`, ""},
 	{"change the image of a pod", "PATCH", "pod", asPatch, `[{"op":"replace","path":"/spec/containers/0/image","value":"mallory"}]`, "weir-guard-pods"},
-	{"keep an index", "POST", "/api/v1/namespaces/default/configmaps", asJSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"rollouts-index"}}`, ""},
-	{"configure others", "POST", "/api/v1/namespaces/kube-system/configmaps", asJSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cluster-autoscaler-priority-expander"}}`, "weir-guard-creations"},
-	{"make a canary Service", "POST", "/api/v1/namespaces/default/services", asJSON, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-canary"},"spec":{"ports":[{"port":80}]}}`, ""},
-	{"take a name of DNS", "POST", "/api/v1/namespaces/default/services", asJSON, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{"ports":[{"port":80}]}}`, "weir-guard-creations"},
+	{"create an index", "POST", "/api/v1/namespaces/default/configmaps", asJSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"rollouts-index"}}`, ""},
+	{"create another ConfigMap", "POST", "/api/v1/namespaces/kube-system/configmaps", asJSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cluster-autoscaler-priority-expander"}}`, "weir-guard-creations"},
+	{"create a canary Service", "POST", "/api/v1/namespaces/default/services", asJSON, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-canary"},"spec":{"ports":[{"port":80}]}}`, ""},
+	{"create another Service", "POST", "/api/v1/namespaces/default/services", asJSON, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{"ports":[{"port":80}]}}`, "weir-guard-creations"},
 	{"delete a Service", "DELETE", "/api/v1/namespaces/default/services/kubernetes", asJSON, ``, "weir-guard-creations"},
-	{"take a host", "POST", "/apis/networking.k8s.io/v1/namespaces/default/ingresses", asJSON,
+	{"create another Ingress", "POST", "/apis/networking.k8s.io/v1/namespaces/default/ingresses", asJSON,
 		`{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"web"},"spec":{"defaultBackend":{"service":{"name":"web","port":{"number":80}}}}}`, "weir-guard-creations"},
 	{"run a Job", "POST", "/apis/batch/v1/namespaces/default/jobs", asJSON,
 		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"web"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"mallory"}]}}}}`, "weir-guard-creations"},
-	{"run a Deployment of the system", "POST", "/apis/apps/v1/namespaces/kube-system/deployments", asJSON, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},
+	{"create a Deployment of the system", "POST", "/apis/apps/v1/namespaces/kube-system/deployments", asJSON, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},
 		"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"mallory"}]}}}}`, "weir-guard-system"},
 	{"change a Deployment of the system", "PATCH", "system", asPatch, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"mallory"}]`, "weir-guard-system"},
 	{"scale a Deployment of the system", "PATCH", "system", asMerge, `{"spec":{"replicas":1}}`, "weir-guard-system"},
 	{"delete a Deployment of the system", "DELETE", "system", asJSON, ``, "weir-guard-system"},
-	{"lead a Service of the system elsewhere", "PATCH", "system-service", asMerge, `{"spec":{"selector":{"app":"mallory"}}}`, "weir-guard-system"},
-	{"make a canary Service of the system", "POST", "/api/v1/namespaces/kube-system/services", asJSON,
+	{"point a Service of the system to other pods", "PATCH", "system-service", asMerge, `{"spec":{"selector":{"app":"mallory"}}}`, "weir-guard-system"},
+	{"create a canary Service of the system", "POST", "/api/v1/namespaces/kube-system/services", asJSON,
 		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-canary"},"spec":{"ports":[{"port":80}]}}`, "weir-guard-system"},
-	{"give a Deployment of the system back", "PATCH", "system", asMerge, `{"metadata":{"labels":{"rollouts.kruise.io/workload-type":null}},"spec":{"paused":false}}`, ""},
+	{"restore a Deployment of the system", "PATCH", "system", asMerge, `{"metadata":{"labels":{"rollouts.kruise.io/workload-type":null}},"spec":{"paused":false}}`, ""},
 }
 
-// A stolen token of Weir writes nothing but what Weir writes, on objects that RBAC cannot
-// tell apart. Every request is tried with dryRun.
+// TestStolenTokens sends requests with stolen tokens of Weir. Policies must refuse all writes that
+// Weir itself does not send, even if RBAC cannot distinguish them. All requests are dry runs.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
 	pods := &corev1.PodList{}
-	a.eventually("there is a pod", func(ctx context.Context) error {
+	a.eventually("a pod exists", func(ctx context.Context) error {
 		if err := testEnv.client.List(ctx, pods, client.InNamespace(a.namespace)); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func TestStolenTokens(t *testing.T) {
 		all = map[string][]stolenTokenRequest{"weir-apiserver": slices.Concat(stolenTokenRequests, quotaStatusRequests(a, quota)), "weir-controller": controllerTokenRequests}
 	}
 	for account, tried := range all {
-		// Impersonated, so that the audit of what Weir itself asks for is not about this test.
+		// The requests impersonate the accounts, so that they do not count as requests of Weir in grantAudit.
 		config := rest.CopyConfig(testEnv.cluster.Config())
 		config.Impersonate = rest.ImpersonationConfig{
 			UserName: "system:serviceaccount:weir-system:" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:weir-system"},
@@ -173,11 +173,12 @@ func TestStolenTokens(t *testing.T) {
 	a.checkNow(a.hasDecisions())
 }
 
-// quotaStatusRequests write the whole status of a quota, as RBAC allows, once its objects are counted.
+// quotaStatusRequests write the whole status of a quota, as RBAC allows, after its objects have
+// been counted.
 func quotaStatusRequests(a *app, quota *corev1.ResourceQuota) []stolenTokenRequest {
 	a.t.Helper()
 	// kube-controller-manager may not have discovered Weir's kinds yet.
-	a.eventually("the quota is counted", func(ctx context.Context) error {
+	a.eventually("the quota counts objects", func(ctx context.Context) error {
 		if err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}
@@ -203,7 +204,7 @@ func quotaStatusRequests(a *app, quota *corev1.ResourceQuota) []stolenTokenReque
 	}
 }
 
-// try sends the request, and returns the answer if it is a refusal.
+// try sends the request, and returns the response if it is a refusal.
 func (o stolenTokenRequest) try(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	c, err := rest.HTTPClientFor(config)
@@ -229,7 +230,8 @@ func (o stolenTokenRequest) try(t *testing.T, config *rest.Config) string {
 	return string(body)
 }
 
-// A Rollout where no workload is held is refused, and one that is changed there is not.
+// TestUnheldNamespacesRefuse checks that a Rollout cannot be created in namespaces in which
+// workloads are not held, and that an existing one can be changed there.
 func TestUnheldNamespacesRefuse(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{metav1.NamespaceSystem, "weir-system"} {
@@ -241,7 +243,7 @@ func TestUnheldNamespacesRefuse(t *testing.T) {
 		}
 		list := &v1beta1.RolloutList{}
 		if err := testEnv.client.List(t.Context(), list, client.InNamespace(namespace)); err != nil || len(list.Items) > 0 {
-			t.Errorf("in %s are %d Rollouts (%v), want none", namespace, len(list.Items), err)
+			t.Errorf("namespace %s has %d Rollouts (%v), want none", namespace, len(list.Items), err)
 		}
 	}
 }

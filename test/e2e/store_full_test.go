@@ -26,7 +26,7 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// newRolloutFor is a Rollout of a Deployment that need not exist.
+// newRolloutFor is a Rollout for a Deployment that may not exist.
 func newRolloutFor(namespace, name, deployment string) *v1beta1.Rollout {
 	all := intstr.FromString("100%")
 	return &v1beta1.Rollout{
@@ -38,9 +38,9 @@ func newRolloutFor(namespace, name, deployment string) *v1beta1.Rollout {
 	}
 }
 
-// TestFullStore fills a store of 64 MiB with Rollouts of 240 kB, in the namespace of one
-// release and in others. Aborting that release and one elsewhere works, and both end: all pods
-// run the stable version. This does not run beside other tests.
+// TestFullStore fills a store of 64 MiB with Rollouts of 240 kB, in the namespace of one release
+// and in others. An abort of this release and of one in another namespace must work and end: all
+// pods run the stable version. This test does not run in parallel with others.
 func TestFullStore(t *testing.T) {
 	if err := testEnv.cluster.End(cluster.WeirAPIServer); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestFullStore(t *testing.T) {
 	}
 }
 
-// fillStore creates large Rollouts in the namespaces in turn, some at once.
+// fillStore creates large Rollouts in the namespaces in turn, several at a time.
 func fillStore(t *testing.T, namespaces []string, n int) (stored, refused int32) {
 	t.Helper()
 	var ok, full atomic.Int32
@@ -125,9 +125,9 @@ func deleteLargeRollouts(t *testing.T, namespace string) {
 	}
 }
 
-// TestConcurrentClaims sends 200 pairs of requests through kube-apiserver at once, each for one
-// workload: creates, and moves of workloadRef there and back again. Two stored Rollouts never
-// name one workload, and a workload that none names is free.
+// TestConcurrentClaims sends 200 pairs of concurrent requests through kube-apiserver, each pair for
+// one workload: creates, and changes of workloadRef to the workload and back. Two stored Rollouts
+// must never reference one workload, and a workload without a Rollout must be free.
 func TestConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	ns := start(t, planWithoutTraffic()).namespace
@@ -184,11 +184,11 @@ func TestConcurrentClaims(t *testing.T) {
 	for i := range pairs {
 		wanted := fmt.Sprintf("wanted%d", i)
 		if len(by[wanted]) > 1 {
-			t.Errorf("%s is named by %v", wanted, by[wanted])
+			t.Errorf("%s is referenced by %v", wanted, by[wanted])
 		}
 		err := create("late-"+wanted, wanted)()
 		if free := len(by[wanted]) == 0; free != (err == nil) {
-			t.Errorf("%s is named by %v, and one more Rollout of it is answered: %v", wanted, by[wanted], err)
+			t.Errorf("%s is referenced by %v, and the response to one more Rollout for it is: %v", wanted, by[wanted], err)
 		}
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// crdInstallation is the cluster while CRDs serve the API.
+// crdInstallation is the cluster while CRDs serve the API instead of Weir.
 type crdInstallation struct {
 	t *testing.T
-	// steps waits for things of the cluster.
+	// steps provides the wait functions for cluster-scoped objects.
 	steps *app
 	// services are Weir's APIServices.
 	services []*unstructured.Unstructured
@@ -66,8 +66,8 @@ func apiService(name string) *unstructured.Unstructured {
 	return s
 }
 
-// switchToCRDs installs CRDs like those of OpenKruise, and takes the API from
-// Weir: its controller stands still.
+// switchToCRDs installs CRDs like those of OpenKruise, removes Weir's APIServices, and stops
+// weir-controller.
 func switchToCRDs(t *testing.T) *crdInstallation {
 	t.Helper()
 	c := &crdInstallation{t: t, steps: &app{t: t}}
@@ -78,7 +78,7 @@ func switchToCRDs(t *testing.T) *crdInstallation {
 		}
 		c.services = append(c.services, s)
 	}
-	c.steps.deleteOtherObjects() // an import begins with nothing stored
+	c.steps.deleteOtherObjects() // an import requires an empty store
 	for _, k := range openKruiseKinds {
 		if err := testEnv.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
 			t.Fatal(err)
@@ -88,8 +88,8 @@ func switchToCRDs(t *testing.T) *crdInstallation {
 	return c
 }
 
-// serveCRDs is the way back: kube-apiserver itself registers what no APIService
-// of ours hides.
+// serveCRDs is the way back to the CRDs: kube-apiserver registers local APIServices for them once
+// Weir's are deleted.
 func (c *crdInstallation) serveCRDs() {
 	c.t.Helper()
 	if err := testEnv.cluster.End(cluster.WeirController); err != nil {
@@ -111,7 +111,7 @@ func (c *crdInstallation) serveCRDs() {
 	}
 }
 
-// serveWeir patches as docs/migrate.md says.
+// serveWeir patches the APIServices as docs/migrate.md describes.
 func (c *crdInstallation) serveWeir() {
 	c.t.Helper()
 	for _, s := range c.services {
@@ -131,7 +131,7 @@ func (c *crdInstallation) serveWeir() {
 	}
 }
 
-// servesAPIService wants an APIService to be available, and remote or not.
+// servesAPIService returns a check that an APIService is available, and whether it is remote.
 func (c *crdInstallation) servesAPIService(name string, remote bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := apiService(name)
@@ -147,19 +147,19 @@ func (c *crdInstallation) servesAPIService(name string, remote bool) func(contex
 				return nil
 			}
 		}
-		return errors.New("it is not available")
+		return errors.New("the APIService is not available")
 	}
 }
 
-// listed reads all objects of one kind of ours.
+// listed lists all objects of one of Weir's kinds.
 func listed(ctx context.Context, kind, version string) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: openKruiseGroup, Version: version, Kind: kind + "List"})
 	return list, testEnv.client.List(ctx, list)
 }
 
-// deleteOtherObjects deletes what is stored of other applications. Namespaces of tests before
-// go slowly, and those of tests that failed stay.
+// deleteOtherObjects deletes stored objects of other tests. Their namespaces are deleted slowly,
+// and those of failed tests stay.
 func (a *app) deleteOtherObjects() {
 	a.t.Helper()
 	for _, k := range openKruiseKinds {
@@ -175,7 +175,7 @@ func (a *app) deleteOtherObjects() {
 	}
 }
 
-// restore removes the CRDs with what they have, and lets Weir serve again.
+// restore deletes the CRDs with their objects, and restores Weir's APIServices.
 func (c *crdInstallation) restore() {
 	c.serveCRDs()
 	ctx := context.WithoutCancel(c.t.Context())
@@ -199,7 +199,7 @@ func (c *crdInstallation) restore() {
 		}
 		c.steps.eventually("the CRD of "+k.plural+" is gone", isGone(d, client.ObjectKeyFromObject(d)))
 	}
-	// kube-apiserver publishes the schema of an APIService that is created, not of one that changes its service.
+	// kube-apiserver publishes the schema when an APIService is created, and not when its service changes.
 	for _, s := range c.services {
 		c.steps.eventually("the APIService of the CRDs is gone", isGone(s.DeepCopy(), client.ObjectKeyFromObject(s)))
 		s.SetResourceVersion("")

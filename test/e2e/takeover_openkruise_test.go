@@ -18,13 +18,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// What OpenKruise leaves when it is stopped in the middle of a release, from its
-// documented behaviour.
+// These objects are what OpenKruise leaves when it is stopped during a release, according to its
+// documentation.
 
 const (
-	// openKruiseRevision is how OpenKruise calls the new version: by a hash of its own.
+	// openKruiseRevision is the revision hash that OpenKruise computes for the new version.
 	openKruiseRevision = "5c4b6d7f98"
-	// openKruisePlanHash is how it calls a plan.
+	// openKruisePlanHash is the hash that OpenKruise computes for the plan.
 	openKruisePlanHash = "bfc9dd2wz4vkbfc9dd2wz4vkbfc9dd2wz4vkbfc9dd2wz4vkbfc9dd2wz4vkbfc9"
 )
 
@@ -36,7 +36,8 @@ type openKruiseRelease struct {
 	stable  appsv1.ReplicaSet
 }
 
-// newOpenKruiseRelease makes the application, and what OpenKruise adds before a release moves.
+// newOpenKruiseRelease creates the application and the objects that OpenKruise creates at the start
+// of a release.
 func (c *crdInstallation) newOpenKruiseRelease(t *testing.T, p plan, style v1beta1.Style, step int32) *openKruiseRelease {
 	t.Helper()
 	o := &openKruiseRelease{app: newNamespace(t)}
@@ -80,7 +81,7 @@ func (c *crdInstallation) newOpenKruiseRelease(t *testing.T, p plan, style v1bet
 	return o
 }
 
-// controlAnnotation is the annotation by which a workload names its BatchRelease.
+// controlAnnotation is the annotation by which a workload references its BatchRelease.
 func (o *openKruiseRelease) controlAnnotation() string {
 	data, err := json.Marshal(metav1.NewControllerRef(o.batch, v1beta1.SchemeGroupVersion.WithKind("BatchRelease")))
 	if err != nil {
@@ -171,8 +172,8 @@ func (o *openKruiseRelease) setWaitingStatus(step, pods int32, hash string) *app
 	return o.app
 }
 
-// partitionReleaseAtStep2 is a release by share that waits at step 2 of 3, with half of the pods
-// and of the requests.
+// partitionReleaseAtStep2 is a release in the partition style that is paused at step 2 of 3, with
+// half of the pods and half of the traffic.
 func (c *crdInstallation) partitionReleaseAtStep2(t *testing.T) *app {
 	t.Helper()
 	o := c.newOpenKruiseRelease(t, defaultPlan(), "Partition", 2)
@@ -207,7 +208,7 @@ func (c *crdInstallation) partitionReleaseAtStep2(t *testing.T) *app {
 	return o.setWaitingStatus(2, 3, openKruiseRevision)
 }
 
-// canaryReleaseAtStep1 is a release through an extra Deployment that waits at step 1 of 2.
+// canaryReleaseAtStep1 is a release with an extra Deployment that is paused at step 1 of 2.
 func (c *crdInstallation) canaryReleaseAtStep1(t *testing.T) *app {
 	t.Helper()
 	o := c.newOpenKruiseRelease(t, canaryPlan(), "Canary", 1)

@@ -26,10 +26,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Releases that OpenKruise has begun go on where they are: the same objects, the
-// same pods, the next approval, the end. After that the custom resources are
-// still what they were, should somebody want to go back. This test does not run
-// beside others, which would see the API of the CRDs.
+// TestTakeOver takes over releases that OpenKruise has begun. They continue where they are, with
+// the same objects and pods, until their end. The custom resources stay unchanged, so that the user
+// can go back to OpenKruise. This test does not run in parallel with others, which would read the
+// API of the CRDs.
 func TestTakeOver(t *testing.T) {
 	c := switchToCRDs(t)
 	defer c.restore()
@@ -53,15 +53,15 @@ func TestTakeOver(t *testing.T) {
 	}
 	c.runImport(true, "--dry-run", "step 2 of 3, StepPaused", "step 1 of 2, StepPaused", "nothing was stored")
 	c.runImport(true, "stored 5 objects", "kubectl patch apiservice v1beta1.rollouts.kruise.io")
-	c.runImport(true, "stored 5 objects") // as after one that was interrupted
+	c.runImport(true, "stored 5 objects") // as after an interrupted import
 
 	c.serveWeir()
 	c.runImport(false, "--dry-run", "the API is not that of the CRDs")
 	testEnv.startProcess(t, cluster.WeirController)
 	half.eventually("step 2 waits", half.waitsAtStep(2))
 	extra.eventually("step 1 waits", extra.waitsAtStep(1))
-	half.eventually("its batch was taken over", half.batchTakenOver)
-	extra.eventually("its batch was taken over", extra.batchTakenOver)
+	half.eventually("the batch was taken over", half.batchTakenOver)
+	extra.eventually("the batch was taken over", extra.batchTakenOver)
 	before.checkUnchanged(t, readTakeoverState(t, apps))
 	half.checkNow(half.hasCanaryWeight("50"))
 	half.checkNow(half.serviceSelects(name, versions{"v1": 3}))
@@ -91,7 +91,8 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// batchTakenOver wants Weir's controller to have seen the batch, and to find it ready.
+// batchTakenOver returns an error unless Weir's controller has observed the batch and reports it as
+// ready.
 func (a *app) batchTakenOver(ctx context.Context) error {
 	b := &v1beta1.BatchRelease{}
 	if err := testEnv.client.Get(ctx, a.key(name), b); err != nil {
@@ -103,7 +104,7 @@ func (a *app) batchTakenOver(ctx context.Context) error {
 	return nil
 }
 
-// takeoverState is what a takeover must not change.
+// takeoverState is the state that a takeover must not change.
 type takeoverState struct {
 	uids map[*app]types.UID
 	pods map[types.UID]string
@@ -122,7 +123,7 @@ func readTakeoverState(t *testing.T, apps []*app) takeoverState {
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			// The batch of a pod may be noted as it goes on.
+			// Pods may be labelled with their batch meanwhile.
 			maps.DeleteFunc(pod.Labels, func(k, _ string) bool {
 				return strings.HasPrefix(k, "rollouts.kruise.io/") || k == appsv1.ControllerRevisionHashLabelKey
 			})
@@ -139,14 +140,15 @@ func (s takeoverState) checkUnchanged(t *testing.T, now takeoverState) {
 	}
 }
 
-// runImport runs the command, and wants these words of it. Those with dashes are arguments.
+// runImport runs the import. Words with dashes are arguments; all other words must be in the
+// output.
 func (c *crdInstallation) runImport(works bool, words ...string) {
 	c.t.Helper()
 	runWeirCommand(c.t, works, append([]string{"import", "--data-dir=" + testEnv.cluster.WeirData()}, words...)...)
 }
 
-// runWeirCommand runs one of weir-apiserver as the administrator. Words that are no
-// flags are wanted in what it says.
+// runWeirCommand runs a command of weir-apiserver as the administrator. Words without dashes must
+// be in the output.
 func runWeirCommand(t *testing.T, works bool, words ...string) {
 	t.Helper()
 	args, want := []string{words[0], "--kubeconfig=" + testEnv.cluster.Kubeconfig()}, []string(nil)
@@ -166,7 +168,7 @@ func runWeirCommand(t *testing.T, works bool, words ...string) {
 		t.Fatal(err)
 	}
 	if (err == nil) != works {
-		t.Fatalf("%s: %v, want it to work: %t\n%s", words[0], err, works, out.String())
+		t.Fatalf("%s: %v, want success: %t\n%s", words[0], err, works, out.String())
 	}
 	result{t: t, line: words[0], out: out.String()}.mustContain(want)
 }

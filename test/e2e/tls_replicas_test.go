@@ -34,8 +34,8 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// newCertManager keeps certificates in the namespace of an application, as each
-// weir-apiserver does in its own.
+// newCertManager manages certificates in the namespace of the application, as each weir-apiserver
+// does in its own.
 func (a *app) newCertManager(rows []certs.Certificate, dir string) (*certs.Manager, error) {
 	m := &certs.Manager{
 		Policy: certs.Policy{
@@ -53,8 +53,8 @@ func (a *app) newCertManager(rows []certs.Certificate, dir string) (*certs.Manag
 	return m, errors.Join(err, dynamicErr)
 }
 
-// Replicas that start at once, with nothing there, serve with one certificate of
-// one authority.
+// TestReplicasAgreeOnCertificates starts replicas concurrently without any stored certificate. All
+// of them must serve the same certificate of the same CA.
 func TestReplicasAgreeOnCertificates(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -73,7 +73,7 @@ func TestReplicasAgreeOnCertificates(t *testing.T) {
 		})
 	}
 	starting.Wait()
-	a.eventually("all serve what is stored", func(ctx context.Context) error {
+	a.eventually("all replicas serve the stored certificate", func(ctx context.Context) error {
 		issuer, err := secretOf(ctx, a.namespace, certs.AuthoritySecret)
 		leaf, leafErr := secretOf(ctx, a.namespace, certs.ServingSecret)
 		if err := errors.Join(err, leafErr); err != nil {
@@ -84,7 +84,7 @@ func TestReplicasAgreeOnCertificates(t *testing.T) {
 			return err
 		}
 		if len(made) != 1 {
-			return fmt.Errorf("%d authorities were made", len(made))
+			return fmt.Errorf("%d CAs were created", len(made))
 		}
 		for i, m := range replicas {
 			if cert, _ := m.Serving().CurrentCertKeyContent(); string(cert) != string(leaf.Data[corev1.TLSCertKey]) {
@@ -95,9 +95,8 @@ func TestReplicasAgreeOnCertificates(t *testing.T) {
 	})
 }
 
-// An etcd with these certificates lets in who shows the client's, and nobody
-// else. It goes on doing so, without a restart, after the authority that it has
-// read at its start was replaced.
+// TestCertificatesOfEtcd checks that etcd with these certificates accepts only clients with the
+// client certificate, also after the CA was replaced, without a restart.
 func TestCertificatesOfEtcd(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)
@@ -116,7 +115,7 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	}
 	a.eventually("etcd answers", etcdAnswers(url, dir, before, true))
 	if err := etcdAnswers(url, dir, before, false)(t.Context()); err == nil {
-		t.Error("etcd lets in whoever shows no certificate")
+		t.Error("etcd accepts clients without a certificate")
 	}
 
 	issuer := &corev1.Secret{}
@@ -125,14 +124,14 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	if err := testEnv.client.Patch(t.Context(), issuer, ask); err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("the authority was replaced, and the files with it", func(context.Context) error {
+	a.eventually("the CA and the files were replaced", func(context.Context) error {
 		for _, name := range []string{certs.EtcdServerSecret, certs.EtcdPeerSecret, certs.EtcdClientSecret} {
 			after, err := os.ReadFile(filepath.Join(dir, name, "ca.crt"))
 			if err != nil {
 				return err
 			}
 			if strings.Contains(string(after), string(before)) {
-				return fmt.Errorf("%s still trusts the old one", name)
+				return fmt.Errorf("%s still trusts the old CA", name)
 			}
 		}
 		return nil
@@ -141,11 +140,11 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.eventually("etcd lets in who has read the old one", etcdAnswers(url, dir, before, true))
-	a.eventually("etcd lets in who has read the new one", etcdAnswers(url, dir, after, true))
+	a.eventually("etcd accepts clients with the old certificates", etcdAnswers(url, dir, before, true))
+	a.eventually("etcd accepts clients with the new certificates", etcdAnswers(url, dir, after, true))
 }
 
-// startEtcd runs a member with the certificates in the directory.
+// startEtcd runs an etcd member with the certificates in the directory.
 func (a *app) startEtcd(dir string) string {
 	a.t.Helper()
 	var urls [2]string
@@ -174,14 +173,14 @@ func (a *app) startEtcd(dir string) string {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone already, with the context
+		_ = cmd.Process.Kill() // the process may have ended with the context
 		_ = cmd.Wait()
 	})
 	return urls[0]
 }
 
-// etcdAnswers connects anew, as somebody who trusts the bundle, with the client's
-// certificate or none.
+// etcdAnswers returns a check that etcd answers on a new connection, with the client certificate or
+// without.
 func etcdAnswers(url, dir string, bundle []byte, shows bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		config := &tls.Config{RootCAs: x509.NewCertPool()}

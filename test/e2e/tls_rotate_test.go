@@ -19,10 +19,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/certs"
 )
 
-// Certificates and their authorities last for seconds, and follow each other
-// while clients read, hold and connect. Nothing fails. Then all is down for so
-// long that nothing is valid any more, and starts by itself. A release that waits
-// goes on afterwards.
+// TestCertificatesRotate uses certificates and CAs that are valid for seconds only, and rotates
+// them while clients read, hold and connect. No request fails. Then all processes are stopped until
+// no certificate is valid any more. They must start without help, and a paused release must
+// continue.
 func TestCertificatesRotate(t *testing.T) {
 	a, releasing := start(t, planWithoutTraffic()), startPausedAtStep1(t)
 	t.Cleanup(func() { restartWithChange(t, func() { forgetCertificates(t) }) })
@@ -41,7 +41,7 @@ func TestCertificatesRotate(t *testing.T) {
 		issuers.Insert(string(issuer.Data["ca.crt"]))
 		leaves.Insert(string(leaf.Data[corev1.TLSCertKey]))
 		if issuers.Len() < wanted || leaves.Len() < 2*wanted {
-			return fmt.Errorf("%d authorities and %d certificates were seen", issuers.Len(), leaves.Len())
+			return fmt.Errorf("%d CAs and %d certificates were observed", issuers.Len(), leaves.Len())
 		}
 		return nil
 	})
@@ -49,7 +49,7 @@ func TestCertificatesRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d authorities, %d certificates", issuers.Len(), leaves.Len())
+	t.Logf("%d CAs, %d certificates", issuers.Len(), leaves.Len())
 
 	restartWithChange(t, func() {
 		secret, err := secretOf(t.Context(), systemNamespace, certs.AuthoritySecret)
@@ -63,15 +63,15 @@ func TestCertificatesRotate(t *testing.T) {
 		a.eventually("nothing is valid", func(context.Context) error {
 			for _, cert := range made {
 				if time.Now().Before(cert.NotAfter) {
-					return fmt.Errorf("an authority is valid until %s", cert.NotAfter)
+					return fmt.Errorf("a CA is valid until %s", cert.NotAfter)
 				}
 			}
 			return nil
 		})
 	})
-	a.eventually("it is read", a.readRollouts)
+	a.eventually("the API answers", a.readRollouts)
 	a.eventually("the webhook answers", a.webhookHolds)
-	a.eventually("connections are safe", connectToBothPorts)
+	a.eventually("connections are verified", connectToBothPorts)
 	releasing.checkNow(releasing.runs(versions{"v1": 4, "v2": 2}))
 	releasing.eventually("step 1 waits", releasing.waitsAtStep(1))
 	releasing.promoteAll()

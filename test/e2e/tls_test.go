@@ -41,7 +41,7 @@ func secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, erro
 	return secret, testEnv.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 }
 
-// authorities are whom callers of weir-apiserver have to trust.
+// authorities returns the CA bundle that callers of weir-apiserver have to trust.
 func authorities(t *testing.T) []byte {
 	t.Helper()
 	secret, err := secretOf(t.Context(), systemNamespace, certs.ServingSecret)
@@ -51,7 +51,7 @@ func authorities(t *testing.T) []byte {
 	return secret.Data[corev1.ServiceAccountRootCAKey]
 }
 
-// trustedByAPIService is whom kube-apiserver trusts by an APIService, and the port.
+// trustedByAPIService returns the CA bundle and the port of an APIService.
 func trustedByAPIService(ctx context.Context, version string) ([]byte, int64, error) {
 	service := &unstructured.Unstructured{}
 	service.SetAPIVersion("apiregistration.k8s.io/v1")
@@ -71,7 +71,7 @@ func trustedByAPIService(ctx context.Context, version string) ([]byte, int64, er
 	return bundle, port, err
 }
 
-// trustedByWebhook is the same of workload admission.
+// trustedByWebhook returns the CA bundle and the port of the webhook.
 func trustedByWebhook(ctx context.Context) ([]byte, int64, error) {
 	hook := &admissionv1.MutatingWebhookConfiguration{}
 	if err := testEnv.client.Get(ctx, client.ObjectKey{Name: "weir-workloads"}, hook); err != nil {
@@ -81,7 +81,7 @@ func trustedByWebhook(ctx context.Context) ([]byte, int64, error) {
 	return config.CABundle, int64(*config.Service.Port), nil
 }
 
-// handshake connects as somebody who trusts the bundle.
+// handshake connects as a client that trusts the bundle.
 func handshake(ctx context.Context, bundle []byte, port int64) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -93,7 +93,7 @@ func handshake(ctx context.Context, bundle []byte, port int64) error {
 	return conn.Close()
 }
 
-// connectToBothPorts connects to both ports, anew each time.
+// connectToBothPorts opens a new connection to each port.
 func connectToBothPorts(ctx context.Context) error {
 	api, apiPort, err := trustedByAPIService(ctx, "v1beta1")
 	hook, hookPort, hookErr := trustedByWebhook(ctx)
@@ -103,12 +103,12 @@ func connectToBothPorts(ctx context.Context) error {
 	return errors.Join(handshake(ctx, api, apiPort), handshake(ctx, hook, hookPort))
 }
 
-// readRollouts goes through kube-apiserver.
+// readRollouts reads through kube-apiserver.
 func (a *app) readRollouts(ctx context.Context) error {
 	return testEnv.client.Get(ctx, a.key(name), &v1beta1.Rollout{})
 }
 
-// webhookHolds asks the webhook, and changes nothing.
+// webhookHolds returns an error unless the webhook holds a dry-run update.
 func (a *app) webhookHolds(ctx context.Context) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"try":"this"}}}}}`))
@@ -121,7 +121,7 @@ func (a *app) webhookHolds(ctx context.Context) error {
 	return nil
 }
 
-// continuousLoad asks again and again until it is ended; nothing may fail.
+// continuousLoad repeats requests until it is ended. No request may fail.
 type continuousLoad struct {
 	t    *testing.T
 	stop context.CancelFunc
@@ -158,8 +158,7 @@ func (l *continuousLoad) end() {
 	}
 }
 
-// restartWithChange starts weir-apiserver with certificates that somebody changes while
-// it is down.
+// restartWithChange restarts weir-apiserver, and changes its certificates while it is down.
 func restartWithChange(t *testing.T, change func(), args ...string) {
 	t.Helper()
 	if err := testEnv.cluster.End(cluster.WeirAPIServer); err != nil {
@@ -180,8 +179,8 @@ func forgetCertificates(t *testing.T) {
 	}
 }
 
-// Whatever somebody deletes, empties or damages is mended at once, with nobody
-// doing anything.
+// TestCertificatesRepaired deletes, empties or damages certificates, which Weir must repair at once
+// without help.
 func TestCertificatesRepaired(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	tests := []struct {
@@ -189,17 +188,17 @@ func TestCertificatesRepaired(t *testing.T) {
 		doing func(ctx context.Context) error
 	}{
 		{"the certificate is deleted", func(ctx context.Context) error { return deleteSecret(ctx, certs.ServingSecret) }},
-		{"the authority is deleted", func(ctx context.Context) error { return deleteSecret(ctx, certs.AuthoritySecret) }},
+		{"the CA is deleted", func(ctx context.Context) error { return deleteSecret(ctx, certs.AuthoritySecret) }},
 		{"both are deleted", func(ctx context.Context) error {
 			return errors.Join(deleteSecret(ctx, certs.ServingSecret), deleteSecret(ctx, certs.AuthoritySecret))
 		}},
 		{"the certificate is damaged", func(ctx context.Context) error {
 			return damageSecret(ctx, certs.ServingSecret, corev1.TLSCertKey)
 		}},
-		{"the key of the authority is damaged", func(ctx context.Context) error {
+		{"the key of the CA is damaged", func(ctx context.Context) error {
 			return damageSecret(ctx, certs.AuthoritySecret, "ca.key")
 		}},
-		{"nobody is trusted", func(ctx context.Context) error {
+		{"the CA bundles are empty", func(ctx context.Context) error {
 			hook := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
 			empty := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`))
 			err := testEnv.client.Patch(ctx, hook, empty)
@@ -218,14 +217,14 @@ func TestCertificatesRepaired(t *testing.T) {
 		if err := tt.doing(t.Context()); err != nil {
 			t.Fatalf("when %s: %v", tt.what, err)
 		}
-		a.eventually(tt.what+" and everything is whole again", certificatesConsistent)
-		a.eventually(tt.what+" and it is read", a.readRollouts)
+		a.eventually(tt.what+" and all certificates are consistent again", certificatesConsistent)
+		a.eventually(tt.what+" and the API answers", a.readRollouts)
 		a.eventually(tt.what+" and the webhook answers", a.webhookHolds)
-		a.eventually(tt.what+" and connections are safe", connectToBothPorts)
+		a.eventually(tt.what+" and connections are verified", connectToBothPorts)
 	}
 }
 
-// certificatesConsistent wants both Secrets, and whoever calls to trust what they say.
+// certificatesConsistent checks both Secrets, and that callers trust their CA.
 func certificatesConsistent(ctx context.Context) error {
 	issuer, err := secretOf(ctx, systemNamespace, certs.AuthoritySecret)
 	leaf, leafErr := secretOf(ctx, systemNamespace, certs.ServingSecret)
@@ -243,7 +242,7 @@ func certificatesConsistent(ctx context.Context) error {
 		"v1beta1": beta, "v1alpha1": alpha, "the webhook": hook, "the certificate": leaf.Data[corev1.ServiceAccountRootCAKey],
 	} {
 		if want == "" || string(bundle) != want {
-			return fmt.Errorf("%s does not go by the bundle of the authority", who)
+			return fmt.Errorf("%s does not have the CA bundle", who)
 		}
 	}
 	if _, err := tls.X509KeyPair(leaf.Data[corev1.TLSCertKey], leaf.Data[corev1.TLSPrivateKeyKey]); err != nil {

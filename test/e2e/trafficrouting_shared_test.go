@@ -24,8 +24,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// TestTrafficRoutingShared has two Rollouts with one TrafficRouting: its route
-// stays when the first release ends, and goes with the second.
+// TestTrafficRoutingShared has two Rollouts that reference one TrafficRouting. Its route stays when
+// the first release ends, and is removed with the second.
 func TestTrafficRoutingShared(t *testing.T) {
 	t.Parallel()
 	weight, grace := int32(20), int32(1)
@@ -45,18 +45,18 @@ func TestTrafficRoutingShared(t *testing.T) {
 	a.promoteAll()
 	a.eventually("the first Rollout is Healthy", a.isHealthy)
 	a.checkNow(a.trafficRoutingUsedBy(other.rollout))
-	a.consistently("the route stays for the other", func(ctx context.Context) error {
+	a.consistently("the route stays for the other Rollout", func(ctx context.Context) error {
 		return errors.Join(a.trafficRoutingPhase("Progressing")(ctx), a.hasCanaryWeight("20")(ctx))
 	})
 	other.promoteAll()
-	a.eventually("the other is Healthy", other.isHealthy)
+	a.eventually("the other Rollout is Healthy", other.isHealthy)
 	a.checkNow(a.trafficRoutingPhase("Healthy"))
 	a.checkNow(a.hasCanaryWeight(""))
 	a.checkNow(a.trafficRoutingUsedBy())
 }
 
-// startSecondApp is a second application in the same namespace, released alike. Its
-// name is in the place of web.
+// startSecondApp starts a second application in the same namespace with the same plan and another
+// name than web.
 func (a *app) startSecondApp(second string) *app {
 	a.t.Helper()
 	labels := map[string]string{"app": second}
@@ -72,7 +72,7 @@ func (a *app) startSecondApp(second string) *app {
 	return b
 }
 
-// releaseNamed changes the version of the Deployment that is named like the Rollout.
+// releaseNamed changes the version of the Deployment with the name of the Rollout.
 func (a *app) releaseNamed(version string) {
 	a.t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.rollout}}
@@ -82,7 +82,7 @@ func (a *app) releaseNamed(version string) {
 	}
 }
 
-// trafficRoutingUsedBy wants the TrafficRouting to route for these Rollouts and no others.
+// trafficRoutingUsedBy returns a check that the TrafficRouting routes for exactly these Rollouts.
 func (a *app) trafficRoutingUsedBy(names ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getTrafficRouting(ctx)
@@ -112,8 +112,8 @@ const relayScript = `
 	obj.data.labels.relayed = "yes"
 	return obj.data`
 
-// TestTrafficRoutingByScript routes a kind of a user's own by a script, for a
-// TrafficRouting: one Service serves both revisions.
+// TestTrafficRoutingByScript routes a custom kind with a script for a TrafficRouting. One Service
+// serves both revisions.
 func TestTrafficRoutingByScript(t *testing.T) {
 	t.Parallel()
 	installScripts(t, map[string]string{"lua.traffic.routing.Relay.e2e.example.com": relayScript})
@@ -155,7 +155,7 @@ func TestTrafficRoutingByScript(t *testing.T) {
 	}
 }
 
-// checkRelay wants the Relay to have a spec and a label.
+// checkRelay checks the spec and a label of the Relay.
 func (a *app) checkRelay(spec, label string) {
 	a.t.Helper()
 	got, _ := a.readRouter(relayKind)

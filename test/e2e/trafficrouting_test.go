@@ -25,7 +25,7 @@ import (
 
 const front = "front"
 
-// planWithTrafficRouting is an application whose requests a TrafficRouting sends.
+// planWithTrafficRouting is a plan whose traffic is routed by a TrafficRouting.
 func planWithTrafficRouting(r *v1alpha1.TrafficRouting) plan {
 	p := defaultPlan()
 	p.customizeRollout = func(rollout *v1beta1.Rollout) {
@@ -52,7 +52,7 @@ func (a *app) getTrafficRouting(ctx context.Context) (*v1alpha1.TrafficRouting, 
 	return r, testEnv.client.Get(ctx, a.key(front), r)
 }
 
-// trafficRoutingPhase wants the TrafficRouting to be in a phase.
+// trafficRoutingPhase returns a check of the phase of the TrafficRouting.
 func (a *app) trafficRoutingPhase(phase v1alpha1.Phase) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getTrafficRouting(ctx)
@@ -63,10 +63,10 @@ func (a *app) trafficRoutingPhase(phase v1alpha1.Phase) func(context.Context) er
 	}
 }
 
-// TestTrafficRouting releases with a TrafficRouting in front of the Service: its
-// weight is edited, its route is tampered with, and its controller is killed.
-// When the Rollout is Healthy, it is so at the very next read. Since a process is
-// killed, no other test runs at the same time.
+// TestTrafficRouting releases with a TrafficRouting in front of the Service. Its weight is edited,
+// its route is changed by a user, and its controller is killed. When the Rollout is Healthy, the
+// next read of the TrafficRouting must be Healthy, too. Since it kills a process, this test does
+// not run in parallel with others.
 func TestTrafficRouting(t *testing.T) {
 	weight, grace := int32(20), int32(1)
 	r := newTrafficRouting(v1alpha1.TrafficRoutingRef{
@@ -85,8 +85,8 @@ func TestTrafficRouting(t *testing.T) {
 	testEnv.admin.kubectl(a, "patch", "trafficrouting", front, "--type=merge", "-p", `{"spec":{"strategy":{"weight":40}}}`).mustSucceed()
 	a.eventually("the edit is routed", a.hasCanaryWeight("40"))
 	testEnv.admin.kubectl(a, "annotate", "--overwrite", "ingress", name+"-canary", "nginx.ingress.kubernetes.io/canary-weight=90").mustSucceed()
-	a.eventually("the route is put right", a.hasCanaryWeight("40"))
-	a.eventually("an event says so", func(context.Context) error {
+	a.eventually("the route is restored", a.hasCanaryWeight("40"))
+	a.eventually("an event reports it", func(context.Context) error {
 		events := testEnv.admin.kubectl(a, "get", "events", "--field-selector=reason=TrafficCorrected", "-o", "name").mustSucceed()
 		if events == "" || events == "No resources found" {
 			return errors.New("no event")
@@ -108,7 +108,7 @@ func TestTrafficRouting(t *testing.T) {
 	a.checkNow(a.trafficRoutingPhase("Healthy"))
 	a.checkRestored(workloadTypeLabel)
 
-	// Who deletes it in the middle of a release gets the route back first.
+	// If the TrafficRouting is deleted during a release, its route is restored first.
 	a.release("v3")
 	a.eventually("step 1 waits again", a.waitsAtStep(1))
 	testEnv.admin.kubectl(a, "delete", "trafficrouting", front, "--timeout=60s").mustSucceed()
@@ -140,7 +140,7 @@ const (
 	ruleRouted   = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"},{"labels":{"istio.service.tag":"gray"},"name":"canary"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
 )
 
-// checkIstioObject wants an object of Istio to have a spec, and its original on it.
+// checkIstioObject checks the spec of an object of Istio, and the original spec in its annotation.
 func (a *app) checkIstioObject(kind, name, spec, original string) {
 	a.t.Helper()
 	u := newIstioObject(kind, name, "{}")
@@ -155,8 +155,8 @@ func (a *app) checkIstioObject(kind, name, spec, original string) {
 	a.checkEqual("its annotation", original, u.GetAnnotations()[originalSpec])
 }
 
-// TestCaseTrafficRouting is the case of a mesh: a Rollout of v1alpha1 that names a
-// TrafficRouting by its annotation, which matches a header.
+// TestCaseTrafficRouting is a case with Istio: a v1alpha1 Rollout references a TrafficRouting with
+// its annotation. The TrafficRouting matches a header.
 func TestCaseTrafficRouting(t *testing.T) {
 	t.Parallel()
 	installCRDs(t, "testdata/virtualservices.yaml", "testdata/destinationrules.yaml")
@@ -201,5 +201,5 @@ func TestCaseTrafficRouting(t *testing.T) {
 	a.checkNow(a.trafficRoutingPhase("Healthy"))
 	a.checkIstioObject("VirtualService", "vs-demo", pagesBefore, "")
 	a.checkIstioObject("DestinationRule", "ds-demo", ruleBefore, "")
-	a.eventually("nothing is left beside the application", a.hasNoReleaseObjects)
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Weir leaves a cluster as it found it, and not in the middle of a release: that
-// is finished by the native controller, or aborted and left paused. What was
-// aborted before is not released by it. This test does not run beside others,
-// whose Rollouts it would delete.
+// TestUninstall removes Weir from a cluster. Rollouts with a release in progress block this until
+// the release is completed natively, or aborted and left paused. An aborted version is not
+// released. This test does not run in parallel with others, because it deletes their Rollouts.
 func TestUninstall(t *testing.T) {
 	endings := map[string]struct {
 		version string
@@ -55,7 +54,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// checkUninstalled wants all as its owner made it, but the pause where it is to stay.
+// checkUninstalled checks that all fields are as the owner wrote them, except for the pause of an
+// aborted Deployment.
 func (a *app) checkUninstalled(paused bool) {
 	a.t.Helper()
 	d, err := a.getDeployment(a.t.Context())
@@ -66,7 +66,8 @@ func (a *app) checkUninstalled(paused bool) {
 	a.checkRestored()
 }
 
-// checkNamespaceDeletion stops all of Weir, and wants a namespace to be deleted all the same.
+// checkNamespaceDeletion stops all processes of Weir, and checks that a namespace can still be
+// deleted.
 func checkNamespaceDeletion(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
@@ -76,7 +77,7 @@ func checkNamespaceDeletion(t *testing.T) {
 	}
 	hook := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := testEnv.client.Get(t.Context(), client.ObjectKey{Name: "weir-workloads"}, hook); !apierrors.IsNotFound(err) {
-		t.Errorf("the webhook: %v, want it gone", err)
+		t.Errorf("the webhook still exists: %v", err)
 	}
 	a := newNamespace(t)
 	namespace := &corev1.Namespace{}
@@ -93,7 +94,7 @@ func checkNamespaceDeletion(t *testing.T) {
 	})
 }
 
-// reinstall makes the cluster what the other tests want.
+// reinstall installs Weir again for the other tests.
 func reinstall(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -21,20 +21,19 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// previous is made by hack/previous.sh; "make upgrade" names it.
-var previous = flag.String("e2e.previous", "", "a directory with the binaries and the artifacts of another version")
+// previous is a directory that hack/previous.sh creates; "make upgrade" sets it.
+var previous = flag.String("e2e.previous", "", "directory with the binaries and the artifacts of another version")
 
-// version is one of Weir that can be installed.
+// version is an installable version of Weir.
 type version struct {
 	bin       string
 	manifests fs.FS
 }
 
-// TestUpgrade replaces one process after the other by this version, goes all the
-// way back, and upgrades again, with artifacts/ha-apart and in the middle of releases.
-// At every point of that a step is approved and released, by whichever server
-// answers and whichever controller leads, and requests never fail. Decisions that an older
-// version stored are there after that, in their order.
+// TestUpgrade replaces one process after the other with this version, downgrades all of them, and
+// upgrades again, with artifacts/ha-apart and during releases. After each replacement a step is
+// approved and released by whichever server answers and whichever controller leads, and no request
+// fails. Decisions that an older version stored must still exist in their order.
 func TestUpgrade(t *testing.T) {
 	older := version{*previous, os.DirFS(filepath.Join(*previous, "artifacts"))}
 	newer := version{testEnv.cluster.WeirBin(), artifacts.Files}
@@ -81,7 +80,7 @@ func TestUpgrade(t *testing.T) {
 	busy.eventually("step 1 waits", busy.waitsAtStep(1))
 	busy.promoteAll()
 	busy.eventually("the release is complete", busy.released("v2"))
-	busy.eventually("each decision is on file", busy.historyHasDecisions)
+	busy.eventually("the history has each decision", busy.historyHasDecisions)
 
 	a.promoteAll()
 	a.eventually("the release is complete", a.released("v2"))
@@ -97,7 +96,7 @@ func TestUpgrade(t *testing.T) {
 	aborted.cancel("v1")
 }
 
-// planWithPods is a plan of so many pods, one more in each step.
+// planWithPods is a plan with this many pods, one more in each step.
 func planWithPods(pods int) plan {
 	p := planWithoutTraffic()
 	p.replicas, p.steps = int32(pods), nil
@@ -107,7 +106,7 @@ func planWithPods(pods int) plan {
 	return p
 }
 
-// jumpRepeatedly decides that many times to go on at the step where the release is.
+// jumpRepeatedly sends this many jumps to the current step.
 func (a *app) jumpRepeatedly(times int) {
 	a.t.Helper()
 	for range times {
@@ -117,8 +116,9 @@ func (a *app) jumpRepeatedly(times int) {
 	}
 }
 
-// hasUpgradeDecisions wants each decision to be on record, once and in order; of the version before
-// that keeps some beside the status only the latest.
+// hasUpgradeDecisions returns a check that each decision is recorded once and in order. The
+// previous version keeps older decisions outside of the status, so there only the latest are
+// checked.
 func (a *app) hasUpgradeDecisions(all bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -138,7 +138,8 @@ func (a *app) hasUpgradeDecisions(all bool) func(context.Context) error {
 	}
 }
 
-// historyHasDecisions wants the history to have each decision, those before the upgrades and after.
+// historyHasDecisions returns an error unless the history has each decision, from before and after
+// the upgrades.
 func (a *app) historyHasDecisions(ctx context.Context) error {
 	all, err := a.histories(ctx)
 	if err != nil {
@@ -159,7 +160,7 @@ func (a *app) historyHasDecisions(ctx context.Context) error {
 	return nil
 }
 
-// replaceProcess ends a process, and starts what is installed now.
+// replaceProcess ends a process, and starts the installed version.
 func replaceProcess(t *testing.T, process string) {
 	t.Helper()
 	if err := testEnv.cluster.End(process); err != nil {
@@ -170,7 +171,7 @@ func replaceProcess(t *testing.T, process string) {
 	}
 }
 
-// promoteRecords are on record when each of the steps was approved by the administrator.
+// promoteRecords are the recorded decisions after the administrator has approved this many steps.
 func promoteRecords(steps int32) []string {
 	var all []string
 	for i := range steps {

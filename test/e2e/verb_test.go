@@ -23,7 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Twenty promotions of one step at once: one counts, and one step advances.
+// TestPromoteOnce sends twenty concurrent promotes of one step. One of them succeeds, and the
+// release advances by one step.
 func TestPromoteOnce(t *testing.T) {
 	t.Parallel()
 	for round := range shortOrFull(1, 5) {
@@ -48,7 +49,7 @@ func TestPromoteOnce(t *testing.T) {
 	}
 }
 
-// concurrently asks so many times at the same moment.
+// concurrently sends this many requests at the same time.
 func concurrently(t *testing.T, times int, ask func(int) (answer, error)) []answer {
 	t.Helper()
 	answers := make([]answer, times)
@@ -68,7 +69,8 @@ func concurrently(t *testing.T, times int, ask func(int) (answer, error)) []answ
 	return answers
 }
 
-// An approval that is sent the moment a step pauses is not lost.
+// TestApprovalRightAfterPause sends an approval at the moment at which a step pauses. It must not
+// be lost.
 func TestApprovalRightAfterPause(t *testing.T) {
 	t.Parallel()
 	apps, steps := shortOrFull(2, 10), int32(shortOrFull(10, 20))
@@ -83,7 +85,7 @@ func TestApprovalRightAfterPause(t *testing.T) {
 			a.release("v2")
 			approved := a.approveAtOnce(steps)
 			a.eventually("the Rollout is Healthy", a.isHealthy)
-			a.eventually("its pods are there", a.runs(versions{"v2": steps}))
+			a.eventually("all pods run", a.runs(versions{"v2": steps}))
 			var want []string
 			for n := int32(1); n <= steps; n++ {
 				want = append(want, fmt.Sprintf("promote %d admin applied", n))
@@ -94,8 +96,8 @@ func TestApprovalRightAfterPause(t *testing.T) {
 	}
 }
 
-// approveAtOnce follows the Rollout and approves each step the moment it
-// pauses, in turn by the verb with and without expectations and by the status.
+// approveAtOnce watches the Rollout and approves each step as soon as it pauses: with the verb,
+// with the verb and expectations, and with a status write in turn.
 func (a *app) approveAtOnce(steps int32) int32 {
 	a.t.Helper()
 	ctx, cancel := patience.Context(a.t.Context(), 2*patience.Long)
@@ -132,7 +134,7 @@ func (a *app) approve(step int32, seen *v1beta1.Rollout) {
 	case 1:
 		a.post(testEnv.admin, "promote", "", http.StatusCreated)
 	default:
-		// As clients of OpenKruise do, with the version that they have seen.
+		// Clients of OpenKruise send the resourceVersion that they have read.
 		next := seen.DeepCopy()
 		next.Status.Canary.State = "StepReady"
 		patch := client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{})
@@ -142,8 +144,8 @@ func (a *app) approve(step int32, seen *v1beta1.Rollout) {
 	}
 }
 
-// One user promotes, another aborts, at the same moment: the outcome is one that
-// some order of the two explains, and both are answered accordingly.
+// TestPromoteVersusAbort sends a promote and an abort at the same time. The result must be that of
+// one of the two orders, and both responses must agree with it.
 func TestPromoteVersusAbort(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -154,7 +156,7 @@ func TestPromoteVersusAbort(t *testing.T) {
 		a.eventually("step 1 waits", a.waitsInRound(round))
 		got := concurrently(t, 2, func(i int) (answer, error) {
 			who, verb := []*user{alice, bob}[i], []string{"promote", "abort"}[i]
-			// Who is first is left to chance; one of them looks twice before.
+			// The order is random; one of the users reads twice before the request.
 			for range (round + i) % 2 * (round % 3) {
 				if err := who.canReadRollout(t.Context(), a); err != nil {
 					return answer{}, err
@@ -171,7 +173,7 @@ func TestPromoteVersusAbort(t *testing.T) {
 	t.Log(tally)
 }
 
-// waitsInRound wants the release of this round to wait at step 1.
+// waitsInRound returns a check that the release of this round is paused at step 1.
 func (a *app) waitsInRound(round int) func(context.Context) error {
 	version := fmt.Sprintf("v%d", round+2)
 	return func(ctx context.Context) error {
@@ -182,7 +184,7 @@ func (a *app) waitsInRound(round int) func(context.Context) error {
 	}
 }
 
-// recordMatchesAnswers wants the record of the release to agree with the answers.
+// recordMatchesAnswers checks that the recorded decisions agree with the responses.
 func (a *app) recordMatchesAnswers(ctx context.Context, promoted, aborted answer) error {
 	r, err := a.getRollout(ctx)
 	if err != nil {
@@ -197,26 +199,26 @@ func (a *app) recordMatchesAnswers(ctx context.Context, promoted, aborted answer
 	want := "abort by bob"
 	switch {
 	case aborted.code != http.StatusCreated:
-		return fmt.Errorf("abort was answered %s, though the release was under way", aborted)
+		return fmt.Errorf("abort was answered %s, although the release was in progress", aborted)
 	case promoted.code == http.StatusCreated:
 		want = "promote by alice, abort by bob"
 	case promoted.code != http.StatusConflict || !strings.Contains(promoted.message, "aborted by bob"):
 		return fmt.Errorf("promote was answered %s, want 409 that names who aborted", promoted)
 	}
 	if got := strings.Join(record, ", "); got != want {
-		return fmt.Errorf("on record is %q after answers %s and %s, want %q", got, promoted, aborted, want)
+		return fmt.Errorf("recorded decisions are %q after answers %s and %s, want %q", got, promoted, aborted, want)
 	}
 	return nil
 }
 
-// rolloutWriter is what other tools are allowed that write Rollouts.
+// rolloutWriter are the permissions of other tools that write Rollouts.
 var rolloutWriter = rbacv1.PolicyRule{
 	APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
 	Verbs: []string{"get", "list", "watch", "update", "patch"},
 }
 
-// Clients of OpenKruise approve by a write of the status, in both versions. It
-// takes the permission to promote.
+// TestLegacyApproval approves with a status write as clients of OpenKruise do, in both versions.
+// This requires the permission to promote.
 func TestLegacyApproval(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
@@ -257,7 +259,8 @@ func (a *app) via(want string) func(context.Context) error {
 	}
 }
 
-// A writer of the status who only may change wishes cannot change anything else.
+// TestStatusWritesAreRestricted writes the status as a user who may only change the fields that
+// request something. Other fields stay unchanged.
 func TestStatusWritesAreRestricted(t *testing.T) {
 	t.Parallel()
 	a := start(t, planWithoutTraffic())
@@ -287,7 +290,7 @@ func TestStatusWritesAreRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.checkEqual("the status", before.Status, after.Status)
-	// The administrator may write progress, but not the record.
+	// The administrator may write the progress, but not the recorded decisions.
 	forged = map[string]any{"decisions": []any{}}
 	body, err = json.Marshal(map[string]any{"status": forged})
 	if err != nil {

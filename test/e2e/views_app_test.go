@@ -24,8 +24,8 @@ func (u *user) tree(ctx context.Context, a *app) (*v1beta1.RolloutTree, error) {
 	return tree, u.readView(ctx, a, "tree", tree)
 }
 
-// checkTreeAndPlan opens the tree of a step that waits, and asks for its plan: they show the release as
-// its status counts it, and all of it, whatever its kinds are.
+// checkTreeAndPlan reads the tree and the plan of a paused step. They must agree with the status
+// and contain all objects.
 func (a *app) checkTreeAndPlan(step int32) {
 	a.t.Helper()
 	s := testEnv.admin.watchTree(a)
@@ -42,7 +42,7 @@ func (a *app) checkTreeAndPlan(step int32) {
 		}
 		update, updated := "update", int32(0)
 		if c := r.Status.Canary; c != nil && c.CanaryRevision == c.StableRevision {
-			update = "stable" // it goes back in batches
+			update = "stable" // a rollback in batches
 		}
 		for _, n := range tree.Nodes {
 			if n.Role == "revision" && n.Revision == update && n.Pods != nil {
@@ -68,7 +68,8 @@ func (a *app) checkTreeAndPlan(step int32) {
 	}
 }
 
-// checkPlanFinds wants the plan of the next release to find what will keep step 1 from going on.
+// checkPlanFinds checks that the plan of the next release reports the problem that will block step
+// 1.
 func (a *app) checkPlanFinds(code string) {
 	a.t.Helper()
 	var plan v1beta1.RolloutPlan
@@ -80,7 +81,7 @@ func (a *app) checkPlanFinds(code string) {
 	}
 }
 
-// readView reads what is computed about a Rollout.
+// readView reads a computed view of a Rollout.
 func (u *user) readView(ctx context.Context, a *app, what string, into any) error {
 	response, err := u.get(ctx, strings.TrimSuffix(a.path()+"/"+what, "/"))
 	if err != nil {
@@ -106,13 +107,13 @@ func (u *user) get(ctx context.Context, path string) (*http.Response, error) {
 	return nil, errors.Join(err, response.Body.Close(), fmt.Errorf("%s: %s", response.Status, body))
 }
 
-// treeStream is a tree that a user watches.
+// treeStream is a watch of a tree.
 type treeStream struct {
 	body   io.Closer
 	events chan event
 }
 
-// event is one of a stream; the last one has an error.
+// event is an event of a treeStream; the last one has an error.
 type event struct {
 	kind string
 	tree v1beta1.RolloutTree
@@ -146,11 +147,11 @@ func (u *user) watchTree(a *app) *treeStream {
 			}
 		}
 	}()
-	a.t.Cleanup(func() { _ = s.body.Close() }) // it may have ended
+	a.t.Cleanup(func() { _ = s.body.Close() }) // the stream may have ended
 	return s
 }
 
-// awaitEvent waits for an event that is right.
+// awaitEvent waits for a matching event.
 func (s *treeStream) awaitEvent(a *app, what string, right func(event) error) event {
 	a.t.Helper()
 	var last event
@@ -173,7 +174,7 @@ func (s *treeStream) awaitEvent(a *app, what string, right func(event) error) ev
 
 func hasEnded(e event) error {
 	if e.err == nil && e.kind != "ERROR" {
-		return fmt.Errorf("it goes on with %s", e.kind)
+		return fmt.Errorf("the stream continues with %s", e.kind)
 	}
 	return nil
 }
@@ -196,14 +197,14 @@ func treeMatches(right func(*v1beta1.RolloutTree) error) func(event) error {
 	}
 }
 
-// hidesKinds wants the kinds to be hidden, no other ones, and to have no nodes.
+// hidesKinds returns a check that exactly these kinds are hidden and have no nodes.
 func hidesKinds(kinds ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		var hidden []string
 		for _, h := range tree.Hidden {
 			hidden = append(hidden, h.Kind)
 			if slices.ContainsFunc(tree.Nodes, func(n v1beta1.Node) bool { return n.Kind == h.Kind }) {
-				return fmt.Errorf("%s is hidden, and shown", h.Kind)
+				return fmt.Errorf("%s is hidden, but has nodes", h.Kind)
 			}
 			if h.Permission == "" || h.Message != "" {
 				return fmt.Errorf("%s is hidden for %q, %q", h.Kind, h.Permission, h.Message)
@@ -217,7 +218,8 @@ func hidesKinds(kinds ...string) func(*v1beta1.RolloutTree) error {
 	}
 }
 
-// revisionServes wants a revision to have so many ready pods, and to serve a share of the requests.
+// revisionServes returns a check that a revision has this many ready pods and this share of the
+// traffic.
 func revisionServes(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		pods := int32(0)

@@ -24,7 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// requestTimeout is how long kube-apiserver lets a request go on that is not a watch.
+// requestTimeout is the timeout of kube-apiserver for requests other than watches.
 const requestTimeout = time.Minute
 
 var eachKind = []string{"BatchRelease", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "Service"}
@@ -33,7 +33,7 @@ func rule(group, verb string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{verb}}
 }
 
-// allowsVerbs wants why to say that a user may use the verbs, and no other ones.
+// allowsVerbs returns a check that the view lists exactly these verbs as allowed for the user.
 func allowsVerbs(verbs ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		var allowed []string
@@ -49,9 +49,9 @@ func allowsVerbs(verbs ...string) func(*v1beta1.RolloutTree) error {
 	}
 }
 
-// Each role sees what it may see of a release, and which verbs it may use, through
-// kube-apiserver; a stream outlives the time of a request there, and ends when its right is
-// taken away.
+// TestViews checks for each role which objects of a release and which verbs the views show, through
+// kube-apiserver. A watch lasts longer than the request timeout, and ends when the user loses the
+// permission.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -110,8 +110,8 @@ func (a *app) deleteObject(o client.Object) {
 	}
 }
 
-// A server that is killed under open streams ends them, and the next one begins with the
-// state.
+// TestViewsKilled kills a server with open watches. They end, and new watches begin with the
+// current state.
 func TestViewsKilled(t *testing.T) {
 	a := start(t, defaultPlan())
 	u := a.userWithClusterRole("views-killed", "view")
@@ -139,7 +139,7 @@ func TestViewsKilled(t *testing.T) {
 	u.watchTree(a).awaitEvent(a, "the state", treeMatches(revisionServes("update", 2, 20)))
 }
 
-// What a user may not see, and what makes no sense, is refused with a word about it, through
+// TestViewsRefused checks the error messages of forbidden and invalid requests, through
 // kube-apiserver.
 func TestViewsRefused(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestViewsRefused(t *testing.T) {
 	a.checkNow(a.waitsAtStep(1))
 }
 
-// viewIsRefused wants a read, and the watch of a tree, to be refused.
+// viewIsRefused returns a check that a read, and the watch of a tree, are refused.
 func (u *user) viewIsRefused(a *app, view string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		paths := []string{a.path() + "/" + view}

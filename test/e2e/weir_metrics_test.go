@@ -28,8 +28,8 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Every metric that an alert or the dashboard names is served, and every one
-// that is served is in docs/metrics.md.
+// TestMetrics checks that weir-controller serves every metric that an alert or the dashboard uses,
+// and that docs/metrics.md lists every served metric.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	// Some are told only of a Rollout that is stalled.
+	// Some metrics exist only while a Rollout is stalled.
 	a.create(&v1beta1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "stalled"},
 		Spec: v1beta1.RolloutSpec{
@@ -46,7 +46,7 @@ func TestMetrics(t *testing.T) {
 		},
 	})
 	var served map[string]bool
-	a.eventually("all is served that rules and dashboard name", func(ctx context.Context) error {
+	a.eventually("all metrics of the alerts and the dashboard are served", func(ctx context.Context) error {
 		var err error
 		if served, err = testEnv.metrics(ctx); err != nil {
 			return err
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// monitoredMetrics are the metrics of ours that artifacts/monitoring names.
+// monitoredMetrics returns the metrics of Weir that artifacts/monitoring uses.
 func monitoredMetrics(t *testing.T) []string {
 	t.Helper()
 	objects, err := testEnv.cluster.Render(t.Context(), "monitoring")
@@ -91,8 +91,9 @@ func monitoredMetrics(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// The webhook is not asked about a Deployment that a policy has just held, and is where
-// there are none. This does not run beside tests that release.
+// TestPoliciesSpareWebhook checks that the webhook is not called for a Deployment that a policy has
+// just held, and is called in clusters without policies. This test does not run in parallel with
+// tests that release.
 func TestPoliciesSpareWebhook(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	before, err := testEnv.heldByWebhook(t.Context())
@@ -112,7 +113,7 @@ func TestPoliciesSpareWebhook(t *testing.T) {
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// heldByWebhook is how many updates it has held.
+// heldByWebhook returns the number of updates that the webhook has held.
 func (w *environment) heldByWebhook(ctx context.Context) (int, error) {
 	page, err := w.getPage(ctx, "https://"+w.cluster.Address(cluster.WeirAPIServer)+"/metrics")
 	if err != nil {
@@ -125,7 +126,7 @@ func (w *environment) heldByWebhook(ctx context.Context) (int, error) {
 	return strconv.Atoi(found[1])
 }
 
-// metrics are the names of ours that are served.
+// metrics returns the names of the served metrics of Weir.
 func (w *environment) metrics(ctx context.Context) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, url := range []string{w.cluster.Metrics(), "https://" + w.cluster.Address(cluster.WeirAPIServer) + "/metrics"} {
@@ -143,7 +144,7 @@ func (w *environment) metrics(ctx context.Context) (map[string]bool, error) {
 // getPage reads a page as an administrator.
 func (w *environment) getPage(ctx context.Context, url string) (string, error) {
 	config := rest.CopyConfig(w.cluster.Config())
-	// It is reached by its address, and shows a certificate for its Service.
+	// The URL has the address, but the certificate is for the name of the Service.
 	config.Insecure, config.CAFile, config.CAData = true, "", nil
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

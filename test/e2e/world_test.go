@@ -34,12 +34,13 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// environment is the one control plane.
+// environment is the control plane of the tests and its users.
 type environment struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
-	// policies reports whether kube-apiserver has them, as it does since Kubernetes 1.36.
+	// policies reports whether kube-apiserver serves admission policies, as it does since
+	// Kubernetes 1.36.
 	policies bool
 
 	mu    sync.Mutex
@@ -66,7 +67,7 @@ func newEnvironment(c *cluster.Cluster) (*environment, error) {
 	return w, err
 }
 
-// user is somebody with a client certificate.
+// user is a Kubernetes user with a client certificate.
 type user struct {
 	name       string
 	kubeconfig string
@@ -102,7 +103,7 @@ func (w *environment) user(t *testing.T, name string) *user {
 	return u
 }
 
-// answer is what a verb was answered with.
+// answer is the response to a verb.
 type answer struct {
 	code    int
 	message string
@@ -110,7 +111,7 @@ type answer struct {
 
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.code, a.message) }
 
-// post sends a verb.
+// post sends a verb for the Rollout of an application.
 func (u *user) post(ctx context.Context, a *app, verb, body string) (answer, error) {
 	url := u.host + a.path() + "/" + verb
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -137,7 +138,7 @@ func (u *user) post(ctx context.Context, a *app, verb, body string) (answer, err
 	return got, nil
 }
 
-// result is what a command did.
+// result is the outcome of a command.
 type result struct {
 	t      *testing.T
 	line   string
@@ -145,18 +146,18 @@ type result struct {
 	out    string
 }
 
-// kubectl runs it as a user in the namespace of an application.
+// kubectl runs kubectl as this user in the namespace of an application.
 func (u *user) kubectl(a *app, args ...string) result {
 	return u.kubectlWith(a, "", args...)
 }
 
-// kubectlWith gives it something to read from standard input.
+// kubectlWith runs kubectl with text on its standard input.
 func (u *user) kubectlWith(a *app, stdin string, args ...string) result {
 	a.t.Helper()
 	return u.kubectlIn(a, nil, stdin, args...)
 }
 
-// kubectlIn adds to its environment.
+// kubectlIn runs kubectl with additional environment variables.
 func (u *user) kubectlIn(a *app, env []string, stdin string, args ...string) result {
 	a.t.Helper()
 	cmd := exec.CommandContext(a.t.Context(), filepath.Join(testEnv.cluster.Bin(), "kubectl"), append([]string{"-n", a.namespace}, args...)...)
@@ -172,7 +173,7 @@ func (u *user) kubectlIn(a *app, env []string, stdin string, args ...string) res
 	return result{t: a.t, line: "kubectl " + strings.Join(args, " "), failed: err != nil, out: out.String()}
 }
 
-// mustSucceed wants success, and the words in the output.
+// mustSucceed fails the test unless the command succeeded and its output contains the words.
 func (r result) mustSucceed(words ...string) string {
 	r.t.Helper()
 	if r.failed {
@@ -182,7 +183,7 @@ func (r result) mustSucceed(words ...string) string {
 	return r.out
 }
 
-// mustFail wants a failure, and the words in the output.
+// mustFail fails the test unless the command failed and its output contains the words.
 func (r result) mustFail(words ...string) {
 	r.t.Helper()
 	if !r.failed {
@@ -195,13 +196,13 @@ func (r result) mustContain(words []string) {
 	r.t.Helper()
 	for _, word := range words {
 		if !strings.Contains(r.out, word) {
-			r.t.Fatalf("%s should have said %q:\n%s", r.line, word, r.out)
+			r.t.Fatalf("the output of %s should contain %q:\n%s", r.line, word, r.out)
 		}
 	}
 }
 
-// userWithClusterRole lets a user do what a ClusterRole says, in the namespace of the
-// application, and waits until that is known.
+// userWithClusterRole binds a ClusterRole to a user in the namespace of the application, and waits
+// until the authorizer knows the binding.
 func (a *app) userWithClusterRole(name, role string) *user {
 	a.t.Helper()
 	u := testEnv.user(a.t, name)
@@ -214,7 +215,7 @@ func (a *app) userWithClusterRole(name, role string) *user {
 	return u
 }
 
-// userWithRules lets a user do exactly what the rules say.
+// userWithRules gives a user exactly these permissions in the namespace of the application.
 func (a *app) userWithRules(name string, rules ...rbacv1.PolicyRule) *user {
 	a.t.Helper()
 	u := testEnv.user(a.t, name)
@@ -228,13 +229,14 @@ func (a *app) userWithRules(name string, rules ...rbacv1.PolicyRule) *user {
 	return u
 }
 
-// awaitPermission waits until the user may read Rollouts, which every role of the tests includes.
+// awaitPermission waits until the user may read Rollouts, which every role of the tests allows.
 func (a *app) awaitPermission(u *user, role string) {
 	a.t.Helper()
 	a.eventually(u.name+" has the role "+role, func(ctx context.Context) error { return u.canReadRollout(ctx, a) })
 }
 
-// canReadRollout reads the Rollout; that there is none yet is no error.
+// canReadRollout returns an error if the user may not read the Rollout. It returns nil if the
+// Rollout does not exist.
 func (u *user) canReadRollout(ctx context.Context, a *app) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+a.path(), nil)
 	if err != nil {
