@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// connectionSplitter is what a Service is to its callers: each new connection goes to the
-// next replica that is ready. Those that are there stay where they are.
+// connectionSplitter distributes connections like a Service: each new connection goes to the next
+// ready replica. Existing connections stay.
 type connectionSplitter struct {
-	// members are the replicas, and where each listens.
+	// members are the replicas.
 	members []backend
 
 	mu        sync.Mutex
@@ -28,7 +28,7 @@ type connectionSplitter struct {
 
 type backend struct {
 	name string
-	// healthy is asked all the time.
+	// healthy is called periodically.
 	healthy func(context.Context) error
 }
 
@@ -59,7 +59,7 @@ func (s *connectionSplitter) probe(ctx context.Context, m backend) {
 	}
 }
 
-// listen splits what comes to an address; port tells where a member listens.
+// listen accepts connections at an address; port returns the address of a replica.
 func (s *connectionSplitter) listen(address string, port func(member string) string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *connectionSplitter) listen(address string, port func(member string) str
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // it is closed
+				return // the listener is closed
 			}
 			go s.forward(conn, port)
 		}
@@ -80,7 +80,7 @@ func (s *connectionSplitter) listen(address string, port func(member string) str
 	return nil
 }
 
-// pick chooses a member, or none.
+// pick chooses a ready replica, or "".
 func (s *connectionSplitter) pick() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *connectionSplitter) pick() string {
 }
 
 func (s *connectionSplitter) forward(from net.Conn, port func(string) string) {
-	defer func() { _ = from.Close() }() // either side may have closed it
+	defer func() { _ = from.Close() }() // either side may have closed the connection
 	name := s.pick()
 	if name == "" {
 		return
@@ -112,9 +112,9 @@ func (s *connectionSplitter) forward(from net.Conn, port func(string) string) {
 	both.Wait()
 }
 
-// copyAndClose copies until one side has no more to say, and tells the other.
+// copyAndClose copies until one side has closed, and then closes the other direction.
 func copyAndClose(to, from net.Conn) {
-	// Whatever ends a connection, its ends see it.
+	// Both ends observe any end of the connection.
 	if _, err := io.Copy(to, from); err != nil {
 		_ = to.Close()
 		return
@@ -145,7 +145,7 @@ func (s *connectionSplitter) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, listener := range s.listeners {
-		_ = listener.Close() // nobody waits for it
+		_ = listener.Close() // errors of closing do not matter
 	}
 	for conn := range s.conns {
 		_ = conn.Close()

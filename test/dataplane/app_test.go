@@ -30,15 +30,15 @@ const (
 	size = 10
 )
 
-// app is an application with a Service, an HTTPRoute and a Rollout, all of the
-// name web, in a namespace of its own. Its version is the tag of its image.
+// app is an application with a Service, an HTTPRoute and a Rollout in a namespace of its own. All
+// its objects are named web. The tag of its image is its version.
 type app struct {
 	t         *testing.T
 	namespace string
 }
 
-// start makes an application of version v1 and waits until a release may begin.
-// Without a strategy it has no Rollout.
+// start creates an application of version v1 and waits until a release can begin. It creates no
+// Rollout if the scenario has no strategy.
 func start(t *testing.T, namespace string, s scenario) *app {
 	t.Helper()
 	a := &app{t: t, namespace: namespace}
@@ -115,7 +115,7 @@ func (a *app) eventually(what string, ask func(context.Context) error) {
 	}
 }
 
-// release changes the version, as a user's pipeline would.
+// release changes the image of the Deployment, as a user's pipeline does.
 func (a *app) release(version string) {
 	a.t.Helper()
 	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version))
@@ -153,7 +153,7 @@ func (a *app) getRollout(ctx context.Context) (*v1beta1.Rollout, error) {
 	return r, testEnv.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, r)
 }
 
-// statusSatisfies wants something of the Rollout.
+// statusSatisfies returns a check of the status of the Rollout.
 func (a *app) statusSatisfies(want func(*v1beta1.RolloutStatus) bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
@@ -168,7 +168,7 @@ func (a *app) isHealthy(ctx context.Context) error {
 	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseHealthy })(ctx)
 }
 
-// waitsAtStep wants a step to wait for approval.
+// waitsAtStep returns a check that a step waits for approval.
 func (a *app) waitsAtStep(step int32) func(context.Context) error {
 	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		switch {
@@ -192,7 +192,7 @@ func (a *app) isAborted(ctx context.Context) error {
 	})(ctx)
 }
 
-// runs wants as many pods as there should be, all of them Ready and of that version.
+// runs returns a check that all pods are Ready and of this version.
 func (a *app) runs(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList

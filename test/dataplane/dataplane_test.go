@@ -16,13 +16,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// step is one that waits for approval. A size of "100%" would not wait.
+// step is a step that waits for approval. A step with "100%" would not wait.
 func step(replicas, traffic string) v1beta1.Step {
 	size := intstr.Parse(replicas)
 	return v1beta1.Step{Replicas: &size, Traffic: &traffic}
 }
 
-// stepForHeader sends requests with the header, and no others.
+// stepForHeader routes requests with the header, and no others.
 func stepForHeader(replicas string) v1beta1.Step {
 	size := intstr.Parse(replicas)
 	return v1beta1.Step{Replicas: &size, Matches: []v1beta1.RouteMatch{{
@@ -30,8 +30,7 @@ func stepForHeader(replicas string) v1beta1.Step {
 	}}}
 }
 
-// releaseWithRoute are steps behind the route. The time that a change of the network gets
-// to settle is what it is by default.
+// releaseWithRoute has these steps and an HTTPRoute, with the default grace period.
 func releaseWithRoute(steps ...v1beta1.Step) v1beta1.Release {
 	return v1beta1.Release{
 		Steps:           steps,
@@ -70,7 +69,7 @@ func bothHold(one, other func(*app) func(context.Context) error) func(*app) func
 	}
 }
 
-// releaseEnded wants the release to be over and all pods of one version.
+// releaseEnded returns a check that the release has ended and all pods are of one version.
 func releaseEnded(version string) func(*app) func(context.Context) error {
 	return bothHold(func(a *app) func(context.Context) error { return a.isHealthy }, runs(version))
 }
@@ -81,10 +80,10 @@ func runs(version string) func(*app) func(context.Context) error {
 
 func aborted(a *app) func(context.Context) error { return a.isAborted }
 
-// scenarios are releases. Pods refuse at once when they are told to end, unless
-// they drain: that is where pods are replaced that get requests until their end,
-// by the step in the partition style, and in the end by the native controller in
-// the canary style. Whoever ends a pod, the proxy learns of it later.
+// scenarios are the tested releases. Pods stop serving as soon as they are deleted, unless they
+// drain. Pods drain in the scenarios in which pods that receive requests are deleted: by the steps
+// of the partition style, and by the native controller at the end of the canary style. In any case
+// the proxy observes the end of a pod later than the pod itself.
 var scenarios = map[string]scenario{
 	"canary": {
 		podsDrain: true,
@@ -102,7 +101,7 @@ var scenarios = map[string]scenario{
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: split{marked: 1}},
 			{what: "promote to 100%", do: sends("promote"), reach: waits(2), split: all(1)},
-			{what: "take the template back", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"abort": {
@@ -111,7 +110,7 @@ var scenarios = map[string]scenario{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.20)},
 			{what: "promote to 50%", do: sends("promote"), reach: waits(2), split: all(0.50)},
 			{what: "abort", do: sends("abort"), reach: aborted, split: all(0)},
-			{what: "take the template back", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"blue-green": {
@@ -126,7 +125,7 @@ var scenarios = map[string]scenario{
 		strategy: canary(step("20%", "20%"), step("10", "100%")),
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.20)},
-			{what: "take the template back", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"partition": {
@@ -139,15 +138,15 @@ var scenarios = map[string]scenario{
 			{what: "promote to the end", do: sends("promote"), reach: releaseEnded(update), split: all(1)},
 		},
 	},
-	// What the native controllers and the proxy do without Weir, to compare with.
+	// A rolling update without Weir, for comparison.
 	"native": {
 		withoutWeir: true,
 		moves:       []move{{what: "rolling update", do: releases(update), reach: runs(update), split: all(1)}},
 	},
 }
 
-// A release loses no request, and each version gets its share from the moment on
-// at which Weir says so.
+// TestTraffic checks that a release loses no request, and that each version gets its share of
+// requests as soon as Weir reports it.
 func TestTraffic(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// perSecond is how many requests a load sends.
+	// perSecond is the number of requests per second.
 	perSecond = 200
-	// maxRequests is how many it sends in all.
+	// maxRequests is the total number of requests.
 	maxRequests = perSecond * 240
-	// headerEvery is how many requests there are for one that has the header.
+	// headerEvery is the number of requests of which one has the header.
 	headerEvery = 4
 	headerName  = "X-Canary"
 )
 
-// kind is what a request is like. There are as many of each port as of the other.
+// kind is the kind of a request. Both ports get the same number of requests.
 type kind struct{ marked, retried bool }
 
 func kindOf(i int) kind {
 	return kind{marked: i%headerEvery == 0, retried: i/headerEvery%2 == 1}
 }
 
-// requestResult is one request.
+// requestResult is one request and its answer.
 type requestResult struct {
 	sent, answered time.Time
 	kind
 	version, pod string
-	// fault is why it is lost; empty if it is not.
+	// fault is the reason why the request failed; empty if it succeeded.
 	fault string
 }
 
-// requestLoad sends requests at a constant rate, whether or not the ones before were
-// answered, over connections that are kept alive.
+// requestLoad sends requests at a constant rate over keep-alive connections, and does not wait for
+// the answers.
 type requestLoad struct {
 	host, namespace string
 	client          *http.Client
@@ -54,7 +54,7 @@ type requestLoad struct {
 	results []requestResult
 }
 
-// startLoad begins to send.
+// startLoad begins to send requests.
 func startLoad(ctx context.Context, namespace string) *requestLoad {
 	ctx, quit := context.WithCancel(ctx)
 	l := &requestLoad{
@@ -79,7 +79,7 @@ func (l *requestLoad) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		// A busy machine makes us late; what was missed is sent at once.
+		// If a busy machine delays the loop, it sends the missed requests at once.
 		for due := int(time.Since(began) / apart); i < min(due, maxRequests); i++ {
 			k := kindOf(i)
 			l.done.Go(func() { l.send(k) })
@@ -87,7 +87,7 @@ func (l *requestLoad) run(ctx context.Context) {
 	}
 }
 
-// send is not ended with the load: a request on its way is waited for.
+// send does not end with the load: requests in flight are waited for.
 func (l *requestLoad) send(k kind) {
 	s := requestResult{sent: time.Now(), kind: k}
 	answer, err := l.ask(k)
@@ -98,7 +98,7 @@ func (l *requestLoad) send(k kind) {
 	case err != nil:
 		s.fault = err.Error()
 	case namespace != l.namespace || s.version == "":
-		s.fault = fmt.Sprintf("answered by somebody else: %q", answer)
+		s.fault = fmt.Sprintf("answered by another server: %q", answer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,13 +132,13 @@ func (l *requestLoad) ask(k kind) (string, error) {
 	return string(body), nil
 }
 
-// stop returns when all that was sent has been answered.
+// stop returns when all requests have been answered.
 func (l *requestLoad) stop() {
 	l.quit()
 	l.done.Wait()
 }
 
-// resultsSince are the requests that were sent then or later and have been answered.
+// resultsSince returns the answered requests that were sent since then.
 func (l *requestLoad) resultsSince(then time.Time) []requestResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,13 +3,12 @@
 
 //go:build e2e && traffic
 
-// Package dataplane answers: does a release lose requests, and does each
-// version get the share that it should?
+// Package dataplane checks that a release loses no requests, and that each version gets its share.
 //
-// A real proxy, Traefik, reads routes and endpoints from a real control plane
-// (test/cluster), and sends real requests to the addresses of simulated pods. All
-// of it runs in a network namespace that has nothing but a loopback interface, to
-// which the addresses of all pods belong. What is measured is in docs/dataplane.md.
+// A real proxy, Traefik, reads routes and endpoints from a real control plane (test/cluster), and
+// sends real requests to the addresses of simulated pods. Everything runs in a network namespace
+// whose only interface is a loopback interface with the addresses of all pods. docs/dataplane.md
+// describes the measurements.
 //
 //	load -> Traefik -> address of a pod: a server as long as the pod is Ready
 //	           |
@@ -31,10 +30,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// testEnv is where all tests run.
+// testEnv is the environment that all tests share.
 var testEnv *environment
 
-// insideEnv is in the environment of the program that runs in the namespace.
+// insideEnv is an environment variable of the program that runs in the network namespace.
 const insideEnv = "WEIR_DATAPLANE_INSIDE"
 
 func TestMain(m *testing.M) {
@@ -57,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// namespaceError is an error of a machine on which none of this can run.
+// namespaceError is the error on a machine that does not allow network namespaces.
 type namespaceError struct{ error }
 
 func (r namespaceError) Unwrap() error { return r.error }

@@ -23,9 +23,9 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
-// second of which the first step sends 5 % to the new one. Each bad version is aborted
-// without a verb, after a limited number of requests, and a good one passes.
+// TestMetrics releases versions with checks of the proxy's metrics, at 200 requests per second of
+// which the first step routes 5 % to the new version. Each bad version is aborted without a verb,
+// after a limited number of requests, and a good version passes.
 func TestMetrics(t *testing.T) {
 	prometheus := startPrometheus(t)
 	for _, tc := range []struct {
@@ -75,8 +75,8 @@ func TestMetrics(t *testing.T) {
 	t.Run("equal", equalVersions)
 }
 
-// checkedBeforeTraffic asks new pods before any request is routed to them: no request meets a
-// version that fails, and a good one gets its share.
+// checkedBeforeTraffic sends requests to new pods before any user request is routed to them: no
+// user request reaches a failing version, and a good one gets its share.
 func checkedBeforeTraffic(t *testing.T) {
 	a, l := measuredApp(t, "asked", "20%", v1beta1.Check{HTTP: &v1beta1.HTTPCheck{Service: name + "-canary", Path: "/ready"}, At: v1beta1.AtBeforeTraffic})
 	began := time.Now()
@@ -98,7 +98,7 @@ func checkedBeforeTraffic(t *testing.T) {
 	}))
 }
 
-// failStableBefore has stable fail now and then, long enough to say how much that varies.
+// failStableBefore makes stable fail from time to time, long enough to measure its variance.
 func failStableBefore(a *app, l *requestLoad) {
 	a.t.Helper()
 	began := time.Now()
@@ -107,8 +107,8 @@ func failStableBefore(a *app, l *requestLoad) {
 	testEnv.pods.fail(a.namespace, 0)
 }
 
-// withoutPrometheus ends Prometheus for two minutes, and the leader meanwhile: neither
-// passes a step or aborts it, and then the version is judged as it would have been.
+// withoutPrometheus stops Prometheus for two minutes, and kills the leader meanwhile. No step
+// passes and none is aborted. After that the version is judged as usual.
 func withoutPrometheus(t *testing.T, prometheus *prometheus) {
 	a, l := measuredApp(t, "blind", "5%", proxyChecks("99%")...)
 	prometheus.end()
@@ -204,7 +204,7 @@ func (a *app) abortedBy(check, version string, l *requestLoad, asked time.Time) 
 	return c, took
 }
 
-// reportOutOfMemory has the kubelet say that containers of the new pods ended twice, out of memory.
+// reportOutOfMemory writes the status of the new pods as the kubelet does after two OOM kills.
 func reportOutOfMemory(a *app) {
 	a.t.Helper()
 	var list corev1.PodList
@@ -230,7 +230,7 @@ func reportOutOfMemory(a *app) {
 	}
 }
 
-// proxyChecks are checks of what the proxy counts.
+// proxyChecks are checks of the proxy's metrics.
 func proxyChecks(objective string) []v1beta1.Check {
 	return []v1beta1.Check{{SuccessRate: &objective}, {Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: 250}}}
 }
@@ -252,11 +252,11 @@ func analysedApp(t *testing.T, namespace, share string, analysis *v1beta1.Analys
 	a := start(t, namespace, scenario{podsDrain: true, strategy: &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: plan}}})
 	began, l := time.Now(), startLoad(t.Context(), namespace)
 	t.Cleanup(l.stop)
-	a.eventually("stable has a past", answered(l, began, 20*perSecond))
+	a.eventually("stable has metrics", answered(l, began, 20*perSecond))
 	return a, l
 }
 
-// fail has all versions of a namespace fail a share of the requests.
+// fail makes all versions of a namespace fail a share of the requests.
 func (p *podServers) fail(namespace string, share float64) { p.failing.Store(namespace, share) }
 
 // answered wants so many requests to be answered that were sent since then.

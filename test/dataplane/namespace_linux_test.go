@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rerunInNamespace runs this program once more, in a network namespace. Root needs nothing
-// else for it; others, and a root that may not, try it in a user namespace.
+// rerunInNamespace runs this program again in a network namespace. Root needs no user namespace;
+// other users, and root without the permission, try one.
 func rerunInNamespace() (int, error) {
-	// The child is to die with us, which the kernel ties to the thread that forked.
+	// The child must end with this process. The kernel ties this to the thread that forked.
 	runtime.LockOSThread()
 	program, err := os.Executable()
 	if err != nil {
@@ -46,7 +46,7 @@ func rerunInNamespace() (int, error) {
 	return 0, asNamespaceError(fmt.Errorf("making a namespace: %w", err))
 }
 
-// awaitChild lets the child end in its own way. What a terminal sends reaches it anyway.
+// awaitChild waits for the child. The child also receives signals of the terminal.
 func awaitChild(cmd *exec.Cmd) (int, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -54,7 +54,7 @@ func awaitChild(cmd *exec.Cmd) (int, error) {
 	go func() {
 		for s := range signals {
 			if s == syscall.SIGTERM {
-				_ = cmd.Process.Signal(s) // it may have ended just now
+				_ = cmd.Process.Signal(s) // the child may have just ended
 			}
 		}
 	}()
@@ -65,7 +65,7 @@ func awaitChild(cmd *exec.Cmd) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// asNamespaceError tells what the kernel does not allow from what is wrong.
+// asNamespaceError distinguishes errors of machines that do not allow namespaces from other errors.
 func asNamespaceError(err error) error {
 	for _, errno := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.ENOSYS, unix.EUSERS} {
 		if errors.Is(err, errno) {
@@ -75,15 +75,14 @@ func asNamespaceError(err error) error {
 	return err
 }
 
-// connect makes the loopback interface work, and every address of a pod one of
-// its own: a network that is given to a loopback interface is local as a whole,
-// as 127.0.0.0/8 is.
+// connect enables the loopback interface and adds the addresses of all pods to it: all addresses of
+// a network that is added to a loopback interface are local, as with 127.0.0.0/8.
 func connect() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("opening a socket: %w", err)
 	}
-	defer func() { _ = unix.Close(socket) }() // it carries nothing
+	defer func() { _ = unix.Close(socket) }() // the socket transfers no data
 	up := func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil }
 	for _, step := range []struct {
 		name    string
@@ -108,7 +107,7 @@ func connect() error {
 	return nil
 }
 
-// childAttributes are for a process that ends with us, and not with Ctrl-C.
+// childAttributes make the child end with this process, but not with Ctrl-C.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

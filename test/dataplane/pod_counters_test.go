@@ -17,8 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// judgedByScrapedPods has versions judged by what their own pods count. Each pod is scraped at another moment, as
-// seldom as most clusters do that, so that the counts of a window end at another moment for each pod.
+// judgedByScrapedPods checks versions by the counters of their pods. Each pod is scraped at another
+// time and at the interval of most clusters, so that the windows end at different times for the
+// pods.
 func judgedByScrapedPods(t *testing.T) {
 	servePods(t)
 	for i, seconds := range []int{15, 30} {
@@ -44,7 +45,7 @@ func judgedByScrapedPods(t *testing.T) {
 	})
 }
 
-// podCounterAnalysis is an analysis by the counters of pods, in windows of so many seconds.
+// podCounterAnalysis is an analysis of the counters of pods, with this window in seconds.
 func podCounterAnalysis(source string, every int32) *v1beta1.Analysis {
 	return &v1beta1.Analysis{
 		EverySeconds: new(every), AtLeastSeconds: new(int32(180)), WithinSeconds: new(int32(600)),
@@ -55,7 +56,7 @@ func podCounterAnalysis(source string, every int32) *v1beta1.Analysis {
 	}
 }
 
-// checkNotAborted wants the release not to be aborted while so many requests are answered.
+// checkNotAborted checks that the release is not aborted while this many requests are answered.
 func (a *app) checkNotAborted(l *requestLoad, asked time.Time, many int) {
 	a.t.Helper()
 	a.eventually(fmt.Sprintf("%d seconds of requests are answered", many/perSecond), func(ctx context.Context) error {
@@ -67,7 +68,7 @@ func (a *app) checkNotAborted(l *requestLoad, asked time.Time, many int) {
 	})
 }
 
-// outageOfBoth has both versions fail a third of the requests for 20 seconds.
+// outageOfBoth makes both versions fail a third of the requests for 20 seconds.
 func outageOfBoth(t *testing.T, seconds int32) {
 	namespace := fmt.Sprintf("outage-%d", seconds)
 	testEnv.pods.fail(namespace, 0.005)
@@ -83,8 +84,8 @@ func outageOfBoth(t *testing.T, seconds int32) {
 	}
 }
 
-// containerRestarts restarts a container of the new version in mid-step. Its counters begin at zero, and
-// its first requests fail.
+// containerRestarts restarts a container of the new version during a step. Its counters start at
+// zero, and its first requests fail.
 func containerRestarts(t *testing.T) {
 	a, l := analysedApp(t, "restarts", "20%", podCounterAnalysis("every-15", 15))
 	asked := a.measured("v2", nil)
@@ -105,14 +106,14 @@ func containerRestarts(t *testing.T) {
 	}
 }
 
-// sourceBehind has a source get its samples 40 seconds late. Nothing is judged by a part of a window, the
-// message names the delay, and the bad version is aborted.
+// sourceBehind has a source that gets its samples 40 seconds late. Incomplete windows are not
+// evaluated, the message reports the delay, and the bad version is aborted.
 func sourceBehind(t *testing.T) {
 	analysis := podCounterAnalysis("late", 5)
 	analysis.AtLeastSeconds = new(int32(15))
 	a, l := analysedApp(t, "behind", "20%", analysis)
 	asked := a.measured("fails20", nil)
-	a.eventually("the message names the delay", a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
+	a.eventually("the message reports the delay", a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		return strings.Contains(s.Message, "source late is ") && strings.Contains(s.Message, " s behind")
 	}))
 	if _, took := a.abortedBy("failures", "fails20", l, asked); took < 40*time.Second {
@@ -127,7 +128,7 @@ func (c *counters) restart() {
 	c.ok, c.bad, c.failingUntil = 0, 0, time.Now().Add(time.Second)
 }
 
-// serving are the counters of the pods that serve.
+// serving returns the counters of the pods that serve.
 func (p *podServers) serving() []*counters {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,32 +28,31 @@ import (
 
 const (
 	podPort = "8080"
-	// drainsFor is the annotation of pods that drain, and says for how long.
+	// drainsFor is the annotation with the drain time of a pod.
 	drainsFor = "test.weir/drains"
-	// workTime is how long an answer takes, so that some are being made when
-	// their pod is told to end.
+	// workTime is the duration of a request, so that requests are in flight when their pod is
+	// deleted.
 	workTime = 5 * time.Millisecond
 )
 
-// podServers has a server for each pod that is Ready and not yet to end.
+// podServers runs a server for each pod that is Ready and not being deleted.
 //
-// A server ends the moment the deletion of its pod is seen, as a program without
-// any delay on SIGTERM does: its port is closed, so that connecting is refused by
-// the kernel; idle connections are closed; requests that are being answered are
-// answered. Where pods drain, it ends so when the pod is gone, as a program does
-// that is sent SIGTERM after a preStop hook.
+// A server stops as soon as it observes the deletion of its pod, as a program without a delay on
+// SIGTERM does: its port is closed, so that the kernel refuses connections; idle connections are
+// closed; requests in flight are answered. If pods drain, the server stops when the pod is gone, as
+// a program does that gets SIGTERM after a preStop hook.
 type podServers struct {
 	mu      sync.Mutex
 	servers map[types.UID]*http.Server
 	ports   map[types.UID]net.Listener
 	// failing is the share of requests that all versions of a namespace fail.
 	failing sync.Map
-	// counters are what the pods that serve have counted, for their metrics.
+	// counters are the counters of the serving pods, for their metrics.
 	counters map[types.UID]*counters
 	faults   []error
 }
 
-// counters are those of one pod. They begin at zero if its container restarts.
+// counters are the counters of one pod. They start at zero when its container restarts.
 type counters struct {
 	namespace, pod, version, address string
 
@@ -158,12 +157,12 @@ func (p *podServers) open(pod *corev1.Pod) error {
 	})}
 	p.failing.LoadOrStore(pod.Namespace, 0.0)
 	p.ports[pod.UID], p.servers[pod.UID] = port, server
-	go func() { _ = server.Serve(port) }() // it ends because the port is closed
+	go func() { _ = server.Serve(port) }() // the server ends because the port is closed
 	return nil
 }
 
-// close is called with the lock held. The port is closed when it returns, since
-// the next pod may get the same address.
+// close stops the server. The caller holds the lock. The port is closed on return, because the next
+// pod may get the same address.
 func (p *podServers) close(uid types.UID) {
 	port, server := p.ports[uid], p.servers[uid]
 	if port == nil {
@@ -172,12 +171,12 @@ func (p *podServers) close(uid types.UID) {
 	delete(p.ports, uid)
 	delete(p.servers, uid)
 	delete(p.counters, uid)
-	_ = port.Close() // what is left to do is the same
+	_ = port.Close() // the remaining steps are the same
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close() // a request that takes 2000 times its time is not worth waiting for
+			_ = server.Close() // this is 2000 times the duration of a request
 		}
 	}()
 }
@@ -195,12 +194,12 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// drains reports whether a pod is to end, and serves until then.
+// drains reports whether a pod is being deleted and serves until then.
 func drains(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Annotations[drainsFor] != ""
 }
 
-// serverError is what went wrong with the servers themselves, for which Weir is not to blame.
+// serverError returns an error of the servers themselves, which Weir did not cause.
 func (p *podServers) serverError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +212,7 @@ func versionOf(spec *corev1.PodSpec) string {
 	return image[strings.LastIndex(image, ":")+1:]
 }
 
-// failureShare is the share of requests that a version fails: that of fails20 is 0.2.
+// failureShare is the share of requests that a version fails: 0.2 for fails20.
 func failureShare(version string) float64 {
 	percent, err := strconv.ParseFloat(strings.TrimPrefix(version, "fails"), 64)
 	if err != nil {
@@ -222,7 +221,7 @@ func failureShare(version string) float64 {
 	return percent / 100
 }
 
-// answerTime is how long an answer of a version takes.
+// answerTime is how long a version takes to answer.
 func answerTime(version string) time.Duration {
 	if version == "slow" {
 		return workTime + 300*time.Millisecond

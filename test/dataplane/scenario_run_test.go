@@ -18,36 +18,37 @@ import (
 
 const (
 	stable, update = "v1", "v2"
-	// window is how many requests a share is judged by, and enough how many where
-	// all of them go one way, so that there is no sampling error.
+	// window is the number of requests for which a share is checked, and minRequests the number if
+	// all requests go to one version, in which case there is no sampling error.
 	window, minRequests = 1000, 400
-	// sigmas is how far a share may be off, in standard deviations of as many
-	// independent requests. Of 10 000 such shares, one is further off by chance.
+	// sigmas is the allowed deviation of a share, in standard deviations of independent requests.
+	// One of 10 000 shares deviates further by chance.
 	sigmas = 4
 )
 
-// scenario is a release from its first move to its last.
+// scenario is a release with all its moves.
 type scenario struct {
-	// strategy is nil where the native controller rolls by itself.
+	// strategy is nil for a native rolling update without a Rollout.
 	strategy *v1beta1.Strategy
 	moves    []move
-	// podsDrain makes pods serve for a while after they were told to end.
+	// podsDrain makes pods serve for a while after their deletion.
 	podsDrain bool
-	// withoutWeir only tells what is lost.
+	// withoutWeir only reports lost requests, and does not fail the test.
 	withoutWeir bool
 }
 
-// move is something somebody does, and how it must be then.
+// move is an action of a user and the expected result.
 type move struct {
 	what string
 	do   func(*app)
-	// reach is waited for. From then on requests are split so, at once.
+	// reach is the condition that the action leads to. From then on requests must be split like
+	// this.
 	reach func(*app) func(context.Context) error
 	split split
 }
 
-// split is the share of requests that the update version answers: of those with
-// the header, and of the others.
+// split is the expected share of the update version: of requests with the header, and of the
+// others.
 type split struct{ marked, others float64 }
 
 func (s split) needs() int {
@@ -59,7 +60,7 @@ func (s split) needs() int {
 
 func all(share float64) split { return split{marked: share, others: share} }
 
-// scenarioRun measures a scenario.
+// scenarioRun runs a scenario and measures it.
 type scenarioRun struct {
 	app      *app
 	load     *requestLoad
@@ -86,8 +87,8 @@ func runScenario(t *testing.T, namespace string, s scenario) {
 	}
 }
 
-// awaitRoute wants the last requests before the journey to be answered: a proxy that
-// has just heard of a route knows nothing of it yet.
+// awaitRoute waits until the latest requests are answered, because the proxy may not have loaded a
+// new route yet.
 func (j *scenarioRun) awaitRoute() error {
 	shots := j.load.resultsSince(time.Now().Add(-time.Second))
 	if len(shots) < perSecond/2 {
@@ -101,7 +102,7 @@ func (j *scenarioRun) awaitRoute() error {
 	return nil
 }
 
-// measure makes a move, waits until it has its effect, and counts from then on.
+// measure makes a move, waits for its effect, and counts requests from then on.
 func (j *scenarioRun) measure(m move) {
 	j.app.t.Helper()
 	met := j.updatePods()
@@ -122,7 +123,7 @@ func (j *scenarioRun) measure(m move) {
 	j.reportTimes(m, asked, reached, met, shots)
 }
 
-// countLost counts requests that were not answered as they should, on either port.
+// countLost counts the requests that failed, on each port.
 func (j *scenarioRun) countLost(m move, asked time.Time, shots []requestResult) (plain, retried int) {
 	j.app.t.Helper()
 	count := map[string]int{}
@@ -146,7 +147,7 @@ func (j *scenarioRun) countLost(m move, asked time.Time, shots []requestResult) 
 	return plain, retried
 }
 
-// checkShares judges the requests sent after a move had its effect.
+// checkShares checks the requests that were sent after a move took effect.
 func (j *scenarioRun) checkShares(m move, reached time.Time, shots []requestResult) {
 	j.app.t.Helper()
 	var sent, updated struct{ marked, others int }
@@ -172,7 +173,7 @@ func (j *scenarioRun) checkShares(m move, reached time.Time, shots []requestResu
 	fmt.Fprintf(&j.report, "%-20s", strings.Fields(with)[0]+" / "+strings.Fields(without)[0])
 }
 
-// checkShare judges how many of the requests that were sent the update version answered.
+// checkShare checks how many of the requests the update version answered.
 func (j *scenarioRun) checkShare(what string, sent, updated int, want float64) string {
 	j.app.t.Helper()
 	got, bound := float64(updated)/float64(max(1, sent)), tolerance(want, sent)
@@ -182,14 +183,14 @@ func (j *scenarioRun) checkShare(what string, sent, updated int, want float64) s
 	return fmt.Sprintf("%.1f%% of %.0f%% ±%.1f", 100*got, 100*want, 100*bound)
 }
 
-// tolerance is the sampling error that is allowed: none where all requests go one way.
+// tolerance is the allowed sampling error, which is 0 if all requests go to one version.
 func tolerance(share float64, requests int) float64 {
 	return sigmas * math.Sqrt(share*(1-share)/float64(max(1, requests)))
 }
 
-// reportTimes tells how long it took: until Weir said that the move was done, until the
-// first answer of a new pod of the update version, and until the last one of the
-// version that is to get no requests.
+// reportTimes prints the time until Weir reported that the move was done, until the first answer of
+// a new pod of the update version, and until the last answer of a version that should get no
+// requests.
 func (j *scenarioRun) reportTimes(m move, asked, reached time.Time, met map[string]bool, shots []requestResult) {
 	var first, last time.Time
 	for _, s := range shots {
@@ -214,7 +215,7 @@ func after(from, to time.Time) string {
 	return to.Sub(from).Round(10 * time.Millisecond).String()
 }
 
-// updatePods are those of the update version that have answered.
+// updatePods returns the pods of the update version that have answered.
 func (j *scenarioRun) updatePods() map[string]bool {
 	met := map[string]bool{}
 	for _, s := range j.load.resultsSince(time.Time{}) {

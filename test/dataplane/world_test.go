@@ -40,7 +40,7 @@ type environment struct {
 	quit    context.CancelFunc
 }
 
-// open makes it all. What was made before an error is ended by end.
+// open starts everything. After an error, end stops what was started.
 func (w *environment) open(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), weir.AddToScheme(scheme)); err != nil {
@@ -72,7 +72,7 @@ func (w *environment) open(ctx context.Context) error {
 	return w.awaitGateway(ctx)
 }
 
-// end may be called of a world that is not complete.
+// end may be called for an incomplete environment.
 func (w *environment) end() {
 	if w.quit != nil {
 		w.quit()
@@ -82,8 +82,7 @@ func (w *environment) end() {
 	}
 }
 
-// installGatewayAPI creates the kinds of the Gateway API as their makers have
-// written them down.
+// installGatewayAPI creates the CRDs of the Gateway API from its release.
 func (w *environment) installGatewayAPI(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(w.cluster.Bin(), "..", "traefik", "crds", "*.yaml"))
 	if err == nil && len(files) == 0 {
@@ -111,7 +110,7 @@ func (w *environment) installGatewayAPI(ctx context.Context) error {
 	return nil
 }
 
-// createGateway makes the Gateway as soon as its kind is served.
+// createGateway creates the Gateway as soon as its kind is served.
 func (w *environment) createGateway(ctx context.Context) error {
 	class := gatewayObject("GatewayClass", "", "traefik", map[string]any{"controllerName": "traefik.io/gateway-controller"})
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, map[string]any{
@@ -127,7 +126,7 @@ func (w *environment) createGateway(ctx context.Context) error {
 	return nil
 }
 
-// awaitGateway waits until the proxy says that it serves the Gateway.
+// awaitGateway waits until the proxy reports that it serves the Gateway.
 func (w *environment) awaitGateway(ctx context.Context) error {
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, nil)
 	return w.eventually(ctx, "waiting for the Gateway", func(ctx context.Context) error {
@@ -143,7 +142,7 @@ func (w *environment) awaitGateway(ctx context.Context) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is not programmed: %v", conditions)
+		return fmt.Errorf("the Gateway is not programmed: %v", conditions)
 	})
 }
 
@@ -163,7 +162,7 @@ func listener(name string, port int64) map[string]any {
 	}
 }
 
-// eventually asks again and again. ask tells what is not yet so.
+// eventually waits until the condition returns nil.
 func (w *environment) eventually(ctx context.Context, doing string, ask func(context.Context) error) error {
 	ctx, cancel := patience.Context(ctx, patience.Long)
 	defer cancel()
@@ -171,7 +170,7 @@ func (w *environment) eventually(ctx context.Context, doing string, ask func(con
 	err := wait.PollUntilContextCancel(ctx, 25*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		last = ask(ctx)
 		if w.proxy != nil {
-			// Nothing that is waited for would come.
+			// Without the proxy the condition cannot become true.
 			return last == nil, w.proxy.checkRunning()
 		}
 		return last == nil, nil

@@ -100,7 +100,7 @@ func (s *advancedDaemonSetApp) checkStep(step, updated int32, version string) {
 		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, nestedField(set, "status"), c.CanaryReplicas, c.CanaryReadyReplicas, updated)
 	}
 	if is := nestedField(set, "status", "daemonSetHash"); c.CanaryRevision != is || c.PodTemplateHash != is {
-		s.t.Errorf("new %s of %s; Kruise says %v", c.CanaryRevision, c.PodTemplateHash, is)
+		s.t.Errorf("new %s of %s; the status of OpenKruise is %v", c.CanaryRevision, c.PodTemplateHash, is)
 	}
 	s.checkNow(s.nodes.podsHaveRevision(c.StableRevision, "v1"))
 	s.checkNow(s.nodes.podsHaveRevision(c.PodTemplateHash, version))

@@ -58,7 +58,7 @@ func (s *advancedStatefulSetApp) checkStep(step int32, updated int64) {
 		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, set.Object["status"], c.CanaryReplicas, c.CanaryReadyReplicas, updated)
 	}
 	if c.StableRevision != nestedField(s.original, "status", "currentRevision") || c.CanaryRevision != nestedField(set, "status", "updateRevision") || c.PodTemplateHash != c.CanaryRevision {
-		s.t.Errorf("stable %s, new %s of %s; its controller says %v", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, set.Object["status"])
+		s.t.Errorf("stable %s, new %s of %s; the status is %v", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, set.Object["status"])
 	}
 }
 

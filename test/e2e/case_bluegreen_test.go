@@ -25,18 +25,18 @@ import (
 // TestCaseBlueGreen runs scenarios of the blue-green style with the API version v1beta1.
 func TestCaseBlueGreen(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"to the end":     caseBlueGreen,
-		"back":           caseBlueGreenRollback,
-		"third":          caseBlueGreenThirdVersion,
-		"scaled":         caseBlueGreenScaled,
-		"deleted":        caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, nil),
-		"disabled":       caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, nil),
-		"scaler":         caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, olderScaler()),
-		"scaler deleted": caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, newerScaler()),
+	cases := map[string]func(*testing.T){
+		"to the end":               caseBlueGreen,
+		"rollback":                 caseBlueGreenRollback,
+		"third version":            caseBlueGreenThirdVersion,
+		"scaled":                   caseBlueGreenScaled,
+		"deleted":                  caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, nil),
+		"disabled":                 caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, nil),
+		"disabled with autoscaler": caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, olderScaler()),
+		"deleted with autoscaler":  caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, newerScaler()),
 	}
-	for _, name := range selectCases(stories, "third") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "third version") {
+		t.Run(name, cases[name])
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *kruiseClient) otherRevision(stable string) string {
 			return hash
 		}
 	}
-	c.t.Fatalf("want one revision beside %s: %v", stable, both)
+	c.t.Fatalf("want one other revision than %s: %v", stable, both)
 	return ""
 }
 

@@ -24,22 +24,22 @@ import (
 // TestCaseCanary runs scenarios of the canary style with the API version v1alpha1.
 func TestCaseCanary(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"small":      caseCanaryThreePods,
-		"to the end": caseCanary,
-		"back":       caseCanaryRollback,
-		"third":      caseCanaryThirdVersion,
-		"grows":      caseCanaryScaledUp,
-		"shrinks":    caseCanaryScaledDown,
-		"paused":     caseCanaryPaused,
-		"deleted":    caseCanaryDeleted,
-		"bad":        caseCanaryBadImage,
-		"replanned":  caseCanaryPlanEdited,
-		"matches":    caseCanaryMatches,
-		"node port":  caseCanaryNodePort,
+	cases := map[string]func(*testing.T){
+		"three pods":    caseCanaryThreePods,
+		"to the end":    caseCanary,
+		"rollback":      caseCanaryRollback,
+		"third version": caseCanaryThirdVersion,
+		"scaled up":     caseCanaryScaledUp,
+		"scaled down":   caseCanaryScaledDown,
+		"paused":        caseCanaryPaused,
+		"deleted":       caseCanaryDeleted,
+		"bad image":     caseCanaryBadImage,
+		"plan edited":   caseCanaryPlanEdited,
+		"matches":       caseCanaryMatches,
+		"node port":     caseCanaryNodePort,
 	}
-	for _, name := range selectCases(stories, "matches") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "matches") {
+		t.Run(name, cases[name])
 	}
 }
 

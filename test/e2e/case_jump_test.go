@@ -22,13 +22,13 @@ import (
 // nextStepIndex, and edits of the plan that run a step again.
 func TestCaseJump(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"canary":    caseJumpCanary,
-		"fewer":     caseJumpFewer,
-		"partition": caseJumpPartition,
+	cases := map[string]func(*testing.T){
+		"canary":      caseJumpCanary,
+		"fewer steps": caseJumpFewer,
+		"partition":   caseJumpPartition,
 	}
-	for _, name := range selectCases(stories, "fewer") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "fewer steps") {
+		t.Run(name, cases[name])
 	}
 }
 

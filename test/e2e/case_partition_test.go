@@ -22,17 +22,17 @@ import (
 // TestCasePartition runs scenarios of the partition style with the API version v1beta1.
 func TestCasePartition(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"to the end": casePartition,
-		"third":      casePartitionThirdVersion,
-		"back":       casePartitionRollback,
-		"deleted":    casePartitionDeleted,
-		"scaled":     casePartitionScaled,
-		"replanned":  casePartitionPlanEdited,
-		"disabled":   caseDisabled,
+	cases := map[string]func(*testing.T){
+		"to the end":    casePartition,
+		"third version": casePartitionThirdVersion,
+		"rollback":      casePartitionRollback,
+		"deleted":       casePartitionDeleted,
+		"scaled":        casePartitionScaled,
+		"plan edited":   casePartitionPlanEdited,
+		"disabled":      caseDisabled,
 	}
-	for _, name := range selectCases(stories, "disabled") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "disabled") {
+		t.Run(name, cases[name])
 	}
 }
 

@@ -31,14 +31,14 @@ import (
 func TestCaseRoutes(t *testing.T) {
 	t.Parallel()
 	installCRDs(t, gatewayKinds(t, "clients", "httproutes")[0], "testdata/virtualservices.yaml")
-	stories := map[string]func(*testing.T){
-		"gateway": caseGateway,
-		"mesh":    caseIstio,
-		"both":    caseIstioAndIngress,
-		"absent":  caseRouterKindNotServed,
+	cases := map[string]func(*testing.T){
+		"gateway":           caseGateway,
+		"Istio":             caseIstio,
+		"Istio and Ingress": caseIstioAndIngress,
+		"kind not served":   caseRouterKindNotServed,
 	}
-	for _, name := range selectCases(stories, "gateway") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "gateway") {
+		t.Run(name, cases[name])
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 func TestCaseWeights(t *testing.T) {
 	t.Parallel()
 	installCRDs(t, "testdata/traefikservices.yaml")
-	stories := map[string]func(*testing.T){"traefik": caseTraefik, "alb": caseALB}
-	for _, name := range selectCases(stories, "traefik") {
-		t.Run(name, stories[name])
+	cases := map[string]func(*testing.T){"traefik": caseTraefik, "alb": caseALB}
+	for _, name := range selectCases(cases, "traefik") {
+		t.Run(name, cases[name])
 	}
 }
 

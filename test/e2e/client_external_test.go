@@ -57,7 +57,7 @@ func (a *app) checkVerdictsOf(stage, body, argo, kstatus string) {
 	a.t.Helper()
 	for want, args := range map[string][]string{argo: {"argo", externalClientFile("argo", "health.lua")}, kstatus: {"kstatus"}} {
 		if got := testEnv.admin.runExternalClient(a.t, body, args...).mustSucceed(); !strings.HasPrefix(got, want+": ") {
-			a.t.Errorf("%s: %s says %q, want %s: %s", stage, args[0], got, want, body)
+			a.t.Errorf("%s: the verdict of %s is %q, want %s: %s", stage, args[0], got, want, body)
 		}
 	}
 }

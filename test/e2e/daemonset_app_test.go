@@ -199,7 +199,7 @@ func (s *daemonSetApp) podsHaveRevision(hash, version string) func(context.Conte
 		for i := range pods.Items {
 			p := &pods.Items[i]
 			if of := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; versionOf(&p.Spec) == version && of != hash {
-				return fmt.Errorf("%s has the hash %s, the Rollout says %s", version, of, hash)
+				return fmt.Errorf("%s has the hash %s, the status has %s", version, of, hash)
 			}
 		}
 		return nil

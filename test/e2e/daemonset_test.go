@@ -16,24 +16,24 @@ import (
 // TestDaemonSet runs scenarios of DaemonSets.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"to the end":         daemonSetToTheEnd,
-		"third":              daemonSetThirdVersion,
-		"never ready":        daemonSetNeverReady,
-		"aborted":            daemonSetAborted,
-		"aborted when whole": daemonSetAbortedWhenComplete,
-		"aborted at once":    daemonSetAbortedBeforeFirstBatch,
-		"nodes come and go":  daemonSetNodesChange,
-		"deleted":            daemonSetRolloutDeleted,
-		"deleted, aborted":   daemonSetDeletedAfterAbort,
-		"disabled":           daemonSetRolloutDisabled,
-		"labelled, jumping":  daemonSetBatchLabels,
-		"on delete":          daemonSetOnDelete,
-		"surge":              daemonSetSurge,
-		"nowhere":            daemonSetWithoutNodes,
+	cases := map[string]func(*testing.T){
+		"to the end":                     daemonSetToTheEnd,
+		"third version":                  daemonSetThirdVersion,
+		"never ready":                    daemonSetNeverReady,
+		"aborted":                        daemonSetAborted,
+		"aborted when complete":          daemonSetAbortedWhenComplete,
+		"aborted before the first batch": daemonSetAbortedBeforeFirstBatch,
+		"nodes join and leave":           daemonSetNodesChange,
+		"deleted":                        daemonSetRolloutDeleted,
+		"deleted after an abort":         daemonSetDeletedAfterAbort,
+		"disabled":                       daemonSetRolloutDisabled,
+		"batch labels and jump":          daemonSetBatchLabels,
+		"OnDelete":                       daemonSetOnDelete,
+		"surge":                          daemonSetSurge,
+		"without nodes":                  daemonSetWithoutNodes,
 	}
-	for _, name := range selectCases(stories, "to the end", "aborted", "nodes come and go") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "to the end", "aborted", "nodes join and leave") {
+		t.Run(name, cases[name])
 	}
 }
 

@@ -27,7 +27,7 @@ type failure struct {
 	name string
 	// begin causes the failure, and end ends it.
 	begin, end func() error
-	// expectations is what is left.
+	// expectations are what works meanwhile.
 	expectations
 }
 
@@ -46,7 +46,7 @@ type expectations struct {
 	deletesNamespaces bool
 }
 
-// What works during each kind of failure.
+// Expectations that several failures share.
 var (
 	noReconciles = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true, deletesNamespaces: true}
 	noPods       = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true}

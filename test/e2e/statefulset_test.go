@@ -24,23 +24,23 @@ import (
 // TestStatefulSet runs scenarios of StatefulSets.
 func TestStatefulSet(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
+	cases := map[string]func(*testing.T){
 		"to the end":            statefulSetToTheEnd,
-		"third":                 statefulSetThirdVersion,
-		"back":                  statefulSetRollback,
+		"third version":         statefulSetThirdVersion,
+		"rollback":              statefulSetRollback,
 		"aborted":               statefulSetAborted,
 		"aborted when complete": statefulSetAbortedWhenComplete,
-		"down to nothing":       statefulSetScaledToZero,
+		"scaled to zero":        statefulSetScaledToZero,
 		"deleted":               statefulSetRolloutDeleted,
-		"on delete":             statefulSetOnDelete,
-		"labelled":              statefulSetBatchLabels,
+		"OnDelete":              statefulSetOnDelete,
+		"batch labels":          statefulSetBatchLabels,
 		"jumps":                 statefulSetJumps,
-		"sized":                 statefulSetScaled,
+		"scaled":                statefulSetScaled,
 		"disabled":              statefulSetRolloutDisabled,
-		"forgotten":             statefulSetOrphanedHold,
+		"orphaned hold":         statefulSetOrphanedHold,
 	}
-	for _, name := range selectCases(stories, "to the end", "aborted") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "to the end", "aborted") {
+		t.Run(name, cases[name])
 	}
 }
 

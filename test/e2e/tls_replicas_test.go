@@ -207,7 +207,7 @@ func etcdAnswers(url, dir string, bundle []byte, shows bool) func(context.Contex
 			return err
 		}
 		if !strings.Contains(string(body), `"health":"true"`) {
-			return fmt.Errorf("etcd says %s", body)
+			return fmt.Errorf("etcd answers %s", body)
 		}
 		return nil
 	}

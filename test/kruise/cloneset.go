@@ -22,14 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// replaceKey is on pods that are to be replaced.
+// replaceKey is the label of pods that must be replaced.
 const replaceKey = "apps.kruise.io/specified-delete"
 
 // cloneSets reconciles CloneSets.
 type cloneSets struct{ client.Client }
 
-// cloneSet is one as it is stored, with its pods. Its own are neither done nor on
-// their way out.
+// cloneSet is a stored workload with its active pods: neither completed nor being deleted.
 type cloneSet struct {
 	object *unstructured.Unstructured
 	spec   spec
@@ -54,7 +53,7 @@ type spec struct {
 		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
 		MaxSurge       *intstr.IntOrString `json:"maxSurge"`
 		Paused         bool                `json:"paused"`
-		// RollingUpdate is what a StatefulSet has, or a DaemonSet.
+		// RollingUpdate is set for StatefulSets and DaemonSets.
 		RollingUpdate struct {
 			Partition         *intstr.IntOrString `json:"partition"`
 			PodUpdatePolicy   string              `json:"podUpdatePolicy"`
@@ -65,7 +64,7 @@ type spec struct {
 	} `json:"updateStrategy"`
 }
 
-// Reconcile makes one move, or none, and counts.
+// Reconcile carries out at most one move, and updates the status.
 func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.read(ctx, CloneSetKind, req.NamespacedName)
 	if s == nil || err != nil {
@@ -90,7 +89,7 @@ func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// read reads a set with its pods and revisions; nil if it is gone or going.
+// read reads a workload with its pods and revisions; nil if it is deleted or being deleted.
 func (r *cloneSets) read(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (*cloneSet, error) {
 	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()}
 	s.object.SetGroupVersionKind(kind)
@@ -120,7 +119,7 @@ func (r *cloneSets) podsOf(ctx context.Context, o client.Object) ([]corev1.Pod, 
 	}), err
 }
 
-// podTally counts pods of one side: those of the update revision, or the others.
+// podTally counts the pods of the update revision, or of all other revisions.
 type podTally struct{ all, toReplace, unavailable int }
 
 func (s *cloneSet) tallyPods(updated bool) (t podTally) {
@@ -176,8 +175,8 @@ func (s *cloneSet) scaled(v *intstr.IntOrString, otherwise string, up bool) int 
 	return n
 }
 
-// partition is how many pods stay at the old revision. A share under all of them
-// leaves one to be updated.
+// partition is the number of pods that stay at the old revision. A percentage below 100% leaves at
+// least one pod to update.
 func (s *cloneSet) partition() int {
 	p := s.spec.UpdateStrategy.Partition
 	n := min(s.scaled(p, "0", true), s.replicas())
@@ -187,13 +186,13 @@ func (s *cloneSet) partition() int {
 	return n
 }
 
-// nextMove is what is to be done about the pods.
+// nextMove is the next action on the pods.
 type nextMove struct {
 	create, createOld, remove, removeOld int
-	// readyMayGo is how many available pods may be removed now.
+	// readyMayGo is how many available pods may be deleted now.
 	readyMayGo int
-	// update is how many pods are to be updated, and unavailableMayBe how many may
-	// be unavailable then.
+	// update is how many pods should be updated, and unavailableMayBe how many may be unavailable
+	// meanwhile.
 	update, unavailableMayBe int
 }
 
@@ -221,7 +220,7 @@ func (s *cloneSet) decideMove() nextMove {
 	}
 }
 
-// scale makes pods and removes them, and tells whether it did.
+// scale creates and deletes pods, and reports whether it changed anything.
 func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 	m := s.decideMove()
 	if m.create > 0 {
@@ -245,8 +244,8 @@ func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 	return len(going) > 0, nil
 }
 
-// podsToRemove are the pods to be removed now: those to be replaced, or else those that
-// are too many. One that is ready, however long, goes only where it may be missing.
+// podsToRemove returns the pods to delete now: those marked for replacement, otherwise surplus
+// pods. A ready pod is deleted only if it may be missing.
 func (s *cloneSet) podsToRemove() []*corev1.Pod {
 	m := s.decideMove()
 	all := s.podsByDeletionOrder(s.isToReplace)
@@ -266,7 +265,7 @@ func (s *cloneSet) podsToRemove() []*corev1.Pod {
 	})
 }
 
-// podsByDeletionOrder are pods in the order in which they go: those first that serve least.
+// podsByDeletionOrder sorts pods in the order of their deletion: the least useful ones first.
 func (s *cloneSet) podsByDeletionOrder(which func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range s.pods {
@@ -293,7 +292,7 @@ func (s *cloneSet) podsByDeletionOrder(which func(*corev1.Pod) bool) []*corev1.P
 	return out
 }
 
-// update brings pods to the update revision: in place, or by their end.
+// update updates pods to the update revision, in place or by deleting them.
 func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
 	if refreshed, err := r.refresh(ctx, s); refreshed || err != nil || s.spec.UpdateStrategy.Paused {
 		return err
@@ -306,9 +305,9 @@ func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
 	return nil
 }
 
-// podsToUpdate are the pods to be updated now. Neither all pods nor those of the update
-// revision may be unavailable beyond a limit; one that is already does not count
-// again among all.
+// podsToUpdate returns the pods to update now. Neither of all pods nor of those of the update
+// revision may more than a limit be unavailable; an unavailable pod does not count again among all
+// pods.
 func (s *cloneSet) podsToUpdate() []*corev1.Pod {
 	m := s.decideMove()
 	all, updated := 0, 0

@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// updatedInPlace is the readiness gate of pods that may be updated in place.
+// updatedInPlace is the readiness gate of pods that support in-place updates.
 const updatedInPlace corev1.PodConditionType = "InPlaceUpdateReady"
 
-// reconcileRevisions finds the revisions, and makes that of a new template.
+// reconcileRevisions finds the revisions, and creates one for a new template.
 func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 	var list appsv1.ControllerRevisionList
 	if err := r.List(ctx, &list, client.InNamespace(s.object.GetNamespace())); err != nil {
@@ -42,7 +42,7 @@ func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 	if len(all) > 0 {
 		next = all[len(all)-1].Revision + 1
 	}
-	current, _, _ := unstructured.NestedString(s.object.Object, "status", "currentRevision") // empty at first
+	current, _, _ := unstructured.NestedString(s.object.Object, "status", "currentRevision") // empty before the first status
 	for i := range all {
 		if all[i].Name == name {
 			s.update = &all[i]
@@ -60,7 +60,7 @@ func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 			},
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
-		// As Kruise does, and Kubernetes: a selector of the pods selects their revisions, too.
+		// As in OpenKruise and Kubernetes, a selector of the pods also selects their revisions.
 		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.revisionLabel(s.update)})
 		if err := r.Create(ctx, s.update); err != nil {
 			return fmt.Errorf("creating a revision: %w", err)
@@ -77,7 +77,7 @@ func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 	return r.truncateHistory(ctx, s, all)
 }
 
-// truncateHistory deletes the oldest revisions that nothing runs, beyond the limit.
+// truncateHistory deletes the oldest unused revisions beyond the limit.
 func (r *cloneSets) truncateHistory(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
 	pods, err := r.podsOf(ctx, s.object)
 	if err != nil {
@@ -100,8 +100,8 @@ func (r *cloneSets) truncateHistory(ctx context.Context, s *cloneSet, all []apps
 	return nil
 }
 
-// revisionOf names the live template and keeps it: as its type in Go has it, so
-// that one which says the same in other words is the same.
+// revisionOf returns the name and the data of the live template's revision. The template is decoded
+// into its Go type, so that equal templates with different JSON are equal.
 func revisionOf(s *cloneSet) (name string, data []byte, err error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.spec.Template)
 	if err != nil {
@@ -110,7 +110,7 @@ func revisionOf(s *cloneSet) (name string, data []byte, err error) {
 	template["$patch"] = "replace"
 	data, err = json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 	h := fnv.New32a()
-	_, _ = h.Write(data) // a hash does not fail
+	_, _ = h.Write(data) // writing to a hash does not fail
 	return fmt.Sprintf("%s-%x", s.object.GetName(), h.Sum32()), data, err
 }
 
@@ -121,7 +121,7 @@ func templateOf(c *appsv1.ControllerRevision) corev1.PodTemplateSpec {
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(c.Data.Raw, &kept); err != nil {
-		panic(err) // it was written here
+		panic(err) // this package has encoded it
 	}
 	return kept.Spec.Template
 }
@@ -136,8 +136,8 @@ func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
 	return p
 }
 
-// podLabels are labels with the revision, which is known to Services by the end of its
-// name where Kruise knows it by the whole.
+// podLabels adds the revision labels: the short hash for Services, and the full name where
+// OpenKruise uses it.
 func (s *cloneSet) podLabels(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
@@ -150,7 +150,7 @@ func (s *cloneSet) podLabels(labels map[string]string, revision *appsv1.Controll
 	return labels
 }
 
-// revisionLabel is how pods of a revision are labelled: in a DaemonSet by the end of its name.
+// revisionLabel is the revision label of pods: in a DaemonSet only the hash of the revision.
 func (s *cloneSet) revisionLabel(revision *appsv1.ControllerRevision) string {
 	if s.object.GetKind() == DaemonSetKind.Kind {
 		return shortRevision(revision.Name)
@@ -160,7 +160,7 @@ func (s *cloneSet) revisionLabel(revision *appsv1.ControllerRevision) string {
 
 func shortRevision(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
-// updatePod updates one pod in place if nothing but images differ, or dooms it.
+// updatePod updates a pod in place if only images differ, and otherwise marks it for replacement.
 func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
 	base := p.DeepCopy()
 	kind := s.spec.UpdateStrategy.Type
@@ -177,7 +177,7 @@ func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) e
 	return r.Patch(ctx, p, client.MergeFrom(base))
 }
 
-// onlyImages are those of the live template, if nothing else of it is new.
+// onlyImages returns the images of the live template, and whether nothing else has changed.
 func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) (map[string]string, bool) {
 	var had appsv1.ControllerRevision
 	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + shortRevision(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
@@ -195,7 +195,7 @@ func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) 
 	return images, equality.Semantic.DeepEqual(was, is)
 }
 
-// updateInPlace takes the pod out of service and gives it its images.
+// updateInPlace makes the pod unready and sets its images.
 func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Pod, images map[string]string) error {
 	base := p.DeepCopy()
 	setConditions(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
@@ -210,8 +210,8 @@ func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Po
 	return r.Patch(ctx, p, client.MergeFrom(base))
 }
 
-// refresh does what the kubelet does when images change, and tells whether it did.
-// The tags that kwok takes for missing never come.
+// refresh does what the kubelet does when images change, and reports whether it did. Images with
+// tags that kwok treats as missing never start.
 func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
 	for i := range s.pods {
 		p := &s.pods[i]
@@ -249,7 +249,7 @@ func imageOf(p *corev1.Pod, container string) string {
 	return ""
 }
 
-// setConditions sets conditions of a pod that it has.
+// setConditions sets existing conditions of a pod.
 func setConditions(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; slices.Contains(which, c.Type) && c.Status != status {
@@ -258,7 +258,7 @@ func setConditions(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time,
 	}
 }
 
-// updateStatus writes the status, if it is another.
+// updateStatus writes the status if it has changed.
 func (r *cloneSets) updateStatus(ctx context.Context, s *cloneSet) error {
 	var total, readies, available, updated, updatedReady int64
 	for i := range s.pods {
@@ -286,7 +286,7 @@ func (r *cloneSets) updateStatus(ctx context.Context, s *cloneSet) error {
 		"updatedReplicas": updated, "updatedReadyReplicas": updatedReady, "expectedUpdatedReplicas": int64(s.replicas() - s.partition()),
 		"currentRevision": s.current.Name, "updateRevision": s.update.Name,
 	}
-	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // none at first
+	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // empty before the first revision
 		return nil
 	}
 	s.object.Object["status"] = status

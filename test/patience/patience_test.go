@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Slowness counts at once, goes slowly, and is never less than that of an idle machine.
+// TestNext checks that a higher slowness applies at once, that it decreases gradually, and that it
+// is never less than 1.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct{ before, now, want float64 }{
 		"a faster machine":    {1, 0.5, 1},
@@ -37,7 +38,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A wait whose parent ends says what was seen last.
+// TestUntil checks that a wait whose parent context ends reports the last error of the condition.
 func TestUntil(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Until(ctx, "the kettle boils", func(context.Context) error {
@@ -45,7 +46,7 @@ func TestUntil(t *testing.T) {
 		return errors.New("it is cold")
 	})
 	if err == nil || !strings.Contains(err.Error(), "it is cold") || !errors.Is(err, context.Canceled) {
-		t.Errorf("the wait said: %v", err)
+		t.Errorf("the error of the wait is: %v", err)
 	}
 	if err := Until(t.Context(), "nothing", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
