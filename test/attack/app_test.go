@@ -82,7 +82,7 @@ type app struct {
 	before    facts
 	// podsBefore are the pods that ran before the attack.
 	podsBefore []string
-	seen       *monitor
+	monitor    *monitor
 	// watches are the watches that weir-controller had started before the attack.
 	watches map[string]int
 	// scriptOutput is the text that scripts have returned.
@@ -131,7 +131,7 @@ func start(t *testing.T, s scenario) *app {
 		s.kind = deployments
 	}
 	a.scene = s
-	a.seen = watchPods(a)
+	a.monitor = watchPods(a)
 	t.Cleanup(a.logState)
 	a.create(a.workload("v1"))
 	if s.withTraffic {

@@ -106,7 +106,7 @@ func heldOrReported(word string) func(*app) {
 		a.t.Helper()
 		a.answered(refusedOrNeutralized...)
 		a.eventually("the attack is over", func(ctx context.Context) error { return errors.Join(a.isObserved(ctx, word), a.isIdle(ctx)) })
-		if lines, err := a.history(a.t.Context()); err != nil || len(lines) > 0 && a.seen.peak("v2") > 1 {
+		if lines, err := a.history(a.t.Context()); err != nil || len(lines) > 0 && a.monitor.peak("v2") > 1 {
 			a.t.Errorf("no release of v2 was approved, but histories are %q (%v)", lines, err)
 		}
 		a.mustSend(testEnv.admin, patch(a.path(), change{spec: object{
@@ -157,7 +157,7 @@ func scalesToZero(a *app, u *user) {
 func changesAtZero(c change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		a.seen.reset()
+		a.monitor.reset()
 		a.attackWith(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
 		a.eventually("there are no pods", a.runs(versions{}))
 		got := a.attackWith(u, patch(a.path(), c.body()))

@@ -163,7 +163,7 @@ func releasesDoNotConflict(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	writes := a.countIngressWrites(name + "-canary")
-	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, seen: a.seen}
+	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, monitor: a.monitor}
 	a.t.Cleanup(b.logState)
 	waits := func(a, other *app) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -233,7 +233,7 @@ func usesServiceOfOtherApp(a *app, u *user) {
 func serviceIsUnchanged(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
-	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, seen: a.seen}
+	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, monitor: a.monitor}
 	a.t.Cleanup(b.logState)
 	b.eventually("the Rollout reports that the Service selects other pods", func(ctx context.Context) error {
 		r, err := b.getRollout(ctx)
@@ -267,7 +267,7 @@ func createsNameOfExtraDeployment(a *app, u *user) {
 func bothAreReleased(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
-	b := &app{t: a.t, namespace: a.namespace, name: name + "-canary-blue", scene: a.scene, seen: a.seen}
+	b := &app{t: a.t, namespace: a.namespace, name: name + "-canary-blue", scene: a.scene, monitor: a.monitor}
 	a.t.Cleanup(b.logState)
 	b.eventually("the other Rollout waits at step 1", b.waitsAtStep(1))
 	b.eventually("the extra Deployment has one pod", b.runs(versions{"v1": 3, "v2": 1}))

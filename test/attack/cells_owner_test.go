@@ -89,7 +89,7 @@ func ownedByOther(a *app) metav1.OwnerReference {
 // startSecondApp starts another application of the same scenario in the same namespace.
 func (a *app) startSecondApp(name string) *app {
 	a.t.Helper()
-	b := &app{t: a.t, namespace: a.namespace, name: name, scene: a.scene, seen: a.seen}
+	b := &app{t: a.t, namespace: a.namespace, name: name, scene: a.scene, monitor: a.monitor}
 	b.scene.at = idle
 	b.create(b.workload("v1"))
 	if b.scene.withTraffic {

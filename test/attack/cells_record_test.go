@@ -191,7 +191,7 @@ func verbsHaveRoom(a *app) {
 	a.checkNextRelease()
 }
 
-var textCells = []cell{
+var recordedTextCells = []cell{
 	{who: manager, what: forge, how: "writes reasons with control characters", scenario: scenario{at: atStep1}, attack: writesReasons, expect: recordIsPlainText},
 	{who: manager, what: forge, how: "sends a user agent with control characters", scenario: scenario{at: atStep1}, attack: sendsUserAgents, expect: recordIsPlainText},
 	{who: editor, what: forge, how: "writes references with path segments", attack: referencesWithPaths, expect: nothingIsCreated},

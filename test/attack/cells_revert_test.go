@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// flipCells do while a step is paused what tools do: a GitOps tool reverts a template and sets it
+// revertCells do while a step is paused what tools do: a GitOps tool reverts a template and sets it
 // again, and an autoscaler scales to 0.
-var flipCells = []cell{
+var revertCells = []cell{
 	{who: patcher, what: forge, how: "reverts the template and sets it again, a StatefulSet", scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
 		attack: revertsAndSetsTemplate, expect: neverUnheld},
 	{who: driver, what: forge, how: "deletes the BatchRelease of a routed StatefulSet and its finalizer", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},

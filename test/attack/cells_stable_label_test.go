@@ -141,7 +141,7 @@ func forgesOldStableLabel(a *app, u *user) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.seen.reset()
+	a.monitor.reset()
 	a.attackWith(u, patch(a.path(), change{version: "v1", labels: object{stableLabel: hash}}.body()))
 }
 
@@ -149,7 +149,7 @@ func holdsOldVersion(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	a.eventually("the attack is over", a.isIdle)
-	a.t.Logf("the highest counts were %s", a.seen)
+	a.t.Logf("the highest counts were %s", a.monitor)
 	a.checkNoLateHold()
 	a.atMost(1, "v1")
 	a.checkNextRelease()

@@ -35,7 +35,7 @@ const (
 	mostMemory = 256 << 20
 )
 
-var portCells = []cell{
+var webhookPortCells = []cell{
 	{who: nobody, what: slow, how: "120 bodies that never end", exclusive: true, attack: sendsEndlessBodies, expect: updatesAreAnswered},
 	{who: nobody, what: slow, how: "sends many admission reviews", exclusive: true, attack: sendsManyReviews, expect: updatesAreAnswered},
 	{who: nobody, what: crash, how: "sends requests that are not admission reviews", attack: sendsInvalidReviews, expect: func(a *app) {

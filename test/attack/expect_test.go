@@ -47,8 +47,8 @@ func (a *app) answered(codes ...int) {
 // atMost checks that a version never had more pods than the plan allows.
 func (a *app) atMost(n int, version string) {
 	a.t.Helper()
-	if got := a.seen.peak(version); got > n {
-		a.t.Errorf("there were %d pods of %s, but at most %d were approved; %s", got, version, n, a.seen)
+	if got := a.monitor.peak(version); got > n {
+		a.t.Errorf("there were %d pods of %s, but at most %d were approved; %s", got, version, n, a.monitor)
 	}
 }
 
@@ -101,7 +101,7 @@ func gateHolds(a *app) {
 	a.t.Helper()
 	a.answered(refusedOrNeutralized...)
 	a.eventually("the attack is over", a.isIdle)
-	a.t.Logf("the highest counts were %s", a.seen)
+	a.t.Logf("the highest counts were %s", a.monitor)
 	a.checkNoLateHold()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")

@@ -57,10 +57,10 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 // matrix contains all cells.
 var matrix = slices.Concat(
 	labelCells, collisionCells, recordAnnotationCells, statusCells, extraDeploymentCells, fitnessCells, templateCells, recreatedCells,
-	verbCells, checkCells, recordCells, textCells, originCells,
+	verbCells, checkCells, recordCells, recordedTextCells, originCells,
 	ownerCells, networkCells, disablingCells, leftoverCells, deletedRevisionCells,
-	deletionCells, toggleCells, beforeRolloutCells, ordinalCells, scaledToOneCells, refusedTemplateCells, removedOwnerCells, keptReplicaSetCells, flipCells,
-	foldedCells, informerCells, sandboxCells, portCells, anonymousCells, neighbourCells, treeWatchCells,
+	deletionCells, toggleCells, beforeRolloutCells, ordinalCells, scaledToOneCells, refusedTemplateCells, removedOwnerCells, keptReplicaSetCells, revertCells,
+	foldedCells, informerCells, sandboxCells, webhookPortCells, anonymousCells, neighbourCells, treeWatchCells,
 )
 
 // TestAttack runs every cell with webhook and policies and, where admission matters, with each of

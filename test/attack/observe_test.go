@@ -247,5 +247,5 @@ func (a *app) logState() {
 	}), o.GetGeneration(), o.GetLabels(), o.GetAnnotations(), err)
 	pods, err := a.pods(ctx)
 	history, hErr := a.history(ctx)
-	a.t.Logf("pods are %v (%v), highest counts %s; history %v (%v)", pods, err, a.seen, history, hErr)
+	a.t.Logf("pods are %v (%v), highest counts %s; history %v (%v)", pods, err, a.monitor, history, hErr)
 }

@@ -12,7 +12,9 @@ import (
 )
 
 // rerunInNamespace reports that this system has no network namespaces.
-func rerunInNamespace() (int, error) { return 0, namespaceError{errors.New(runtime.GOOS + " has no network namespaces")} }
+func rerunInNamespace() (int, error) {
+	return 0, namespaceError{errors.New(runtime.GOOS + " has no network namespaces")}
+}
 
 func connect() error { return nil }
 

@@ -36,8 +36,8 @@ func withShortDeadline(p plan) plan {
 	return p
 }
 
-// canaryPlanWithOwnPods is a plan in the canary style.
-func canaryPlanWithOwnPods() plan {
+// defaultPlanWithExtraDeployment is a plan in the canary style.
+func defaultPlanWithExtraDeployment() plan {
 	p := defaultPlan()
 	p.customizeRollout = func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = new(true) }
 	return p
@@ -115,7 +115,7 @@ const exceeded = "ProgressDeadlineExceeded"
 // progress again. The step is not passed meanwhile.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
-	styles := map[string]plan{"partition": defaultPlan(), "canary": canaryPlanWithOwnPods(), "blue-green": blueGreenPlan()}
+	styles := map[string]plan{"partition": defaultPlan(), "canary": defaultPlanWithExtraDeployment(), "blue-green": blueGreenPlan()}
 	for _, style := range selectCases(styles, "partition", "canary") {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()

@@ -88,7 +88,7 @@ func (m *crowdMember) patchRollout(body string) error {
 
 func (m *crowdMember) resize(replicas int32) {
 	m.t.Helper()
-	m.witness.scale(replicas)
+	m.monitor.scale(replicas)
 	m.plan.replicas = replicas
 	m.trace("size %d", replicas)
 	m.retry(func() error { return m.patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
@@ -105,10 +105,10 @@ func (m *crowdMember) allowStep(step int32) {
 
 // allowSteps tells the monitor that the new version may have the pods of any of these steps.
 func (m *crowdMember) allowSteps(steps ...v1beta1.Step) {
-	m.witness.mu.Lock()
-	defer m.witness.mu.Unlock()
+	m.monitor.mu.Lock()
+	defer m.monitor.mu.Unlock()
 	m.allowed = append(m.allowed, steps...)
-	b := &m.witness.bounds
+	b := &m.monitor.bounds
 	switch m.kind {
 	case "canary":
 		b.extra = largestShare(m.allowed)
@@ -144,7 +144,7 @@ func (m *crowdMember) sendVerb(verb string, r sentDecision, fields string) {
 	m.number++
 	id := fmt.Sprintf("%s-%d", verb, m.number)
 	r.verb = verb
-	m.witness.recordSentDecision(id, r)
+	m.monitor.recordSentDecision(id, r)
 	body := fmt.Sprintf(`{"requestID":%q}`, id)
 	if fields != "" {
 		body = fmt.Sprintf(`{"requestID":%q,%s}`, id, fields)

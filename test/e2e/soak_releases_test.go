@@ -47,7 +47,7 @@ func TestSoakReleases(t *testing.T) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
 				m := newCrowdMember(t, i, rand.New(rand.NewPCG(seed, uint64(i)+1)))
-				t.Cleanup(m.witness.stop)
+				t.Cleanup(m.monitor.stop)
 				for ctx.Err() == nil && !t.Failed() && begun.Add(1) <= *soakReleases {
 					m.release()
 				}
@@ -62,7 +62,7 @@ func TestSoakReleases(t *testing.T) {
 // crowdMember is one of the applications, and its user.
 type crowdMember struct {
 	*app
-	witness *monitor
+	monitor *monitor
 	random  *rand.Rand
 	kind    string
 	plans   [][]v1beta1.Step
@@ -103,7 +103,7 @@ func newCrowdMember(t *testing.T, i int, random *rand.Rand) *crowdMember {
 	m.app = start(t, p)
 	// The monitor knows the sizes more precisely than the guard.
 	m.guard.atLeast(0)
-	m.witness = startMonitor(m.app)
+	m.monitor = startMonitor(m.app)
 	return m
 }
 
@@ -132,7 +132,7 @@ func (m *crowdMember) release() {
 	m.t.Helper()
 	m.releases++
 	m.everyStep, m.rolledBack, m.reached, m.allowed = false, false, 0, nil
-	m.witness.startRelease()
+	m.monitor.startRelease()
 	m.allowStep(1)
 	version := m.version()
 	if m.random.IntN(8) == 0 {
@@ -158,9 +158,9 @@ func (m *crowdMember) version() string {
 
 // trace adds an action of the user to the trace of the monitor.
 func (m *crowdMember) trace(format string, args ...any) {
-	m.witness.mu.Lock()
-	defer m.witness.mu.Unlock()
-	m.witness.note("user: "+format, args...)
+	m.monitor.mu.Lock()
+	defer m.monitor.mu.Unlock()
+	m.monitor.note("user: "+format, args...)
 }
 
 // pause waits for a random time.
@@ -198,9 +198,9 @@ func (m *crowdMember) finish() {
 		return last == nil, nil
 	})
 	if err != nil {
-		m.witness.mu.Lock()
-		m.witness.fault("the release is stuck: %v", last)
-		m.witness.mu.Unlock()
+		m.monitor.mu.Lock()
+		m.monitor.fault("the release is stuck: %v", last)
+		m.monitor.mu.Unlock()
 		m.t.FailNow()
 	}
 	m.stable = m.live

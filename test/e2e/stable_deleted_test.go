@@ -149,7 +149,7 @@ func TestStableDeletedOtherStyles(t *testing.T) {
 		plan plan
 		// gets is the version that the native controller scales up.
 		gets string
-	}{"canary": {canaryPlanWithOwnPods(), "v1"}, "blue-green": {blueGreenPlan(), "v3"}} {
+	}{"canary": {defaultPlanWithExtraDeployment(), "v1"}, "blue-green": {blueGreenPlan(), "v3"}} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			a := start(t, tc.plan)
