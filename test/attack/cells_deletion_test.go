@@ -159,7 +159,7 @@ func deletesWorkload(finalizer string) func(*app, *user) {
 		a.eventually("the Rollout reports the missing workload", func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			if err == nil && !strings.HasPrefix(r.Status.Message, notFound) {
-				err = errors.New("it is " + describe(r))
+				err = errors.New("the Rollout is " + describe(r))
 			}
 			return err
 		})

@@ -43,7 +43,7 @@ func whileDisabling(body string) func(*app, *user) {
 		a.eventually("the Rollout is being disabled", func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			if err == nil && r.Status.Phase != v1beta1.PhaseDisabling && r.Status.Phase != v1beta1.PhaseDisabled {
-				err = errors.New("it is " + describe(r))
+				err = errors.New("the Rollout is " + describe(r))
 			}
 			return err
 		})

@@ -93,7 +93,7 @@ func (a *app) isObserved(ctx context.Context, word string) error {
 	}
 	r, err := a.getRollout(ctx)
 	if err == nil && unfit && !strings.Contains(r.Status.Message+fmt.Sprint(r.Status.Conditions), word) {
-		err = errors.New("it is " + describe(r))
+		err = errors.New("the Rollout is " + describe(r))
 	}
 	return err
 }
@@ -115,7 +115,7 @@ func heldOrReported(word string) func(*app) {
 		a.eventually("the workload can be held", func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			if err == nil && r.Status.Phase == v1beta1.PhaseInitial {
-				err = errors.New("it is " + describe(r))
+				err = errors.New("the Rollout is " + describe(r))
 			}
 			return err
 		})

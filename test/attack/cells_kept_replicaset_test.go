@@ -69,7 +69,7 @@ func rollbackStalls(a *app) {
 	a.eventually("the Rollout reports what blocks the workload", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && (reason(r) != "Cancelling" || !strings.Contains(r.Status.Message, kept.Name) || !strings.Contains(r.Status.Message, testFinalizer)) {
-			err = fmt.Errorf("it is %s: %s", describe(r), r.Status.Message)
+			err = fmt.Errorf("the Rollout is %s: %s", describe(r), r.Status.Message)
 		}
 		return err
 	})

@@ -119,7 +119,7 @@ func (a *app) serviceIsPinned(pinned bool) func(context.Context) error {
 		s := &corev1.Service{}
 		err := testEnv.client.Get(ctx, a.key(name), s)
 		if err == nil && (len(s.Spec.Selector) > 1) != pinned {
-			err = errors.New("it selects " + fmt.Sprint(s.Spec.Selector))
+			err = errors.New("the Service selects " + fmt.Sprint(s.Spec.Selector))
 		}
 		return err
 	}

@@ -65,7 +65,7 @@ func runsBadScripts(a *app, u *user) {
 		return func(ctx context.Context) error {
 			r, err := a.getRollout(ctx)
 			if err == nil && (strings.Contains(r.Status.Message, word) != want || !strings.Contains(r.Status.Message, scriptKey)) {
-				return errors.New("it is " + describe(r))
+				return errors.New("the Rollout is " + describe(r))
 			}
 			told = append(told, r.Status.Message)
 			return err

@@ -74,7 +74,7 @@ func (a *app) isReconciled(ctx context.Context) error {
 		a.t.Errorf("the Rollout is Healthy, but the pods are %v", pods)
 	}
 	if r.Status.ObservedGeneration < r.Generation || r.Status.Phase != v1beta1.PhaseHealthy && r.Status.Phase != v1beta1.PhaseProgressing {
-		return errors.New("it is " + describe(r))
+		return errors.New("the Rollout is " + describe(r))
 	}
 	return a.isIdle(ctx)
 }

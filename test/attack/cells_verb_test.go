@@ -119,7 +119,7 @@ func (a *app) isPaused(want bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && (r.Status.Canary == nil || r.Status.Canary.Paused != want) {
-			err = errors.New("it is " + describe(r))
+			err = errors.New("the Rollout is " + describe(r))
 		}
 		return err
 	}

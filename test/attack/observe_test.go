@@ -81,7 +81,7 @@ func (a *app) isStalledFor(reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && !stalled(r, reason) {
-			err = errors.New("it is " + describe(r))
+			err = errors.New("the Rollout is " + describe(r))
 		}
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *app) isInPhase(want v1beta1.Phase) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Phase != want {
-			err = errors.New("it is " + describe(r))
+			err = errors.New("the Rollout is " + describe(r))
 		}
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *app) waitsAtStep(step int32) func(context.Context) error {
 			return err
 		}
 		if at, state := position(r); r.Status.Phase != v1beta1.PhaseProgressing || at != step || state != "StepPaused" || reason(r) != "InRolling" {
-			return errors.New("it is " + describe(r))
+			return errors.New("the Rollout is " + describe(r))
 		}
 		return nil
 	}
@@ -126,7 +126,7 @@ func (a *app) hasProgressingReason(what string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && reason(r) != what {
-			err = errors.New("it is " + describe(r))
+			err = errors.New("the Rollout is " + describe(r))
 		}
 		return err
 	}

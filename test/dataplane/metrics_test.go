@@ -92,7 +92,7 @@ func checkedBeforeTraffic(t *testing.T) {
 		}
 	}
 	a.release("v2")
-	a.eventually("its check has passed, and step 1 waits", a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
+	a.eventually("the check has passed, and step 1 waits", a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		c := checkOf(&v1beta1.Rollout{Status: *s}, "http")
 		return c != nil && c.Result == v1beta1.CheckPassed && s.Canary.State == v1beta1.StepPaused
 	}))

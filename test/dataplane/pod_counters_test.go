@@ -117,7 +117,7 @@ func sourceBehind(t *testing.T) {
 		return strings.Contains(s.Message, "source late is ") && strings.Contains(s.Message, " s behind")
 	}))
 	if _, took := a.abortedBy("failures", "fails20", l, asked); took < 40*time.Second {
-		t.Errorf("it took %s, although samples come 40 s late", took)
+		t.Errorf("the abort took %s, although samples arrive 40 s late", took)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestSecondAbortAbortsNextTemplate(t *testing.T) {
 	a.eventually("the abort is bound to v2", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Canary.AbortedTemplate == "" {
-			err = errors.New("it is not bound")
+			err = errors.New("the abort is not bound to a template")
 		}
 		return err
 	})
@@ -121,11 +121,11 @@ func TestSecondAbortAbortsNextTemplate(t *testing.T) {
 			err = fmt.Errorf("%d decisions", len(r.Status.Decisions))
 		}
 		if err == nil && r.Status.Canary.AbortedTemplate != r.Status.Canary.UpdateTemplate {
-			err = fmt.Errorf("it releases %s, and %s is aborted", r.Status.Canary.CanaryRevision, r.Status.Canary.AbortedRevision)
+			err = fmt.Errorf("the release is of %s, and %s is aborted", r.Status.Canary.CanaryRevision, r.Status.Canary.AbortedRevision)
 		}
 		return err
 	})
-	a.eventually("it is over", a.isAborted)
+	a.eventually("the abort is complete", a.isAborted)
 	a.eventually("all pods run v1", a.runs(versions{"v1": 6}))
 }
 
@@ -149,7 +149,7 @@ func TestDeploymentRecreatedMidStep(t *testing.T) {
 	a.eventually("the Deployment is labelled", func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
 		if err == nil && d.Labels[workloadTypeLabel] == "" {
-			err = errors.New("it has no label")
+			err = errors.New("the Deployment has no label")
 		}
 		return err
 	})

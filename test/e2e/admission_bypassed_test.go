@@ -44,7 +44,7 @@ func TestAdmissionBypassed(t *testing.T) {
 	a.eventually("the condition reports that workloads are not protected", a.hasCondition("Protected", "AdmissionIncomplete", "weir-workloads does not exist"))
 	a.eventually("an update would not be held", func(context.Context) error {
 		if holdStateOf(a.patchNamedDeployment(testEnv.client, name, template, client.DryRunAll)).held {
-			return errors.New("it would be held")
+			return errors.New("the update would be held")
 		}
 		return nil
 	})
@@ -64,7 +64,7 @@ func TestAdmissionBypassed(t *testing.T) {
 	a.awaitPods(versions{"v2": 6})
 	a.eventually("an update would be held", func(context.Context) error {
 		if !holdStateOf(a.patchNamedDeployment(testEnv.client, name, template, client.DryRunAll)).held {
-			return errors.New("it would not be held")
+			return errors.New("the update would not be held")
 		}
 		return nil
 	})
@@ -78,7 +78,7 @@ func TestAdmissionUnavailable(t *testing.T) {
 		testEnv.admin.kubectl(a, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json",
 			`-p=[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"`+policy+`"}]`).mustSucceed()
 	}
-	a.eventually("it is protected", a.hasCondition("Protected", ""))
+	a.eventually("the workload is protected", a.hasCondition("Protected", ""))
 	usual, lacks := "Fail", "the cluster serves no policies"
 	if testEnv.policies {
 		usual, lacks = "Ignore", "weir-hold does not exist"

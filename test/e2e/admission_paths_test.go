@@ -285,7 +285,7 @@ func (a *app) otherDeploymentRuns(version string) func(context.Context) error {
 			return err
 		}
 		if s := d.Status; versionOf(&d.Spec.Template.Spec) != version || s.ObservedGeneration < d.Generation || s.UpdatedReplicas < 1 || s.ReadyReplicas < 1 || s.Replicas > 1 {
-			return fmt.Errorf("it is %+v", s)
+			return fmt.Errorf("the Deployment is %+v", s)
 		}
 		return nil
 	}
@@ -295,7 +295,7 @@ func (a *app) otherDeploymentRuns(version string) func(context.Context) error {
 func (a *app) isHeldWithRecords(ctx context.Context) error {
 	d, err := a.getDeployment(ctx)
 	if err == nil && (!d.Spec.Paused || !holdStateOf(d).held) {
-		err = fmt.Errorf("it is %+v", holdStateOf(d))
+		err = fmt.Errorf("the Deployment is %+v", holdStateOf(d))
 	}
 	return err
 }

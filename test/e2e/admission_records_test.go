@@ -101,7 +101,7 @@ func TestAdmissionStripsRecordsOnCreate(t *testing.T) {
 			if err := testEnv.client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 				t.Fatal(err)
 			}
-			a.eventually("it is gone", func(ctx context.Context) error {
+			a.eventually("the Deployment is gone", func(ctx context.Context) error {
 				if _, err := a.getDeployment(ctx); !apierrors.IsNotFound(err) {
 					return errors.New("the Deployment exists")
 				}

@@ -57,7 +57,7 @@ func startAdvancedDaemonSetApp(t *testing.T, nodes int32, routed bool, strategy 
 		s.create(s.newService())
 		s.create(s.newIngress())
 	}
-	s.eventually("its pods are ready", s.runsPods(versions{"v1": nodes}))
+	s.eventually("all pods are ready", s.runsPods(versions{"v1": nodes}))
 	s.original = s.getCloneSet()
 	s.create(s.newRollout())
 	return s

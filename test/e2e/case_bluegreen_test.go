@@ -245,7 +245,7 @@ func caseBlueGreenThirdVersion(t *testing.T) {
 	c.setVersion("v2")
 	c.checkAfter(time.Second, "three pods are new", c.hasPodCounts(3, 8))
 	c.checkSurge("50%", true)
-	c.consistently("it stays paused", c.isHeld)
+	c.consistently("the Deployment stays paused", c.isHeld)
 	c.setVersion("v1")
 	c.eventually("the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
 	c.awaitAllUpdated()

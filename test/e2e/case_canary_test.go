@@ -188,9 +188,9 @@ func caseCanaryPaused(t *testing.T) {
 	c.editV1alpha1Plan(func(r *v1alpha1.Rollout) { r.Spec.Strategy.Paused = new(true) })
 	was := c.readRollout()
 	if was.Status.Phase != "Progressing" {
-		t.Fatalf("it should be Progressing: %s", was)
+		t.Fatalf("the Rollout should be Progressing: %s", was)
 	}
-	c.checkAfter(6*time.Second, "it is paused", c.rolloutSatisfies(func(r *rolloutReading) bool {
+	c.checkAfter(6*time.Second, "the release is paused", c.rolloutSatisfies(func(r *rolloutReading) bool {
 		p := r.condition("Progressing")
 		return p.Reason == "Paused" && p.Status == "True" && r.releaseStatus().Step == was.releaseStatus().Step
 	}))

@@ -82,7 +82,7 @@ func (a *app) isBeingDeleted(name string) func(context.Context) error {
 			return err
 		}
 		if o.DeletionTimestamp == nil {
-			return errors.New("it is not being deleted")
+			return errors.New("the object is not being deleted")
 		}
 		return nil
 	}

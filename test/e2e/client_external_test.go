@@ -174,14 +174,14 @@ func TestExternalKubectlKruise(t *testing.T) {
 	// `rollout rollback --step` goes back a step and deletes no pods.
 	call(alice, "rollback", "1").mustSucceed(`{"status":{"canaryStatus":{"nextStepIndex":1}}}`)
 	a.eventually("step 1 waits", a.waitsAtStep(1))
-	a.eventually("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 3, "v2": 3}))
 	call(alice, "approve").mustSucceed()
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 	call(alice, "approve").mustSucceed()
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	(<-follower).mustSucceed("step 1 StepPaused", "step 2 StepPaused", "phase Healthy")
 	a.checkNow(a.hasDecisions("promote 1 alice applied", "jump 1 alice applied", "promote 1 alice applied", "promote 2 alice applied"))
-	a.eventually("its pods are there", a.runs(versions{"v2": 6}))
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
 }
 
 // TestExternalKubeVela releases with the requests of KubeVela and its structs, while informers of

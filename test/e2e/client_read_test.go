@@ -72,7 +72,7 @@ func TestClientOpenAPI(t *testing.T) {
 			Definitions map[string]json.RawMessage `json:"definitions"`
 		}](testEnv.admin.send(t, request{method: "GET", path: "/openapi/v2"}).mustAnswer(200)).Definitions
 		if definitions["io.kruise.rollouts.v1beta1.Rollout"] == nil || definitions["io.kruise.rollouts.v1alpha1.Rollout"] == nil {
-			return errors.New("it has not")
+			return errors.New("a model is missing")
 		}
 		return nil
 	})

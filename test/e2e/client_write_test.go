@@ -117,7 +117,7 @@ func TestClientApply(t *testing.T) {
 	apply("other", `{"strategy":`+plan("3")+`}`).mustAnswer(200)
 	apply("operator", `{"strategy":{"canary":{"failureThreshold":"10%"}}}`).mustAnswer(200, `"failureThreshold":"10%"`)
 	if r := a.mustGetRollout("web"); r.Spec.Strategy.Paused != nil {
-		t.Error("what an applier gives up should be gone")
+		t.Error("a field that its manager no longer applies should be gone")
 	}
 	apply("twice", `{"strategy":`+strings.Replace(plan("3"), `"name":"b"`, `"name":"a"`, 1)+`}`).mustAnswer(500, "duplicate")
 	for _, m := range a.mustGetRollout("web").ManagedFields {

@@ -57,7 +57,7 @@ func (a *app) hasWaitStart(at time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Canary.LastUpdateTime.After(at.Add(time.Minute)) {
-			err = fmt.Errorf("it waits since %s", r.Status.Canary.LastUpdateTime)
+			err = fmt.Errorf("the pause began at %s", r.Status.Canary.LastUpdateTime)
 		}
 		return err
 	}

@@ -99,7 +99,7 @@ func (s *cloneSetApp) createCloneSet(strategy map[string]any) {
 	set.SetGroupVersionKind(s.empty().GroupVersionKind())
 	set.SetName(name)
 	s.create(set)
-	s.eventually("its pods are ready", s.runsPods(versions{"v1": 5}))
+	s.eventually("all pods are ready", s.runsPods(versions{"v1": 5}))
 	s.original = s.getCloneSet()
 }
 

@@ -141,7 +141,7 @@ func (s *cloneSetApp) countsReadyPods(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := s.getRollout(ctx)
 		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != n {
-			err = fmt.Errorf("it counts %d", r.Status.BlueGreen.UpdatedReadyReplicas)
+			err = fmt.Errorf("the Rollout counts %d ready pods", r.Status.BlueGreen.UpdatedReadyReplicas)
 		}
 		return err
 	}
@@ -203,7 +203,7 @@ func blueGreenCloneSetThirdVersion(t *testing.T) {
 	s.eventually("five pods are new again", s.hasCounts(10, 5))
 	s.eventually("the partition is given up", func(context.Context) error {
 		if p := nestedField(s.getCloneSet(), "spec", "updateStrategy", "partition"); p != int64(0) {
-			return fmt.Errorf("it is %v", p)
+			return fmt.Errorf("the partition is %v", p)
 		}
 		return nil
 	})

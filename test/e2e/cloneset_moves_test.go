@@ -183,7 +183,7 @@ func cloneSetScaled(t *testing.T) {
 	s.guard.atMost("v2", 4)
 	s.patchCloneSet(`{"spec":{"replicas":10}}`)
 	s.eventually("pods of both versions come", s.runsPods(versions{"v1": 6, "v2": 4}))
-	s.eventually("they are labelled", s.podsHaveBatchLabels("one", map[string]int{"1": 2, "2": 2}))
+	s.eventually("the pods are labelled", s.podsHaveBatchLabels("one", map[string]int{"1": 2, "2": 2}))
 	s.checkNow(s.waitsAtStep(2))
 	s.patchCloneSet(`{"spec":{"replicas":5}}`)
 	s.guard.atMost("v2", 10)
@@ -278,7 +278,7 @@ func cloneSetPausedByUser(t *testing.T) {
 	s.checkPartition(int64(1), "v2")
 	s.eventually("the CloneSet is paused as its owner has set", func(context.Context) error {
 		if nestedField(s.getCloneSet(), "spec", "updateStrategy", "paused") != true {
-			return errors.New("it is not")
+			return errors.New("the CloneSet is not paused")
 		}
 		return nil
 	})

@@ -127,7 +127,7 @@ func (s *daemonSetApp) runsPods(want versions) func(context.Context) error {
 		err := testEnv.client.Get(ctx, s.key(name), set)
 		n := int32(len(pods.Items)) //nolint:gosec // a few
 		if st := set.Status; err == nil && (st.ObservedGeneration != set.Generation || st.NumberReady != n || st.DesiredNumberScheduled != n) {
-			err = fmt.Errorf("its controller counts %d pods of %d, at generation %d of %d", st.NumberReady, st.DesiredNumberScheduled, st.ObservedGeneration, set.Generation)
+			err = fmt.Errorf("the status counts %d pods of %d, at generation %d of %d", st.NumberReady, st.DesiredNumberScheduled, st.ObservedGeneration, set.Generation)
 		}
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *daemonSetApp) checkStep(step, updated int32, version string) *v1beta1.R
 	if st.UpdatedNumberScheduled != updated || c.CanaryReplicas != updated || c.CanaryReadyReplicas != updated {
 		s.t.Errorf("step %d: %+v; the Rollout counts %d, %d ready; want %d", step, st, c.CanaryReplicas, c.CanaryReadyReplicas, updated)
 	}
-	s.eventually("its controller has seen all pods ready", s.controllerCountsReady)
+	s.eventually("the native controller has observed all ready pods", s.controllerCountsReady)
 	s.checkNow(s.podsHaveRevision(c.StableRevision, "v1"))
 	s.checkNow(s.podsHaveRevision(c.PodTemplateHash, version))
 	return r

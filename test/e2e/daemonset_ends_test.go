@@ -131,7 +131,7 @@ func daemonSetWithoutNodes(t *testing.T) {
 	s.setVersion("v2")
 	s.eventually("the held DaemonSet is given back", func(context.Context) error {
 		if set := s.getDaemonSet(); set.Spec.UpdateStrategy.Type != rollingUpdate || set.Annotations["rollouts.kruise.io/in-progressing"] != "" {
-			return fmt.Errorf("it is %s, with %v", set.Spec.UpdateStrategy.Type, set.Annotations)
+			return fmt.Errorf("the update strategy is %s, annotations %v", set.Spec.UpdateStrategy.Type, set.Annotations)
 		}
 		return nil
 	})

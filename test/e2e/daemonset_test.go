@@ -114,7 +114,7 @@ func daemonSetAborted(t *testing.T) {
 	s.guard.atLeast(3)
 	s.setVersion("v2")
 	s.eventually("the stable template is live again", s.templateIs("v1"))
-	s.eventually("its controller has seen that", s.runsPods(versions{"v1": 4}))
+	s.eventually("the native controller has observed the change", s.runsPods(versions{"v1": 4}))
 	s.consistently("nothing is released", s.runsPods(versions{"v1": 4}))
 	s.checkNow(s.isAborted)
 	s.guard.atMost("v2", 1)

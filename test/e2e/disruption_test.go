@@ -317,14 +317,14 @@ func TestNodes(t *testing.T) {
 				a.eventually("a new pod is there", func(ctx context.Context) error {
 					pods, err := a.pods(ctx, "v2")
 					if err == nil && len(pods) == 0 {
-						err = errors.New("there is none")
+						err = errors.New("there is no pod of v2")
 					}
 					return err
 				})
 				takes[how](a, nodes[0])
 				a.eventually("step 1 waits", a.waitsInAnyStyle(1))
 				want := map[string]int32{"partition": 2, "canary": 1, "blue-green": 3}[style]
-				a.eventually("its pods are ready", a.hasReadyPodCount("v2", want))
+				a.eventually("the pods of the step are ready", a.hasReadyPodCount("v2", want))
 				a.eventually("all pods are there", a.hasAllPodsReady)
 				a.post(testEnv.admin, "abort", "", http.StatusCreated)
 				a.eventually("the release is aborted", a.isAborted)

@@ -80,10 +80,10 @@ func (w *environment) doctorFinds(check string, words ...string) func(context.Co
 			fmt.Fprintln(&said, r.What, r.Fix)
 		}
 		if check != "" && (said.Len() == 0 || code != 1) {
-			return fmt.Errorf("it found nothing, and ended with %d", code)
+			return fmt.Errorf("the doctor found nothing, and ended with %d", code)
 		}
 		if check == "" && usesLeaderElection() && code != 0 {
-			return fmt.Errorf("it ended with %d", code)
+			return fmt.Errorf("the doctor ended with %d", code)
 		}
 		for _, word := range words {
 			if !strings.Contains(said.String(), word) {

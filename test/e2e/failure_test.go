@@ -63,7 +63,7 @@ func failures() []failure {
 		{"weir-apiserver is terminated", terminateEach(server), startEach(server), noServer},
 		{"weir-apiserver is frozen", freezeEach(server), unfreezeEach(server), noServer},
 		{"weir-apiserver is out of reach", pointServiceTo("127.0.0.2"), pointServiceTo("localhost"), noServer},
-		{"its disk is full", inOrder(fillDiskOfEach(server), storeSomething), inOrder(killEach(server), startEach(server)), noServer},
+		{"the disk of weir-apiserver is full", inOrder(fillDiskOfEach(server), storeSomething), inOrder(killEach(server), startEach(server)), noServer},
 		{"weir-controller is killed", killEach(controller), startEach(controller), noReconciles},
 		{"weir-controller is terminated", terminateEach(controller), startEach(controller), noReconciles},
 		{
@@ -156,7 +156,7 @@ func fillDiskOfEach(names ...string) func() error {
 func storeSomething() error {
 	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "never"}}
 	if err := testEnv.client.Create(context.Background(), h); err == nil {
-		return errors.New("it was stored")
+		return errors.New("the object was stored")
 	}
 	return nil
 }

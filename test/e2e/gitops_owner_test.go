@@ -94,7 +94,7 @@ func (o *gitOpsOwner) setVersion(version string) {
 	o.eventually("the manifest is applied", func(ctx context.Context) error {
 		d, err := o.getDeployment(ctx)
 		if err == nil && versionOf(&d.Spec.Template.Spec) != version {
-			err = errors.New("it is not")
+			err = errors.New("the manifest is not applied")
 		}
 		return err
 	})

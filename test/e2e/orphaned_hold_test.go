@@ -98,7 +98,7 @@ func TestManualHold(t *testing.T) {
 		a.patchNamedDeployment(testEnv.controllerClient(t), name, held)
 		a.eventually("the Deployment is restored", func(ctx context.Context) error {
 			if a.isHeld(ctx) == nil {
-				return errors.New("it is still held")
+				return errors.New("the workload is still held")
 			}
 			return a.isHealthy(ctx)
 		})

@@ -338,7 +338,7 @@ func leaderFrozen(t *testing.T) {
 	a.eventually("the other controller leads", func(ctx context.Context) error {
 		is, err := isLeader(ctx, other)
 		if err == nil && !is {
-			err = errors.New("it does not lead")
+			err = errors.New("this controller does not lead")
 		}
 		return err
 	})
@@ -355,7 +355,7 @@ func leaderFrozen(t *testing.T) {
 	}
 	a.eventually("the old leader no longer leads", func(ctx context.Context) error {
 		if leads, err := isLeader(ctx, old); err != nil || leads {
-			return errors.Join(err, errors.New("it leads"))
+			return errors.Join(err, errors.New("the old leader still leads"))
 		}
 		return nil
 	})

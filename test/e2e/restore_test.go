@@ -128,7 +128,7 @@ func (a *app) recreateRollout() {
 	a.eventually("the release is paused", func(ctx context.Context) error {
 		r, err := a.getRollout(ctx)
 		if err == nil && reason(r) != "Paused" {
-			err = fmt.Errorf("it is %s %s", r.Status.Phase, reason(r))
+			err = fmt.Errorf("the Rollout is %s %s", r.Status.Phase, reason(r))
 		}
 		return err
 	})

@@ -186,7 +186,7 @@ func (s *soakUser) setPaused(paused bool) error {
 // retry repeats a request until it succeeds, because a crash can make it fail.
 func (s *soakUser) retry(try func() error) {
 	s.t.Helper()
-	s.eventually("it is accepted", func(context.Context) error { return try() })
+	s.eventually("the request is accepted", func(context.Context) error { return try() })
 }
 
 // finish releases a last version until its end.

@@ -68,7 +68,7 @@ func (m *crowdMember) randomMove() {
 // retry repeats a request until it succeeds, because a crash can make it fail.
 func (m *crowdMember) retry(try func() error) {
 	m.t.Helper()
-	m.eventually("it is accepted", func(context.Context) error { return try() })
+	m.eventually("the request is accepted", func(context.Context) error { return try() })
 }
 
 // setVersion writes the version.

@@ -228,7 +228,7 @@ func (m *crowdMember) advance(ctx context.Context) error {
 		// The release was aborted, so its owner retries it.
 		return errors.Join(fmt.Errorf("left paused: %s", describe(r)), m.patchDeployment(`{"spec":{"paused":false}}`))
 	case r.Status.Phase != v1beta1.PhaseProgressing:
-		return fmt.Errorf("it moves: %s", describe(r))
+		return fmt.Errorf("the release is in progress: %s", describe(r))
 	case stuckReason(r) == "RevisionRefused":
 		m.setVersion(m.stable)
 	case reason(r) == "Aborted":
@@ -238,7 +238,7 @@ func (m *crowdMember) advance(ctx context.Context) error {
 	case reason(r) == "InRolling" && r.Status.CurrentStepState == "StepPaused":
 		m.promoteAll()
 	}
-	return fmt.Errorf("it moves: %s", describe(r))
+	return fmt.Errorf("the release is in progress: %s", describe(r))
 }
 
 func stuckReason(r *v1beta1.Rollout) string {

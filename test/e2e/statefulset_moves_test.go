@@ -108,7 +108,7 @@ func statefulSetOrphanedHold(t *testing.T) {
 	s.eventually("the StatefulSet is not held", func(context.Context) error {
 		set := s.getStatefulSet()
 		if *set.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || len(set.Annotations) > 0 {
-			return errors.New("it is held")
+			return errors.New("the StatefulSet is held")
 		}
 		return nil
 	})

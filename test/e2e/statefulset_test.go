@@ -138,7 +138,7 @@ func (s *statefulSetApp) runsPods(want versions) func(context.Context) error {
 		set := &appsv1.StatefulSet{}
 		err := testEnv.client.Get(ctx, s.key(name), set)
 		if n := int32(len(pods.Items)); err == nil && (set.Status.ObservedGeneration != set.Generation || set.Status.ReadyReplicas != n) { //nolint:gosec // a few
-			err = fmt.Errorf("its controller counts %d pods, at generation %d of %d", set.Status.ReadyReplicas, set.Status.ObservedGeneration, set.Generation)
+			err = fmt.Errorf("the status counts %d pods, at generation %d of %d", set.Status.ReadyReplicas, set.Status.ObservedGeneration, set.Generation)
 		}
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *statefulSetApp) checkStep(step, updated int32, version string) *v1beta1
 	if c.StableRevision != s.original.Status.CurrentRevision || c.CanaryRevision != st.UpdateRevision || c.PodTemplateHash != st.UpdateRevision {
 		s.t.Errorf("stable %s, new %s of %s; want %s, %s", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, s.original.Status.CurrentRevision, st.UpdateRevision)
 	}
-	s.eventually("its controller has seen all pods ready", s.controllerCountsReady)
+	s.eventually("the native controller has observed all ready pods", s.controllerCountsReady)
 	return r
 }
 
@@ -334,7 +334,7 @@ func statefulSetOnDelete(t *testing.T) {
 	}, manualStep("20%"), manualStep("100%"))
 	s.eventually("the Rollout reports what must be changed", s.messageContains("OnDelete", "set RollingUpdate"))
 	s.setVersion("v2")
-	s.eventually("its controller has seen v2", s.runsPods(versions{"v1": 5}))
+	s.eventually("the native controller has observed v2", s.runsPods(versions{"v1": 5}))
 	s.consistently("no pod is replaced", s.runsPods(versions{"v1": 5}))
 	s.patchStatefulSet(`{"spec":{"updateStrategy":{"type":"RollingUpdate"},"template":{"spec":{"containers":[{"name":"web","image":"` + image("v1") + `"}]}}}}`)
 	s.eventually("the Rollout is Healthy", s.isHealthy)

@@ -107,7 +107,7 @@ func TestStolenTokens(t *testing.T) {
 			return err
 		}
 		if len(pods.Items) == 0 {
-			return errors.New("there is none")
+			return errors.New("there is no pod")
 		}
 		return nil
 	})
@@ -183,7 +183,7 @@ func quotaStatusRequests(a *app, quota *corev1.ResourceQuota) []stolenTokenReque
 			return err
 		}
 		if len(quota.Status.Used) == 0 {
-			return fmt.Errorf("it has %v", quota.Status.Used)
+			return fmt.Errorf("the quota counts %v", quota.Status.Used)
 		}
 		return nil
 	})

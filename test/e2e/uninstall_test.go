@@ -88,7 +88,7 @@ func checkNamespaceDeletion(t *testing.T) {
 	a.eventually("the namespace is gone", func(ctx context.Context) error {
 		err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 		if err == nil {
-			return fmt.Errorf("it is %s: %v", namespace.Status.Phase, namespace.Status.Conditions)
+			return fmt.Errorf("the namespace is %s: %v", namespace.Status.Phase, namespace.Status.Conditions)
 		}
 		return client.IgnoreNotFound(err)
 	})

@@ -34,7 +34,7 @@ func TestContext(t *testing.T) {
 	defer cancel()
 	<-ctx.Done()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		t.Errorf("it ended with %v", cause)
+		t.Errorf("the context ended with %v", cause)
 	}
 }
 
@@ -43,9 +43,9 @@ func TestUntil(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Until(ctx, "the kettle boils", func(context.Context) error {
 		cancel()
-		return errors.New("it is cold")
+		return errors.New("the water is cold")
 	})
-	if err == nil || !strings.Contains(err.Error(), "it is cold") || !errors.Is(err, context.Canceled) {
+	if err == nil || !strings.Contains(err.Error(), "the water is cold") || !errors.Is(err, context.Canceled) {
 		t.Errorf("the error of the wait is: %v", err)
 	}
 	if err := Until(t.Context(), "nothing", func(context.Context) error { return nil }); err != nil {
