@@ -261,7 +261,7 @@ func (c *kruiseClient) approve() {
 }
 
 // jump writes the next step once a second until the client observes the release outside of a pause.
-// If the client misses that moment, it goes on writing.
+// If the client misses that moment, it continues to write.
 func (c *kruiseClient) jump(step int32) {
 	c.t.Helper()
 	c.retryUntil("jump", time.Second, func(r *rolloutReading) bool {

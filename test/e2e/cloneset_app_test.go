@@ -144,7 +144,7 @@ func (s *cloneSetApp) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// runsPods reports whether exactly these pods are there, ready, and counted.
+// runsPods returns a check that exactly these pods exist, are ready, and are counted in the status.
 func (s *cloneSetApp) runsPods(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := s.pods(ctx)
