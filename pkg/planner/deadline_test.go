@@ -200,9 +200,9 @@ func TestWaitingForWithForeignStalledCondition(t *testing.T) {
 func TestAbortReportsWait(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string]func(*planner.Workload){
-		"the native controller has not finished the last change": func(w *planner.Workload) { w.Settled = false },
-		"pods of another revision still exist":                   func(w *planner.Workload) { w.StableReadyReplicas = 4 },
-		"pods of the stable revision are not ready yet":          func(w *planner.Workload) { w.UpdatedReplicas = 0 },
+		"the native controller has not done yet what it was told": func(w *planner.Workload) { w.Settled = false },
+		"pods of another revision are still there":                func(w *planner.Workload) { w.StableReadyReplicas = 4 },
+		"pods of the stable revision are not ready yet":           func(w *planner.Workload) { w.UpdatedReplicas = 0 },
 	} {
 		o := upgradingInput(clockStart)
 		o.Now = clockStart

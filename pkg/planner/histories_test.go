@@ -72,7 +72,7 @@ func TestHistoryNames(t *testing.T) {
 func TestAdviceOfFullRecord(t *testing.T) {
 	t.Parallel()
 	for name, advice := range map[string][]string{
-		"roll back":                {"rollback web", "settle", "update web image=v3", "settle"},
+		"roll it back":             {"rollback web", "settle", "update web image=v3", "settle"},
 		"release another template": {"update web image=v3", "settle"},
 	} {
 		t.Run(name, func(t *testing.T) {
