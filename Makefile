@@ -25,7 +25,7 @@ short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
 e2e_tests = ./test/cluster ./test/e2e ./test/kruise
 # What must hold with weir-controller apart, too, since processes and rights are others.
-apart_tests = TestKill|TestKillAborting|TestFailures|TestAllDown|TestReplicas|TestDoctor|TestTakeOver|TestUninstall|TestForgottenHold|TestPermissions
+apart_tests = TestKill|TestKillAborting|TestFailures|TestAllDown|TestReplicas|TestDoctor|TestTakeOver|TestUninstall|TestOrphanedHold|TestPermissions
 # A deadline only ends what hangs; the waits of tests follow the speed of the machine.
 go_e2e = go test -count=1 -p 1 -timeout 2h
 
@@ -84,7 +84,7 @@ e2e: build kube clients ## every end-to-end test on a real control plane, and so
 	$(go_e2e) -tags e2e,clients,replicas,long $(run) $(e2e_tests)
 	$(if $(RUN),,$(go_e2e) -tags e2e,replicas,long -run '^($(apart_tests))$$' ./test/e2e -e2e.apart)
 
-attack: build kube ## try what is not allowed, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
+attack: build kube ## try what is not allowed, on a real control plane (docs/attack.md): with webhook and policies, and with each alone; SHORT=1 for both together only
 	$(go_e2e) -tags e2e $(short) $(run) ./test/attack
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)

@@ -20,11 +20,11 @@ import (
 func TestForgedStatus(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(*rollouts.BatchReleaseStatus){
-		"nothing":                   func(*rollouts.BatchReleaseStatus) {},
-		"the last batch":            func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = 2 },
-		"a batch beyond the plan":   func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = 7 },
-		"a negative batch":          func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = -3 },
-		"every pod is back already": func(s *rollouts.BatchReleaseStatus) { s.NoNeedUpdateReplicas = new(int32(10)) },
+		"nothing":                         func(*rollouts.BatchReleaseStatus) {},
+		"the last batch":                  func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = 2 },
+		"a batch beyond the plan":         func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = 7 },
+		"a negative batch":                func(s *rollouts.BatchReleaseStatus) { s.CurrentBatch = -3 },
+		"all pods counted as rolled back": func(s *rollouts.BatchReleaseStatus) { s.NoNeedUpdateReplicas = new(int32(10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,9 +57,9 @@ func releaseAtStep(state rollouts.StepState, step, planned, told, ready int32) p
 	}
 }
 
-// TestOrder checks the order of writes: which actions run before the status of the Rollout is
+// TestOrderOfWrites checks the order of writes: which actions run before the status of the Rollout is
 // stored, and which run after it.
-func TestOrder(t *testing.T) {
+func TestOrderOfWrites(t *testing.T) {
 	t.Parallel()
 	edit := func(o planner.Input, with func(*planner.Input)) planner.Input {
 		with(&o)
@@ -71,7 +71,7 @@ func TestOrder(t *testing.T) {
 		then  string
 		state rollouts.StepState
 	}{
-		"pods of the batch come": {o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
+		"pods of the batch are starting": {o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
 		"the batch is ready": {
 			o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
 		},
@@ -79,20 +79,20 @@ func TestOrder(t *testing.T) {
 			o:    edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
 			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
 		},
-		"the next batch waits until clients could see this one ready": {
+		"the next batch waits until clients could observe the ready batch": {
 			o: releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
 		},
-		"an abort waits for nobody to see the batch ready": {
+		"an abort does not wait until clients observe the ready batch": {
 			o: edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
 				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
 			}),
 			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
 		},
-		"a batch that is made tells nothing before it has a uid": {
+		"a new batch is not reported before it has a UID": {
 			o:    edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Input) { o.BatchInput.Release = nil }),
 			then: "batch 0: 2", state: rollouts.StepUpgrade,
 		},
-		"a plan by which the workload looks otherwise is taken up by the next pass": {
+		"the next pass applies a plan that changes the evaluation of the workload": {
 			o: edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) {
 				o.BatchInput.Release.Status.BatchState = rollouts.BatchReady
 				o.BatchInput.Release.Spec.Plan.StableRevision = "v0"
@@ -147,12 +147,12 @@ func TestSizes(t *testing.T) {
 		then        string
 		follow      string
 	}{
-		"a batch under way": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
+		"a batch in progress": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
 		"the next batch": {
 			step: 2, ready: 2, with: func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady },
 			then: "batch 1: 5, drive workload to 5, size replicasets: bring update up",
 		},
-		"a batch that is made":     {step: 1, with: func(o *planner.Input) { o.BatchInput.Release = nil }, then: "batch 0: 2"},
+		"a new batch":              {step: 1, with: func(o *planner.Input) { o.BatchInput.Release = nil }, then: "batch 0: 2"},
 		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *planner.Input) { o.ReplicaSets = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestAwaited checks a step that waits for pods without problems. After 30 seconds its message
+// TestMessageAfterWaiting checks a step that waits for pods without problems. After 30 seconds its message
 // gives the reason, and a requeue guarantees this without an event. An earlier message would cost
 // one write for each step.
-func TestAwaited(t *testing.T) {
+func TestMessageAfterWaiting(t *testing.T) {
 	t.Parallel()
 	const later = "new pods are ready, and count when they have been ready for 45 seconds (spec.minReadySeconds)"
 	for want, edit := range map[string]func(*planner.Workload){

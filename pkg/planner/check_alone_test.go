@@ -149,7 +149,7 @@ var clumsyMoves = []move{
 	}},
 }
 
-// TestClumsySchedules plays schedules with unready stable pods and deleted ReplicaSets.
-func TestClumsySchedules(t *testing.T) {
+// TestSchedulesWithUnreadyStablePods plays schedules with unready stable pods and deleted ReplicaSets.
+func TestSchedulesWithUnreadyStablePods(t *testing.T) {
 	playSchedules(t, (*schedule).createClumsyDeployment, *schedules)
 }

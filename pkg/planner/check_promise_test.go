@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestFailedPodBreaksNoPromise checks that a pod that fails violates no invariant, although enough
+// TestFailedPodViolatesNoInvariant checks that a pod that fails violates no invariant, although enough
 // other pods are ready. A pod that a controller deletes does.
-func TestFailedPodBreaksNoPromise(t *testing.T) {
+func TestFailedPodViolatesNoInvariant(t *testing.T) {
 	t.Parallel()
-	for name, fails := range map[string]bool{"failed": true, "taken": false} {
+	for name, fails := range map[string]bool{"failed": true, "deleted": false} {
 		s := newStory(t)
 		s.run(strings.Split(`deployment web replicas=2 image=v1 unavailable=1
 service web
@@ -38,9 +38,9 @@ pass rollout web`, "\n"))
 	}
 }
 
-// TestRemadeSetGetsRequests deletes a ReplicaSet that is created again with another hash label. A
+// TestRecreatedReplicaSetGetsRequests deletes a ReplicaSet that is created again with another hash label. A
 // TrafficRouting names no revision, so its requests go to the new pods.
-func TestRemadeSetGetsRequests(t *testing.T) {
+func TestRecreatedReplicaSetGetsRequests(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.run(strings.Split(`deployment web replicas=4 image=v1

@@ -75,12 +75,12 @@ func TestWaitingFor(t *testing.T) {
 			r.Status.Canary.Message = "its requests cannot be routed: ingress/web does not exist"
 		}, planner.WaitApproval, "approval of step 1/2: its requests cannot be routed: ingress/web does not exist", entered},
 		"timed": {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
-		"timed, and undecided": {func(r *rollouts.Rollout) {
+		"timed, and inconclusive": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
 			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
 		}, planner.WaitApproval, "approval of step 2/2: check successRate is inconclusive", entered},
-		"timed, and undecided, which passes": {func(r *rollouts.Rollout) {
+		"timed, and inconclusive, which passes": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
 			waitForCheck(r, rollouts.Check{SuccessRate: new("99%"), OnInconclusive: rollouts.OnInconclusivePass}, entered)
 			r.Status.Analysis.Checks[0].Result = rollouts.CheckInconclusive
@@ -100,7 +100,7 @@ func TestWaitingFor(t *testing.T) {
 			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
 		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
-		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
+		"fewer steps":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
 		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
 		"paused": {func(r *rollouts.Rollout) {
 			doing(rollouts.ActivityPaused)(r)
@@ -225,9 +225,9 @@ func waitForCheck(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 	}
 }
 
-// TestLetTrafficThrough checks that an override in the second in which the checks begin stays
+// TestOverrideAtStartOfChecks checks that an override in the second in which the checks begin stays
 // effective.
-func TestLetTrafficThrough(t *testing.T) {
+func TestOverrideAtStartOfChecks(t *testing.T) {
 	t.Parallel()
 	since := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 	r := &rollouts.Rollout{Status: rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing}}

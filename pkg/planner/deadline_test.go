@@ -57,12 +57,12 @@ func TestDeadline(t *testing.T) {
 		owner int32
 		want  time.Duration
 	}{
-		"native default":                 {nil, 0, 600 * time.Second},
-		"the owner's":                    {nil, 90, 90 * time.Second},
-		"the plan's wins":                {new(int32(7)), 90, 7 * time.Second},
-		"none of the owner's":            {nil, math.MaxInt32, 0},
-		"none of the plan's":             {new(int32(math.MaxInt32)), 90, 0},
-		"the plan's though owner's none": {new(int32(30)), math.MaxInt32, 30 * time.Second},
+		"native default":                             {nil, 0, 600 * time.Second},
+		"deadline of the owner":                      {nil, 90, 90 * time.Second},
+		"the plan takes precedence":                  {new(int32(7)), 90, 7 * time.Second},
+		"no deadline of the owner":                   {nil, math.MaxInt32, 0},
+		"no deadline of the plan":                    {new(int32(math.MaxInt32)), 90, 0},
+		"the plan takes precedence over no deadline": {new(int32(30)), math.MaxInt32, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,9 +95,9 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestProgressIsNotedSeldom checks that ready pods do not cost one write each. Progress is stored
+// TestProgressIsStoredRarely checks that ready pods do not cost one write each. Progress is stored
 // once in a tenth of the deadline, and a requeue stores progress that was not stored yet.
-func TestProgressIsNotedSeldom(t *testing.T) {
+func TestProgressIsStoredRarely(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
 	o.Rollout.Status.Canary.ProgressMark = 0
@@ -114,9 +114,9 @@ func TestProgressIsNotedSeldom(t *testing.T) {
 	}
 }
 
-// TestFailingIsNoProgress checks that the deadline is not extended by fewer ready pods, nor by as
+// TestFewerReadyPodsAreNoProgress checks that the deadline is not extended by fewer ready pods, nor by as
 // many ready pods as before.
-func TestFailingIsNoProgress(t *testing.T) {
+func TestFewerReadyPodsAreNoProgress(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
 	o.Rollout.Status.Canary.ProgressMark = 2
@@ -131,9 +131,9 @@ func TestFailingIsNoProgress(t *testing.T) {
 	}
 }
 
-// TestDeadlineTellsThreshold checks that the condition of a batch above its failure threshold
+// TestDeadlineReportsThreshold checks that the condition of a batch above its failure threshold
 // contains the numbers.
-func TestDeadlineTellsThreshold(t *testing.T) {
+func TestDeadlineReportsThreshold(t *testing.T) {
 	t.Parallel()
 	o := upgradingInput(clockStart)
 	threshold := intstr.FromString("40%")
@@ -175,9 +175,9 @@ func stalledByOthers() planner.Input {
 	return o
 }
 
-// TestDeadlineBesideOthers checks that a Stalled condition of another controller does not disable
+// TestDeadlineWithForeignStalledCondition checks that a Stalled condition of another controller does not disable
 // the deadline.
-func TestDeadlineBesideOthers(t *testing.T) {
+func TestDeadlineWithForeignStalledCondition(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
 	o.Now = clockStart.Add(time.Hour)
@@ -187,8 +187,8 @@ func TestDeadlineBesideOthers(t *testing.T) {
 	}
 }
 
-// TestWaitingBesideOthers checks that WaitingFor ignores a Stalled condition of another controller.
-func TestWaitingBesideOthers(t *testing.T) {
+// TestWaitingForWithForeignStalledCondition checks that WaitingFor ignores a Stalled condition of another controller.
+func TestWaitingForWithForeignStalledCondition(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
 	o.Rollout.Status.Phase = rollouts.PhaseInitial
@@ -197,9 +197,9 @@ func TestWaitingBesideOthers(t *testing.T) {
 	}
 }
 
-// TestAbortSaysWhatItWaitsFor checks that a waiting abort reports what it waits for, even if the
+// TestAbortReportsWait checks that a waiting abort reports what it waits for, even if the
 // batch reports nothing.
-func TestAbortSaysWhatItWaitsFor(t *testing.T) {
+func TestAbortReportsWait(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string]func(*planner.Workload){
 		"the native controller has not done yet what it was told": func(w *planner.Workload) { w.Settled = false },

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestDigestsAreWhole checks that digests that decide something are not truncated: a truncated
+// TestDigestsAreNotTruncated checks that digests that decide something are not truncated: a truncated
 // digest can be forged.
-func TestDigestsAreWhole(t *testing.T) {
+func TestDigestsAreNotTruncated(t *testing.T) {
 	t.Parallel()
 	whole := regexp.MustCompile(`(^| )[0-9a-f]{64} ?$`)
 	c := judgeCheckInStep(facts{}, MeasuredCheck{Planned: rollouts.Check{Use: &rollouts.CheckRef{}}}, 1, time.Time{})

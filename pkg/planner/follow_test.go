@@ -11,9 +11,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestPlannedRouteEnds checks that a status with any step number causes no read beyond the routes
+// TestPlannedRouteIsBounded checks that a status with any step number causes no read beyond the routes
 // of the plan.
-func TestPlannedRouteEnds(t *testing.T) {
+func TestPlannedRouteIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFacts(approvedStep(time.Unix(0, 0)))
 	f.release.Steps[0].Traffic = new("20%")

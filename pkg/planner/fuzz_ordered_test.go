@@ -53,7 +53,7 @@ func (s *schedule) advanceOnePod(p *corev1.Pod, b byte) {
 
 var orderedSchedules = flag.Int("ordered", 100, "how many random schedules of a StatefulSet to play")
 
-// TestSchedulesOrdered plays random schedules of a StatefulSet.
-func TestSchedulesOrdered(t *testing.T) {
+// TestStatefulSetSchedules plays random schedules of a StatefulSet.
+func TestStatefulSetSchedules(t *testing.T) {
 	playSchedules(t, (*schedule).createStatefulSet, *orderedSchedules)
 }

@@ -31,9 +31,9 @@ func TestOutdatedHistories(t *testing.T) {
 		all  []planner.StoredHistory
 		want []string
 	}{
-		"enough room":           {keep: planner.HistoryRetention{Limit: 4}, all: all},
-		"the oldest goes":       {keep: planner.HistoryRetention{Limit: 3}, all: all, want: []string{"earlier"}},
-		"the newest stays":      {keep: planner.HistoryRetention{Limit: 1}, all: all, want: []string{"second", "first", "earlier"}},
+		"below the limit":       {keep: planner.HistoryRetention{Limit: 4}, all: all},
+		"the oldest is deleted": {keep: planner.HistoryRetention{Limit: 3}, all: all, want: []string{"earlier"}},
+		"the newest is kept":    {keep: planner.HistoryRetention{Limit: 1}, all: all, want: []string{"second", "first", "earlier"}},
 		"too old":               {keep: planner.HistoryRetention{Limit: 9, Age: 150 * time.Minute}, all: all, want: []string{"first", "earlier"}},
 		"old, but the only one": {keep: planner.HistoryRetention{Limit: 1, Age: time.Minute}, all: all[:1]},
 		"none":                  {keep: planner.HistoryRetention{Limit: 1}},
@@ -67,9 +67,9 @@ func TestHistoryNames(t *testing.T) {
 	}
 }
 
-// TestAdviceHelps checks that a user whose verb is refused because the record is full can follow
+// TestAdviceOfFullRecord checks that a user whose verb is refused because the record is full can follow
 // the advice of the error.
-func TestAdviceHelps(t *testing.T) {
+func TestAdviceOfFullRecord(t *testing.T) {
 	t.Parallel()
 	for name, advice := range map[string][]string{
 		"roll it back":             {"rollback web", "settle", "update web image=v3", "settle"},

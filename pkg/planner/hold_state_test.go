@@ -22,9 +22,9 @@ func TestStableRevisionOfDeletedRollout(t *testing.T) {
 		drive *rollouts.Drive
 		want  string
 	}{
-		"goes back":    {&rollouts.Drive{Abort: true}, "v2"},
-		"goes forward": {&rollouts.Drive{}, ""},
-		"rests":        {nil, ""},
+		"abort":     {&rollouts.Drive{Abort: true}, "v2"},
+		"release":   {&rollouts.Drive{}, ""},
+		"no target": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,9 +18,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestMarks checks the batch labels through batches and sizes. Each row gives the number of
+// TestBatchLabels checks the batch labels through batches and sizes. Each row gives the number of
 // labelled pods per batch. A smaller workload loses its youngest pods first.
-func TestMarks(t *testing.T) {
+func TestBatchLabels(t *testing.T) {
 	type at struct {
 		batch, replicas, updated int32
 		want                     []int
@@ -31,7 +31,7 @@ func TestMarks(t *testing.T) {
 		batches []string
 		walk    []at
 	}{
-		{"one pod a step", rollouts.StylePartition, []string{"20%", "40%", "60%", "80%", "100%"},
+		{"one pod per step", rollouts.StylePartition, []string{"20%", "40%", "60%", "80%", "100%"},
 			[]at{{0, 5, 1, []int{1}}, {1, 5, 2, []int{1, 1}}, {4, 5, 5, []int{1, 1, 1, 1, 1}}}},
 		{"scaled up at the second", rollouts.StylePartition, []string{"20%", "40%", "60%", "100%"},
 			[]at{{1, 5, 2, []int{1, 1}}, {1, 10, 4, []int{2, 2}}, {2, 10, 6, []int{2, 2, 2}}, {3, 10, 10, []int{2, 2, 2, 4}}}},
@@ -40,9 +40,9 @@ func TestMarks(t *testing.T) {
 				{1, 7, 7, []int{4, 3}}, {1, 8, 8, []int{4, 4}}}},
 		{"scaled down at the last", rollouts.StylePartition, []string{"20%", "40%", "60%", "100%"},
 			[]at{{3, 10, 10, []int{2, 2, 2, 4}}, {3, 5, 5, []int{1, 1, 1, 2}}}},
-		{"more pods than the batch asked for", rollouts.StylePartition, []string{"20%", "100%"}, []at{{0, 5, 3, []int{1}}}},
-		{"back at an earlier step", rollouts.StylePartition, []string{"20%", "40%"}, []at{{1, 5, 2, []int{1, 1}}, {0, 5, 2, []int{1, 1}}}},
-		{"without a batch for long", rollouts.StylePartition, []string{"1", "3"}, []at{{1, 5, 3, []int{1, 2}}}},
+		{"more pods than the batch requested", rollouts.StylePartition, []string{"20%", "100%"}, []at{{0, 5, 3, []int{1}}}},
+		{"jumped to an earlier step", rollouts.StylePartition, []string{"20%", "40%"}, []at{{1, 5, 2, []int{1, 1}}, {0, 5, 2, []int{1, 1}}}},
+		{"many pods without a batch", rollouts.StylePartition, []string{"1", "3"}, []at{{1, 5, 3, []int{1, 2}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,9 +78,9 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestReadyOnceMarked checks that a batch waits for the labels of pods that the status of the
+// TestReadyAfterBatchLabels checks that a batch waits for the labels of pods that the status of the
 // workload counts but the cache does not contain yet.
-func TestReadyOnceMarked(t *testing.T) {
+func TestReadyAfterBatchLabels(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"2"})
 	w := workloadOf(b, 5, 2)
 	plan := planner.DecideBatch(planner.BatchInput{Release: b, Workload: w, Pods: []planner.UpdatedPod{{Name: "a", RolloutID: "one", Batch: 1}}})
@@ -112,9 +112,9 @@ func TestForgedBatch(t *testing.T) {
 	}
 }
 
-// TestMarksOfInPlace checks that a pod gets new labels if it was updated in place and still has
+// TestBatchLabelsOfInPlaceUpdate checks that a pod gets new labels if it was updated in place and still has
 // labels from an earlier update to the same revision.
-func TestMarksOfInPlace(t *testing.T) {
+func TestBatchLabelsOfInPlaceUpdate(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	pods := []planner.UpdatedPod{{Name: "a", UpdatedAt: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
 	want := []planner.PodLabel{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
@@ -123,9 +123,9 @@ func TestMarksOfInPlace(t *testing.T) {
 	}
 }
 
-// TestMarksOnTheWayBack checks that no pod is labelled before all pods of the batch are back, and
+// TestBatchLabelsOfRollback checks that no pod is labelled before all pods of the batch are back, and
 // that pods that came back are labelled before pods that never left.
-func TestMarksOnTheWayBack(t *testing.T) {
+func TestBatchLabelsOfRollback(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	left := int32(2)
 	b.Status = rollouts.BatchReleaseStatus{NoNeedUpdateReplicas: &left}

@@ -29,14 +29,14 @@ func TestCompareNetworkHolds(t *testing.T) {
 		other, mine   *rollouts.Rollout
 		routes, first bool
 	}{
-		"at rest":            {at("b", rest, -1), at("a", under, -1), false, false},
-		"not taken":          {at("b", under, -1), at("a", under, -1), true, false},
-		"taken":              {at("b", under, 5), at("a", under, -1), true, true},
-		"taken when aborted": {at("b", under, 5), at("a", rest, -1), true, true},
-		"both, other first":  {at("b", under, 5), at("a", under, 6), true, true},
-		"both, mine first":   {at("b", under, 6), at("a", under, 5), true, false},
-		"at once, mine":      {at("b", under, 5), at("a", under, 5), true, false},
-		"at once, other":     {at("a", under, 5), at("b", under, 5), true, true},
+		"no release":             {at("b", rest, -1), at("a", under, -1), false, false},
+		"not acquired":           {at("b", under, -1), at("a", under, -1), true, false},
+		"acquired":               {at("b", under, 5), at("a", under, -1), true, true},
+		"acquired, then aborted": {at("b", under, 5), at("a", rest, -1), true, true},
+		"both, other first":      {at("b", under, 5), at("a", under, 6), true, true},
+		"both, this one first":   {at("b", under, 6), at("a", under, 5), true, false},
+		"same time, this one":    {at("b", under, 5), at("a", under, 5), true, false},
+		"same time, other":       {at("a", under, 5), at("b", under, 5), true, true},
 	} {
 		if routes, first := planner.CompareNetworkHolds(tc.other, tc.mine); routes != tc.routes || first != tc.first {
 			t.Errorf("%s: routes %t, first %t; want %t, %t", name, routes, first, tc.routes, tc.first)

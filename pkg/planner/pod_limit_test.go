@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func TestLimit(t *testing.T) {
+func TestPodLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		share    intstr.IntOrString
@@ -43,9 +43,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestLimitLastStays checks that only a share of 100% includes all pods if the last stable pod is
+// TestPodLimitKeepsLastStablePod checks that only a share of 100% includes all pods if the last stable pod is
 // kept.
-func TestLimitLastStays(t *testing.T) {
+func TestPodLimitKeepsLastStablePod(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		share          string

@@ -25,9 +25,9 @@ func (s *story) questions() []planner.MeasurementRequest {
 	return planner.Decide(o.Facts).MeasurementRequests
 }
 
-// TestOpenChecksAreAsked checks that an inconclusive check is still measured: its cause may be
+// TestInconclusiveChecksAreMeasured checks that an inconclusive check is still measured: its cause may be
 // repaired, and a job may end late. The release then continues without a decision.
-func TestOpenChecksAreAsked(t *testing.T) {
+func TestInconclusiveChecksAreMeasured(t *testing.T) {
 	t.Parallel()
 	const ticket, smoke = " check name=ticket http=tickets gate at=BeforeTraffic", " check name=smoke job=web-smoke"
 	for _, test := range []struct {
@@ -99,10 +99,10 @@ func (s *story) check() rollouts.CheckStatus {
 	return rollouts.CheckStatus{}
 }
 
-// TestQuestionOfPlan checks that a request for a measurement contains the check as written in the
+// TestMeasurementRequest checks that a request for a measurement contains the check as written in the
 // plan. The shared Check that it uses is read again for each measurement, so an administrator keeps
 // control of it.
-func TestQuestionOfPlan(t *testing.T) {
+func TestMeasurementRequest(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.run([]string{

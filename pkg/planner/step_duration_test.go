@@ -38,19 +38,19 @@ func TestStepDurations(t *testing.T) {
 		before, after []rollouts.ReleaseRecord
 		want          []planner.StepDuration
 	}{
-		"it begins":        {nil, record(step(1, at(0), nil, nil, nil)), nil},
-		"pods are ready":   {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), nil, nil)), []planner.StepDuration{duration(planner.WaitPods, 4)}},
-		"traffic flows":    {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitTraffic, 5)}},
-		"both at once":     {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitPods, 4), duration(planner.WaitTraffic, 5)}},
-		"it is approved":   {record(step(1, at(0), at(4), at(9), nil)), record(step(1, at(0), at(4), at(9), at(29)), step(2, at(29), nil, nil, nil)), []planner.StepDuration{duration(planner.WaitApproval, 20)}},
-		"its time is over": {record(step(2, at(0), at(4), at(9), nil)), record(step(2, at(0), at(4), at(9), at(69-60))), []planner.StepDuration{duration(planner.WaitTime, 0)}},
-		"it did not pause": {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), nil, at(6))), []planner.StepDuration{duration(planner.WaitTraffic, 2)}},
-		"nothing new":      {record(step(1, at(0), at(4), at(9), at(29))), record(step(1, at(0), at(4), at(9), at(29))), nil},
+		"the step begins":        {nil, record(step(1, at(0), nil, nil, nil)), nil},
+		"pods are ready":         {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), nil, nil)), []planner.StepDuration{duration(planner.WaitPods, 4)}},
+		"traffic is routed":      {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitTraffic, 5)}},
+		"both at once":           {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitPods, 4), duration(planner.WaitTraffic, 5)}},
+		"the step is approved":   {record(step(1, at(0), at(4), at(9), nil)), record(step(1, at(0), at(4), at(9), at(29)), step(2, at(29), nil, nil, nil)), []planner.StepDuration{duration(planner.WaitApproval, 20)}},
+		"the pause has ended":    {record(step(2, at(0), at(4), at(9), nil)), record(step(2, at(0), at(4), at(9), at(69-60))), []planner.StepDuration{duration(planner.WaitTime, 0)}},
+		"the step did not pause": {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), nil, at(6))), []planner.StepDuration{duration(planner.WaitTraffic, 2)}},
+		"no change":              {record(step(1, at(0), at(4), at(9), at(29))), record(step(1, at(0), at(4), at(9), at(29))), nil},
 		"another visit": {
 			record(step(1, at(0), at(4), at(9), at(29))),
 			record(step(1, at(0), at(4), at(9), at(29)), step(1, at(40), at(41), nil, nil)), []planner.StepDuration{duration(planner.WaitPods, 1)},
 		},
-		"filed": {record(step(1, at(0), at(4), at(9), at(29))), []rollouts.ReleaseRecord{{Number: 3}}, nil},
+		"release recorded": {record(step(1, at(0), at(4), at(9), at(29))), []rollouts.ReleaseRecord{{Number: 3}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,9 +9,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// TestUnreleasedKind checks that a Rollout of an unsupported kind, which --any-workload-kind
+// TestUnsupportedKind checks that a Rollout of an unsupported kind, which --any-workload-kind
 // admits, can be disabled and deleted. Weir has not changed its workload.
-func TestUnreleasedKind(t *testing.T) {
+func TestUnsupportedKind(t *testing.T) {
 	t.Parallel()
 	for name, ending := range map[string]string{"deleted": "delete rollout/web", "disabled": "disable web"} {
 		t.Run(name, func(t *testing.T) {

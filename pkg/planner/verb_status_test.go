@@ -14,9 +14,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestVerbsLeaveNothingToStore checks that a verb stores all its consequences, so that the next
+// TestVerbsStoreAllConsequences checks that a verb stores all its consequences, so that the next
 // pass stores nothing. The exceptions are consequences that depend on the workload or the network.
-func TestVerbsLeaveNothingToStore(t *testing.T) {
+func TestVerbsStoreAllConsequences(t *testing.T) {
 	t.Parallel()
 	const pause, resume, promote = "pause web verb", "resume web verb", "promote web"
 	styles := map[string][]string{
@@ -32,10 +32,10 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 	}{
 		"pause":                      {verbs: []string{pause}},
 		"resume":                     {verbs: []string{pause, "settle", "advance 5s", resume}},
-		"pause while pods come":      {verbs: []string{promote, pause}},
-		"resume while pods come":     {verbs: []string{promote, pause, resume}, stores: map[string]bool{"traffic": true}},
+		"pause while pods start":     {verbs: []string{promote, pause}},
+		"resume while pods start":    {verbs: []string{promote, pause, resume}, stores: map[string]bool{"traffic": true}},
 		"promote":                    {verbs: []string{promote}, stores: map[string]bool{"traffic": true}},
-		"promote the step before":    {verbs: []string{promote, "settle", "advance 30s", "settle", promote}, stores: map[string]bool{"traffic": true}},
+		"promote a previous step":    {verbs: []string{promote, "settle", "advance 30s", "settle", promote}, stores: map[string]bool{"traffic": true}},
 		"promote in full":            {verbs: []string{"promote web full"}, stores: map[string]bool{"traffic": true}},
 		"abort, bound to a template": {verbs: []string{"abort web"}, stores: map[string]bool{"partition": true, "blue-green": true, "statefulset": true, "traffic": true}},
 	} {

@@ -27,8 +27,8 @@ func TestWarmUp(t *testing.T) {
 	}{
 		"none":            {nil, MeasuredCheck{Check: rate}, 0},
 		"of the analysis": {new(int32(60)), MeasuredCheck{Check: rate}, time.Minute},
-		"its own":         {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(90)) })}, 90 * time.Second},
-		"its own is none": {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
+		"of the check":    {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(90)) })}, 90 * time.Second},
+		"0 for the check": {new(int32(60)), MeasuredCheck{Check: with(rate, func(c *rollouts.Check) { c.AfterSeconds = new(int32(0)) })}, 0},
 		"a clock ahead":   {new(int32(60)), MeasuredCheck{Check: rate, ClockAhead: 2 * time.Minute}, 3 * time.Minute},
 		"a gate":          {new(int32(60)), MeasuredCheck{Check: rollouts.Check{Gate: new(true), Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},
 		"before traffic":  {new(int32(60)), MeasuredCheck{Check: rollouts.Check{At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{PromQL: "up", Min: new("1")}}}, 0},

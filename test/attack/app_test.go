@@ -28,73 +28,73 @@ const (
 	system = "weir-system"
 )
 
-// Kinds of workloads.
+// The kinds of workloads.
 const (
 	deployments  = "Deployment"
 	statefulSets = "StatefulSet"
 	daemonSets   = "DaemonSet"
 )
 
-// resources are their names in paths.
+// resources are their resource names in API paths.
 var resources = map[string]string{
 	deployments: "deployments", statefulSets: "statefulsets", daemonSets: "daemonsets",
 	cloneSets: "clonesets", advancedSets: "statefulsets", advancedDaemons: "daemonsets",
 }
 
-// state is how far an application is when it is attacked.
+// state is the state of an application at the time of the attack.
 type state int
 
 const (
-	resting state = iota
-	// midway is a release of v2 whose first step waits.
-	midway
-	// aborted is the same, taken back.
+	idle state = iota
+	// atStep1 is a release of v2 that is paused at its first step.
+	atStep1
+	// aborted is the same release after an abort.
 	aborted
-	// released is v2, released in full.
+	// released is an application whose release of v2 is complete.
 	released
-	// unnamed is v1, and no Rollout names it yet.
-	unnamed
+	// withoutRollout is an application with v1 that no Rollout references yet.
+	withoutRollout
 )
 
-// scene is what is there before an attack.
-type scene struct {
-	// kind is a Deployment if empty.
+// scenario describes the objects that exist before an attack.
+type scenario struct {
+	// kind is the kind of the workload; empty means Deployment.
 	kind string
 	at   state
-	// routed gives it a Service and an Ingress that follow the release.
-	routed bool
-	// beside releases by an extra Deployment.
-	beside bool
-	// green brings all of the new version up beside the stable one.
-	green bool
-	// change is made to the Rollout before it is created.
-	change func(*v1beta1.Rollout)
+	// withTraffic creates a Service and an Ingress whose traffic the Rollout routes.
+	withTraffic bool
+	// canary releases with an extra Deployment.
+	canary bool
+	// blueGreen releases in the blue-green style.
+	blueGreen bool
+	// customizeRollout changes the Rollout before it is created.
+	customizeRollout func(*v1beta1.Rollout)
 }
 
-// app is an application of three pods and its Rollout, all of the name web, in a
-// namespace of its own. Its version is the tag of its image.
+// app is an application with three pods and its Rollout in a namespace of its own. All its objects
+// are named web. The tag of its image is its version.
 type app struct {
 	t         *testing.T
-	scene     scene
+	scene     scenario
 	namespace string
 	name      string
 	answers   []answer
 	before    facts
-	// was are the pods that served before.
-	was  []string
-	seen *witness
-	// watches are those that weir-controller had begun before.
+	// podsBefore are the pods that ran before the attack.
+	podsBefore []string
+	monitor    *monitor
+	// watches are the watches that weir-controller had started before the attack.
 	watches map[string]int
-	// told is what scripts have brought out.
-	told string
+	// scriptOutput is the text that scripts have returned.
+	scriptOutput string
 }
 
 var count atomic.Int32
 
-// space is an application that is nothing but a namespace.
-func space(t *testing.T) *app {
+// newNamespace creates a namespace without any application.
+func newNamespace(t *testing.T) *app {
 	t.Helper()
-	a := &app{t: t, namespace: "attack-" + strconv.Itoa(int(count.Add(1))), name: name, scene: scene{kind: deployments}}
+	a := &app{t: t, namespace: "attack-" + strconv.Itoa(int(count.Add(1))), name: name, scene: scenario{kind: deployments}}
 	a.makeNamespace(a.namespace)
 	return a
 }
@@ -102,62 +102,62 @@ func space(t *testing.T) *app {
 func (a *app) makeNamespace(name string) {
 	a.t.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := here.client.Create(a.t.Context(), n); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), n); err != nil {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() {
-		if err := here.client.Delete(context.Background(), n); err != nil {
+		if err := testEnv.client.Delete(context.Background(), n); err != nil {
 			a.t.Error(err)
 		}
 	})
 }
 
-// elsewhere is the namespace of somebody else.
-func (a *app) elsewhere() string {
+// otherNamespace is a namespace of another user.
+func (a *app) otherNamespace() string {
 	a.t.Helper()
 	beside := a.namespace + "-beside"
 	n := &corev1.Namespace{}
-	if here.client.Get(a.t.Context(), client.ObjectKey{Name: beside}, n) != nil {
+	if testEnv.client.Get(a.t.Context(), client.ObjectKey{Name: beside}, n) != nil {
 		a.makeNamespace(beside)
 	}
 	return beside
 }
 
-// start brings an application to where the scene says.
-func start(t *testing.T, s scene) *app {
+// start brings an application into the state of the scenario.
+func start(t *testing.T, s scenario) *app {
 	t.Helper()
-	a := space(t)
+	a := newNamespace(t)
 	if s.kind == "" {
 		s.kind = deployments
 	}
 	a.scene = s
-	a.seen = watchPods(a)
-	t.Cleanup(a.report)
+	a.monitor = watchPods(a)
+	t.Cleanup(a.logState)
 	a.create(a.workload("v1"))
-	if s.routed {
+	if s.withTraffic {
 		a.create(a.service())
 		a.create(a.ingress())
 	}
-	a.until("v1 serves", a.runs(versions{"v1": 3}))
-	if s.at == unnamed {
+	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
+	if s.at == withoutRollout {
 		return a
 	}
 	a.create(a.rollout())
-	a.until("the Rollout is Healthy", a.healthy)
-	if s.at == resting {
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	if s.at == idle {
 		return a
 	}
-	a.ships("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.setVersion("v2")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	switch s.at {
 	case aborted:
-		a.verb(here.admin, "abort", "")
-		a.until("it is aborted", a.aborted)
-		a.until("v1 is back", a.runs(versions{"v1": 3}))
+		a.verb(testEnv.admin, "abort", "")
+		a.eventually("the release is aborted", a.isAborted)
+		a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 	case released:
-		a.verb(here.admin, "promote", `{"full":true}`)
-		a.until("it is Healthy", a.healthy)
-		a.until("v2 serves", a.runs(versions{"v2": 3}))
+		a.verb(testEnv.admin, "promote", `{"full":true}`)
+		a.eventually("the Rollout is Healthy", a.isHealthy)
+		a.eventually("v2 serves", a.runs(versions{"v2": 3}))
 	}
 	return a
 }
@@ -167,13 +167,13 @@ func (a *app) create(o client.Object) {
 	if o.GetNamespace() == "" {
 		o.SetNamespace(a.namespace)
 	}
-	if err := here.client.Create(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
 		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 	}
 }
 
-// until waits. ask tells what is not yet so.
-func (a *app) until(what string, ask func(context.Context) error) {
+// eventually waits until the condition returns nil.
+func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	if err := patience.Until(a.t.Context(), what, ask); err != nil {
 		a.t.Fatal(err)
@@ -202,7 +202,7 @@ func (a *app) workload(version string) client.Object {
 		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(3)), Selector: selector, Template: a.template(version),
 		}}
-	case daemonSets: // there are three nodes
+	case daemonSets: // three pods, because there are three nodes
 		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: a.template(version)}}
 	}
 	if _, custom := customKinds[a.scene.kind]; custom {
@@ -241,32 +241,32 @@ func (a *app) ingress(services ...string) *networkingv1.Ingress {
 	}}
 }
 
-// rollout releases one pod, then two, then all.
+// rollout is a Rollout that releases one pod, then two, then all.
 func (a *app) rollout() *v1beta1.Rollout {
 	c := &v1beta1.CanaryStrategy{}
 	for i, replicas := range []string{"1", "2", "100%"} {
 		step := v1beta1.Step{Replicas: new(intstr.Parse(replicas))}
-		if a.scene.routed {
+		if a.scene.withTraffic {
 			step.Traffic = new(fmt.Sprintf("%d%%", 20+40*i))
 		}
 		c.Steps = append(c.Steps, step)
 	}
-	if a.scene.beside {
+	if a.scene.canary {
 		c.EnableExtraWorkloadForCanary = new(true)
 		c.Steps = c.Steps[:2]
 	}
-	if a.scene.routed {
+	if a.scene.withTraffic {
 		c.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: a.name, GracePeriodSeconds: new(int32(1)), Ingress: &v1beta1.IngressRef{Name: name}}}
 	}
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Spec: v1beta1.RolloutSpec{
 		WorkloadRef: a.workloadRef(),
 		Strategy:    v1beta1.Strategy{Canary: c},
 	}}
-	if a.scene.green {
+	if a.scene.blueGreen {
 		r.Spec.Strategy = v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: c.Release}}
 	}
-	if a.scene.change != nil {
-		a.scene.change(r)
+	if a.scene.customizeRollout != nil {
+		a.scene.customizeRollout(r)
 	}
 	return r
 }

@@ -17,25 +17,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// collisionCells set a template with another image and the short hash of the template that
-// is released, or that serves. Anybody can compute one in a second.
+// collisionCells set a template with another image whose short hash is equal to that of the
+// released or stable template. Such a template can be computed in a second.
 var collisionCells = []cell{
-	{who: patcher, what: ship, how: "sets a twin of the released template", doors: true, on: scene{at: midway}, do: setsTwin("v2"), expect: gatedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the released template, canary style", doors: true, on: scene{beside: true, routed: true, at: midway}, do: setsTwin("v2"), expect: gatedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the released template, blue-green style", on: scene{green: true, at: midway}, do: setsTwin("v2"), expect: refusedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the released template, a StatefulSet", on: scene{kind: statefulSets, at: midway}, do: setsTwin("v2"), expect: gatedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the released template, a DaemonSet", long: true, on: scene{kind: daemonSets, at: midway}, do: setsTwin("v2"), expect: gatedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the stable template", doors: true, on: scene{}, do: setsTwin("v1"), expect: gatedTwin},
-	{who: patcher, what: ship, how: "sets a twin of the stable template, canary style", on: scene{beside: true, routed: true}, do: setsTwin("v1"), expect: gatedTwin},
-	{who: patcher, what: undoAbort, how: "sets a twin of the aborted template", on: scene{at: aborted}, do: setsTwin("v2"), expect: gatedTwin},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one", admission: true, scenario: scenario{at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, canary style", admission: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, blue-green style", scenario: scenario{blueGreen: true, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsRefused},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, a StatefulSet", scenario: scenario{kind: statefulSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the released one, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the stable one", admission: true, scenario: scenario{}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: ship, how: "sets a template with the hash of the stable one, canary style", scenario: scenario{canary: true, withTraffic: true}, attack: setsCollidingTemplate("v1"), expect: collidingTemplateIsHeld},
+	{who: patcher, what: undoAbort, how: "sets a template with the hash of the aborted one", scenario: scenario{at: aborted}, attack: setsCollidingTemplate("v2"), expect: collidingTemplateIsHeld},
 }
 
-// setsTwin sets a template of v3 with the short hash of the template of another version. Then
-// somebody who had looked at the release before promotes what they saw.
-func setsTwin(of string) func(*app, *user) {
+// setsCollidingTemplate sets a template of v3 with the short hash of the template of another
+// version. Then a user who had read the release before promotes it.
+func setsCollidingTemplate(of string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		_, template, err := a.live(a.t.Context())
+		_, template, err := a.liveWorkload(a.t.Context())
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -45,28 +45,28 @@ func setsTwin(of string) func(*app, *user) {
 			return t
 		}
 		twin := collision.Of(tagged(of), tagged("v3"))
-		before, err := a.stored(a.t.Context())
+		before, err := a.getRollout(a.t.Context())
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		a.tries(u, patch(a.path(), change{version: "v3", template: object{"metadata": object{"annotations": twin.Annotations}}}.body()))
-		a.until("the twin waits at step 1, or is refused", func(ctx context.Context) error {
-			r, err := a.stored(ctx)
+		a.attackWith(u, patch(a.path(), change{version: "v3", template: object{"metadata": object{"annotations": twin.Annotations}}}.body()))
+		a.eventually("the template waits at step 1, or is refused", func(ctx context.Context) error {
+			r, err := a.getRollout(ctx)
 			switch {
 			case err != nil:
 				return err
 			case strings.Contains(r.Status.Message, "please rollback first"):
 				return nil
 			case digestOf(r) == digestOf(before):
-				return errors.New("the release is bound to the template before: " + describe(r))
+				return errors.New("the release still belongs to the previous template: " + describe(r))
 			}
-			return a.waitsAt(1)(ctx)
+			return a.waitsAtStep(1)(ctx)
 		})
-		a.tries(here.admin, post(a.api()+"/promote", encode(object{"expect": object{"updateTemplate": digestOf(before)}})))
+		a.attackWith(testEnv.admin, post(a.api()+"/promote", encode(object{"expect": object{"updateTemplate": digestOf(before)}})))
 	}
 }
 
-// digestOf is the digest of the template that is released, or was released last.
+// digestOf returns the digest of the template that is released, or was released last.
 func digestOf(r *v1beta1.Rollout) string {
 	switch s := r.Status; {
 	case s.Canary != nil:
@@ -77,27 +77,28 @@ func digestOf(r *v1beta1.Rollout) string {
 	return ""
 }
 
-// gatedTwin wants the twin to be a release of its own, which nobody has approved.
-func gatedTwin(a *app) {
+// collidingTemplateIsHeld expects a separate release of the colliding template, which has no
+// approval.
+func collidingTemplateIsHeld(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusConflict)
 	if got := a.answers[1]; got.code != http.StatusConflict {
 		a.t.Errorf("got %s; want 409, since that template is not released", got)
 	}
-	a.inTime()
+	a.checkNoLateHold()
 	a.atMost(1, "v3")
-	a.goesOn()
+	a.checkNextRelease()
 	a.atMost(1, "v3")
 }
 
-// refusedTwin wants no pod of it at all.
-func refusedTwin(a *app) {
+// collidingTemplateIsRefused expects no pod of the colliding template.
+func collidingTemplateIsRefused(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusConflict)
-	a.inTime()
+	a.checkNoLateHold()
 	a.atMost(0, "v3")
-	a.verb(here.admin, "rollback", "")
-	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.verb(testEnv.admin, "rollback", "")
+	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
 	a.atMost(0, "v3")
-	a.goesOn()
+	a.checkNextRelease()
 }

@@ -21,44 +21,44 @@ import (
 )
 
 var disablingCells = []cell{
-	{who: editor, what: forge, how: "loses its routers while it is being disabled", on: scene{routed: true, at: midway},
-		do: whileDisabling(`{"spec":{"strategy":{"canary":{"trafficRoutings":null}}}}`), expect: nothingLeft},
-	{who: editor, what: forge, how: "loses its workload while it is being disabled", on: scene{routed: true, at: midway},
-		do: whileDisabling(`{"spec":{"workloadRef":{"name":"other"}}}`), expect: nothingLeft},
-	{who: editor, what: forge, how: "loses its routers as it is disabled", on: scene{routed: true, at: midway},
-		do: func(a *app, u *user) {
-			a.tries(u, patch(a.api(), `{"spec":{"disabled":true,"strategy":{"canary":{"trafficRoutings":null}}}}`))
-			a.edits(`{"spec":{"disabled":true}}`)
-		}, expect: nothingLeft},
-	{who: editor, what: forge, how: "loses its strategy while it is being disabled", on: scene{routed: true, at: midway},
-		do: whileDisabling(`{"spec":{"strategy":{"canary":null,"blueGreen":{"steps":[{"replicas":"50%"},{"replicas":"100%"}]}}}}`), expect: nothingLeft},
+	{who: editor, what: forge, how: "removes the routers while the Rollout is being disabled", scenario: scenario{withTraffic: true, at: atStep1},
+		attack: whileDisabling(`{"spec":{"strategy":{"canary":{"trafficRoutings":null}}}}`), expect: restoredCompletely},
+	{who: editor, what: forge, how: "removes the workload while the Rollout is being disabled", scenario: scenario{withTraffic: true, at: atStep1},
+		attack: whileDisabling(`{"spec":{"workloadRef":{"name":"other"}}}`), expect: restoredCompletely},
+	{who: editor, what: forge, how: "removes the routers and disables the Rollout", scenario: scenario{withTraffic: true, at: atStep1},
+		attack: func(a *app, u *user) {
+			a.attackWith(u, patch(a.api(), `{"spec":{"disabled":true,"strategy":{"canary":{"trafficRoutings":null}}}}`))
+			a.patchRollout(`{"spec":{"disabled":true}}`)
+		}, expect: restoredCompletely},
+	{who: editor, what: forge, how: "removes the strategy while the Rollout is being disabled", scenario: scenario{withTraffic: true, at: atStep1},
+		attack: whileDisabling(`{"spec":{"strategy":{"canary":null,"blueGreen":{"steps":[{"replicas":"50%"},{"replicas":"100%"}]}}}}`), expect: restoredCompletely},
 }
 
-// whileDisabling edits the Rollout while the release is being given back, which takes
-// as long as the grace period of its routers.
+// whileDisabling edits the Rollout while its release is being undone, which takes as long as the
+// grace period of its routers.
 func whileDisabling(body string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		a.edits(`{"spec":{"disabled":true}}`)
-		a.until("it is being disabled", func(ctx context.Context) error {
-			r, err := a.stored(ctx)
+		a.patchRollout(`{"spec":{"disabled":true}}`)
+		a.eventually("the Rollout is being disabled", func(ctx context.Context) error {
+			r, err := a.getRollout(ctx)
 			if err == nil && r.Status.Phase != v1beta1.PhaseDisabling && r.Status.Phase != v1beta1.PhaseDisabled {
-				err = errors.New("it is " + describe(r))
+				err = errors.New("the Rollout is " + describe(r))
 			}
 			return err
 		})
-		a.tries(u, patch(a.api(), body))
+		a.attackWith(u, patch(a.api(), body))
 	}
 }
 
-// nothingLeft wants the release to be given back in full.
-func nothingLeft(a *app) {
+// restoredCompletely expects that the workload is completely restored.
+func restoredCompletely(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusForbidden)
-	a.until("it is disabled", a.phase(v1beta1.PhaseDisabled))
-	a.until("nothing is left beside it", a.tidy)
-	a.until("nothing is left on the Deployment", func(ctx context.Context) error {
-		o, _, err := a.live(ctx)
+	a.eventually("the Rollout is disabled", a.isInPhase(v1beta1.PhaseDisabled))
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
+	a.eventually("nothing is left on the Deployment", func(ctx context.Context) error {
+		o, _, err := a.liveWorkload(ctx)
 		if err != nil {
 			return err
 		}
@@ -69,31 +69,32 @@ func nothingLeft(a *app) {
 		}
 		return nil
 	})
-	a.until("the native controller ends it", a.runs(versions{"v2": 3}))
+	a.eventually("the native controller completes the release", a.runs(versions{"v2": 3}))
 }
 
 var recreatedCells = []cell{
-	{who: editor, what: forge, how: "makes the Deployment again, another one", on: scene{at: midway}, do: remakes("v3", false, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the Deployment again, the stable one", on: scene{at: midway}, do: remakes("v1", false, false), expect: another("v1")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the Deployment again while it is aborted", on: scene{at: midway}, do: remakes("v3", true, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the routed Deployment again, another one", on: scene{at: midway, routed: true}, do: remakes("v3", false, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the StatefulSet again, another one", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the StatefulSet again while it is aborted", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", true, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the DaemonSet again, another one", on: scene{kind: daemonSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
+	{who: editor, what: forge, how: "recreates the Deployment with another template", scenario: scenario{at: atStep1}, attack: recreatesWorkload("v3", false, false), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the Deployment with the stable template", scenario: scenario{at: atStep1}, attack: recreatesWorkload("v1", false, false), expect: releasesRecreated("v1")},
+	{who: editor, what: forge, how: "recreates the Deployment with its records", scenario: scenario{at: atStep1}, attack: recreatesWorkload("v3", false, true), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the Deployment while it is aborted", scenario: scenario{at: atStep1}, attack: recreatesWorkload("v3", true, false), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the Deployment with its records while it is aborted", scenario: scenario{at: atStep1}, attack: recreatesWorkload("v3", true, true), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the routed Deployment with another template", scenario: scenario{at: atStep1, withTraffic: true}, attack: recreatesWorkload("v3", false, false), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the StatefulSet with another template", scenario: scenario{kind: statefulSets, at: atStep1}, attack: recreatesWorkload("v3", false, false), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the StatefulSet while it is aborted", scenario: scenario{kind: statefulSets, at: atStep1}, attack: recreatesWorkload("v3", true, false), expect: releasesRecreated("v3")},
+	{who: editor, what: forge, how: "recreates the DaemonSet with another template", scenario: scenario{kind: daemonSets, at: atStep1}, attack: recreatesWorkload("v3", false, false), expect: releasesRecreated("v3")},
 }
 
-// remakes deletes the workload and makes one of the same name and another template,
-// as fast as one can: by itself, or as kubectl replace --force does with what it was.
-func remakes(version string, aborting, withMarks bool) func(*app, *user) {
+// recreatesWorkload deletes the workload and immediately creates another one with the same name and
+// another template: a new object, or the previous one with its annotations, as kubectl replace
+// --force does.
+func recreatesWorkload(version string, aborting, withMarks bool) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		if aborting {
-			a.verb(here.admin, "abort", "")
+			a.verb(testEnv.admin, "abort", "")
 		}
 		fields := object{}
-		if err := json.Unmarshal([]byte(a.asks(u, get(a.path())).body), &fields); err != nil {
+		if err := json.Unmarshal([]byte(a.mustSend(u, get(a.path())).body), &fields); err != nil {
 			a.t.Fatal(err)
 		}
 		made := fields["metadata"].(object)
@@ -107,8 +108,8 @@ func remakes(version string, aborting, withMarks bool) func(*app, *user) {
 		fields["metadata"] = meta
 		delete(fields, "status")
 		body := strings.ReplaceAll(encode(fields), image("v2"), image(version))
-		a.asks(u, request{method: http.MethodDelete, path: a.path(), body: `{"propagationPolicy":"Background"}`})
-		a.until("it is made again", func(ctx context.Context) error {
+		a.mustSend(u, request{method: http.MethodDelete, path: a.path(), body: `{"propagationPolicy":"Background"}`})
+		a.eventually("the workload is recreated", func(ctx context.Context) error {
 			got, err := u.send(ctx, post(strings.TrimSuffix(a.path(), "/"+a.name), body))
 			if err == nil && got.code != http.StatusCreated {
 				err = errors.New(got.String())
@@ -130,26 +131,26 @@ func specOf(o client.Object) any {
 	return nil
 }
 
-// another wants the release to be over, what is on record of it to be true, and the
-// new workload to be released like any other.
-func another(version string) func(*app) {
+// releasesRecreated expects that the first release has ended with a correct history, and that the
+// new workload is released like any other.
+func releasesRecreated(version string) func(*app) {
 	return func(a *app) {
 		a.t.Helper()
-		a.until("the first release is over, and on file", func(ctx context.Context) error {
+		a.eventually("the first release has ended and has a history", func(ctx context.Context) error {
 			lines, err := a.history(ctx)
-			if err == nil && (len(lines) == 0 || lines[0] == "1 " || lines[0] == "1 aborted" && a.aborted(ctx) == nil) {
-				err = fmt.Errorf("on file is %q", lines)
+			if err == nil && (len(lines) == 0 || lines[0] == "1 " || lines[0] == "1 aborted" && a.isAborted(ctx) == nil) {
+				err = fmt.Errorf("histories are %q", lines)
 			}
 			return err
 		})
-		a.until("the new one serves, or is held as another version", func(ctx context.Context) error {
+		a.eventually("the new workload serves, or is held as another version", func(ctx context.Context) error {
 			pods, err := a.pods(ctx)
 			if err == nil && (pods[version] == 0 || pods["v2"] > 0) {
 				err = fmt.Errorf("runs %v", pods)
 			}
-			return errors.Join(err, a.rests(ctx), a.inService(ctx))
+			return errors.Join(err, a.isIdle(ctx), a.nextTemplateIsHeld(ctx))
 		})
-		r, err := a.stored(a.t.Context())
+		r, err := a.getRollout(a.t.Context())
 		lines, hErr := a.history(a.t.Context())
 		if err := errors.Join(err, hErr); err != nil {
 			a.t.Fatal(err)
@@ -158,15 +159,15 @@ func another(version string) func(*app) {
 			return line == "1 succeeded" || line == "1 disabled" || strings.HasSuffix(line, " cancelled") && version != "v1"
 		})
 		if untrue || strings.Contains(r.Status.Message, "cancel") && version != "v1" {
-			a.t.Errorf("the workload of the first release was deleted, and on record is %q, %q", r.Status.Message, lines)
+			a.t.Errorf("the workload of the first release was deleted, but its history is %q, %q", r.Status.Message, lines)
 		}
-		a.goesOn()
+		a.checkNextRelease()
 	}
 }
 
-// inService reports as an error that the next template would not be held yet.
-func (a *app) inService(ctx context.Context) error {
-	r, err := a.stored(ctx)
+// nextTemplateIsHeld returns an error if the next template would not be held yet.
+func (a *app) nextTemplateIsHeld(ctx context.Context) error {
+	r, err := a.getRollout(ctx)
 	if err == nil && r.Status.Phase == v1beta1.PhaseInitial {
 		err = errors.New(describe(r))
 	}

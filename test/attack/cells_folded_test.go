@@ -25,7 +25,7 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Kinds of Kruise, which test/kruise plays. Their definitions keep fields that nobody knows.
+// Kinds of OpenKruise, whose controllers test/kruise simulates. Their CRDs preserve unknown fields.
 const (
 	cloneSets       = "CloneSet"
 	advancedSets    = "advanced StatefulSet"
@@ -36,29 +36,29 @@ var customKinds = map[string]schema.GroupVersionKind{
 	cloneSets: kruise.CloneSetKind, advancedSets: kruise.StatefulSetKind, advancedDaemons: kruise.DaemonSetKind,
 }
 
-// playKruise serves these kinds and plays their controllers until the context ends.
-func playKruise(ctx context.Context) error {
+// startKruise installs these kinds and simulates their controllers until the context ends.
+func startKruise(ctx context.Context) error {
 	definitions, err := cluster.Decode(bytes.NewReader(kruise.Definitions))
 	if err != nil {
 		return err
 	}
 	for _, d := range definitions {
-		if err := here.client.Create(ctx, d); err != nil {
+		if err := testEnv.client.Create(ctx, d); err != nil {
 			return fmt.Errorf("defining %s: %w", d.GetName(), err)
 		}
 	}
 	for _, kind := range customKinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		served := func(ctx context.Context) error { return here.client.List(ctx, list) }
+		served := func(ctx context.Context) error { return testEnv.client.List(ctx, list) }
 		if err := patience.Until(ctx, kind.Kind+" is served", served); err != nil {
 			return err
 		}
 	}
-	return kruise.Start(ctx, here.cluster.Config())
+	return kruise.Start(ctx, testEnv.cluster.Config())
 }
 
-// workloadRef names the workload as a Rollout does.
+// workloadRef is the reference of the Rollout to the workload.
 func (a *app) workloadRef() v1beta1.ObjectRef {
 	ref := v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: a.scene.kind, Name: a.name}
 	if kind, custom := customKinds[a.scene.kind]; custom {
@@ -73,7 +73,7 @@ func (a *app) customWorkload(version string) client.Object {
 		"updateStrategy": object{"type": "RollingUpdate", "rollingUpdate": object{"partition": int64(0), "maxUnavailable": int64(1)}},
 	}}}
 	spec := o.Object["spec"].(object)
-	if a.scene.kind != advancedDaemons { // there are three nodes
+	if a.scene.kind != advancedDaemons { // three pods, because there are three nodes
 		spec["replicas"] = int64(3)
 	}
 	if a.scene.kind == cloneSets {
@@ -98,7 +98,7 @@ func (a *app) customTemplate(version string) object {
 func (a *app) liveCustom(ctx context.Context) (client.Object, corev1.PodTemplateSpec, error) {
 	o, template := &unstructured.Unstructured{}, corev1.PodTemplateSpec{}
 	o.SetGroupVersionKind(customKinds[a.scene.kind])
-	if err := here.client.Get(ctx, a.key(a.name), o); err != nil {
+	if err := testEnv.client.Get(ctx, a.key(a.name), o); err != nil {
 		return o, template, err
 	}
 	tree, _, err := unstructured.NestedMap(o.Object, "spec", "template")
@@ -108,8 +108,8 @@ func (a *app) liveCustom(ctx context.Context) (client.Object, corev1.PodTemplate
 	return o, template, err
 }
 
-// foldedCells hide another template behind keys that differ in case alone, and change
-// fields of it that nobody knows.
+// foldedCells hide another template in JSON keys that differ in case only, and change unknown
+// fields of the template.
 var foldedCells = func() []cell {
 	folds := func(spec, template func(*app) object, container object) func(*app, *user) {
 		return func(a *app, u *user) {
@@ -123,7 +123,7 @@ var foldedCells = func() []cell {
 			if spec != nil {
 				maps.Copy(body, spec(a))
 			}
-			a.tries(u, patch(a.path(), encode(object{"spec": body})))
+			a.attackWith(u, patch(a.path(), encode(object{"spec": body})))
 		}
 	}
 	old := func(a *app) object { return a.customTemplate("v1") }
@@ -131,47 +131,47 @@ var foldedCells = func() []cell {
 	foldedSpec := func(a *app) object { return object{"ſpec": old(a)["spec"], "Spec": old(a)["spec"]} }
 	unknown := func(a *app, u *user) {
 		a.t.Helper()
-		a.tries(u, patch(a.path(), encode(object{"spec": object{"template": object{"spec": object{"fromTheFuture": object{"n": 1}}}}})))
+		a.attackWith(u, patch(a.path(), encode(object{"spec": object{"template": object{"spec": object{"fromTheFuture": object{"n": 1}}}}})))
 	}
 	var cells []cell
 	for _, kind := range []string{cloneSets, advancedSets, advancedDaemons} {
 		add := func(how string, do func(*app, *user)) {
-			cells = append(cells, cell{who: patcher, what: ship, how: how + ", " + kind, on: scene{kind: kind}, do: do, expect: gated})
+			cells = append(cells, cell{who: patcher, what: ship, how: how + ", " + kind, scenario: scenario{kind: kind}, attack: do, expect: gateHolds})
 		}
-		add("hides a template behind a folded key", folds(foldedTemplate, nil, nil))
-		add("hides a pod spec behind a folded key", folds(nil, foldedSpec, nil))
-		add("hides an image behind a folded key", folds(nil, nil, object{"imagE": image("v1")}))
-		add("plants a folded key first", func(a *app, u *user) {
+		add("hides a template in a key with another case", folds(foldedTemplate, nil, nil))
+		add("hides a pod spec in a key with another case", folds(nil, foldedSpec, nil))
+		add("hides an image in a key with another case", folds(nil, nil, object{"imagE": image("v1")}))
+		add("writes a key with another case first", func(a *app, u *user) {
 			a.t.Helper()
-			a.tries(u, patch(a.path(), encode(object{"spec": foldedTemplate(a)})))
-			a.tries(u, patch(a.path(), change{version: "v2"}.body()))
+			a.attackWith(u, patch(a.path(), encode(object{"spec": foldedTemplate(a)})))
+			a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
 		})
-		add("changes a field that nobody knows", func(a *app, u *user) {
+		add("changes an unknown field", func(a *app, u *user) {
 			a.t.Helper()
 			unknown(a, u)
-			a.until("the field is held or given back", a.rests)
-			a.tries(u, patch(a.path(), change{version: "v2"}.body()))
+			a.eventually("the field is held or restored", a.isIdle)
+			a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
 		})
 	}
 	return append(cells,
-		cell{who: patcher, what: blockAbort, how: "has thousands of annotations", doors: true, do: func(a *app, u *user) {
+		cell{who: patcher, what: blockAbort, how: "has thousands of annotations", admission: true, attack: func(a *app, u *user) {
 			a.t.Helper()
 			all := object{}
 			for i := range 12_000 {
 				all[fmt.Sprintf("a%d", i)] = ""
 			}
-			a.tries(u, patch(a.path(), encode(object{"metadata": object{"annotations": all}})))
-			a.tries(u, patch(a.path(), encode(object{"metadata": object{"labels": all}})))
-			a.tries(u, patch(a.path()+"/status", encode(object{"metadata": object{"annotations": all}})))
+			a.attackWith(u, patch(a.path(), encode(object{"metadata": object{"annotations": all}})))
+			a.attackWith(u, patch(a.path(), encode(object{"metadata": object{"labels": all}})))
+			a.attackWith(u, patch(a.path()+"/status", encode(object{"metadata": object{"annotations": all}})))
 		}, expect: func(a *app) {
 			a.t.Helper()
 			a.answered(http.StatusUnprocessableEntity)
 			for _, got := range a.answers {
 				if !strings.Contains(got.body, "must not have more than 512 keys") || !strings.Contains(got.body, "remove some") {
-					a.t.Errorf("got %s; want the field and what to do", got)
+					a.t.Errorf("got %s; want the name of the field and how to correct it", got)
 				}
 			}
-			denied(a)
+			isDenied(a)
 		}},
 	)
 }()

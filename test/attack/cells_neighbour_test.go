@@ -21,24 +21,24 @@ import (
 )
 
 var neighbourCells = []cell{
-	{who: neighbour, what: slow, how: "16 Rollouts with 8,000 references to unknown kinds", alone: true, do: fillsReferences, expect: prompt},
-	{who: neighbour, what: slow, how: "objects of more than half a MiB", do: fillsObjects, expect: prompt},
-	{who: neighbour, what: learn, how: "reads, lists and watches what is not theirs", on: scene{at: released}, do: readsOthers, expect: func(a *app) {
+	{who: neighbour, what: slow, how: "16 Rollouts with 8,000 references to unknown kinds", exclusive: true, attack: fillsReferences, expect: releaseIsNotDelayed},
+	{who: neighbour, what: slow, how: "objects of more than half a MiB", attack: fillsObjects, expect: releaseIsNotDelayed},
+	{who: neighbour, what: learn, how: "reads, lists and watches objects of another namespace", scenario: scenario{at: released}, attack: readsOthers, expect: func(a *app) {
 		a.answered(http.StatusForbidden)
-		a.same()
+		a.checkUnchanged()
 	}},
-	{who: neighbour, what: learn, how: "names what is not theirs", on: scene{routed: true, at: midway}, do: namesOthers, expect: ignored},
-	{who: neighbour, what: skip, how: "every verb", on: scene{at: midway}, do: everyVerbBut(), expect: forbidden},
-	{who: neighbour, what: crash, how: "numbers and texts at their ends", do: writesExtremes, expect: func(a *app) {
-		a.answered(append([]int{http.StatusBadRequest}, either...)...)
-		a.goesOn()
+	{who: neighbour, what: learn, how: "references objects of another namespace", scenario: scenario{withTraffic: true, at: atStep1}, attack: referencesOthers, expect: othersAreUntouched},
+	{who: neighbour, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isForbidden},
+	{who: neighbour, what: crash, how: "writes extreme numbers and texts", attack: writesExtremes, expect: func(a *app) {
+		a.answered(append([]int{http.StatusBadRequest}, refusedOrNeutralized...)...)
+		a.checkNextRelease()
 	}},
-	{who: patcher, what: crash, how: "marks that are no JSON", doors: true, on: scene{at: midway}, do: writesGarbage, expect: gated},
-	{who: patcher, what: crash, how: "marks that are no JSON, at rest", doors: true, do: writesGarbage, expect: gated},
+	{who: patcher, what: crash, how: "writes records that are not JSON", admission: true, scenario: scenario{at: atStep1}, attack: writesGarbage, expect: gateHolds},
+	{who: patcher, what: crash, how: "writes records that are not JSON, without a release", admission: true, attack: writesGarbage, expect: gateHolds},
 }
 
-// aRollout is one of somebody else, that releases what they like.
-func aRollout(name string, strategy object) string {
+// rolloutJSON is a Rollout in the attacker's namespace.
+func rolloutJSON(name string, strategy object) string {
 	return encode(object{
 		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": object{"name": name},
 		"spec": object{"workloadRef": object{"apiVersion": "apps/v1", "kind": deployments, "name": name}, "strategy": object{"canary": strategy}},
@@ -53,11 +53,11 @@ func fillsReferences(a *app, u *user) {
 			refs[n] = object{"apiVersion": fmt.Sprintf("g%d.example.com/v1", i*8000+n), "kind": fmt.Sprintf("K%d", n), "name": "x"}
 		}
 		name := fmt.Sprintf("many-%d", i)
-		got := a.tries(u, post(api(a.elsewhere()), aRollout(name, object{
+		got := a.attackWith(u, post(api(a.otherNamespace()), rolloutJSON(name, object{
 			"steps": []object{{"replicas": 1, "traffic": "20%"}}, "trafficRoutings": []object{{"service": "web", "customNetworkRefs": refs}},
 		})))
 		if got.code == http.StatusCreated {
-			return // one is enough to know, and all of them would be in the way of other cells
+			return // one answer is enough, and all requests would disturb other cells
 		}
 	}
 }
@@ -73,19 +73,20 @@ func fillsObjects(a *app, u *user) {
 			}
 			steps[n] = object{"replicas": n + 1, "matches": matches}
 		}
-		a.tries(u, post(api(a.elsewhere()), aRollout(fmt.Sprintf("large-%d", i), object{
+		a.attackWith(u, post(api(a.otherNamespace()), rolloutJSON(fmt.Sprintf("large-%d", i), object{
 			"steps": steps, "trafficRoutings": []object{{"service": "web", "ingress": object{"name": "web"}}},
 		})))
 	}
 }
 
-// prompt wants what fills another namespace to be refused, and a release to go its way meanwhile.
-func prompt(a *app) {
+// releaseIsNotDelayed expects that oversized writes in another namespace are refused, and that a
+// release continues meanwhile.
+func releaseIsNotDelayed(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge)
-	a.ships("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.goesOn()
+	a.setVersion("v2")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.checkNextRelease()
 }
 
 func readsOthers(a *app, u *user) {
@@ -98,14 +99,15 @@ func readsOthers(a *app, u *user) {
 		"/apis/rollouts.kruise.io/v1beta1/rollouts?watch=true", "/apis/rollouts.kruise.io/v1alpha1/rollouthistories", a.path(),
 		"/api/v1/namespaces/"+system+"/secrets", "/api/v1/namespaces/"+a.namespace+"/configmaps/rollouts-index",
 	) {
-		a.tries(u, get(path))
+		a.attackWith(u, get(path))
 	}
-	a.tries(u, patch(a.api(), `{"spec":{"disabled":true}}`))
-	a.tries(u, request{method: http.MethodDelete, path: a.api()})
+	a.attackWith(u, patch(a.api(), `{"spec":{"disabled":true}}`))
+	a.attackWith(u, request{method: http.MethodDelete, path: a.api()})
 }
 
-// namesOthers makes Rollouts of the names that are used here, and of paths to them.
-func namesOthers(a *app, u *user) {
+// referencesOthers creates Rollouts with names of the other namespace, and with paths to objects in
+// it.
+func referencesOthers(a *app, u *user) {
 	a.t.Helper()
 	routed := func(service string) object {
 		return object{
@@ -113,22 +115,23 @@ func namesOthers(a *app, u *user) {
 			"trafficRoutings": []object{{"service": service, "ingress": object{"name": service}}},
 		}
 	}
-	a.tries(u, post(api(a.elsewhere()), aRollout("web", routed("web"))))
+	a.attackWith(u, post(api(a.otherNamespace()), rolloutJSON("web", routed("web"))))
 	for _, service := range words("../"+a.namespace+"/web", a.namespace+"/web", "web."+a.namespace, "..%2f"+a.namespace+"%2fweb") {
-		a.tries(u, post(api(a.elsewhere()), aRollout("other", routed(service))))
+		a.attackWith(u, post(api(a.otherNamespace()), rolloutJSON("other", routed(service))))
 	}
 }
 
-// ignored wants nothing of the other namespace to be touched, or told.
-func ignored(a *app) {
+// othersAreUntouched expects that the other namespace is not changed, and that no answer contains
+// its data.
+func othersAreUntouched(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusCreated, http.StatusUnprocessableEntity, http.StatusBadRequest)
 	told := strings.Join(a.answers[0].warnings, " ")
 	if strings.Contains(told, `"`+a.namespace+`\"`) || strings.Contains(told, a.namespace+"/") {
-		a.t.Errorf("somebody else is told %q", told)
+		a.t.Errorf("an answer contains data of another namespace: %q", told)
 	}
-	a.same()
-	a.goesOn()
+	a.checkUnchanged()
+	a.checkNextRelease()
 }
 
 func writesExtremes(a *app, u *user) {
@@ -140,27 +143,27 @@ func writesExtremes(a *app, u *user) {
 		{"steps": []object{{"replicas": 1, "pause": object{"duration": math.MinInt32}}}}, {"steps": []object{}}, {},
 		{"steps": []object{step}, "failureThreshold": "1000000%"}, {"steps": []object{step}, "progressDeadlineSeconds": math.MinInt32},
 	} {
-		a.tries(u, post(api(a.elsewhere()), aRollout(fmt.Sprintf("end-%d", i), strategy)))
+		a.attackWith(u, post(api(a.otherNamespace()), rolloutJSON(fmt.Sprintf("end-%d", i), strategy)))
 	}
-	a.tries(u, post(api(a.elsewhere()), strings.Repeat(`{"metadata":`, 9000)+`1`+strings.Repeat("}", 9000)))
+	a.attackWith(u, post(api(a.otherNamespace()), strings.Repeat(`{"metadata":`, 9000)+`1`+strings.Repeat("}", 9000)))
 }
 
 func writesGarbage(a *app, u *user) {
 	a.t.Helper()
 	for _, text := range words("{", `{"partition":{}}`, `{"partition":-2147483648,"rollingUpdate":{"maxSurge":-1}}`, strings.Repeat("[", 50000), "\x00null") {
-		garbage := object{inProgress: text, controlInfo: text, driving: text, original: text, wantedSpec: text, extraStatus: text}
-		a.tries(u, patch(a.path(), change{annotations: garbage}.body()))
-		a.tries(u, patch(a.path()+"/status", change{annotations: garbage}.body()))
+		garbage := object{inProgress: text, controlInfo: text, strategyAnnotation: text, originalStrategyAnnotation: text, wantedSpec: text, extraStatus: text}
+		a.attackWith(u, patch(a.path(), change{annotations: garbage}.body()))
+		a.attackWith(u, patch(a.path()+"/status", change{annotations: garbage}.body()))
 	}
-	a.tries(u, patch(a.path(), change{version: "v3"}.body()))
+	a.attackWith(u, patch(a.path(), change{version: "v3"}.body()))
 }
 
 var informerCells = []cell{
-	{who: editor, what: slow, how: "references to kinds of which there are many", alone: true, on: scene{routed: true}, do: refersToMany, expect: watchesNothing},
+	{who: editor, what: slow, how: "references to kinds with many objects", exclusive: true, scenario: scenario{withTraffic: true}, attack: referencesManyKinds, expect: noNewWatches},
 }
 
-// many are kinds that no router is of.
-var many = map[string]object{
+// manyKinds are kinds that cannot be routers.
+var manyKinds = map[string]object{
 	"pods":                      {"apiVersion": "v1", "kind": "Pod", "name": "web"},
 	"replicasets":               {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"},
 	"customresourcedefinitions": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": "web.example.com"},
@@ -168,30 +171,31 @@ var many = map[string]object{
 	"endpointslices":            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "name": "web"},
 }
 
-func refersToMany(a *app, u *user) {
+func referencesManyKinds(a *app, u *user) {
 	a.t.Helper()
-	a.watches = a.begun()
-	for _, ref := range many {
+	a.watches = a.listsByKind()
+	for _, ref := range manyKinds {
 		refs := []object{{"service": "web", "gracePeriodSeconds": 1, "customNetworkRefs": []object{ref}}}
-		a.tries(u, patch(a.api(), encode(object{"spec": object{"strategy": object{"canary": object{"trafficRoutings": refs}}}})))
+		a.attackWith(u, patch(a.api(), encode(object{"spec": object{"strategy": object{"canary": object{"trafficRoutings": refs}}}})))
 	}
 }
 
-// watchesNothing wants these kinds to be refused, and weir-controller to list or watch none of them for it.
-func watchesNothing(a *app) {
+// noNewWatches expects that these kinds are refused, and that weir-controller neither lists nor
+// watches them.
+func noNewWatches(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnprocessableEntity)
-	a.goesOn()
-	if diff := cmp.Diff(a.watches, a.begun()); diff != "" {
-		a.t.Errorf("weir-controller began to look at all of a kind (-before +now):\n%s", diff)
+	a.checkNextRelease()
+	if diff := cmp.Diff(a.watches, a.listsByKind()); diff != "" {
+		a.t.Errorf("weir-controller started to list or watch a kind (-before +now):\n%s", diff)
 	}
 }
 
-// begun counts the times that weir-controller has asked for all objects of a kind, as
-// kube-apiserver has it on file: by a list, or by a watch that begins with one.
-func (a *app) begun() map[string]int {
+// listsByKind counts how often weir-controller has requested all objects of a kind according to the
+// audit log: with a list, or with a watch that begins with one.
+func (a *app) listsByKind() map[string]int {
 	a.t.Helper()
-	files, err := filepath.Glob(filepath.Join(here.cluster.Dir(), "audit*.log"))
+	files, err := filepath.Glob(filepath.Join(testEnv.cluster.Dir(), "audit*.log"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -207,11 +211,11 @@ func (a *app) begun() map[string]int {
 		for lines.Scan() {
 			var e auditv1.Event
 			if json.Unmarshal(lines.Bytes(), &e) != nil || e.ObjectRef == nil || e.ObjectRef.Namespace != "" || !strings.HasSuffix(e.User.Username, ":weir-controller") {
-				continue // the last line may be half a line
+				continue // the last line may be incomplete
 			}
 			all := e.Verb == "list" || e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
-			// A watch is on file when it starts, and again when it ends.
-			if _, counts := many[e.ObjectRef.Resource]; counts && all && !seen[e.AuditID] {
+			// The audit log has two entries for a watch: when it starts and when it ends.
+			if _, counts := manyKinds[e.ObjectRef.Resource]; counts && all && !seen[e.AuditID] {
 				seen[e.AuditID] = true
 				times[e.ObjectRef.Resource]++
 			}

@@ -15,20 +15,20 @@ import (
 )
 
 var originCells = []cell{
-	{who: page, what: skip, how: "a form of another origin", on: scene{at: midway}, do: fromAnotherOrigin, expect: forbiddenPage},
-	{who: page, what: skip, how: "a program beside the proxy", on: scene{at: midway}, do: fromTheShell, expect: served},
-	{who: nobody, what: skip, how: "every verb", on: scene{at: midway}, do: everyVerbBut(), expect: unknown},
+	{who: page, what: skip, how: "a form of another origin", scenario: scenario{at: atStep1}, attack: fromAnotherOrigin, expect: pageIsRefused},
+	{who: page, what: skip, how: "a program on the host of the proxy", scenario: scenario{at: atStep1}, attack: sendsLikeCurl, expect: step1IsPromoted},
+	{who: nobody, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isUnauthorized},
 }
 
-// proxy is a real kubectl proxy with the name of a user, who is not asked again.
+// proxy is a real kubectl proxy with the credentials of a user.
 func (a *app) proxy() *user {
 	a.t.Helper()
-	kubeconfig, err := here.cluster.KubeconfigAs(string(page))
+	kubeconfig, err := testEnv.cluster.KubeconfigAs(string(page))
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.Bin(), "kubectl"), "--kubeconfig="+kubeconfig, "proxy", "--port=0")
+	cmd := exec.CommandContext(ctx, filepath.Join(testEnv.cluster.Bin(), "kubectl"), "--kubeconfig="+kubeconfig, "proxy", "--port=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		a.t.Fatal(err)
@@ -38,18 +38,18 @@ func (a *app) proxy() *user {
 	}
 	a.t.Cleanup(func() {
 		quit()
-		_ = cmd.Wait() // it was ended
+		_ = cmd.Wait() // the test has ended it
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	if err != nil || address == "" {
-		a.t.Fatalf("kubectl proxy said %q: %v", line, err)
+		a.t.Fatalf("kubectl proxy printed %q: %v", line, err)
 	}
 	return &user{name: "page", host: "http://" + address, http: &http.Client{}}
 }
 
-// fromAnotherOrigin sends what a page may send without being asked: the headers are
-// those that a browser sets, and no page can leave out.
+// fromAnotherOrigin sends requests that a web page can send without a CORS preflight. A browser
+// sets the headers, and a page cannot omit them.
 func fromAnotherOrigin(a *app, _ *user) {
 	a.t.Helper()
 	browser := a.proxy()
@@ -62,21 +62,21 @@ func fromAnotherOrigin(a *app, _ *user) {
 	for _, more := range []http.Header{origin, site, both, opaque, neighbour} {
 		for _, verb := range words("promote", "abort", "pause") {
 			for kind, body := range map[string]string{
-				"text/plain": `{"full":true}`, form: "{}", "multipart/form-data; boundary=x": "--x--", "text/plain;charset=UTF-8": "", untyped: "",
+				"text/plain": `{"full":true}`, form: "{}", "multipart/form-data; boundary=x": "--x--", "text/plain;charset=UTF-8": "", noContentType: "",
 			} {
-				a.tries(browser, request{method: http.MethodPost, path: a.api() + "/" + verb, kind: kind, body: body, more: more})
+				a.attackWith(browser, request{method: http.MethodPost, path: a.api() + "/" + verb, kind: kind, body: body, more: more})
 			}
 		}
 	}
 	both["Access-Control-Request-Method"] = []string{http.MethodPatch}
-	got := a.asksAnyway(browser, request{method: http.MethodOptions, path: a.api() + "/promote", more: both})
+	got := a.sendAs(browser, request{method: http.MethodOptions, path: a.api() + "/promote", more: both})
 	if got.header.Get("Access-Control-Allow-Origin") != "" {
-		a.t.Errorf("a page may send what it likes: %v", got.header)
+		a.t.Errorf("a page may send any request: %v", got.header)
 	}
 }
 
-// asksAnyway sends a request whose answer is judged by the caller.
-func (a *app) asksAnyway(u *user, r request) answer {
+// sendAs sends a request whose answer the caller checks.
+func (a *app) sendAs(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
 	if err != nil {
@@ -85,35 +85,35 @@ func (a *app) asksAnyway(u *user, r request) answer {
 	return got
 }
 
-func forbiddenPage(a *app) {
+func pageIsRefused(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusForbidden)
-	a.same()
-	a.goesOn()
+	a.checkUnchanged()
+	a.checkNextRelease()
 }
 
-// fromTheShell sends what curl does, which says nothing of an origin.
-func fromTheShell(a *app, _ *user) {
+// sendsLikeCurl sends a request without origin headers, as curl does.
+func sendsLikeCurl(a *app, _ *user) {
 	a.t.Helper()
 	shell := a.proxy()
 	for _, kind := range words("application/x-www-form-urlencoded", "application/json") {
-		a.tries(shell, request{method: http.MethodPost, path: a.api() + "/pause", kind: kind})
-		a.tries(shell, request{method: http.MethodPost, path: a.api() + "/resume", kind: kind, body: "{}"})
+		a.attackWith(shell, request{method: http.MethodPost, path: a.api() + "/pause", kind: kind})
+		a.attackWith(shell, request{method: http.MethodPost, path: a.api() + "/resume", kind: kind, body: "{}"})
 	}
-	a.tries(shell, request{method: http.MethodPost, path: a.api() + "/promote", kind: "application/x-www-form-urlencoded", body: `{"expect":{"step":1}}`})
+	a.attackWith(shell, request{method: http.MethodPost, path: a.api() + "/promote", kind: "application/x-www-form-urlencoded", body: `{"expect":{"step":1}}`})
 }
 
-func served(a *app) {
+func step1IsPromoted(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusCreated)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.goesOn()
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.checkNextRelease()
 }
 
-// unknown wants every request to be refused, as one without a name is.
-func unknown(a *app) {
+// isUnauthorized expects that every request is refused, because it has no identity.
+func isUnauthorized(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusUnauthorized, http.StatusForbidden)
-	a.same()
-	a.goesOn()
+	a.checkUnchanged()
+	a.checkNextRelease()
 }

@@ -17,38 +17,38 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// canaryOf says whose extra Deployment one is; it is no proof.
+// canaryOf is the label with the owner of an extra Deployment, which is not a proof.
 const canaryOf = "rollouts.kruise.io/canary-deployment"
 
 var ownerCells = []cell{
-	{who: patcher, what: destroy, how: "labels a Deployment as an extra one", on: scene{beside: true, at: midway}, do: labelsVictim(nil), expect: victimLives(finished)},
-	{who: patcher, what: destroy, how: "labels a Deployment as an extra one of an abort", on: scene{beside: true, at: midway},
-		do: labelsVictim(nil), expect: victimLives(takenBackWhole)},
-	{who: patcher, what: destroy, how: "labels a Deployment as an extra one before the release", on: scene{beside: true}, do: labelsVictim(nil), expect: victimLives(func(a *app) {
-		a.ships("v2")
-		a.until("step 1 waits", a.waitsAt(1))
-		finished(a)
+	{who: patcher, what: destroy, how: "labels a Deployment as an extra one", scenario: scenario{canary: true, at: atStep1}, attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(releaseCompletes)},
+	{who: patcher, what: destroy, how: "labels a Deployment as an extra one during an abort", scenario: scenario{canary: true, at: atStep1},
+		attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(releaseIsRolledBack)},
+	{who: patcher, what: destroy, how: "labels a Deployment as an extra one before the release", scenario: scenario{canary: true}, attack: labelsOtherDeployment(nil), expect: otherDeploymentSurvives(func(a *app) {
+		a.setVersion("v2")
+		a.eventually("step 1 waits", a.waitsAtStep(1))
+		releaseCompletes(a)
 	})},
-	{who: patcher, what: destroy, how: "has the Deployment own it", on: scene{beside: true, at: midway}, do: labelsVictim(ownedByWorkload), expect: victimLives(finished)},
-	{who: patcher, what: destroy, how: "has the BatchRelease of another own it", on: scene{beside: true, at: midway},
-		do: labelsVictim(ownedByOther), expect: victimLives(finished)},
-	{who: patcher, what: destroy, how: "has the Deployment own it, in batches", on: scene{at: midway}, do: labelsVictim(ownedByWorkload), expect: victimLives(finished)},
+	{who: patcher, what: destroy, how: "makes the Deployment its owner", scenario: scenario{canary: true, at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
+	{who: patcher, what: destroy, how: "makes the BatchRelease of another release its owner", scenario: scenario{canary: true, at: atStep1},
+		attack: labelsOtherDeployment(ownedByOther), expect: otherDeploymentSurvives(releaseCompletes)},
+	{who: patcher, what: destroy, how: "makes the Deployment its owner, partition style", scenario: scenario{at: atStep1}, attack: labelsOtherDeployment(ownedByWorkload), expect: otherDeploymentSurvives(releaseCompletes)},
 }
 
-const victim = "victim"
+const victimName = "victim"
 
-// labelsVictim has an innocent Deployment look like the extra one of web.
-func labelsVictim(owner func(*app) metav1.OwnerReference) func(*app, *user) {
+// labelsOtherDeployment labels an independent Deployment like the extra one of web.
+func labelsOtherDeployment(owner func(*app) metav1.OwnerReference) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		labels := map[string]string{"app": victim}
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: victim, Labels: labels}, Spec: appsv1.DeploymentSpec{
+		labels := map[string]string{"app": victimName}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: victimName, Labels: labels}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: a.template("v1"),
 		}}
 		d.Spec.Template.Labels = labels
 		a.create(d)
-		a.until("the other Deployment serves", func(ctx context.Context) error {
-			if err := here.client.Get(ctx, a.key(victim), d); err != nil || d.Status.ReadyReplicas == 1 {
+		a.eventually("the other Deployment serves", func(ctx context.Context) error {
+			if err := testEnv.client.Get(ctx, a.key(victimName), d); err != nil || d.Status.ReadyReplicas == 1 {
 				return err
 			}
 			return errors.New("no pod is ready")
@@ -57,79 +57,79 @@ func labelsVictim(owner func(*app) metav1.OwnerReference) func(*app, *user) {
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{owner(a)}
 		}
-		path := strings.TrimSuffix(a.path(), a.name) + victim
-		a.tries(u, patch(path, encode(object{"metadata": meta})))
-		a.tries(u, patch(path, encode(object{"metadata": object{"annotations": heldByWeb}})))
+		path := strings.TrimSuffix(a.path(), a.name) + victimName
+		a.attackWith(u, patch(path, encode(object{"metadata": meta})))
+		a.attackWith(u, patch(path, encode(object{"metadata": object{"annotations": holdRecords}})))
 	}
 }
 
 func ownedByWorkload(a *app) metav1.OwnerReference {
 	a.t.Helper()
-	o, _, err := a.live(a.t.Context())
+	o, _, err := a.liveWorkload(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	return metav1.OwnerReference{APIVersion: "apps/v1", Kind: deployments, Name: a.name, UID: o.GetUID(), Controller: new(true)}
 }
 
-// ownedByOther is the BatchRelease of another release, which goes on, so that the
-// garbage collector lets it live.
+// ownedByOther is the BatchRelease of another release, which continues, so that the garbage
+// collector does not delete its dependents.
 func ownedByOther(a *app) metav1.OwnerReference {
 	a.t.Helper()
-	b := a.another("other")
-	b.ships("v2")
-	b.until("step 1 of the other waits", b.waitsAt(1))
+	b := a.startSecondApp("other")
+	b.setVersion("v2")
+	b.eventually("step 1 of the other waits", b.waitsAtStep(1))
 	batch := &v1beta1.BatchRelease{}
-	if err := here.client.Get(a.t.Context(), a.key("other"), batch); err != nil {
+	if err := testEnv.client.Get(a.t.Context(), a.key("other"), batch); err != nil {
 		a.t.Fatal(err)
 	}
 	return metav1.OwnerReference{APIVersion: "rollouts.kruise.io/v1beta1", Kind: "BatchRelease", Name: batch.Name, UID: batch.UID, Controller: new(true)}
 }
 
-// another is an application beside it, of the same scene.
-func (a *app) another(name string) *app {
+// startSecondApp starts another application of the same scenario in the same namespace.
+func (a *app) startSecondApp(name string) *app {
 	a.t.Helper()
-	b := &app{t: a.t, namespace: a.namespace, name: name, scene: a.scene, seen: a.seen}
-	b.scene.at = resting
+	b := &app{t: a.t, namespace: a.namespace, name: name, scene: a.scene, monitor: a.monitor}
+	b.scene.at = idle
 	b.create(b.workload("v1"))
-	if b.scene.routed {
+	if b.scene.withTraffic {
 		b.create(b.service())
 	}
-	b.until(name+" serves", b.runs(versions{"v1": 3}))
+	b.eventually(name+" serves", b.runs(versions{"v1": 3}))
 	b.create(b.rollout())
-	b.until("the Rollout of "+name+" is Healthy", b.healthy)
+	b.eventually("the Rollout of "+name+" is Healthy", b.isHealthy)
 	return b
 }
 
-// finished has the release ended by who may.
-func finished(a *app) {
+// releaseCompletes expects that authorized users can complete the release.
+func releaseCompletes(a *app) {
 	a.t.Helper()
-	a.verb(here.admin, "promote", `{"full":true}`)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("v2 serves", a.runs(versions{"v2": 3}))
+	a.verb(testEnv.admin, "promote", `{"full":true}`)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("v2 serves", a.runs(versions{"v2": 3}))
 }
 
-func takenBackWhole(a *app) {
+func releaseIsRolledBack(a *app) {
 	a.t.Helper()
-	a.verb(here.admin, "abort", "")
-	a.ends()
-	a.verb(here.admin, "rollback", "")
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.verb(testEnv.admin, "abort", "")
+	a.checkAbortEnds()
+	a.verb(testEnv.admin, "rollback", "")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
 }
 
-// victimLives wants the innocent Deployment to be neither deleted nor changed by
-// the end of the release.
-func victimLives(end func(*app)) func(*app) {
+// otherDeploymentSurvives expects that the end of the release neither deletes nor changes the
+// independent Deployment.
+func otherDeploymentSurvives(end func(*app)) func(*app) {
 	return func(a *app) {
 		a.t.Helper()
-		a.answered(either...)
+		a.answered(refusedOrNeutralized...)
 		was, now := &appsv1.Deployment{}, &appsv1.Deployment{}
-		if err := here.client.Get(a.t.Context(), a.key(victim), was); err != nil {
+		if err := testEnv.client.Get(a.t.Context(), a.key(victimName), was); err != nil {
 			a.t.Fatal(err)
 		}
 		end(a)
-		if err := here.client.Get(a.t.Context(), a.key(victim), now); err != nil {
+		if err := testEnv.client.Get(a.t.Context(), a.key(victimName), now); err != nil {
 			a.t.Fatalf("the other Deployment: %v", err)
 		}
 		if diff := cmp.Diff(was.Spec, now.Spec); was.UID != now.UID || now.DeletionTimestamp != nil || diff != "" {

@@ -29,13 +29,13 @@ const (
 )
 
 var sandboxCells = []cell{
-	{who: scripter, what: learn, how: "a script that reads, calls and never ends", on: scene{routed: true, change: func(r *v1beta1.Rollout) {
+	{who: scripter, what: learn, how: "scripts that read files, run commands or never end", scenario: scenario{withTraffic: true, customizeRollout: func(r *v1beta1.Rollout) {
 		r.Spec.Strategy.Canary.TrafficRoutings[0].Ingress.ClassType = new(class)
-	}}, do: badScripts, expect: nothingTold},
+	}}, attack: runsBadScripts, expect: scriptsHaveNoEffect},
 }
 
-// escapes are scripts that want out of the sandbox, or to wear it out.
-var escapes = words(
+// escapingScripts try to leave the sandbox, or to exhaust it.
+var escapingScripts = words(
 	`local f = io.open("/etc/passwd") obj.annotations["stolen"] = f:read("*a") return obj.annotations`,
 	`for line in io.lines("/proc/self/environ") do error(line) end`,
 	`error(os.getenv("PATH"), 0)`,
@@ -51,64 +51,65 @@ var escapes = words(
 	`error("\27[31m\r\nall is well\226\128\174")`,
 )
 
-// badScripts has a release wait for each of them in turn, and mends it in the end.
-func badScripts(a *app, u *user) {
+// runsBadScripts runs each of the scripts in a release, and corrects the script at the end.
+func runsBadScripts(a *app, u *user) {
 	a.t.Helper()
 	space := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configuration, Namespace: system}}
-	if err := client.IgnoreAlreadyExists(here.client.Create(a.t.Context(), space)); err != nil {
+	if err := client.IgnoreAlreadyExists(testEnv.client.Create(a.t.Context(), space)); err != nil {
 		a.t.Fatal(err)
 	}
 	path := "/api/v1/namespaces/" + system + "/configmaps/" + configuration
-	set := func(script string) { a.tries(u, patch(path, encode(object{"data": object{scriptKey: script}}))) }
+	set := func(script string) { a.attackWith(u, patch(path, encode(object{"data": object{scriptKey: script}}))) }
 	var told []string
 	says := func(word string, want bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			r, err := a.stored(ctx)
+			r, err := a.getRollout(ctx)
 			if err == nil && (strings.Contains(r.Status.Message, word) != want || !strings.Contains(r.Status.Message, scriptKey)) {
-				return errors.New("it is " + describe(r))
+				return errors.New("the Rollout is " + describe(r))
 			}
 			told = append(told, r.Status.Message)
 			return err
 		}
 	}
-	for i, script := range escapes {
-		// One that says which it is comes before each, since two may fail alike.
+	for i, script := range escapingScripts {
+		// A script with a unique error runs before each of them, because two scripts may fail with the same error.
 		before := fmt.Sprintf("the one before %d", i)
 		set(`error("` + before + `", 0)`)
 		if i == 0 {
-			a.ships("v2")
+			a.setVersion("v2")
 		}
-		a.until(before+" has failed", says(before, true))
+		a.eventually(before+" has failed", says(before, true))
 		set(script)
-		a.until(fmt.Sprintf("the script %q has failed", script), says(before, false))
+		a.eventually(fmt.Sprintf("the script %q has failed", script), says(before, false))
 	}
 	set(`obj.annotations["share"] = obj.weight return obj.annotations`)
-	a.told = strings.Join(told, " | ")
+	a.scriptOutput = strings.Join(told, " | ")
 }
 
-// nothingTold wants no script to have learnt or done anything, and the release to go on.
-func nothingTold(a *app) {
+// scriptsHaveNoEffect expects that no script has read or done anything outside of the sandbox, and
+// that the release continues.
+func scriptsHaveNoEffect(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	var list networkingv1.IngressList
-	if err := here.client.List(a.t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(a.t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
 		a.t.Fatal(err)
 	}
 	for i := range list.Items {
-		a.told += fmt.Sprint(list.Items[i].Annotations)
+		a.scriptOutput += fmt.Sprint(list.Items[i].Annotations)
 	}
 	for _, secret := range words("root:", os.Getenv("PATH"), "stolen") {
-		if strings.Contains(a.told, secret) {
-			a.t.Errorf("%q was told: %s", secret, a.told)
+		if strings.Contains(a.scriptOutput, secret) {
+			a.t.Errorf("the output contains %q: %s", secret, a.scriptOutput)
 		}
 	}
-	if strings.ContainsFunc(a.told, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
-		a.t.Errorf("what was told has controls: %q", a.told)
+	if strings.ContainsFunc(a.scriptOutput, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+		a.t.Errorf("the output contains control characters: %q", a.scriptOutput)
 	}
 	if _, err := os.Stat("/tmp/weir-was-here"); err == nil {
 		a.t.Error("a script has run a command")
 	}
 	a.atMost(1, "v2")
-	a.goesOn()
+	a.checkNextRelease()
 }

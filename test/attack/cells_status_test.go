@@ -15,46 +15,45 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// statusCells have a status of a set say what is not so, again and again, since its
-// controller writes it anew.
+// statusCells forge the status of a workload repeatedly, because its controller overwrites it.
 var statusCells = []cell{
-	{who: patcher, what: undoAbort, how: "has the status of a StatefulSet call the live template stable", doors: true, on: scene{kind: statefulSets, at: aborted},
-		do: liesOf("v1", "v1"), expect: gated},
-	{who: patcher, what: undoAbort, how: "has the status of a StatefulSet call the aborted revision current, and sets it again", doors: true,
-		on: scene{kind: statefulSets, at: aborted}, do: liesOfNext, expect: gated},
-	{who: patcher, what: skip, how: "has the status of a StatefulSet count all pods as updated", doors: true, on: scene{kind: statefulSets, at: midway},
-		do: liesOf("v1", "v2"), expect: gated},
-	{who: patcher, what: ship, how: "has the status of a DaemonSet say that it has no nodes", doors: true, on: scene{kind: daemonSets},
-		do: liesOfNodes(0), expect: gated},
-	{who: patcher, what: skip, how: "has the status of a DaemonSet say that it has no nodes, midway", doors: true, on: scene{kind: daemonSets, at: midway},
-		do: liesOfNodes(0), expect: gated},
-	{who: patcher, what: skip, how: "has the status of a DaemonSet say that it has many nodes", doors: true, on: scene{kind: daemonSets, at: midway},
-		do: liesOfNodes(300), expect: gated},
+	{who: patcher, what: undoAbort, how: "forges the status of a StatefulSet: the live template is stable", admission: true, scenario: scenario{kind: statefulSets, at: aborted},
+		attack: forgesStatefulSetStatus("v1", "v1"), expect: gateHolds},
+	{who: patcher, what: undoAbort, how: "forges the status of a StatefulSet: the aborted revision is current, and sets it again", admission: true,
+		scenario: scenario{kind: statefulSets, at: aborted}, attack: forgesStatusAndSetsTemplate, expect: gateHolds},
+	{who: patcher, what: skip, how: "forges the status of a StatefulSet: all pods are updated", admission: true, scenario: scenario{kind: statefulSets, at: atStep1},
+		attack: forgesStatefulSetStatus("v1", "v2"), expect: gateHolds},
+	{who: patcher, what: ship, how: "forges the status of a DaemonSet: it has no nodes", admission: true, scenario: scenario{kind: daemonSets},
+		attack: forgesDaemonSetStatus(0), expect: gateHolds},
+	{who: patcher, what: skip, how: "forges the status of a DaemonSet at step 1: it has no nodes", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
+		attack: forgesDaemonSetStatus(0), expect: gateHolds},
+	{who: patcher, what: skip, how: "forges the status of a DaemonSet: it has many nodes", admission: true, scenario: scenario{kind: daemonSets, at: atStep1},
+		attack: forgesDaemonSetStatus(300), expect: gateHolds},
 }
 
-// lies is a status of a StatefulSet of three pods.
-func (a *app) lies(u *user, current, update string) {
+// writeStatefulSetStatus writes a status of a StatefulSet with three updated pods, several times.
+func (a *app) writeStatefulSetStatus(u *user, current, update string) {
 	a.t.Helper()
 	for range 20 {
-		a.tries(u, patch(a.path()+"/status", encode(object{"status": object{
+		a.attackWith(u, patch(a.path()+"/status", encode(object{"status": object{
 			"observedGeneration": 1 << 20, "currentRevision": current, "updateRevision": update,
 			"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 3, "currentReplicas": 3,
 		}})))
 	}
 }
 
-func liesOf(current, update string) func(*app, *user) {
+func forgesStatefulSetStatus(current, update string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		a.lies(u, a.called(current), a.called(update))
+		a.writeStatefulSetStatus(u, a.revisionName(current), a.revisionName(update))
 	}
 }
 
-// called is the name that the native controller gives a version here.
-func (a *app) called(version string) string {
+// revisionName returns the name of the ControllerRevision of a version.
+func (a *app) revisionName(version string) string {
 	a.t.Helper()
 	list := &appsv1.ControllerRevisionList{}
-	if err := here.client.List(a.t.Context(), list, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(a.t.Context(), list, client.InNamespace(a.namespace)); err != nil {
 		a.t.Fatal(err)
 	}
 	for i := range list.Items {
@@ -66,47 +65,48 @@ func (a *app) called(version string) string {
 	return ""
 }
 
-func liesOfNext(a *app, u *user) {
+func forgesStatusAndSetsTemplate(a *app, u *user) {
 	a.t.Helper()
-	v2 := a.called("v2")
-	a.verb(here.admin, "rollback", "")
-	a.until("the Rollout is Healthy", a.healthy)
-	a.tries(u, patch(a.path(), change{version: "v2"}.body()))
-	a.lies(u, v2, v2)
+	v2 := a.revisionName("v2")
+	a.verb(testEnv.admin, "rollback", "")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
+	a.writeStatefulSetStatus(u, v2, v2)
 }
 
-func liesOfNodes(n int) func(*app, *user) {
+func forgesDaemonSetStatus(n int) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		lie := patch(a.path()+"/status", encode(object{"status": object{
 			"observedGeneration": 1 << 20, "desiredNumberScheduled": n, "updatedNumberScheduled": n, "numberReady": n, "numberAvailable": n,
 		}}))
 		all := change{spec: object{"updateStrategy": object{"rollingUpdate": object{"maxUnavailable": "100%"}}}}
-		a.tries(u, patch(a.path(), all.body()))
+		a.attackWith(u, patch(a.path(), all.body()))
 		for i := range 20 {
-			a.tries(u, lie)
-			if i == 0 && a.scene.at == resting {
-				a.tries(u, patch(a.path(), change{version: "v2"}.body()))
+			a.attackWith(u, lie)
+			if i == 0 && a.scene.at == idle {
+				a.attackWith(u, patch(a.path(), change{version: "v2"}.body()))
 			}
 		}
 	}
 }
 
-// extraCells edit what Weir makes beside a Deployment, and what keeps its stable template.
-var extraCells = []cell{
-	{who: patcher, what: ship, how: "has the extra Deployment run more pods", on: scene{beside: true, at: midway},
-		do: editsExtra(object{"spec": object{"replicas": 3}}), expect: extraEnds},
-	{who: patcher, what: ship, how: "has annotations drive the extra Deployment", on: scene{beside: true, at: midway},
-		do: editsExtra(drivenByHand), expect: extraUndriven},
-	{who: patcher, what: skip, how: "has the status of the extra Deployment count pods", on: scene{beside: true, at: midway},
-		do: editsExtraStatus, expect: extraEnds},
-	{who: patcher, what: blockAbort, how: "takes the owner of the extra Deployment off", on: scene{beside: true, at: midway},
-		do: editsExtra(object{"metadata": object{"ownerReferences": nil, "labels": object{canaryOf: nil}}}), expect: extraEnds},
-	{who: editor, what: ship, how: "edits the stable ReplicaSet before a rollback", on: scene{at: midway}, do: editsStable, expect: notRestored},
+// extraDeploymentCells change the extra Deployment, or the ReplicaSet with the stable template.
+var extraDeploymentCells = []cell{
+	{who: patcher, what: ship, how: "scales up the extra Deployment", scenario: scenario{canary: true, at: atStep1},
+		attack: editsExtra(object{"spec": object{"replicas": 3}}), expect: extraDeploymentIsRemoved},
+	{who: patcher, what: ship, how: "annotates the extra Deployment", scenario: scenario{canary: true, at: atStep1},
+		attack: editsExtra(forgedTargetAnnotations), expect: forgedTargetHasNoPods},
+	{who: patcher, what: skip, how: "forges the status of the extra Deployment", scenario: scenario{canary: true, at: atStep1},
+		attack: editsExtraStatus, expect: extraDeploymentIsRemoved},
+	{who: patcher, what: blockAbort, how: "removes the owner of the extra Deployment", scenario: scenario{canary: true, at: atStep1},
+		attack: editsExtra(object{"metadata": object{"ownerReferences": nil, "labels": object{canaryOf: nil}}}), expect: extraDeploymentIsRemoved},
+	{who: editor, what: ship, how: "edits the stable ReplicaSet before a rollback", scenario: scenario{at: atStep1}, attack: editsStable, expect: rollbackOfEditedStalls},
 }
 
-// drivenByHand is what drives a Deployment that no Rollout names, with another template.
-var drivenByHand = object{
+// forgedTargetAnnotations are annotations that would release another template in a Deployment
+// without a Rollout.
+var forgedTargetAnnotations = object{
 	"metadata": object{"annotations": object{
 		"batchrelease.rollouts.kruise.io/control-info": "x",
 		"rollouts.kruise.io/deployment-strategy":       `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`,
@@ -117,54 +117,55 @@ var drivenByHand = object{
 	},
 }
 
-// extraUndriven wants no pod of the version that was written there.
-func extraUndriven(a *app) {
+// forgedTargetHasNoPods expects no pod of the version that was written there.
+func forgedTargetHasNoPods(a *app) {
 	a.t.Helper()
-	extraEnds(a)
+	extraDeploymentIsRemoved(a)
 	a.atMost(0, "v3")
 }
 
-// beside are the other Deployments of the namespace.
-func (a *app) beside(ctx context.Context) ([]appsv1.Deployment, error) {
+// otherDeployments returns the other Deployments of the namespace.
+func (a *app) otherDeployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
-	err := here.client.List(ctx, list, client.InNamespace(a.namespace))
+	err := testEnv.client.List(ctx, list, client.InNamespace(a.namespace))
 	return slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return d.Name == a.name }), err
 }
 
 func editsExtra(body object) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		extras, err := a.beside(a.t.Context())
+		extras, err := a.otherDeployments(a.t.Context())
 		if err != nil || len(extras) != 1 {
 			a.t.Fatalf("%d extra Deployments, %v", len(extras), err)
 		}
-		a.tries(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name, encode(body)))
+		a.attackWith(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name, encode(body)))
 	}
 }
 
 func editsExtraStatus(a *app, u *user) {
 	a.t.Helper()
-	extras, err := a.beside(a.t.Context())
+	extras, err := a.otherDeployments(a.t.Context())
 	if err != nil || len(extras) != 1 {
 		a.t.Fatalf("%d extra Deployments, %v", len(extras), err)
 	}
 	for range 20 {
-		a.tries(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name+"/status", encode(object{"status": object{
+		a.attackWith(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name+"/status", encode(object{"status": object{
 			"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 3,
 		}})))
 	}
 }
 
-// extraEnds wants one pod of the step, an abort that ends, and nothing left beside it.
-func extraEnds(a *app) {
+// extraDeploymentIsRemoved expects one pod of the step, an abort that ends, and that no objects of
+// the release are left.
+func extraDeploymentIsRemoved(a *app) {
 	a.t.Helper()
-	a.answered(either...)
-	a.until("the extra Deployment is as it was", a.runs(versions{"v1": 3, "v2": 1}))
-	a.verb(here.admin, "rollback", "")
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("v1 serves", a.runs(versions{"v1": 3}))
-	a.until("nothing is left beside it", func(ctx context.Context) error {
-		extras, err := a.beside(ctx)
+	a.answered(refusedOrNeutralized...)
+	a.eventually("the extra Deployment is as before", a.runs(versions{"v1": 3, "v2": 1}))
+	a.verb(testEnv.admin, "rollback", "")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("v1 serves", a.runs(versions{"v1": 3}))
+	a.eventually("no objects of the release are left", func(ctx context.Context) error {
+		extras, err := a.otherDeployments(ctx)
 		if err == nil && len(extras) > 0 {
 			err = fmt.Errorf("%s is left", extras[0].Name)
 		}
@@ -175,29 +176,29 @@ func extraEnds(a *app) {
 func editsStable(a *app, u *user) {
 	a.t.Helper()
 	sets := &appsv1.ReplicaSetList{}
-	if err := here.client.List(a.t.Context(), sets, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(a.t.Context(), sets, client.InNamespace(a.namespace)); err != nil {
 		a.t.Fatal(err)
 	}
 	for i := range sets.Items {
 		if s := &sets.Items[i]; versionOf(deployments, s.ObjectMeta, s.Spec.Template.Spec) == "v1" {
 			path := "/apis/apps/v1/namespaces/" + a.namespace + "/replicasets/" + s.Name
-			a.tries(u, patch(path, change{version: "v3"}.body()))
+			a.attackWith(u, patch(path, change{version: "v3"}.body()))
 		}
 	}
 }
 
-// notRestored wants a rollback to stall, and no pod of what was edited. The earlier template,
-// set by its owner, ends the release.
-func notRestored(a *app) {
+// rollbackOfEditedStalls expects that a rollback stalls, and that no pod of the edited template
+// exists. The earlier template, set by the owner, ends the release.
+func rollbackOfEditedStalls(a *app) {
 	a.t.Helper()
-	a.answered(either...)
-	a.verb(here.admin, "rollback", "")
-	a.until("it says what was edited", a.stalls("StableEdited"))
-	a.ships("v1")
-	a.until("the earlier template waits at step 1", a.waitsAt(1))
-	a.verb(here.admin, "promote", `{"full":true}`)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("every pod is of the earlier template", a.runs(versions{"v1": 3}))
+	a.answered(refusedOrNeutralized...)
+	a.verb(testEnv.admin, "rollback", "")
+	a.eventually("the Rollout reports the edited ReplicaSet", a.isStalledFor("StableEdited"))
+	a.setVersion("v1")
+	a.eventually("the earlier template waits at step 1", a.waitsAtStep(1))
+	a.verb(testEnv.admin, "promote", `{"full":true}`)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("every pod is of the earlier template", a.runs(versions{"v1": 3}))
 	a.atMost(0, "v3")
-	a.goesOn()
+	a.checkNextRelease()
 }

@@ -14,32 +14,32 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// toggleCells disable a Rollout and enable it again, which its owner may at any moment.
+// toggleCells disable a Rollout and enable it again, which its owner may do at any moment.
 var toggleCells = []cell{
-	{who: editor, what: ship, how: "disables and enables at once, in batches", on: scene{at: midway}, do: togglesAtOnce, expect: oneVersion},
-	{who: editor, what: ship, how: "enables while it is being disabled, in batches", long: true, on: scene{routed: true, at: midway}, do: whileDisabling(enabled), expect: oneVersion},
-	{who: editor, what: ship, how: "disables and enables at once, beside an extra Deployment", long: true, on: scene{beside: true, at: midway}, do: togglesAtOnce, expect: oneVersion},
-	{who: editor, what: ship, how: "enables while it is being disabled, beside an extra Deployment", long: true, on: scene{beside: true, routed: true, at: midway},
-		do: whileDisabling(enabled), expect: oneVersion},
-	{who: editor, what: ship, how: "disables and enables at once, blue-green", long: true, on: scene{green: true, at: midway}, do: togglesAtOnce, expect: oneVersion},
-	{who: editor, what: ship, how: "enables while it is being disabled, blue-green", on: scene{green: true, routed: true, at: midway}, do: whileDisabling(enabled), expect: oneVersion},
-	{who: editor, what: ship, how: "disables and enables at once, a StatefulSet", long: true, on: scene{kind: statefulSets, at: midway}, do: togglesAtOnce, expect: oneVersion},
-	{who: editor, what: ship, how: "enables while it is being disabled, a StatefulSet", long: true, on: scene{kind: statefulSets, routed: true, at: midway},
-		do: whileDisabling(enabled), expect: oneVersion},
-	{who: editor, what: ship, how: "disables and enables at once, a DaemonSet", long: true, on: scene{kind: daemonSets, at: midway}, do: togglesAtOnce, expect: oneVersion},
-	{who: editor, what: ship, how: "enables while it is being disabled, a DaemonSet", long: true, on: scene{kind: daemonSets, at: midway}, do: whileDisabling(enabled), expect: oneVersion},
+	{who: editor, what: ship, how: "disables and immediately enables, partition style", scenario: scenario{at: atStep1}, attack: togglesAtOnce, expect: waitsOrRestored},
+	{who: editor, what: ship, how: "enables while it is being disabled, partition style", long: true, scenario: scenario{withTraffic: true, at: atStep1}, attack: whileDisabling(enabled), expect: waitsOrRestored},
+	{who: editor, what: ship, how: "disables and immediately enables, canary style", long: true, scenario: scenario{canary: true, at: atStep1}, attack: togglesAtOnce, expect: waitsOrRestored},
+	{who: editor, what: ship, how: "enables while it is being disabled, canary style", long: true, scenario: scenario{canary: true, withTraffic: true, at: atStep1},
+		attack: whileDisabling(enabled), expect: waitsOrRestored},
+	{who: editor, what: ship, how: "disables and immediately enables, blue-green", long: true, scenario: scenario{blueGreen: true, at: atStep1}, attack: togglesAtOnce, expect: waitsOrRestored},
+	{who: editor, what: ship, how: "enables while it is being disabled, blue-green", scenario: scenario{blueGreen: true, withTraffic: true, at: atStep1}, attack: whileDisabling(enabled), expect: waitsOrRestored},
+	{who: editor, what: ship, how: "disables and immediately enables, a StatefulSet", long: true, scenario: scenario{kind: statefulSets, at: atStep1}, attack: togglesAtOnce, expect: waitsOrRestored},
+	{who: editor, what: ship, how: "enables while it is being disabled, a StatefulSet", long: true, scenario: scenario{kind: statefulSets, withTraffic: true, at: atStep1},
+		attack: whileDisabling(enabled), expect: waitsOrRestored},
+	{who: editor, what: ship, how: "disables and immediately enables, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: togglesAtOnce, expect: waitsOrRestored},
+	{who: editor, what: ship, how: "enables while it is being disabled, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: atStep1}, attack: whileDisabling(enabled), expect: waitsOrRestored},
 
-	{who: editor, what: undoAbort, how: "disables and enables at once, in batches", on: scene{at: aborted}, do: togglesAtOnce, expect: heldStill},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, in batches", long: true, on: scene{at: aborted}, do: whileDisabling(enabled), expect: heldStill},
-	{who: editor, what: undoAbort, how: "disables and enables at once, beside an extra Deployment", long: true, on: scene{beside: true, at: aborted}, do: togglesAtOnce, expect: heldStill},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, beside an extra Deployment", long: true, on: scene{beside: true, at: aborted},
-		do: whileDisabling(enabled), expect: heldStill},
-	{who: editor, what: undoAbort, how: "disables and enables at once, blue-green", long: true, on: scene{green: true, at: aborted}, do: togglesAtOnce, expect: heldStill},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, blue-green", long: true, on: scene{green: true, at: aborted}, do: whileDisabling(enabled), expect: heldStill},
-	{who: editor, what: undoAbort, how: "disables and enables at once, a StatefulSet", long: true, on: scene{kind: statefulSets, at: aborted}, do: togglesAtOnce, expect: heldStill},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, a StatefulSet", on: scene{kind: statefulSets, at: aborted}, do: whileDisabling(enabled), expect: heldStill},
-	{who: editor, what: undoAbort, how: "disables and enables at once, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: togglesAtOnce, expect: isStable},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: whileDisabling(enabled), expect: isStable},
+	{who: editor, what: undoAbort, how: "disables and immediately enables, partition style", scenario: scenario{at: aborted}, attack: togglesAtOnce, expect: staysAborted},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, partition style", long: true, scenario: scenario{at: aborted}, attack: whileDisabling(enabled), expect: staysAborted},
+	{who: editor, what: undoAbort, how: "disables and immediately enables, canary style", long: true, scenario: scenario{canary: true, at: aborted}, attack: togglesAtOnce, expect: staysAborted},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, canary style", long: true, scenario: scenario{canary: true, at: aborted},
+		attack: whileDisabling(enabled), expect: staysAborted},
+	{who: editor, what: undoAbort, how: "disables and immediately enables, blue-green", long: true, scenario: scenario{blueGreen: true, at: aborted}, attack: togglesAtOnce, expect: staysAborted},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, blue-green", long: true, scenario: scenario{blueGreen: true, at: aborted}, attack: whileDisabling(enabled), expect: staysAborted},
+	{who: editor, what: undoAbort, how: "disables and immediately enables, a StatefulSet", long: true, scenario: scenario{kind: statefulSets, at: aborted}, attack: togglesAtOnce, expect: staysAborted},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, a StatefulSet", scenario: scenario{kind: statefulSets, at: aborted}, attack: whileDisabling(enabled), expect: staysAborted},
+	{who: editor, what: undoAbort, how: "disables and immediately enables, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: aborted}, attack: togglesAtOnce, expect: staysAbortedOrStable},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, a DaemonSet", long: true, scenario: scenario{kind: daemonSets, at: aborted}, attack: whileDisabling(enabled), expect: staysAbortedOrStable},
 }
 
 const (
@@ -50,15 +50,15 @@ const (
 func togglesAtOnce(a *app, u *user) {
 	a.t.Helper()
 	for range 3 {
-		a.tries(u, patch(a.api(), disabled))
-		a.tries(u, patch(a.api(), enabled))
+		a.attackWith(u, patch(a.api(), disabled))
+		a.attackWith(u, patch(a.api(), enabled))
 	}
 }
 
-// inCharge wants the Rollout to have seen what was written of it, and to be in service.
-// Where it is Healthy, one version serves.
-func (a *app) inCharge(ctx context.Context) error {
-	was, err := a.stored(ctx)
+// isReconciled returns an error until the Rollout has observed the change and works again. If it is
+// Healthy, only one version may run.
+func (a *app) isReconciled(ctx context.Context) error {
+	was, err := a.getRollout(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,72 +66,73 @@ func (a *app) inCharge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.stored(ctx)
+	r, err := a.getRollout(ctx)
 	if err != nil {
 		return err
 	}
 	if r.Status.Phase == v1beta1.PhaseHealthy && r.ResourceVersion == was.ResourceVersion && len(pods) > 1 {
-		a.t.Errorf("it is Healthy, and there are %v", pods)
+		a.t.Errorf("the Rollout is Healthy, but the pods are %v", pods)
 	}
 	if r.Status.ObservedGeneration < r.Generation || r.Status.Phase != v1beta1.PhaseHealthy && r.Status.Phase != v1beta1.PhaseProgressing {
-		return errors.New("it is " + describe(r))
+		return errors.New("the Rollout is " + describe(r))
 	}
-	return a.rests(ctx)
+	return a.isIdle(ctx)
 }
 
-// waitsForOwner reports whether a DaemonSet was given back with OnDelete, which somebody ends,
-// and that the Rollout says so.
+// waitsForOwner reports whether a DaemonSet was restored with OnDelete, whose update a user must
+// complete, and whether the Rollout reports this.
 func (a *app) waitsForOwner(ctx context.Context) bool {
-	o, _, err := a.live(ctx)
-	r, rErr := a.stored(ctx)
-	return errors.Join(err, rErr) == nil && unfit(o) && strings.Contains(r.Status.Message, "Rollout waits for the workload")
+	o, _, err := a.liveWorkload(ctx)
+	r, rErr := a.getRollout(ctx)
+	return errors.Join(err, rErr) == nil && replacesPodsManually(o) && strings.Contains(r.Status.Message, "Rollout waits for the workload")
 }
 
-// oneVersion wants the release to wait as before, or to have been given back in full.
-func oneVersion(a *app) {
+// waitsOrRestored expects that the release waits as before, or that the workload is completely
+// restored.
+func waitsOrRestored(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.until("the Rollout is in charge again, or says what it waits for", func(ctx context.Context) error {
+	a.eventually("the Rollout works again, or reports what it waits for", func(ctx context.Context) error {
 		if a.waitsForOwner(ctx) {
 			return nil
 		}
-		return a.inCharge(ctx)
+		return a.isReconciled(ctx)
 	})
-	if a.waitsAt(1)(a.t.Context()) == nil {
+	if a.waitsAtStep(1)(a.t.Context()) == nil {
 		a.atMost(1, "v2")
-		finished(a)
+		releaseCompletes(a)
 	}
 	if a.waitsForOwner(a.t.Context()) {
-		a.asks(here.admin, patch(a.path(), change{spec: updated("RollingUpdate")}.body()))
+		a.mustSend(testEnv.admin, patch(a.path(), change{spec: updateStrategy("RollingUpdate")}.body()))
 	}
-	a.until("v2 alone serves", a.runs(versions{"v2": 3}))
-	a.until("the Rollout is Healthy", a.healthy)
-	a.goesOn()
+	a.eventually("only v2 serves", a.runs(versions{"v2": 3}))
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNextRelease()
 }
 
-// heldStill wants what was aborted to be held as it was.
-func heldStill(a *app) {
+// staysAborted expects that the aborted version is still held.
+func staysAborted(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.until("the Rollout is in charge again", a.inCharge)
-	a.until("it is aborted", a.aborted)
-	a.until("v1 alone serves", a.runs(versions{"v1": 3}))
-	gated(a)
+	a.eventually("the Rollout works again", a.isReconciled)
+	a.eventually("the release is aborted", a.isAborted)
+	a.eventually("only v1 serves", a.runs(versions{"v1": 3}))
+	gateHolds(a)
 }
 
-// isStable wants what was aborted to be held as it was, or, where the Rollout had begun
-// to leave, to be given back with the stable template, as a DaemonSet is.
-func isStable(a *app) {
+// staysAbortedOrStable expects that the aborted version is still held, or that the workload was
+// restored with the stable template, as a DaemonSet is, if the Rollout was already being disabled.
+func staysAbortedOrStable(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
-	a.until("the Rollout is in charge again", a.inCharge)
-	a.until("it is aborted, or Healthy", func(ctx context.Context) error {
-		if a.aborted(ctx) == nil {
+	a.eventually("the Rollout works again", a.isReconciled)
+	a.eventually("the Rollout is aborted, or Healthy", func(ctx context.Context) error {
+		if a.isAborted(ctx) == nil {
 			return nil
 		}
-		return a.healthy(ctx)
+		return a.isHealthy(ctx)
 	})
-	a.until("v1 alone serves", a.runs(versions{"v1": 3}))
+	a.eventually("only v1 serves", a.runs(versions{"v1": 3}))
 	a.atMost(1, "v2")
-	gated(a)
+	gateHolds(a)
 }

@@ -14,37 +14,37 @@ import (
 )
 
 var verbCells = []cell{
-	{who: pauser, what: blockAbort, how: "pauses and resumes 199 times", on: scene{at: midway}, do: alternates("pause", "resume", ""), expect: takenBack},
-	{who: manager, what: blockAbort, how: "pauses and resumes 199 times", on: scene{at: midway}, do: alternates("pause", "resume", ""), expect: takenBack},
-	{who: manager, what: blockAbort, how: "jumps and pauses 199 times", on: scene{at: midway}, do: alternates("jump", "pause", `{"step":1}`), expect: takenBack},
-	{who: manager, what: blockAbort, how: "jumps and jumps 220 times", on: scene{at: midway}, do: jumps, expect: takenBack},
-	{who: manager, what: blockAbort, how: "aborts and retries 60 times", on: scene{at: midway}, do: abortsAndRetries, expect: takenBack},
-	{who: manager, what: blockAbort, how: "repeats a request whose decision was overtaken", on: scene{at: midway}, do: repeats, expect: never},
-	{who: promoter, what: skip, how: "every verb but promote", on: scene{at: midway}, do: everyVerbBut("promote"), expect: forbidden},
-	{who: pauser, what: skip, how: "every verb but pause and resume", on: scene{at: midway}, do: everyVerbBut("pause", "resume"), expect: forbidden},
-	{who: patcher, what: skip, how: "every verb", on: scene{at: midway}, do: everyVerbBut(), expect: forbidden},
-	{who: promoter, what: undoAbort, how: "promotes what was aborted", on: scene{at: aborted}, do: func(a *app, u *user) {
+	{who: pauser, what: blockAbort, how: "pauses and resumes 199 times", scenario: scenario{at: atStep1}, attack: alternatesVerbs("pause", "resume", ""), expect: safetyVerbsWork},
+	{who: manager, what: blockAbort, how: "pauses and resumes 199 times", scenario: scenario{at: atStep1}, attack: alternatesVerbs("pause", "resume", ""), expect: safetyVerbsWork},
+	{who: manager, what: blockAbort, how: "jumps and pauses 199 times", scenario: scenario{at: atStep1}, attack: alternatesVerbs("jump", "pause", `{"step":1}`), expect: safetyVerbsWork},
+	{who: manager, what: blockAbort, how: "jumps and jumps 220 times", scenario: scenario{at: atStep1}, attack: jumpsRepeatedly, expect: safetyVerbsWork},
+	{who: manager, what: blockAbort, how: "aborts and retries 60 times", scenario: scenario{at: atStep1}, attack: abortsAndRetries, expect: safetyVerbsWork},
+	{who: manager, what: blockAbort, how: "repeats a request whose decision was followed by another", scenario: scenario{at: atStep1}, attack: repeatsOvertakenAbort, expect: noSilentSuccess},
+	{who: promoter, what: skip, how: "every verb but promote", scenario: scenario{at: atStep1}, attack: everyVerbBut("promote"), expect: isForbidden},
+	{who: pauser, what: skip, how: "every verb but pause and resume", scenario: scenario{at: atStep1}, attack: everyVerbBut("pause", "resume"), expect: isForbidden},
+	{who: patcher, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isForbidden},
+	{who: promoter, what: undoAbort, how: "promotes the aborted version", scenario: scenario{at: aborted}, attack: func(a *app, u *user) {
 		for _, body := range words("", `{"full":true}`, `{"expect":{"step":1}}`) {
-			a.tries(u, post(a.api()+"/promote", body))
+			a.attackWith(u, post(a.api()+"/promote", body))
 		}
-	}, expect: denied},
-	{who: promoter, what: undoAbort, how: "every verb but promote", on: scene{at: aborted}, do: everyVerbBut("promote"), expect: forbidden},
-	{who: status, what: skip, how: "says that the step is ready", on: scene{at: midway}, do: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady"}}`), expect: forbidden},
-	{who: status, what: skip, how: "says which step is next", on: scene{at: midway}, do: writesStatus(`{"canaryStatus":{"nextStepIndex":3}}`), expect: forbidden},
-	{who: status, what: skip, how: "says both at once", on: scene{at: midway}, do: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady","nextStepIndex":3}}`), expect: forbidden},
-	{who: status, what: skip, how: "says so in the older version", on: scene{at: midway}, do: func(a *app, u *user) {
+	}, expect: isDenied},
+	{who: promoter, what: undoAbort, how: "every verb but promote", scenario: scenario{at: aborted}, attack: everyVerbBut("promote"), expect: isForbidden},
+	{who: status, what: skip, how: "writes that the step is ready", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady"}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes the next step", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"nextStepIndex":3}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes both at once", scenario: scenario{at: atStep1}, attack: writesStatus(`{"canaryStatus":{"currentStepState":"StepReady","nextStepIndex":3}}`), expect: isForbidden},
+	{who: status, what: skip, how: "writes it in v1alpha1", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
 		path := strings.Replace(a.api(), "v1beta1", "v1alpha1", 1) + "/status"
-		a.tries(u, patch(path, `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`))
-	}, expect: forbidden},
-	{who: status, what: skip, how: "says that its checks passed, and count no more", on: scene{at: midway},
-		do: writesStatus(`{"analysis":{"overridden":true,"checks":[{"name":"successRate","result":"Passed"}]}}`), expect: restored},
-	{who: promoter, what: skip, how: "overrides checks", on: scene{at: midway}, do: func(a *app, u *user) {
-		a.tries(u, post(a.api()+"/promote", `{"override":true,"reason":"it is fine"}`))
-	}, expect: forbidden},
-	{who: editor, what: skip, how: "ends the pause of the step that waits", on: scene{at: midway}, do: func(a *app, u *user) {
-		a.tries(u, patch(a.api(), `{"spec":{"strategy":{"canary":{"steps":[{"replicas":1,"pause":{"duration":0}},{"replicas":2},{"replicas":"100%"}]}}}}`))
-	}, expect: forbidden},
-	{who: editor, what: skip, how: "every verb", on: scene{at: midway}, do: everyVerbBut(), expect: forbidden},
+		a.attackWith(u, patch(path, `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`))
+	}, expect: isForbidden},
+	{who: status, what: skip, how: "writes that the checks have passed and no longer count", scenario: scenario{at: atStep1},
+		attack: writesStatus(`{"analysis":{"overridden":true,"checks":[{"name":"successRate","result":"Passed"}]}}`), expect: statusIsRestored},
+	{who: promoter, what: skip, how: "overrides checks", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
+		a.attackWith(u, post(a.api()+"/promote", `{"override":true,"reason":"it is fine"}`))
+	}, expect: isForbidden},
+	{who: editor, what: skip, how: "ends the pause of the step that waits", scenario: scenario{at: atStep1}, attack: func(a *app, u *user) {
+		a.attackWith(u, patch(a.api(), `{"spec":{"strategy":{"canary":{"steps":[{"replicas":1,"pause":{"duration":0}},{"replicas":2},{"replicas":"100%"}]}}}}`))
+	}, expect: isForbidden},
+	{who: editor, what: skip, how: "every verb", scenario: scenario{at: atStep1}, attack: everyVerbBut(), expect: isForbidden},
 }
 
 var verbs = words("promote", "abort", "rollback", "retry", "pause", "resume", "jump")
@@ -60,13 +60,13 @@ func everyVerbBut(may ...string) func(*app, *user) {
 			if verb == "jump" {
 				body = `{"step":3}`
 			}
-			a.tries(u, post(a.api()+"/"+verb, body))
+			a.attackWith(u, post(a.api()+"/"+verb, body))
 		}
 	}
 }
 
-// alternates sends 199 decisions, the first of which comes last.
-func alternates(first, second, body string) func(*app, *user) {
+// alternatesVerbs sends 199 decisions alternately. The last one is of the first verb.
+func alternatesVerbs(first, second, body string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		for i := range 199 {
@@ -74,98 +74,99 @@ func alternates(first, second, body string) func(*app, *user) {
 			if i%2 == 0 {
 				verb, with = first, body
 			}
-			a.tries(u, post(a.api()+"/"+verb, with))
+			a.attackWith(u, post(a.api()+"/"+verb, with))
 		}
 	}
 }
 
-// jumps goes to step 1 and to step 2 in turn, more often than there is room.
-func jumps(a *app, u *user) {
+// jumpsRepeatedly jumps to step 1 and to step 2 in turn, more often than decisions are kept.
+func jumpsRepeatedly(a *app, u *user) {
 	a.t.Helper()
 	for i := range 220 {
-		a.tries(u, post(a.api()+"/jump", fmt.Sprintf(`{"step":%d}`, i%2+1)))
+		a.attackWith(u, post(a.api()+"/jump", fmt.Sprintf(`{"step":%d}`, i%2+1)))
 	}
 }
 
 func abortsAndRetries(a *app, u *user) {
 	a.t.Helper()
 	for range 60 {
-		a.tries(u, post(a.api()+"/abort", ""))
-		a.tries(u, post(a.api()+"/retry", ""))
+		a.attackWith(u, post(a.api()+"/abort", ""))
+		a.attackWith(u, post(a.api()+"/retry", ""))
 	}
 }
 
-// takenBack wants pause, resume, abort, retry and rollback to have room still, also for somebody
-// else, and to do what they say.
-func takenBack(a *app) {
+// safetyVerbsWork expects that pause, resume, abort, retry and rollback can still be stored, also
+// for another user, and take effect.
+func safetyVerbsWork(a *app) {
 	a.t.Helper()
-	a.answered(append([]int{http.StatusTooManyRequests}, either...)...)
-	m := a.as(manager)
+	a.answered(append([]int{http.StatusTooManyRequests}, refusedOrNeutralized...)...)
+	m := a.userWithRole(manager)
 	a.verb(m, "pause", "")
-	a.until("it is paused", a.paused(true))
+	a.eventually("the release is paused", a.isPaused(true))
 	a.verb(m, "resume", "")
-	a.until("it is not paused", a.paused(false))
+	a.eventually("the release is not paused", a.isPaused(false))
 	a.verb(m, "abort", `{"reason":"enough"}`)
-	a.ends()
+	a.checkAbortEnds()
 	a.verb(m, "retry", "")
-	a.until("step 1 waits again", a.waitsAt(1))
+	a.eventually("step 1 waits again", a.waitsAtStep(1))
 	a.verb(m, "rollback", "")
-	a.until("it is Healthy", a.healthy)
-	a.until("v1 is back", a.runs(versions{"v1": 3}))
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 	a.onRecord("abort", "retry", "rollback")
 }
 
-func (a *app) paused(want bool) func(context.Context) error {
+func (a *app) isPaused(want bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err == nil && (r.Status.Canary == nil || r.Status.Canary.Paused != want) {
-			err = errors.New("it is " + describe(r))
+			err = errors.New("the Rollout is " + describe(r))
 		}
 		return err
 	}
 }
 
-// onRecord wants decisions of the manager to be the last of their kind on record.
+// onRecord checks that the last decision of each of these kinds is one of the manager.
 func (a *app) onRecord(want ...string) {
 	a.t.Helper()
 	lines := strings.Join(a.facts().rollout, "\n")
 	for _, verb := range want {
 		if !strings.Contains(lines, verb+" of step 1 by "+string(manager)) && !strings.Contains(lines, verb+" of step 2 by "+string(manager)) {
-			a.t.Errorf("%s by %s is not on record: %s", verb, manager, lines)
+			a.t.Errorf("%s by %s is not recorded: %s", verb, manager, lines)
 		}
 	}
 }
 
-// repeats sends an abort again with the ID of one that a retry has overtaken.
-func repeats(a *app, u *user) {
+// repeatsOvertakenAbort sends an abort again with the request ID of an abort that a retry has
+// followed.
+func repeatsOvertakenAbort(a *app, u *user) {
 	a.t.Helper()
 	const body = `{"requestID":"abort-1"}`
 	a.verb(u, "abort", body)
-	a.ends()
+	a.checkAbortEnds()
 	a.verb(u, "retry", "")
-	a.until("step 1 waits again", a.waitsAt(1))
-	a.tries(u, post(a.api()+"/abort", body))
+	a.eventually("step 1 waits again", a.waitsAtStep(1))
+	a.attackWith(u, post(a.api()+"/abort", body))
 }
 
-// never wants no 201 that has no effect and says nothing.
-func never(a *app) {
+// noSilentSuccess expects no 201 without an effect and without a warning.
+func noSilentSuccess(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusCreated, http.StatusConflict)
 	got := a.answers[0]
 	switch lines := a.facts().rollout; {
 	case got.code == http.StatusConflict || len(got.warnings) > 0:
-		a.goesOn()
+		a.checkNextRelease()
 	case strings.Count(strings.Join(lines, " "), "abort of") == 2:
-		a.ends()
+		a.checkAbortEnds()
 	default:
-		a.t.Errorf("it was answered 201, without effect or warning; on record is %q", lines)
+		a.t.Errorf("the answer was 201, without effect or warning; decisions are %q", lines)
 	}
 }
 
-// writesStatus sends a status as clients of OpenKruise do.
+// writesStatus writes a status as clients of OpenKruise do.
 func writesStatus(status string) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
-		a.tries(u, patch(a.api()+"/status", `{"status":`+status+`}`))
+		a.attackWith(u, patch(a.api()+"/status", `{"status":`+status+`}`))
 	}
 }

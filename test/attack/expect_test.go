@@ -16,17 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a door may answer: it refuses, or lets pass what it has taken the sting from.
+// The possible answers of admission: a refusal, or success without the dangerous part of the change.
 var (
-	refused = []int{http.StatusForbidden, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
-	either  = append([]int{http.StatusOK, http.StatusCreated}, refused...)
+	refused              = []int{http.StatusForbidden, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+	refusedOrNeutralized = append([]int{http.StatusOK, http.StatusCreated}, refused...)
 )
 
-// answered wants every answer to be one of these.
+// answered checks that every answer has one of these status codes.
 func (a *app) answered(codes ...int) {
 	a.t.Helper()
 	if len(a.answers) == 0 {
-		a.t.Error("nothing was tried")
+		a.t.Error("no request was sent")
 	}
 	wrong := 0
 	for _, got := range a.answers {
@@ -44,44 +44,44 @@ func (a *app) answered(codes ...int) {
 	}
 }
 
-// atMost wants no more pods of a version than the plan gives it, at any time.
+// atMost checks that a version never had more pods than the plan allows.
 func (a *app) atMost(n int, version string) {
 	a.t.Helper()
-	if got := a.seen.peak(version); got > n {
-		a.t.Errorf("there were %d pods of %s, and nobody has approved more than %d; %s", got, version, n, a.seen)
+	if got := a.monitor.peak(version); got > n {
+		a.t.Errorf("there were %d pods of %s, but at most %d were approved; %s", got, version, n, a.monitor)
 	}
 }
 
-// inTime wants nothing to have been held late, which a door that is open does not need.
-func (a *app) inTime() {
+// checkNoLateHold checks that nothing was held late, which only happens if admission was bypassed.
+func (a *app) checkNoLateHold() {
 	a.t.Helper()
-	r, err := a.stored(a.t.Context())
+	r, err := a.getRollout(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	for _, c := range r.Status.Conditions {
 		if c.Type == "AdmissionBypassed" && c.Status == metav1.ConditionTrue {
-			a.t.Errorf("a door was passed: %s: %s", c.Reason, c.Message)
+			a.t.Errorf("admission was bypassed: %s: %s", c.Reason, c.Message)
 		}
 	}
 }
 
-// same wants the world to be as before, but for what is named.
-func (a *app) same() {
+// checkUnchanged checks that the objects are as before the attack.
+func (a *app) checkUnchanged() {
 	a.t.Helper()
 	if diff := cmp.Diff(a.before, a.facts(), cmp.AllowUnexported(facts{})); diff != "" {
-		a.t.Errorf("something was changed (-before +now):\n%s", diff)
+		a.t.Errorf("objects have changed (-before +now):\n%s", diff)
 	}
 }
 
-// goesOn has a version released by those who may. What an attack has set off has
-// come out by then, and nothing of it may be in the way.
-func (a *app) goesOn() {
+// checkNextRelease releases another version with authorized users. Delayed effects of the attack
+// have occurred by then, and must not block the release.
+func (a *app) checkNextRelease() {
 	a.t.Helper()
 	const version = "v9"
-	a.asks(here.admin, patch(a.path(), change{version: version, template: unhashed}.body()))
-	a.until("the first pod of "+version+" waits for approval", func(ctx context.Context) error {
-		if err := a.waitsAt(1)(ctx); err != nil {
+	a.mustSend(testEnv.admin, patch(a.path(), change{version: version, template: removePodTemplateHashLabel}.body()))
+	a.eventually("the first pod of "+version+" waits for approval", func(ctx context.Context) error {
+		if err := a.waitsAtStep(1)(ctx); err != nil {
 			return err
 		}
 		pods, err := a.pods(ctx)
@@ -90,44 +90,44 @@ func (a *app) goesOn() {
 		}
 		return err
 	})
-	a.verb(here.admin, "promote", `{"full":true}`)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until(version+" serves", a.runs(versions{version: 3}))
+	a.verb(testEnv.admin, "promote", `{"full":true}`)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually(version+" serves", a.runs(versions{version: 3}))
 }
 
-// gated wants the gate to have held: whatever was answered, no more pods of v2 (or
-// v3) were there than the first step has, and a release that is approved goes on.
-func gated(a *app) {
+// gateHolds expects that, whatever the answers were, v2 and v3 never had more pods than the first
+// step allows, and that an approved release continues.
+func gateHolds(a *app) {
 	a.t.Helper()
-	a.answered(either...)
-	a.until("the attack is over", a.rests)
-	a.t.Logf("at most there were %s", a.seen)
-	a.inTime()
+	a.answered(refusedOrNeutralized...)
+	a.eventually("the attack is over", a.isIdle)
+	a.t.Logf("the highest counts were %s", a.monitor)
+	a.checkNoLateHold()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")
-	a.goesOn()
+	a.checkNextRelease()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")
 }
 
-// denied wants every request to be refused, and nothing to be changed by it.
-func denied(a *app) {
+// isDenied expects that every request is refused and changes nothing.
+func isDenied(a *app) {
 	a.t.Helper()
 	a.answered(refused...)
-	a.same()
-	gated(a)
+	a.checkUnchanged()
+	gateHolds(a)
 }
 
-// forbidden wants every request to be refused for want of permission.
-func forbidden(a *app) {
+// isForbidden expects that every request is refused with 403.
+func isForbidden(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusForbidden)
-	denied(a)
+	isDenied(a)
 }
 
-// ends wants an abort to end, with every pod of v1 again.
-func (a *app) ends() {
+// checkAbortEnds checks that an abort ends with every pod running v1 again.
+func (a *app) checkAbortEnds() {
 	a.t.Helper()
-	a.until("it is aborted", a.aborted)
-	a.until("v1 is back", a.runs(versions{"v1": 3}))
+	a.eventually("the release is aborted", a.isAborted)
+	a.eventually("all pods run v1 again", a.runs(versions{"v1": 3}))
 }

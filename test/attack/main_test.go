@@ -3,12 +3,11 @@
 
 //go:build e2e
 
-// Package attack answers: does the gate hold against those who may do something
-// in the cluster, but not this?
+// Package attack tries to circumvent Weir as users with limited permissions.
 //
-// Who tries what is one table, matrix. Each cell is tried on a real control plane
-// by a user with exactly the permissions of the role, and the world is judged from
-// outside. One cluster serves all cells; each has a namespace of its own.
+// The table matrix contains the attacks. Each cell runs on a real control plane as a user with
+// exactly the permissions of a role. Afterwards the test checks the objects and the pods of the
+// cluster. All cells share one cluster, and each cell has its own namespace.
 package attack
 
 import (
@@ -25,11 +24,11 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all cells are tried.
-var here *world
+// testEnv is the control plane of all cells.
+var testEnv *environment
 
 func TestMain(m *testing.M) {
-	// Cells mostly wait, so more of them than processors run beside each other.
+	// Cells mostly wait, so more cells run in parallel than there are processors.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -51,7 +50,7 @@ func run(m *testing.M) (int, error) {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: dir, Weir: true, Log: os.Stderr, Audit: true, WeirEnv: []string{cluster.DetectMutations},
 		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
-		// A lease that is late on a busy machine is a restart that nobody made.
+		// On a busy machine a lost lease would cause a restart that no attack caused.
 		WeirControllerArgs: []string{"--leader-elect=false"},
 		WeirApiserverArgs:  []string{fmt.Sprintf("--max-open-trees=%d", mostTrees)},
 	})
@@ -62,10 +61,10 @@ func run(m *testing.M) (int, error) {
 		fmt.Fprintln(os.Stderr, "attack: interrupted", errors.Join(c.Stop(), os.RemoveAll(dir)))
 		os.Exit(1)
 	})
-	if here, err = newWorld(ctx, c); err != nil {
+	if testEnv, err = newEnvironment(ctx, c); err != nil {
 		return 1, errors.Join(err, c.Stop())
 	}
-	if err := playKruise(ctx); err != nil {
+	if err := startKruise(ctx); err != nil {
 		return 1, errors.Join(err, c.Stop())
 	}
 	code := m.Run()

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// goal is what somebody wants to reach.
+// goal is what an attacker wants to achieve.
 type goal string
 
 // The columns of the matrix.
@@ -30,48 +30,50 @@ const (
 	crash      goal = "make a process restart"
 )
 
-// cell is one way in which somebody tries to reach something.
+// cell is one attack: a user, a goal and a way to reach the goal.
 type cell struct {
 	who  role
 	what goal
-	// how tells it from other ways to the same.
+	// how distinguishes this attack from others with the same goal.
 	how string
-	// doors reports whether it depends on admission, so that it is tried with each door alone, too.
-	doors bool
-	// alone reports whether others would notice, so that nothing runs beside it.
-	alone bool
-	// long reports whether the short form leaves it out.
+	// admission reports whether the attack depends on admission. It then also runs with the webhook
+	// only and with the policies only.
+	admission bool
+	// exclusive reports whether other cells would notice the attack, so that no cell runs in
+	// parallel.
+	exclusive bool
+	// long reports whether the short form omits the cell.
 	long bool
-	// on is what is there before.
-	on scene
-	// do is the attack. Every answer to it is kept.
-	do func(*app, *user)
-	// expect judges the answers and the world.
+	// scenario is the state before the attack.
+	scenario scenario
+	// attack sends the requests. Every answer is kept.
+	attack func(*app, *user)
+	// expect checks the answers and the cluster.
 	expect func(*app)
 }
 
 func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.how) }
 
-// matrix is all cells.
+// matrix contains all cells.
 var matrix = slices.Concat(
-	labelCells, collisionCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
-	verbCells, checkCells, recordCells, textCells, originCells,
-	ownerCells, networkCells, disablingCells, leftCells, lostCells,
-	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,
-	foldedCells, informerCells, sandboxCells, portCells, namelessCells, neighbourCells, slotCells,
+	labelCells, collisionCells, recordAnnotationCells, statusCells, extraDeploymentCells, fitnessCells, templateCells, recreatedCells,
+	verbCells, checkCells, recordCells, recordedTextCells, originCells,
+	ownerCells, networkCells, disablingCells, leftoverCells, deletedRevisionCells,
+	deletionCells, toggleCells, beforeRolloutCells, ordinalCells, scaledToOneCells, refusedTemplateCells, removedOwnerCells, keptReplicaSetCells, revertCells,
+	foldedCells, informerCells, sandboxCells, webhookPortCells, anonymousCells, neighbourCells, treeWatchCells,
 )
 
-// TestAttack tries every cell with both doors open and, where admission decides,
-// with each of them alone. The short form leaves the second and long cells out.
+// TestAttack runs every cell with webhook and policies and, where admission matters, with each of
+// them alone. The short form omits the latter and long cells.
 func TestAttack(t *testing.T) {
-	for _, d := range here.settings() {
+	for _, d := range testEnv.admissionSettings() {
 		t.Run(d.name, func(t *testing.T) {
 			d.set(t)
 			before := pids(t)
-			tried := func(c cell) bool { return (c.doors || d.all) && !(c.long && testing.Short()) }
+			tried := func(c cell) bool { return (c.admission || d.all) && !(c.long && testing.Short()) }
 			t.Run("together", func(t *testing.T) {
 				for _, c := range matrix {
-					if tried(c) && !c.alone {
+					if tried(c) && !c.exclusive {
 						t.Run(c.String(), func(t *testing.T) {
 							t.Parallel()
 							c.try(t)
@@ -80,7 +82,7 @@ func TestAttack(t *testing.T) {
 				}
 			})
 			for _, c := range matrix {
-				if tried(c) && c.alone {
+				if tried(c) && c.exclusive {
 					t.Run("alone/"+c.String(), c.try)
 				}
 			}
@@ -91,22 +93,22 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// try carries out an attack and has it judged.
+// try carries out an attack and checks its result.
 func (c cell) try(t *testing.T) {
-	a := start(t, c.on)
-	u := a.as(c.who)
+	a := start(t, c.scenario)
+	u := a.userWithRole(c.who)
 	a.before = a.facts()
-	c.do(a, u)
+	c.attack(a, u)
 	c.expect(a)
 }
 
-// pids are the processes of Weir.
+// pids returns the process ids of Weir.
 func pids(t *testing.T) [2]int {
 	t.Helper()
 	var ids [2]int
 	for i, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
 		var err error
-		if ids[i], err = here.cluster.Pid(name); err != nil {
+		if ids[i], err = testEnv.cluster.Pid(name); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"net/http"
 )
 
-// object is JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// change is what a patch of a workload writes.
+// change is a patch of a workload.
 type change struct {
 	version             string
 	labels, annotations object
-	// spec is of the workload, and template of its pods.
+	// spec is part of the workload's spec, and template of its pod template.
 	spec, template object
 }
 
@@ -46,17 +46,17 @@ func (c change) body() string {
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only what is written here
+		panic(err) // only values of this package
 	}
 	return string(data)
 }
 
-// path is that of the workload.
+// path is the API path of the workload.
 func (a *app) path() string {
 	return "/apis/" + a.workloadRef().APIVersion + "/namespaces/" + a.namespace + "/" + resources[a.scene.kind] + "/" + a.name
 }
 
-// api is the path of the Rollouts of a namespace.
+// api is the API path of the Rollouts of a namespace.
 func api(namespace string) string {
 	return "/apis/rollouts.kruise.io/v1beta1/namespaces/" + namespace + "/rollouts"
 }
@@ -73,30 +73,30 @@ func post(path, body string) request {
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
-// patches is an attack on the workload, in so many patches.
+// patches sends these changes of the workload one by one.
 func patches(changes ...change) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		for _, c := range changes {
-			a.tries(u, patch(a.path(), c.body()))
+			a.attackWith(u, patch(a.path(), c.body()))
 		}
 	}
 }
 
-// ships changes the version, as an owner does who may.
-func (a *app) ships(version string) {
+// setVersion changes the version as an authorized owner.
+func (a *app) setVersion(version string) {
 	a.t.Helper()
-	a.asks(here.admin, patch(a.path(), change{version: version}.body()))
+	a.mustSend(testEnv.admin, patch(a.path(), change{version: version}.body()))
 }
 
-// verb decides, as somebody who may.
+// verb sends a verb as an authorized user.
 func (a *app) verb(u *user, verb, body string) answer {
 	a.t.Helper()
-	return a.asks(u, post(a.api()+"/"+verb, body))
+	return a.mustSend(u, post(a.api()+"/"+verb, body))
 }
 
-// edits changes the Rollout, as its owner does.
-func (a *app) edits(body string) {
+// patchRollout changes the Rollout as its owner.
+func (a *app) patchRollout(body string) {
 	a.t.Helper()
-	a.asks(here.admin, patch(a.api(), body))
+	a.mustSend(testEnv.admin, patch(a.api(), body))
 }

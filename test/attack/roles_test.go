@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// role is who attacks.
+// role is a kind of attacker.
 type role string
 
 // The rows of the matrix.
@@ -45,7 +45,7 @@ func words(w ...string) []string { return w }
 
 const group = "rollouts.kruise.io"
 
-// roles are the rules of those that are no roles of the cluster or of Weir.
+// roles are the rules of roles that neither the cluster nor Weir has.
 var roles = map[role][]rbacv1.PolicyRule{
 	patcher: {rule("apps", words("deployments", "statefulsets", "daemonsets", "deployments/status", "statefulsets/status",
 		"daemonsets/status", "deployments/scale", "statefulsets/scale"), words("get", "list", "watch", "patch", "update")),
@@ -66,11 +66,11 @@ var roles = map[role][]rbacv1.PolicyRule{
 	scripter: {rule("", words("configmaps"), words("get", "create", "patch", "update"))},
 }
 
-// theirs are roles that are there without us.
-var theirs = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-release-manager", page: "weir-release-manager"}
+// builtInRoles are roles of the cluster or of Weir.
+var builtInRoles = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-release-manager", page: "weir-release-manager"}
 
-// known is a permission by which one sees that a role has come into force.
-var known = map[role]authorizationv1.ResourceAttributes{
+// knownBy is a permission of each role that shows that the role is in force.
+var knownBy = map[role]authorizationv1.ResourceAttributes{
 	patcher:   {Group: "apps", Resource: "deployments", Verb: "patch"},
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
 	batcher:   {Group: group, Resource: "batchreleases", Verb: "create"},
@@ -86,15 +86,15 @@ var known = map[role]authorizationv1.ResourceAttributes{
 	scripter:  {Resource: "configmaps", Verb: "patch"},
 }
 
-// as is a user of that role: in the namespace of the application, but for a
-// neighbour, who has one beside it, and for an author of scripts.
-func (a *app) as(r role) *user {
+// userWithRole is a user with this role: in the namespace of the application, except for a
+// neighbour, who has another namespace, and for a scripter, who writes the ConfigMap of scripts.
+func (a *app) userWithRole(r role) *user {
 	a.t.Helper()
-	u := here.user(a.t, r)
+	u := testEnv.user(a.t, r)
 	switch r {
 	case nobody:
 	case neighbour:
-		a.bind(u, r, a.elsewhere())
+		a.bind(u, r, a.otherNamespace())
 	case scripter:
 		a.bind(u, r, system)
 	default:
@@ -103,11 +103,11 @@ func (a *app) as(r role) *user {
 	return u
 }
 
-// bind gives a user the role in a namespace, and waits until that is known.
+// bind gives a user the role in a namespace, and waits until it is in force.
 func (a *app) bind(u *user, r role, namespace string) {
 	a.t.Helper()
 	name := "attack-" + string(r)
-	if given := theirs[r]; given != "" {
+	if given := builtInRoles[r]; given != "" {
 		name = given
 	}
 	b := &rbacv1.RoleBinding{
@@ -115,20 +115,20 @@ func (a *app) bind(u *user, r role, namespace string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: u.name}},
 	}
-	if err := here.client.Create(a.t.Context(), b); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), b); err != nil {
 		a.t.Fatal(err)
 	}
-	cluster, err := kubernetes.NewForConfig(here.cluster.Config())
+	cluster, err := kubernetes.NewForConfig(testEnv.cluster.Config())
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	ask := known[r]
+	ask := knownBy[r]
 	ask.Namespace = namespace
-	a.until(fmt.Sprintf("%s in %s", u.name, namespace), func(ctx context.Context) error {
+	a.eventually(fmt.Sprintf("%s in %s", u.name, namespace), func(ctx context.Context) error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: u.name, ResourceAttributes: &ask}}
 		got, err := cluster.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err == nil && !got.Status.Allowed {
-			err = errors.New("not known yet")
+			err = errors.New("the role is not in force yet")
 		}
 		return err
 	})

@@ -27,21 +27,21 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// world is the one control plane.
-type world struct {
+// environment is the control plane of the tests and its users.
+type environment struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
-	// policies reports whether kube-apiserver has them.
+	// policies reports whether kube-apiserver serves them.
 	policies bool
 
 	mu    sync.Mutex
 	users map[role]*user
-	// probe is the application that tells which doors are open.
-	probe *app
+	// admissionProbe is the application that shows which admission paths are in force.
+	admissionProbe *app
 }
 
-func newWorld(ctx context.Context, c *cluster.Cluster) (*world, error) {
+func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newWorld(ctx context.Context, c *cluster.Cluster) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, client: cl, users: map[role]*user{}}
+	w := &environment{cluster: c, client: cl, users: map[role]*user{}}
 	if w.policies, err = c.ServesPolicies(); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func newWorld(ctx context.Context, c *cluster.Cluster) (*world, error) {
 	return w, err
 }
 
-// user is somebody with a client certificate, or with none.
+// user is a user with a client certificate, or without one.
 type user struct {
 	name string
 	host string
@@ -79,8 +79,8 @@ func newUser(name string, config *rest.Config) (*user, error) {
 	return &user{name: name, host: config.Host, http: c}, err
 }
 
-// user is who has that role in some namespace.
-func (w *world) user(t *testing.T, r role) *user {
+// user returns a user with this role in some namespace.
+func (w *environment) user(t *testing.T, r role) *user {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,19 +107,19 @@ func (w *world) user(t *testing.T, r role) *user {
 const (
 	mergePatch = "application/merge-patch+json"
 	applyPatch = "application/apply-patch+yaml"
-	// untyped is a body of which nothing is said.
-	untyped = "none"
+	// noContentType omits the content type of the body.
+	noContentType = "none"
 )
 
-// request is one call of the API as it goes over the wire.
+// request is a raw API request.
 type request struct {
 	method, path, body string
-	// kind is the media type of the body, JSON if empty.
+	// kind is the media type of the body; empty means JSON.
 	kind string
 	more http.Header
 }
 
-// answer is what came back.
+// answer is the response to a request.
 type answer struct {
 	request  request
 	code     int
@@ -141,7 +141,7 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	out.Header.Set("Content-Type", "application/json")
 	switch r.kind {
 	case "":
-	case untyped:
+	case noContentType:
 		out.Header.Del("Content-Type")
 	default:
 		out.Header.Set("Content-Type", r.kind)
@@ -156,8 +156,8 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	return got, errors.Join(err, in.Body.Close())
 }
 
-// asks sends a request of somebody who may, and wants success.
-func (a *app) asks(u *user, r request) answer {
+// mustSend sends a request of an authorized user, which must succeed.
+func (a *app) mustSend(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
 	if err != nil {
@@ -169,8 +169,8 @@ func (a *app) asks(u *user, r request) answer {
 	return got
 }
 
-// tries sends a request of the attacker and keeps the answer.
-func (a *app) tries(u *user, r request) answer {
+// attackWith sends a request of the attacker and keeps the answer.
+func (a *app) attackWith(u *user, r request) answer {
 	a.t.Helper()
 	got, err := u.send(a.t.Context(), r)
 	if err != nil {

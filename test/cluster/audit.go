@@ -16,8 +16,8 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// auditPolicyFile says what is written to auditLog: each request of Weir's
-// processes, and what weir-apiserver asks whether somebody may.
+// auditPolicyFile is the audit policy. auditLog gets each request of Weir's processes, and the
+// SubjectAccessReviews of weir-apiserver.
 const (
 	auditPolicyFile = "audit-policy.yaml"
 	auditLog        = "audit.log"
@@ -37,10 +37,10 @@ rules:
 - level: None
 `
 
-// auditArgs make kube-apiserver write it down, and ask for all that any cluster
-// asks for: the plugin, which not all have, refuses who makes an object block the
-// deletion of its owner and may not. It learns of a new API within half a minute,
-// and refuses to block its objects until then.
+// auditArgs enable the audit log of kube-apiserver, and the admission plugin
+// OwnerReferencesPermissionEnforcement, which not all clusters have: it refuses owner references
+// that block the deletion of an owner without the permission to do so. The plugin discovers a new
+// API within half a minute, and until then refuses to block its objects.
 func (c *Cluster) auditArgs() []string {
 	if !c.opts.Audit {
 		return nil
@@ -58,8 +58,8 @@ func (c *Cluster) writeAuditPolicy() error {
 	return nil
 }
 
-// Permission is to do one thing with objects. As a grant, an empty Namespace or
-// Name stands for all of them.
+// Permission is the permission for a request. In a grant, an empty Namespace or Name means all of
+// them.
 type Permission struct {
 	// Account is the name of a service account of Weir.
 	Account string
@@ -70,7 +70,7 @@ type Permission struct {
 	Namespace, Name string
 }
 
-// Covers reports whether who is granted p may do what q says.
+// Covers reports whether the grant p allows the request q.
 func (p Permission) Covers(q Permission) bool {
 	return p.Account == q.Account && p.Verb == q.Verb && p.Group == q.Group && p.Resource == q.Resource &&
 		(p.Namespace == "" || p.Namespace == q.Namespace) && (p.Name == "" || p.Name == q.Name)
@@ -90,17 +90,17 @@ func (p Permission) String() string {
 	return s
 }
 
-// Audit is what Weir's processes asked of kube-apiserver, and what they were
-// found to need when others asked.
+// Audit contains the requests of Weir's processes to kube-apiserver, and the permissions that they
+// needed when others asked for them.
 type Audit struct {
 	Granted, Denied map[Permission]bool
-	// Bindings are the kinds and names of those that something was granted by.
+	// Bindings are the kinds and names of the bindings that granted a request.
 	Bindings map[string]bool
 }
 
-// Audit reads the log of the requests until now.
+// Audit reads the audit log up to now.
 func (c *Cluster) Audit() (*Audit, error) {
-	files, err := filepath.Glob(c.path("audit*.log")) // they are rotated
+	files, err := filepath.Glob(c.path("audit*.log")) // the log is rotated
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (a *Audit) read(name string) error {
 	for lines.Scan() {
 		var e auditv1.Event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			continue // half a line, by a kube-apiserver that was killed
+			continue // an incomplete line of a killed kube-apiserver
 		}
 		if err := a.add(&e); err != nil {
 			return err
@@ -133,28 +133,28 @@ func (a *Audit) read(name string) error {
 	return lines.Err()
 }
 
-// Annotations of an event by the authorizer.
+// Annotations of the authorizer in an audit event.
 const (
-	decided = "authorization.k8s.io/decision"
-	because = "authorization.k8s.io/reason"
+	auditDecision = "authorization.k8s.io/decision"
+	auditReason   = "authorization.k8s.io/reason"
 )
 
 var allowedBy = regexp.MustCompile(`allowed by (\w+) "([^"/]+)`)
 
 func (a *Audit) add(e *auditv1.Event) error {
 	o := e.ObjectRef
-	// Others may act in the name of an account, and paths need no role of ours.
+	// Ignore users that impersonate an account, and non-resource paths, which need no role of Weir.
 	if o == nil || e.ImpersonatedUser != nil {
 		return nil
 	}
 	p := permission(e.User.Username, e.Verb, o.APIGroup, o.Resource, o.Subresource)
 	p.Namespace, p.Name = o.Namespace, o.Name
-	if e.Annotations[decided] != "allow" {
+	if e.Annotations[auditDecision] != "allow" {
 		a.Denied[p] = true
 		return nil
 	}
 	a.Granted[p] = true
-	if by := allowedBy.FindStringSubmatch(e.Annotations[because]); by != nil {
+	if by := allowedBy.FindStringSubmatch(e.Annotations[auditReason]); by != nil {
 		a.Bindings[by[1]+" "+by[2]] = true
 	}
 	if o.Resource != "subjectaccessreviews" || e.RequestObject == nil {

@@ -35,12 +35,12 @@ const (
 	WeirController    = "weir-controller"
 )
 
-// Range is a span of durations; a value in it is drawn for each pod.
+// Range is a range of durations, from which a value is chosen for each pod.
 type Range struct {
 	Min, Max time.Duration
 }
 
-// ParseRange reads "200ms..800ms", or one duration for both ends.
+// ParseRange parses "200ms..800ms", or one duration for both ends.
 func ParseRange(s string) (Range, error) {
 	low, high, found := strings.Cut(s, "..")
 	if !found {
@@ -60,27 +60,26 @@ func ParseRange(s string) (Range, error) {
 	return r, nil
 }
 
-// Options say what to start. The zero value is a control plane without Weir.
+// Options configure a cluster. The zero value is a control plane without Weir.
 type Options struct {
-	// Dir holds everything: certificates, data, kubeconfigs, logs. Empty means
-	// a temporary directory, which Stop removes.
+	// Dir contains all files: certificates, data, kubeconfigs and logs. Empty means a temporary
+	// directory, which Stop removes.
 	Dir string
-	// Nodes is how many nodes there are; 3 if 0.
+	// Nodes is the number of nodes; 0 means 3.
 	Nodes int
-	// PodReady is how long a pod takes from being bound to being ready;
-	// 200ms..800ms if zero.
+	// PodReady is the time from the binding of a pod until it is ready; zero means 200ms..800ms.
 	PodReady Range
-	// Weir starts and registers weir-apiserver and weir-controller as well.
+	// Weir also starts and registers weir-apiserver and weir-controller.
 	Weir bool
-	// WeirReplicas is how many there are of each process of Weir, behind a Service
-	// and with an etcd beside them, as artifacts/ha installs it; their names are
-	// those of Replica. With 0 there is one, as artifacts/small has it.
+	// WeirReplicas is the number of replicas of each process of Weir, with a Service and an
+	// external etcd, as artifacts/ha installs them; Replica returns their names. 0 means one
+	// process, as in artifacts/small.
 	WeirReplicas int
-	// Apart runs weir-controller in processes of its own. Otherwise, what is asked of it is
-	// asked of the weir-apiserver that has it.
+	// Apart runs weir-controller as separate processes. Otherwise, methods with the name of
+	// weir-controller act on the weir-apiserver that runs the controllers.
 	Apart bool
-	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
-	// for permissions that not every cluster does.
+	// Audit enables the audit log of kube-apiserver for Weir's processes, and additional permission
+	// checks that not every cluster has.
 	Audit bool
 	// WeirEnv is added to the environment of Weir's processes.
 	WeirEnv []string
@@ -88,16 +87,17 @@ type Options struct {
 	Bin string
 	// WeirBin has weir-apiserver and weir-controller; <module root>/bin if empty.
 	WeirBin string
-	// Artifacts are the manifests that Weir is installed from; those of this tree if nil.
+	// Artifacts are the manifests from which Weir is installed; nil means those of this tree.
 	Artifacts fs.FS
-	// WeirApiserverArgs and WeirControllerArgs are appended to the command lines,
-	// so that they win over what the kit says.
+	// WeirApiserverArgs and WeirControllerArgs are appended to the command lines, so that they
+	// override the flags of this package.
 	WeirApiserverArgs, WeirControllerArgs []string
-	// Log is told what is going on; nothing if nil.
+	// Log receives progress messages; nil means none.
 	Log io.Writer
 }
 
-// DetectMutations is for WeirEnv: a process panics soon after it changes an object of a cache.
+// DetectMutations is an entry for WeirEnv: a process panics soon after it changes an object of a
+// cache.
 const DetectMutations = "KUBE_CACHE_MUTATION_DETECTOR=true"
 
 func (o Options) complete() (Options, error) {
@@ -138,8 +138,8 @@ func (o Options) complete() (Options, error) {
 	return o, o.checkBinaries()
 }
 
-// checkBinaries fails early: a missing binary would otherwise come up when half
-// of the cluster is running.
+// checkBinaries fails early. Otherwise a missing binary would only be found when half of the
+// cluster is running.
 func (o Options) checkBinaries() error {
 	var missing []error
 	check := func(dir, hint string, names ...string) {
@@ -156,8 +156,8 @@ func (o Options) checkBinaries() error {
 	return errors.Join(missing...)
 }
 
-// moduleRoot is the closest directory upwards that has a go.mod, since tests run
-// in the directory of their package.
+// moduleRoot is the closest parent directory with a go.mod, because tests run in the directory of
+// their package.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -182,33 +182,33 @@ type Cluster struct {
 	ports     map[string]*port
 	pki       *pki
 	spawner   *spawner
-	// more are arguments that a process was started with besides.
-	more map[string][]string
-	// installed are the arguments of Weir's processes, as the manifests have them.
+	// extraArgs are additional arguments of processes.
+	extraArgs map[string][]string
+	// installed are the arguments of Weir's processes in the manifests.
 	installed map[string][]string
 	// accounts are the service accounts of Weir's processes.
 	accounts map[string]string
-	// service stands before the replicas of weir-apiserver.
-	service *splitter
+	// service is the load balancer of the replicas of weir-apiserver.
+	service *connectionSplitter
 
 	mu    sync.Mutex
 	procs map[string]*process
 
-	// restarts guards stopping, after which nothing is started again.
+	// restarts guards stopping, after which no process is restarted.
 	restarts sync.Mutex
 	stopping bool
 }
 
-// Start starts everything and returns when it is ready: nodes are Ready, the
-// default namespace has its service account and, with Weir, its APIs are
-// Available. When ctx ends before that, or anything fails, everything started is
-// stopped again. The cluster outlives ctx; Stop ends it.
+// Start starts all processes and returns when the cluster is ready: nodes are Ready, the default
+// namespace has its service account and, with Weir, its APIServices are Available. If ctx ends
+// before that, or a process fails, everything is stopped again. The cluster outlives ctx; Stop ends
+// it.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	opts, err := opts.complete()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, accounts: map[string]string{}, more: map[string][]string{}}
+	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, accounts: map[string]string{}, extraArgs: map[string][]string{}}
 	if opts.Dir == "" {
 		if c.opts.Dir, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
 			return nil, fmt.Errorf("making the cluster's directory: %w", err)
@@ -219,7 +219,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	c.spawner = newSpawner()
 	if err := c.start(ctx); err != nil {
-		// The logs are what explains the failure, so the directory stays.
+		// The directory is kept, because its logs explain the failure.
 		c.temporary = false
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -239,7 +239,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.createNodes(ctx); err != nil {
 		return err
 	}
-	// These three do not depend on each other, so they may come up together.
+	// These three do not depend on each other and start in parallel.
 	for _, name := range []string{ControllerManager, Scheduler, Kwok} {
 		if err := c.spawn(name); err != nil {
 			return err
@@ -264,8 +264,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes what must be there before the first process: ports,
-// certificates, kubeconfigs, and kwok's idea of how pods live.
+// prepare creates what the first process needs: ports, certificates, kubeconfigs, and the pod
+// lifecycle of kwok.
 func (c *Cluster) prepare() error {
 	for _, name := range slices.Concat(portNames, c.weirPorts()) {
 		p, err := reservePort()
@@ -291,8 +291,8 @@ func (c *Cluster) prepare() error {
 	return errors.Join(c.writeStages(), c.writeAuditPolicy())
 }
 
-// Stop ends all processes, clients before servers so that nobody waits for a
-// server that is gone, and gives the ports back. It may be called twice.
+// Stop ends all processes, clients before servers so that no client waits for a stopped server, and
+// releases the ports. It may be called twice.
 func (c *Cluster) Stop() error {
 	c.restarts.Lock()
 	c.stopping = true
@@ -333,13 +333,13 @@ func (c *Cluster) Stop() error {
 	return nil
 }
 
-// Dir is where everything of this cluster is.
+// Dir is the directory of this cluster.
 func (c *Cluster) Dir() string { return c.opts.Dir }
 
-// Bin is where the Kubernetes binaries are, kubectl among them.
+// Bin is the directory of the Kubernetes binaries, including kubectl.
 func (c *Cluster) Bin() string { return c.opts.Bin }
 
-// WeirBin is where the binaries of Weir are.
+// WeirBin is the directory of Weir's binaries.
 func (c *Cluster) WeirBin() string { return c.opts.WeirBin }
 
 // WeirData is the data directory of weir-apiserver.
@@ -348,12 +348,12 @@ func (c *Cluster) WeirData() string { return c.path("weir-data") }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 
-// Config is for clients with the administrator's rights.
+// Config is a client configuration of the administrator.
 func (c *Cluster) Config() *rest.Config {
 	return c.config(c.pki.fileUser("admin"))
 }
 
-// ConfigAs is for clients of that user, known by a client certificate.
+// ConfigAs is a client configuration of a user with a client certificate.
 func (c *Cluster) ConfigAs(user string, groups ...string) (*rest.Config, error) {
 	pair, err := c.pki.ca.issueClient(user, groups...)
 	if err != nil {
@@ -362,7 +362,7 @@ func (c *Cluster) ConfigAs(user string, groups ...string) (*rest.Config, error) 
 	return c.config(credentials{cert: pair.cert, key: pair.key}), nil
 }
 
-// KubeconfigAs writes a kubeconfig of that user, for kubectl, and returns its path.
+// KubeconfigAs writes a kubeconfig of a user and returns its path.
 func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
 	pair, err := c.pki.ca.issueClient(user, groups...)
 	if err != nil {
@@ -383,7 +383,7 @@ func (c *Cluster) Metrics() string { return c.MetricsOf(WeirController) }
 
 // MetricsOf is the URL of the metrics of a replica of weir-controller.
 func (c *Cluster) MetricsOf(name string) string {
-	return "http://" + c.Address(own(controllerMetrics, name)) + "/metrics"
+	return "http://" + c.Address(replicaPort(controllerMetrics, name)) + "/metrics"
 }
 
 func (c *Cluster) path(elements ...string) string {

@@ -46,7 +46,7 @@ func TestClusterRunsDeployments(t *testing.T) {
 	stopped := false
 	t.Cleanup(func() {
 		if !stopped {
-			_ = c.Stop() // the test has failed for another reason already
+			_ = c.Stop() // the test has already failed for another reason
 		}
 	})
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -58,7 +58,7 @@ func TestClusterRunsDeployments(t *testing.T) {
 	create(t, client, "bad", "registry.example/app:failed")
 	eventually(t, "3 ready pods", func(ctx context.Context) error { return readyReplicas(ctx, client, "good", 3) })
 	eventually(t, "a waiting reason", func(ctx context.Context) error { return imageMissing(ctx, client, "bad") })
-	eventually(t, "a pod with address and times", func(ctx context.Context) error { return plausible(ctx, client, "good") })
+	eventually(t, "a pod with address and times", func(ctx context.Context) error { return hasPlausibleStatus(ctx, client, "good") })
 
 	if err := client.AppsV1().Deployments("default").Delete(t.Context(), "good", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -81,11 +81,12 @@ func TestClusterRunsDeployments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := processesOf(t, dir); len(left) > 0 {
-		t.Errorf("after Stop these are left: %v", left)
+		t.Errorf("these processes still run after Stop: %v", left)
 	}
 }
 
-// A user of ConfigAs is who the certificate says and may do nothing by default.
+// TestConfigAs checks that a user of ConfigAs has the name of the certificate and no permissions by
+// default.
 func TestConfigAs(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: 1, Log: t.Output()})
 	if err != nil {
@@ -113,7 +114,8 @@ func TestConfigAs(t *testing.T) {
 	}
 }
 
-// Weir is installed from its manifests, and what it stores outlives its death.
+// TestWeirSurvivesKill installs Weir from its manifests, kills it, and checks that its stored
+// objects still exist.
 func TestWeirSurvivesKill(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true, Log: t.Output()})
 	if err != nil {
@@ -180,7 +182,7 @@ func create(t *testing.T, client kubernetes.Interface, name, image string) {
 	}
 }
 
-// eventually waits until there is no error.
+// eventually waits until the condition returns nil.
 func eventually(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
 	if err := patience.Until(t.Context(), what, ask); err != nil {
@@ -215,7 +217,7 @@ func podCount(ctx context.Context, client kubernetes.Interface, name string, wan
 	return err
 }
 
-// imageMissing wants all pods to have got as far as backing off, still Pending.
+// imageMissing returns an error unless all pods are Pending and back off from pulling the image.
 func imageMissing(ctx context.Context, client kubernetes.Interface, name string) error {
 	items, err := pods(ctx, client, name)
 	if err != nil {
@@ -237,7 +239,7 @@ func imageMissing(ctx context.Context, client kubernetes.Interface, name string)
 	return podCount(ctx, client, name, 3)
 }
 
-func plausible(ctx context.Context, client kubernetes.Interface, name string) error {
+func hasPlausibleStatus(ctx context.Context, client kubernetes.Interface, name string) error {
 	items, err := pods(ctx, client, name)
 	if err != nil {
 		return err

@@ -22,17 +22,17 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// program is how a process is run and how it is known to be ready.
+// program is the command of a process and its readiness check.
 type program struct {
 	path string
 	args []string
 	// env is added to the environment.
 	env []string
-	// ready is asked until it returns nil; nil means that running is enough.
+	// ready is called until it returns nil; nil means that the process is ready once it runs.
 	ready func(ctx context.Context) error
 }
 
-// startTimeout only ends what hangs.
+// startTimeout only ends a process that hangs.
 const startTimeout = patience.Long
 
 func (c *Cluster) program(name string) program {
@@ -55,7 +55,7 @@ func (c *Cluster) program(name string) program {
 	case WeirAPIServer:
 		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name), c.opts.WeirEnv
 		p.ready = func(ctx context.Context) error {
-			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.moreOf(name), withoutControllers) {
+			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.extraArgsOf(name), withoutControllers) {
 				return err
 			}
 			return c.controllerReady(name)(ctx)
@@ -67,15 +67,15 @@ func (c *Cluster) program(name string) program {
 	return p
 }
 
-// moreOf are the arguments that a process was started with besides.
-func (c *Cluster) moreOf(name string) []string {
+// extraArgsOf are the additional arguments of a process.
+func (c *Cluster) extraArgsOf(name string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.more[name]
+	return c.extraArgs[name]
 }
 
 func (c *Cluster) controllerReady(name string) func(context.Context) error {
-	return httpOK("http://127.0.0.1:" + c.port(own(controllerHealth, name)) + "/readyz")
+	return httpOK("http://127.0.0.1:" + c.port(replicaPort(controllerHealth, name)) + "/readyz")
 }
 
 func (c *Cluster) etcdArgs() []string {
@@ -86,7 +86,7 @@ func (c *Cluster) etcdArgs() []string {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		// A power cut may lose a test cluster; fsync is what makes etcd slow.
+		// A test cluster may be lost in a power failure. Without fsync, etcd is much faster.
 		"--unsafe-no-fsync",
 		"--watch-progress-notify-interval=5s",
 		"--log-level=warn",
@@ -98,8 +98,8 @@ func (c *Cluster) apiserverArgs() []string {
 	return append(c.auditArgs(),
 		"--etcd-servers=http://"+c.Address(Etcd),
 		"--bind-address=127.0.0.1", "--secure-port="+c.port(KubeAPIServer),
-		// Without an address and a reconciler of its own, it looks for a
-		// non-loopback interface and does not start on a machine that has none.
+		// Without these flags, kube-apiserver looks for a non-loopback interface, and does not
+		// start on a machine without one.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--tls-cert-file="+file(KubeAPIServer+".crt"), "--tls-private-key-file="+file(KubeAPIServer+".key"),
@@ -130,8 +130,8 @@ func (c *Cluster) controllerManagerArgs() []string {
 
 func (c *Cluster) schedulerArgs() []string { return c.componentArgs(Scheduler) }
 
-// componentArgs lift the client-side limits, which would otherwise be what a test
-// of many pods measures.
+// componentArgs raise the client-side rate limits, which would otherwise dominate a test with many
+// pods.
 func (c *Cluster) componentArgs(name string) []string {
 	return []string{
 		"--kubeconfig=" + c.path(name+".kubeconfig"),
@@ -150,8 +150,8 @@ func (c *Cluster) apiserverReady(ctx context.Context) error {
 	return get(ctx, client, "https://"+c.Address(KubeAPIServer)+"/readyz")
 }
 
-// httpOK trusts any certificate: kube-scheduler and kube-controller-manager make
-// their own, and all that is asked for is a healthy answer on our own port.
+// httpOK accepts any certificate: kube-scheduler and kube-controller-manager use self-signed ones,
+// and this is only a health check on a port of this machine.
 func httpOK(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		transport := &http.Transport{
@@ -163,7 +163,7 @@ func httpOK(url string) func(context.Context) error {
 }
 
 func get(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // one answer of many that are asked for
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // errors of single attempts do not matter
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Cluster) run(ctx context.Context, name string) error {
 }
 
 func (c *Cluster) spawn(name string) error {
-	// The first start begins a new log, a restart goes on with it.
+	// The first start creates the log, a restart appends to it.
 	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	if _, err := c.find(name); err != nil {
 		mode |= os.O_TRUNC
@@ -205,7 +205,7 @@ func (c *Cluster) spawn(name string) error {
 	defer log.Close()
 	program := c.program(name)
 	c.mu.Lock()
-	args := slices.Concat(program.args, c.more[name])
+	args := slices.Concat(program.args, c.extraArgs[name])
 	c.mu.Unlock()
 	cmd := exec.Command(program.path, args...)
 	cmd.Dir = c.opts.Dir
@@ -223,13 +223,13 @@ func (c *Cluster) spawn(name string) error {
 	return nil
 }
 
-// restart does what a kubelet would for controllers that have given up, as when a
-// busy machine let their lease run out. A panic, which ends with another code,
-// stays what it is.
+// restart does what the kubelet does for controllers that have exited, for example because their
+// lease expired on a busy machine. A process that panicked, which has another exit code, is not
+// restarted.
 func (c *Cluster) restart(p *process) {
 	c.restarts.Lock()
 	defer c.restarts.Unlock()
-	if deployment(p.name) != c.within(WeirController) || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
+	if deployment(p.name) != c.processOf(WeirController) || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
 		return
 	}
 	if err := c.spawn(p.name); err != nil {
@@ -254,7 +254,7 @@ func (c *Cluster) await(ctx context.Context, name string) error {
 	return nil
 }
 
-// poll asks until there is no error, as long as all processes live.
+// poll waits until the condition returns nil, as long as all processes run.
 func (c *Cluster) poll(ctx context.Context, doing string, ask func(context.Context) error) error {
 	ctx, cancel := patience.Context(ctx, startTimeout)
 	defer cancel()
@@ -276,7 +276,7 @@ func (c *Cluster) poll(ctx context.Context, doing string, ask func(context.Conte
 	}
 }
 
-// firstDead is a process that ended though nobody asked it to.
+// firstDead returns a process that ended unexpectedly.
 func (c *Cluster) firstDead() *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

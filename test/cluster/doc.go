@@ -1,20 +1,17 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster answers: how does Weir behave in a real control plane?
+// Package cluster runs a real Kubernetes control plane for tests.
 //
-// It runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler as
-// processes on loopback, with kwok in the place of kubelets, and, if asked to,
-// weir-apiserver and weir-controller registered as an installation registers
-// them. Nothing is a stand-in but the nodes: Deployments roll because the
-// native controller rolls them.
+// It starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes on
+// loopback, kwok instead of kubelets, and optionally weir-apiserver and weir-controller, registered
+// as in an installation. Only the nodes are simulated: the native controllers roll out Deployments.
 //
-// envtest is not used, because it has no controller manager, no scheduler and
-// no front-proxy certificates, so neither rolling updates nor aggregation would
-// happen. Kill, Signal and Start of single processes are there for tests of
-// what happens when something is down.
+// envtest is not used, because it has no controller manager, no scheduler and no front-proxy
+// certificates, so neither rolling updates nor aggregation would work. Kill, Signal and Start act
+// on single processes, for tests of failures.
 //
-// It must not know what Weir does: no test's expectation belongs here.
+// The package must not contain expectations of tests about Weir.
 //
 //	etcd <- kube-apiserver <- kube-controller-manager, kube-scheduler, kwok
 //	              |    ^

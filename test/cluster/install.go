@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Directory is the one of artifacts that is applied.
+// Directory is the directory of artifacts that is applied.
 func (c *Cluster) Directory() string {
 	name := "small"
 	if c.replicated() {
@@ -39,12 +39,12 @@ func (c *Cluster) Directory() string {
 	}
 	apart := name + "-apart"
 	if _, err := fs.Stat(c.opts.Artifacts, apart); err != nil {
-		return name // of a version that had two processes only
+		return name // a version without artifacts/small
 	}
 	return apart
 }
 
-// Installation is what Weir is installed from here.
+// Installation returns the objects from which Weir is installed here.
 func (c *Cluster) Installation(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	components, err := c.Components()
 	if err != nil {
@@ -53,7 +53,8 @@ func (c *Cluster) Installation(ctx context.Context) ([]*unstructured.Unstructure
 	return c.Render(ctx, c.Directory(), components...)
 }
 
-// Components are those that an installation needs for the version of the cluster.
+// Components returns the kustomize components that an installation needs for the version of the
+// cluster.
 func (c *Cluster) Components() ([]string, error) {
 	served, err := c.ServesPolicies()
 	if err != nil || served {
@@ -62,7 +63,7 @@ func (c *Cluster) Components() ([]string, error) {
 	return []string{"webhook-only"}, nil
 }
 
-// ServesPolicies reports whether kube-apiserver can hold workloads by policies.
+// ServesPolicies reports whether kube-apiserver can hold workloads with policies.
 func (c *Cluster) ServesPolicies() (bool, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.Config())
 	if err != nil {
@@ -76,12 +77,13 @@ func (c *Cluster) ServesPolicies() (bool, error) {
 	return served, nil
 }
 
-// placing are kinds that place Weir's processes into a cluster. Ours run beside it. So
-// these are only checked; and Deployments, which the doctor reads, have no pods.
-var placing = []string{"StatefulSet", "PersistentVolumeClaim"}
+// kindsOnlyChecked are kinds that run Weir's processes in a cluster. Here the processes run outside
+// of the cluster, so these kinds are only checked with a dry run. Deployments, which the doctor
+// reads, are created without pods.
+var kindsOnlyChecked = []string{"StatefulSet", "PersistentVolumeClaim"}
 
-// install applies the manifests as kubectl apply -k does, adapted to processes
-// beside the cluster, and keeps what they say about those.
+// install applies the manifests as kubectl apply -k does, adapted to processes outside of the
+// cluster, and keeps the arguments of these processes.
 func (c *Cluster) install(ctx context.Context) error {
 	objects, err := c.Installation(ctx)
 	if err != nil {
@@ -98,8 +100,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	return c.Apply(ctx, objects)
 }
 
-// Upgrade installs another version of Weir over the one there is. A process is of
-// that version once it is started again.
+// Upgrade installs another version of Weir over the current one. Each process changes its version
+// when it is restarted.
 func (c *Cluster) Upgrade(ctx context.Context, bin string, manifests fs.FS) error {
 	c.restarts.Lock()
 	defer c.restarts.Unlock()
@@ -107,7 +109,7 @@ func (c *Cluster) Upgrade(ctx context.Context, bin string, manifests fs.FS) erro
 	return c.install(ctx)
 }
 
-// keepArgs keeps the arguments of the process that a Deployment runs, and its account.
+// keepArgs stores the arguments and the service account of the process that a Deployment runs.
 func (c *Cluster) keepArgs(object *unstructured.Unstructured) error {
 	d := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, d, true); err != nil {
@@ -117,14 +119,13 @@ func (c *Cluster) keepArgs(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// Render is what kubectl kustomize makes of a directory of artifacts, and of the
-// components beside it.
+// Render returns the output of kubectl kustomize for a directory of artifacts with components.
 func (c *Cluster) Render(ctx context.Context, dir string, components ...string) ([]*unstructured.Unstructured, error) {
 	files, err := os.MkdirTemp(c.opts.Dir, "artifacts-")
 	if err != nil {
 		return nil, fmt.Errorf("rendering artifacts/%s: %w", dir, err)
 	}
-	defer func() { _ = os.RemoveAll(files) }() // it goes with the cluster at the latest
+	defer func() { _ = os.RemoveAll(files) }() // the directory is removed with the cluster at the latest
 	if err := overlay(files, c.opts.Artifacts, dir, components); err != nil {
 		return nil, fmt.Errorf("rendering artifacts/%s: %w", dir, err)
 	}
@@ -143,7 +144,7 @@ func (c *Cluster) Render(ctx context.Context, dir string, components ...string) 
 
 const overlaid = "overlay"
 
-// overlay writes a kustomization as a user does, beside the artifacts.
+// overlay writes a kustomization next to the artifacts, as a user does.
 func overlay(to string, files fs.FS, dir string, components []string) error {
 	if err := os.CopyFS(to, files); err != nil {
 		return err
@@ -166,7 +167,7 @@ func overlay(to string, files fs.FS, dir string, components []string) error {
 	return os.WriteFile(filepath.Join(to, overlaid, "kustomization.yaml"), data, 0o644)
 }
 
-// Decode reads the objects of a stream of YAML.
+// Decode reads the objects of a YAML stream.
 func Decode(from io.Reader) ([]*unstructured.Unstructured, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
 	var objects []*unstructured.Unstructured
@@ -183,17 +184,17 @@ func Decode(from io.Reader) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Apply applies what was rendered, adapted to processes beside the cluster.
+// Apply applies rendered objects, adapted to processes outside of the cluster.
 func (c *Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
-	return c.apply(ctx, objects, func(kind string) bool { return slices.Contains(placing, kind) })
+	return c.apply(ctx, objects, func(kind string) bool { return slices.Contains(kindsOnlyChecked, kind) })
 }
 
-// Check has kube-apiserver check what was rendered, and changes nothing.
+// Check applies rendered objects as a dry run.
 func (c *Cluster) Check(ctx context.Context, objects []*unstructured.Unstructured) error {
 	return c.apply(ctx, objects, func(string) bool { return true })
 }
 
-// apply applies objects, of some kinds only for a check.
+// apply applies objects, and those of checked kinds as a dry run.
 func (c *Cluster) apply(ctx context.Context, objects []*unstructured.Unstructured, checked func(kind string) bool) error {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {

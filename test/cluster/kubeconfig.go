@@ -18,8 +18,7 @@ type credentials struct {
 	token             string
 }
 
-// config has no client-side limits to speak of: a test should not wait for its
-// own client.
+// config has high client-side rate limits, so that a test does not wait for its own client.
 func (c *Cluster) config(who credentials) *rest.Config {
 	return &rest.Config{
 		Host:        "https://" + c.Address(KubeAPIServer),

@@ -84,9 +84,9 @@ func node(i int) *corev1.Node {
 	}
 }
 
-// awaitNodes waits for what needs all of the control plane together: kwok makes
-// nodes ready, the controller manager then lifts their taints and makes the
-// default service account, without which no pod can be created.
+// awaitNodes waits until the whole control plane works: kwok makes the nodes ready, and the
+// controller manager removes their taints and creates the default service account, without which no
+// pod can be created.
 func (c *Cluster) awaitNodes(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 			}
 		}
 		if len(nodes.Items) < c.opts.Nodes {
-			return errors.New("not all nodes are there yet")
+			return errors.New("not all nodes exist yet")
 		}
 		_, err = client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err

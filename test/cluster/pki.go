@@ -21,14 +21,14 @@ import (
 
 const lifetime = 10 * 365 * 24 * time.Hour
 
-// pki has the cluster's certificates, in files because the processes want files.
+// pki contains the cluster's certificates, as files because the processes read files.
 type pki struct {
 	dir string
 	ca  *authority
 }
 
-// authority is a CA. The one of the front proxy is a different one, as in a real
-// cluster: with a shared CA, any client certificate could claim to be the proxy.
+// authority is a CA. The front proxy has a CA of its own, as in a real cluster: with a shared CA,
+// any client certificate could claim to be the proxy.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -40,8 +40,8 @@ type pair struct {
 	cert, key []byte
 }
 
-// users have a client certificate each. kwok acts as all kubelets at once, and
-// like the administrator it must not be slowed down by priority and fairness.
+// users get a client certificate each. kwok acts as all kubelets, and like the administrator it
+// must not be limited by API priority and fairness.
 var users = map[string]pkix.Name{
 	"admin":           {CommonName: "admin", Organization: []string{"system:masters"}},
 	Kwok:              {CommonName: "kwok", Organization: []string{"system:masters"}},
@@ -174,7 +174,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.CreateCertificate(rand.Reader, template, parent, public, key)
 }
 
-// newKeyPair is what service account tokens are signed and checked with.
+// newKeyPair creates the keys that sign and verify service account tokens.
 func newKeyPair() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

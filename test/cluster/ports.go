@@ -26,16 +26,16 @@ var portNames = []string{
 	WeirAPIServer, weirWebhook, controllerHealth, controllerMetrics,
 }
 
-// port is a port of 127.0.0.1 that is ours until released.
+// port is a reserved port of 127.0.0.1.
 type port struct {
 	number int
 	claim  net.Listener
 }
 
-// reservePort finds a port nobody listens on. Ports below the ephemeral range
-// are taken, because an outgoing connection could otherwise grab the port while
-// its process is being restarted. Against other clusters on this machine the
-// number is claimed by an abstract Unix socket, which the kernel drops with us.
+// reservePort finds a free port. It uses ports below the ephemeral range, because an outgoing
+// connection could otherwise take the port while its process restarts. An abstract Unix socket,
+// which the kernel removes with this process, reserves the number against other clusters on this
+// machine.
 func reservePort() (*port, error) {
 	const first, last, attempts = 20000, 29999, 200
 	for range attempts {
@@ -66,7 +66,7 @@ func claimPort(number int) (net.Listener, error) {
 
 func (p *port) release() {
 	if p.claim != nil {
-		_ = p.claim.Close() // nothing is listening on it; it was only a claim
+		_ = p.claim.Close() // the listener only reserves the number
 		p.claim = nil
 	}
 }

@@ -22,10 +22,9 @@ import (
 
 // spawner starts processes from one thread that lives as long as the cluster.
 //
-// The kernel ties "kill me when my parent dies" to the thread that forked, not
-// to the process. A goroutine that never leaves its thread therefore starts all
-// children; when it returns, without unlocking, the thread ends and with it
-// whatever child is still there.
+// The kernel ties the parent death signal to the thread that forked, not to the process. Therefore
+// one goroutine that is locked to its thread starts all children. When it returns without
+// unlocking, the thread ends, and with it all remaining children.
 type spawner struct {
 	requests chan func()
 	once     sync.Once
@@ -50,21 +49,21 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 
 func (s *spawner) close() { s.once.Do(func() { close(s.requests) }) }
 
-// process is one child.
+// process is a child process.
 type process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	// exited is closed when it is gone.
+	// exited is closed when the process has ended.
 	exited chan struct{}
 
 	mu sync.Mutex
-	// ending means that we have asked for the end, so it is not a surprise.
+	// ending reports whether the process was asked to end.
 	ending bool
 }
 
-// launch starts a process in a group of its own, so that Ctrl-C reaches only us
-// and we can end everything in order. unexpected is told of an end nobody asked for.
+// launch starts a process in its own process group, so that Ctrl-C does not reach it and Stop can
+// end all processes in order. It calls unexpected if the process ends without being asked to.
 func (s *spawner) launch(name string, cmd *exec.Cmd, out *os.File, unexpected func(*process)) (*process, error) {
 	fmt.Fprintf(out, "--- %s\n", strings.Join(cmd.Args, " "))
 	cmd.Stdout, cmd.Stderr = out, out
@@ -74,7 +73,7 @@ func (s *spawner) launch(name string, cmd *exec.Cmd, out *os.File, unexpected fu
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
-		_ = cmd.Wait() // ProcessState says all there is to say
+		_ = cmd.Wait() // ProcessState has the result
 		close(p.exited)
 		p.mu.Lock()
 		surprise := !p.ending
@@ -95,7 +94,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig to the process itself; ending tells that it is meant to go.
+// signal sends a signal to the process; ending reports that the process is expected to end.
 func (p *process) signal(sig os.Signal, ending bool) error {
 	p.mu.Lock()
 	p.ending = p.ending || ending
@@ -106,13 +105,13 @@ func (p *process) signal(sig os.Signal, ending bool) error {
 	return nil
 }
 
-// stop asks politely, and insists after a while.
+// stop terminates the process, and kills it after the limit.
 func (p *process) stop(limit time.Duration) {
 	if !p.running() {
 		return
 	}
-	// Errors do not matter, since SIGKILL follows. SIGCONT is for a process that a
-	// test has stopped, which would not see SIGTERM.
+	// Errors do not matter, because SIGKILL follows. A stopped process needs SIGCONT to handle
+	// SIGTERM.
 	_ = p.signal(syscall.SIGTERM, true)
 	_ = p.signal(syscall.SIGCONT, true)
 	select {
@@ -120,11 +119,11 @@ func (p *process) stop(limit time.Duration) {
 		return
 	case <-time.After(limit):
 	}
-	_ = p.signal(syscall.SIGKILL, true) // it can only fail for a process already gone
+	_ = p.signal(syscall.SIGKILL, true) // this can only fail for a process that has ended
 	<-p.exited
 }
 
-// tail is the end of the log, for an error that has to explain itself.
+// tail is the end of the log, for error messages.
 func (p *process) tail() string {
 	const size = 4096
 	f, err := os.Open(p.log)
@@ -144,10 +143,10 @@ func (p *process) tail() string {
 	return fmt.Sprintf("end of %s:\n%s", p.log, strings.TrimSpace(string(data)))
 }
 
-// Kill ends a process as a crash would, with SIGKILL, and returns when it is gone.
-// In one process the controllers are gone when the server runs again without them.
+// Kill kills a process with SIGKILL, as in a crash, and returns when it has ended. If the
+// controllers run in weir-apiserver, killing weir-controller restarts the server without them.
 func (c *Cluster) Kill(name string) error {
-	if c.without(name) {
+	if c.runsWithoutControllers(name) {
 		return nil
 	}
 	p, err := c.find(name)
@@ -158,41 +157,43 @@ func (c *Cluster) Kill(name string) error {
 		return err
 	}
 	<-p.exited
-	return c.goOnWithout(name)
+	return c.restartWithoutControllers(name)
 }
 
-// withoutControllers has a weir-apiserver run none.
+// withoutControllers is a flag with which weir-apiserver runs no controllers.
 const withoutControllers = "--controllers=none"
 
-// without reports whether a server runs without the controllers that are asked for.
-func (c *Cluster) without(name string) bool {
-	server := c.within(name)
-	return server != name && slices.Contains(c.moreOf(server), withoutControllers)
+// runsWithoutControllers reports whether the name is that of a controller whose server runs without
+// controllers.
+func (c *Cluster) runsWithoutControllers(name string) bool {
+	server := c.processOf(name)
+	return server != name && slices.Contains(c.extraArgsOf(server), withoutControllers)
 }
 
-// goOnWithout starts the server again, without controllers, where these were what was to go.
-func (c *Cluster) goOnWithout(name string) error {
-	if server := c.within(name); server != name {
+// restartWithoutControllers restarts the server without controllers, if the name is that of a
+// controller in it.
+func (c *Cluster) restartWithoutControllers(name string) error {
+	if server := c.processOf(name); server != name {
 		return c.StartWith(server, withoutControllers)
 	}
 	return nil
 }
 
-// End asks a process to end, as a kubelet would, and returns when it is gone. A
-// replica has as long as its manifest gives it.
+// End terminates a process as the kubelet does, and returns when it has ended. A replica has the
+// grace period of its manifest.
 func (c *Cluster) End(name string) error {
-	if c.without(name) {
+	if c.runsWithoutControllers(name) {
 		return nil
 	}
 	p, err := c.find(name)
 	if err != nil || !p.running() {
-		return err // with a server that has ended its controllers have, too
+		return err // the controllers in a server end with it
 	}
 	p.stop(patience.Long)
-	return c.goOnWithout(name)
+	return c.restartWithoutControllers(name)
 }
 
-// Signal sends a signal to a process, SIGSTOP and SIGCONT for instance.
+// Signal sends a signal to a process, for example SIGSTOP and SIGCONT.
 func (c *Cluster) Signal(name string, sig syscall.Signal) error {
 	p, err := c.find(name)
 	if err != nil {
@@ -201,41 +202,40 @@ func (c *Cluster) Signal(name string, sig syscall.Signal) error {
 	return p.signal(sig, sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGKILL)
 }
 
-// FillDisk takes the disk away from a process: whatever it writes to a file from
-// now on is refused, as by a disk that is full, until it is started again.
+// FillDisk makes all writes of a process to files fail, as with a full disk, until the process is
+// restarted.
 func (c *Cluster) FillDisk(name string) error {
 	p, err := c.find(name)
 	if err != nil {
 		return err
 	}
-	// It may well end by this.
+	// The process may end because of this.
 	p.mu.Lock()
 	p.ending = true
 	p.mu.Unlock()
 	return limitFiles(p.cmd.Process.Pid)
 }
 
-// Start starts a process again that was killed, with the same arguments, ports
-// and data, and returns when it answers.
+// Start restarts a killed process with the same arguments, ports and data, and returns when it is
+// ready.
 func (c *Cluster) Start(name string) error { return c.StartWith(name) }
 
-// StartWith is Start with more arguments, which are the process's until it is
-// started once more.
+// StartWith is Start with additional arguments, which the process keeps until it is started again.
 func (c *Cluster) StartWith(name string, args ...string) error {
 	asked := name
-	name = c.within(name)
+	name = c.processOf(name)
 	p, err := c.find(name)
 	if err != nil {
 		return err
 	}
-	if asked != name || p.running() && slices.Contains(c.moreOf(name), withoutControllers) {
-		p.stop(patience.Long) // it runs without the controllers, which are wanted again
+	if asked != name || p.running() && slices.Contains(c.extraArgsOf(name), withoutControllers) {
+		p.stop(patience.Long) // the server runs without controllers and must be restarted with them
 	}
 	if p.running() {
-		return fmt.Errorf("starting %s: it is running", name)
+		return fmt.Errorf("starting %s: the process is already running", name)
 	}
 	c.mu.Lock()
-	c.more[name] = args
+	c.extraArgs[name] = args
 	c.mu.Unlock()
 	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
@@ -251,8 +251,8 @@ func (c *Cluster) Pid(name string) (int, error) {
 	return p.cmd.Process.Pid, nil
 }
 
-// within is the process that has what is asked of the one of a name.
-func (c *Cluster) within(name string) string {
+// processOf is the name of the process that runs the component with this name.
+func (c *Cluster) processOf(name string) string {
 	if rest, found := strings.CutPrefix(name, WeirController); found && !c.opts.Apart {
 		return WeirAPIServer + rest
 	}
@@ -260,7 +260,7 @@ func (c *Cluster) within(name string) string {
 }
 
 func (c *Cluster) find(name string) (*process, error) {
-	name = c.within(name)
+	name = c.processOf(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.procs[name]; p != nil {

@@ -14,7 +14,7 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// limitFiles lets no write of a process pass.
+// limitFiles makes all writes of a process to files fail.
 func limitFiles(pid int) error {
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil); err != nil {
 		return fmt.Errorf("limiting the files of process %d: %w", pid, err)

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// childAttributes cannot promise here what it promises on Linux: if we are
-// killed with SIGKILL, the children stay.
+// childAttributes has no effect here: unlike on Linux, the children continue if this process is
+// killed with SIGKILL.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-func limitFiles(int) error { return errors.New("no limit for another process can be set here") }
+func limitFiles(int) error { return errors.New("this system cannot limit another process") }

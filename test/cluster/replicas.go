@@ -17,19 +17,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// WeirEtcd is the etcd of Weir's own that several replicas share.
+// WeirEtcd is the etcd that several replicas of Weir share.
 const WeirEtcd = "weir-etcd"
 
 // The Secrets of etcd that weir-apiserver issues.
 const etcdServerSecret = "weir-etcd-server"
 
-// Replica is the name of a process of which there are several.
+// Replica is the name of a process with replicas.
 func Replica(name string, i int) string { return name + "-" + strconv.Itoa(i) }
 
-// replicated reports whether Weir's processes have replicas and an etcd beside them.
+// replicated reports whether Weir's processes have replicas and an external etcd.
 func (c *Cluster) replicated() bool { return c.opts.WeirReplicas > 0 }
 
-// Replicas are the processes of a Deployment of the manifests.
+// Replicas are the process names of a Deployment of the manifests.
 func (c *Cluster) Replicas(name string) []string {
 	if !c.replicated() {
 		return []string{name}
@@ -41,7 +41,7 @@ func (c *Cluster) Replicas(name string) []string {
 	return names
 }
 
-// deployment is the name of what runs a process.
+// deployment is the name of the Deployment of a process.
 func deployment(process string) string {
 	for _, name := range []string{WeirAPIServer, WeirController} {
 		if rest, found := strings.CutPrefix(process, name+"-"); found {
@@ -53,12 +53,12 @@ func deployment(process string) string {
 	return process
 }
 
-// own is the name of a port that each replica has for itself.
-func own(port, process string) string {
+// replicaPort is the name of a port that each replica has.
+func replicaPort(port, process string) string {
 	return port + strings.TrimPrefix(process, deployment(process))
 }
 
-// weirPorts are the names of ports that replicas need besides.
+// weirPorts are the names of the additional ports of replicas.
 func (c *Cluster) weirPorts() []string {
 	if !c.replicated() {
 		return nil
@@ -72,8 +72,8 @@ func (c *Cluster) weirPorts() []string {
 	return names
 }
 
-// startReplicas runs etcd, whose certificates the first server issues, and
-// everything else behind a Service.
+// startReplicas starts etcd, whose certificates the first server issues, and all other processes
+// with a Service.
 func (c *Cluster) startReplicas(ctx context.Context) error {
 	servers := c.Replicas(WeirAPIServer)
 	if err := c.spawn(servers[0]); err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) startReplicas(ctx context.Context) error {
 	return nil
 }
 
-// mountEtcdCertificate does what a kubelet would.
+// mountEtcdCertificate writes the files of the Secret, as the kubelet does.
 func (c *Cluster) mountEtcdCertificate(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -128,17 +128,17 @@ func (c *Cluster) mountEtcdCertificate(ctx context.Context) error {
 	return nil
 }
 
-// openService splits connections over the replicas as the readiness probe of the
-// manifests sees them.
+// openService distributes connections to the replicas that pass the readiness probe of the
+// manifests.
 func (c *Cluster) openService(servers []string) error {
-	var members []member
+	var members []backend
 	for _, name := range servers {
 		probe := "https://" + c.Address(name) + "/readyz?exclude=etcd&exclude=etcd-readiness"
-		members = append(members, member{name: name, healthy: httpOK(probe)})
+		members = append(members, backend{name: name, healthy: httpOK(probe)})
 	}
 	c.service = newSplitter(members)
 	for _, port := range []string{WeirAPIServer, weirWebhook} {
-		if err := c.service.listen(c.Address(port), func(name string) string { return c.port(own(port, name)) }); err != nil {
+		if err := c.service.listen(c.Address(port), func(name string) string { return c.port(replicaPort(port, name)) }); err != nil {
 			return err
 		}
 	}
@@ -160,11 +160,11 @@ func (c *Cluster) weirEtcdArgs() []string {
 	}
 }
 
-// store is where a server keeps its objects. A list of servers grows by each
-// flag, so that of the manifests has to go.
-func (c *Cluster) store(name string, args []string) []string {
+// withEtcdServers sets the etcd of a server. Repeated flags add servers, so the flag of the
+// manifests is removed.
+func (c *Cluster) withEtcdServers(name string, args []string) []string {
 	if !c.replicated() {
-		// The directory may well be in memory; nothing here has to survive a reboot.
+		// The directory may be in memory, because the data need not survive a reboot.
 		return append(args, "--data-dir="+c.WeirData(), "--ephemeral")
 	}
 	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--etcd-servers=") })

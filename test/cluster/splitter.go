@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// splitter is what a Service is to its callers: each new connection goes to the
-// next replica that is ready. Those that are there stay where they are.
-type splitter struct {
-	// members are the replicas, and where each listens.
-	members []member
+// connectionSplitter distributes connections like a Service: each new connection goes to the next
+// ready replica. Existing connections stay.
+type connectionSplitter struct {
+	// members are the replicas.
+	members []backend
 
 	mu        sync.Mutex
 	ready     map[string]bool
@@ -26,22 +26,22 @@ type splitter struct {
 	conns     map[net.Conn]bool
 }
 
-type member struct {
+type backend struct {
 	name string
-	// healthy is asked all the time.
+	// healthy is called periodically.
 	healthy func(context.Context) error
 }
 
-func newSplitter(members []member) *splitter {
+func newSplitter(members []backend) *connectionSplitter {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &splitter{members: members, ready: map[string]bool{}, stop: stop, conns: map[net.Conn]bool{}}
+	s := &connectionSplitter{members: members, ready: map[string]bool{}, stop: stop, conns: map[net.Conn]bool{}}
 	for _, m := range members {
 		go s.probe(ctx, m)
 	}
 	return s
 }
 
-func (s *splitter) probe(ctx context.Context, m member) {
+func (s *connectionSplitter) probe(ctx context.Context, m backend) {
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -59,8 +59,8 @@ func (s *splitter) probe(ctx context.Context, m member) {
 	}
 }
 
-// listen splits what comes to an address; port tells where a member listens.
-func (s *splitter) listen(address string, port func(member string) string) error {
+// listen accepts connections at an address; port returns the address of a replica.
+func (s *connectionSplitter) listen(address string, port func(member string) string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("listening for a Service: %w", err)
@@ -72,16 +72,16 @@ func (s *splitter) listen(address string, port func(member string) string) error
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // it is closed
+				return // the listener is closed
 			}
-			go s.join(conn, port)
+			go s.forward(conn, port)
 		}
 	}()
 	return nil
 }
 
-// pick chooses a member, or none.
-func (s *splitter) pick() string {
+// pick chooses a ready replica, or "".
+func (s *connectionSplitter) pick() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range s.members {
@@ -93,8 +93,8 @@ func (s *splitter) pick() string {
 	return ""
 }
 
-func (s *splitter) join(from net.Conn, port func(string) string) {
-	defer func() { _ = from.Close() }() // either side may have closed it
+func (s *connectionSplitter) forward(from net.Conn, port func(string) string) {
+	defer func() { _ = from.Close() }() // either side may have closed the connection
 	name := s.pick()
 	if name == "" {
 		return
@@ -107,14 +107,14 @@ func (s *splitter) join(from net.Conn, port func(string) string) {
 	s.hold(from, to)
 	defer s.drop(from, to)
 	var both sync.WaitGroup
-	both.Go(func() { pour(to, from) })
-	both.Go(func() { pour(from, to) })
+	both.Go(func() { copyAndClose(to, from) })
+	both.Go(func() { copyAndClose(from, to) })
 	both.Wait()
 }
 
-// pour copies until one side has no more to say, and tells the other.
-func pour(to, from net.Conn) {
-	// Whatever ends a connection, its ends see it.
+// copyAndClose copies until one side has closed, and then closes the other direction.
+func copyAndClose(to, from net.Conn) {
+	// Both ends observe any end of the connection.
 	if _, err := io.Copy(to, from); err != nil {
 		_ = to.Close()
 		return
@@ -124,7 +124,7 @@ func pour(to, from net.Conn) {
 	}
 }
 
-func (s *splitter) hold(conns ...net.Conn) {
+func (s *connectionSplitter) hold(conns ...net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, conn := range conns {
@@ -132,7 +132,7 @@ func (s *splitter) hold(conns ...net.Conn) {
 	}
 }
 
-func (s *splitter) drop(conns ...net.Conn) {
+func (s *connectionSplitter) drop(conns ...net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, conn := range conns {
@@ -140,12 +140,12 @@ func (s *splitter) drop(conns ...net.Conn) {
 	}
 }
 
-func (s *splitter) close() {
+func (s *connectionSplitter) close() {
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, listener := range s.listeners {
-		_ = listener.Close() // nobody waits for it
+		_ = listener.Close() // errors of closing do not matter
 	}
 	for conn := range s.conns {
 		_ = conn.Close()

@@ -22,8 +22,8 @@ import (
 
 const weirNamespace = "weir-system"
 
-// startWeir installs Weir from its manifests and runs its processes as the
-// service accounts they have there, so that missing permissions are found.
+// startWeir installs Weir from its manifests and runs its processes with their service accounts, so
+// that missing permissions are found.
 func (c *Cluster) startWeir(ctx context.Context) error {
 	if err := c.install(ctx); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	if c.replicated() {
 		return c.startReplicas(ctx)
 	}
-	for _, name := range slices.Compact([]string{WeirAPIServer, c.within(WeirController)}) {
+	for _, name := range slices.Compact([]string{WeirAPIServer, c.processOf(WeirController)}) {
 		if err := c.run(ctx, name); err != nil {
 			return err
 		}
@@ -44,17 +44,17 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	return nil
 }
 
-// weirAPIServerArgs are those of the manifests, and what is different for a
-// process beside the cluster. The last of two flags wins.
+// weirAPIServerArgs are the arguments of the manifests, and those that differ for a process outside
+// of the cluster. A later flag overrides an earlier one.
 func (c *Cluster) weirAPIServerArgs(name string) []string {
 	kubeconfig := c.path(c.accounts[WeirAPIServer] + ".kubeconfig")
 	var controllers []string
 	if !c.opts.Apart {
 		controllers = append(c.addressesOfController(name), c.opts.WeirControllerArgs...)
 	}
-	return slices.Concat(c.store(name, slices.Clone(c.installed[WeirAPIServer])), []string{
+	return slices.Concat(c.withEtcdServers(name, slices.Clone(c.installed[WeirAPIServer])), []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
-		"--webhook-port=" + c.port(own(weirWebhook, name)),
+		"--webhook-port=" + c.port(replicaPort(weirWebhook, name)),
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
@@ -63,8 +63,8 @@ func (c *Cluster) weirAPIServerArgs(name string) []string {
 
 func (c *Cluster) addressesOfController(name string) []string {
 	return []string{
-		"--health-probe-bind-address=127.0.0.1:" + c.port(own(controllerHealth, name)),
-		"--metrics-bind-address=127.0.0.1:" + c.port(own(controllerMetrics, name)),
+		"--health-probe-bind-address=127.0.0.1:" + c.port(replicaPort(controllerHealth, name)),
+		"--metrics-bind-address=127.0.0.1:" + c.port(replicaPort(controllerMetrics, name)),
 	}
 }
 
@@ -74,8 +74,8 @@ func (c *Cluster) weirControllerArgs(name string) []string {
 	}, c.addressesOfController(name), c.opts.WeirControllerArgs)
 }
 
-// adapt points at processes on loopback what points at pods in the manifests.
-// Whom to trust there, weir-apiserver says itself.
+// adapt replaces references to pods with the addresses of the processes on loopback. weir-apiserver
+// itself publishes its CA bundle.
 func (c *Cluster) adapt(object *unstructured.Unstructured) error {
 	switch object.GetKind() {
 	case "Deployment":
@@ -113,14 +113,14 @@ func (c *Cluster) adaptWebhooks(object *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
 }
 
-// writeServiceAccountKubeconfig makes a token for the service account of that
-// name, as the kubelet does for a pod.
+// writeServiceAccountKubeconfig creates a token for a service account, as the kubelet does for a
+// pod.
 func (c *Cluster) writeServiceAccountKubeconfig(ctx context.Context, name string) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	seconds := int64(30 * 24 * 60 * 60) // nobody renews it, and a cluster may be left up for days
+	seconds := int64(30 * 24 * 60 * 60) // the token is not renewed, and a cluster may run for days
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	token, err := client.CoreV1().ServiceAccounts(weirNamespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
@@ -129,8 +129,8 @@ func (c *Cluster) writeServiceAccountKubeconfig(ctx context.Context, name string
 	return c.writeKubeconfig(c.path(name+".kubeconfig"), credentials{token: token.Status.Token})
 }
 
-// weirReady asks the process first, since kube-apiserver takes seconds to notice
-// that an APIService has gone or come back, and then through kube-apiserver.
+// weirReady first checks the process, because kube-apiserver takes seconds to observe a change of
+// an APIService, and then the API through kube-apiserver.
 func (c *Cluster) weirReady(ctx context.Context, name string) error {
 	if err := httpOK("https://" + c.Address(name) + "/readyz")(ctx); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Cluster) weirReady(ctx context.Context, name string) error {
 	return nil
 }
 
-// remoteAPIServices are the ones that kube-apiserver does not serve itself.
+// remoteAPIServices are the APIServices that kube-apiserver does not serve itself.
 func (c *Cluster) remoteAPIServices(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Cluster) remoteAPIServices(ctx context.Context) ([]*unstructured.Unstru
 		}
 	}
 	if len(remote) == 0 {
-		return nil, errors.New("there is no APIService of ours")
+		return nil, errors.New("there is no APIService of Weir")
 	}
 	return remote, nil
 }

@@ -30,22 +30,22 @@ const (
 	size = 10
 )
 
-// app is an application with a Service, an HTTPRoute and a Rollout, all of the
-// name web, in a namespace of its own. Its version is the tag of its image.
+// app is an application with a Service, an HTTPRoute and a Rollout in a namespace of its own. All
+// its objects are named web. The tag of its image is its version.
 type app struct {
 	t         *testing.T
 	namespace string
 }
 
-// start makes an application of version v1 and waits until a release may begin.
-// Without a strategy it has no Rollout.
+// start creates an application of version v1 and waits until a release can begin. It creates no
+// Rollout if the scenario has no strategy.
 func start(t *testing.T, namespace string, s scenario) *app {
 	t.Helper()
 	a := &app{t: t, namespace: namespace}
-	if err := here.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := testEnv.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	a.create(a.newDeployment(s.drains))
+	a.create(a.newDeployment(s.podsDrain))
 	a.create(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
@@ -58,7 +58,7 @@ func start(t *testing.T, namespace string, s scenario) *app {
 		"hostnames":  []any{hostOf(namespace)},
 		"rules":      []any{map[string]any{"backendRefs": []any{map[string]any{"name": name, "port": int64(80)}}}},
 	}))
-	a.until("all pods are ready", a.runs(stable))
+	a.eventually("all pods are ready", a.runs(stable))
 	if s.strategy == nil {
 		return a
 	}
@@ -69,7 +69,7 @@ func start(t *testing.T, namespace string, s scenario) *app {
 			Strategy:    *s.strategy,
 		},
 	})
-	a.until("the Rollout is Healthy", a.healthy)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
 	return a
 }
 
@@ -103,24 +103,24 @@ func image(version string) string { return "example.com/web:" + version }
 func (a *app) create(o client.Object) {
 	a.t.Helper()
 	o.SetNamespace(a.namespace)
-	if err := here.client.Create(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
 		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 	}
 }
 
-func (a *app) until(what string, ask func(context.Context) error) {
+func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
-	if err := here.until(a.t.Context(), "waiting until "+what, ask); err != nil {
+	if err := testEnv.eventually(a.t.Context(), "waiting until "+what, ask); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// release changes the version, as a user's pipeline would.
+// release changes the image of the Deployment, as a user's pipeline does.
 func (a *app) release(version string) {
 	a.t.Helper()
 	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version))
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
-	if err := here.client.Patch(a.t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(body))); err != nil {
+	if err := testEnv.client.Patch(a.t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(body))); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -129,13 +129,13 @@ func (a *app) release(version string) {
 func (a *app) post(verb, body string) {
 	a.t.Helper()
 	url := fmt.Sprintf("https://%s/apis/rollouts.kruise.io/v1beta1/namespaces/%s/rollouts/%s/%s",
-		here.cluster.Address("kube-apiserver"), a.namespace, name, verb)
+		testEnv.cluster.Address("kube-apiserver"), a.namespace, name, verb)
 	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, url, bytes.NewBufferString(body))
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := here.http.Do(request)
+	response, err := testEnv.http.Do(request)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -148,15 +148,15 @@ func (a *app) post(verb, body string) {
 	}
 }
 
-func (a *app) stored(ctx context.Context) (*v1beta1.Rollout, error) {
+func (a *app) getRollout(ctx context.Context) (*v1beta1.Rollout, error) {
 	r := &v1beta1.Rollout{}
-	return r, here.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, r)
+	return r, testEnv.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, r)
 }
 
-// sees wants something of the Rollout.
-func (a *app) sees(want func(*v1beta1.RolloutStatus) bool) func(context.Context) error {
+// statusSatisfies returns a check of the status of the Rollout.
+func (a *app) statusSatisfies(want func(*v1beta1.RolloutStatus) bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err == nil && !want(&r.Status) {
 			err = fmt.Errorf("the Rollout is %s: %s", r.Status.Phase, r.Status.Message)
 		}
@@ -164,13 +164,13 @@ func (a *app) sees(want func(*v1beta1.RolloutStatus) bool) func(context.Context)
 	}
 }
 
-func (a *app) healthy(ctx context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseHealthy })(ctx)
+func (a *app) isHealthy(ctx context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseHealthy })(ctx)
 }
 
-// waitsAt wants a step to wait for approval.
-func (a *app) waitsAt(step int32) func(context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool {
+// waitsAtStep returns a check that a step waits for approval.
+func (a *app) waitsAtStep(step int32) func(context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		switch {
 		case s.Canary != nil:
 			return s.Canary.CurrentStepIndex == step && s.Canary.State == v1beta1.StepPaused
@@ -181,8 +181,8 @@ func (a *app) waitsAt(step int32) func(context.Context) error {
 	})
 }
 
-func (a *app) aborted(ctx context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool {
+func (a *app) isAborted(ctx context.Context) error {
+	return a.statusSatisfies(func(s *v1beta1.RolloutStatus) bool {
 		for _, c := range s.Conditions {
 			if c.Type == "Progressing" {
 				return c.Reason == "Aborted"
@@ -192,11 +192,11 @@ func (a *app) aborted(ctx context.Context) error {
 	})(ctx)
 }
 
-// runs wants as many pods as there should be, all of them Ready and of that version.
+// runs returns a check that all pods are Ready and of this version.
 func (a *app) runs(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList
-		if err := here.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
+		if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
 			return err
 		}
 		up := 0

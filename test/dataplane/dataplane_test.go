@@ -16,23 +16,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// step is one that waits for approval. A size of "100%" would not wait.
+// step is a step that waits for approval. A step with "100%" would not wait.
 func step(replicas, traffic string) v1beta1.Step {
 	size := intstr.Parse(replicas)
 	return v1beta1.Step{Replicas: &size, Traffic: &traffic}
 }
 
-// forMarked sends requests with the header, and no others.
-func forMarked(replicas string) v1beta1.Step {
+// stepForHeader routes requests with the header, and no others.
+func stepForHeader(replicas string) v1beta1.Step {
 	size := intstr.Parse(replicas)
 	return v1beta1.Step{Replicas: &size, Matches: []v1beta1.RouteMatch{{
-		Headers: []v1beta1.ValueMatch{{Name: markHeader, Value: "yes"}},
+		Headers: []v1beta1.ValueMatch{{Name: headerName, Value: "yes"}},
 	}}}
 }
 
-// through are steps behind the route. The time that a change of the network gets
-// to settle is what it is by default.
-func through(steps ...v1beta1.Step) v1beta1.Release {
+// releaseWithRoute has these steps and an HTTPRoute, with the default grace period.
+func releaseWithRoute(steps ...v1beta1.Step) v1beta1.Release {
 	return v1beta1.Release{
 		Steps:           steps,
 		TrafficRoutings: []v1beta1.TrafficRoutingRef{{Service: name, Gateway: &v1beta1.GatewayRef{HTTPRouteName: new(name)}}},
@@ -40,15 +39,15 @@ func through(steps ...v1beta1.Step) v1beta1.Release {
 }
 
 func canary(steps ...v1beta1.Step) *v1beta1.Strategy {
-	return &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: through(steps...), EnableExtraWorkloadForCanary: new(true)}}
+	return &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: releaseWithRoute(steps...), EnableExtraWorkloadForCanary: new(true)}}
 }
 
 func partition(steps ...v1beta1.Step) *v1beta1.Strategy {
-	return &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: through(steps...)}}
+	return &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: releaseWithRoute(steps...)}}
 }
 
 func blueGreen(steps ...v1beta1.Step) *v1beta1.Strategy {
-	return &v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: through(steps...)}}
+	return &v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: releaseWithRoute(steps...)}}
 }
 
 func releases(version string) func(*app) { return func(a *app) { a.release(version) } }
@@ -56,10 +55,10 @@ func releases(version string) func(*app) { return func(a *app) { a.release(versi
 func sends(verb string) func(*app) { return func(a *app) { a.post(verb, "") } }
 
 func waits(step int32) func(*app) func(context.Context) error {
-	return func(a *app) func(context.Context) error { return a.waitsAt(step) }
+	return func(a *app) func(context.Context) error { return a.waitsAtStep(step) }
 }
 
-func both(one, other func(*app) func(context.Context) error) func(*app) func(context.Context) error {
+func bothHold(one, other func(*app) func(context.Context) error) func(*app) func(context.Context) error {
 	return func(a *app) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if err := one(a)(ctx); err != nil {
@@ -70,39 +69,39 @@ func both(one, other func(*app) func(context.Context) error) func(*app) func(con
 	}
 }
 
-// over wants the release to be over and all pods of one version.
-func over(version string) func(*app) func(context.Context) error {
-	return both(func(a *app) func(context.Context) error { return a.healthy }, runs(version))
+// releaseEnded returns a check that the release has ended and all pods are of one version.
+func releaseEnded(version string) func(*app) func(context.Context) error {
+	return bothHold(func(a *app) func(context.Context) error { return a.isHealthy }, runs(version))
 }
 
 func runs(version string) func(*app) func(context.Context) error {
 	return func(a *app) func(context.Context) error { return a.runs(version) }
 }
 
-func aborted(a *app) func(context.Context) error { return a.aborted }
+func aborted(a *app) func(context.Context) error { return a.isAborted }
 
-// scenarios are releases. Pods refuse at once when they are told to end, unless
-// they drain: that is where pods are replaced that get requests until their end,
-// by the step in the partition style, and in the end by the native controller in
-// the canary style. Whoever ends a pod, the proxy learns of it later.
+// scenarios are the tested releases. Pods stop serving as soon as they are deleted, unless they
+// drain. Pods drain in the scenarios in which pods that receive requests are deleted: by the steps
+// of the partition style, and by the native controller at the end of the canary style. In any case
+// the proxy observes the end of a pod later than the pod itself.
 var scenarios = map[string]scenario{
 	"canary": {
-		drains:   true,
-		strategy: canary(step("1", "5%"), step("20%", "20%"), step("50%", "50%"), step("10", "100%")),
+		podsDrain: true,
+		strategy:  canary(step("1", "5%"), step("20%", "20%"), step("50%", "50%"), step("10", "100%")),
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.05)},
 			{what: "promote to 20%", do: sends("promote"), reach: waits(2), split: all(0.20)},
 			{what: "promote to 50%", do: sends("promote"), reach: waits(3), split: all(0.50)},
 			{what: "promote to 100%", do: sends("promote"), reach: waits(4), split: all(1)},
-			{what: "promote to the end", do: sends("promote"), reach: over(update), split: all(1)},
+			{what: "promote to the end", do: sends("promote"), reach: releaseEnded(update), split: all(1)},
 		},
 	},
 	"header": {
-		strategy: canary(forMarked("20%"), step("10", "100%")),
+		strategy: canary(stepForHeader("20%"), step("10", "100%")),
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: split{marked: 1}},
 			{what: "promote to 100%", do: sends("promote"), reach: waits(2), split: all(1)},
-			{what: "take the template back", do: releases(stable), reach: over(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"abort": {
@@ -111,7 +110,7 @@ var scenarios = map[string]scenario{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.20)},
 			{what: "promote to 50%", do: sends("promote"), reach: waits(2), split: all(0.50)},
 			{what: "abort", do: sends("abort"), reach: aborted, split: all(0)},
-			{what: "take the template back", do: releases(stable), reach: over(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"blue-green": {
@@ -119,39 +118,39 @@ var scenarios = map[string]scenario{
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0)},
 			{what: "switch", do: sends("promote"), reach: waits(2), split: all(1)},
-			{what: "promote to the end", do: sends("promote"), reach: over(update), split: all(1)},
+			{what: "promote to the end", do: sends("promote"), reach: releaseEnded(update), split: all(1)},
 		},
 	},
 	"rollback": {
 		strategy: canary(step("20%", "20%"), step("10", "100%")),
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.20)},
-			{what: "take the template back", do: releases(stable), reach: over(stable), split: all(0)},
+			{what: "revert the template", do: releases(stable), reach: releaseEnded(stable), split: all(0)},
 		},
 	},
 	"partition": {
-		drains:   true,
-		strategy: partition(step("20%", "20%"), step("50%", "50%"), step("10", "100%")),
+		podsDrain: true,
+		strategy:  partition(step("20%", "20%"), step("50%", "50%"), step("10", "100%")),
 		moves: []move{
 			{what: "release", do: releases(update), reach: waits(1), split: all(0.20)},
 			{what: "promote to 50%", do: sends("promote"), reach: waits(2), split: all(0.50)},
-			{what: "promote to 100%", do: sends("promote"), reach: both(waits(3), runs(update)), split: all(1)},
-			{what: "promote to the end", do: sends("promote"), reach: over(update), split: all(1)},
+			{what: "promote to 100%", do: sends("promote"), reach: bothHold(waits(3), runs(update)), split: all(1)},
+			{what: "promote to the end", do: sends("promote"), reach: releaseEnded(update), split: all(1)},
 		},
 	},
-	// What the native controllers and the proxy do without Weir, to compare with.
+	// A rolling update without Weir, for comparison.
 	"native": {
-		compared: true,
-		moves:    []move{{what: "rolling update", do: releases(update), reach: runs(update), split: all(1)}},
+		withoutWeir: true,
+		moves:       []move{{what: "rolling update", do: releases(update), reach: runs(update), split: all(1)}},
 	},
 }
 
-// A release loses no request, and each version gets its share from the moment on
-// at which Weir says so.
+// TestTraffic checks that a release loses no request, and that each version gets its share of
+// requests as soon as Weir reports it.
 func TestTraffic(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
-			travel(t, name, scenarios[name])
+			runScenario(t, name, scenarios[name])
 		})
 	}
 }

@@ -17,79 +17,79 @@ import (
 )
 
 const (
-	// perSecond is how many requests a load sends.
+	// perSecond is the number of requests per second.
 	perSecond = 200
-	// atMost is how many it sends in all.
-	atMost = perSecond * 240
-	// markEvery is how many requests there are for one that has the header.
-	markEvery  = 4
-	markHeader = "X-Canary"
+	// maxRequests is the total number of requests.
+	maxRequests = perSecond * 240
+	// headerEvery is the number of requests of which one has the header.
+	headerEvery = 4
+	headerName  = "X-Canary"
 )
 
-// kind is what a request is like. There are as many of each port as of the other.
+// kind is the kind of a request. Both ports get the same number of requests.
 type kind struct{ marked, retried bool }
 
 func kindOf(i int) kind {
-	return kind{marked: i%markEvery == 0, retried: i/markEvery%2 == 1}
+	return kind{marked: i%headerEvery == 0, retried: i/headerEvery%2 == 1}
 }
 
-// shot is one request.
-type shot struct {
+// requestResult is one request and its answer.
+type requestResult struct {
 	sent, answered time.Time
 	kind
 	version, pod string
-	// fault is why it is lost; empty if it is not.
+	// fault is the reason why the request failed; empty if it succeeded.
 	fault string
 }
 
-// load sends requests at a constant rate, whether or not the ones before were
-// answered, over connections that are kept alive.
-type load struct {
+// requestLoad sends requests at a constant rate over keep-alive connections, and does not wait for
+// the answers.
+type requestLoad struct {
 	host, namespace string
 	client          *http.Client
 	quit            context.CancelFunc
 	done            sync.WaitGroup
 
-	mu    sync.Mutex
-	shots []shot
+	mu      sync.Mutex
+	results []requestResult
 }
 
-// fire begins to send.
-func fire(ctx context.Context, namespace string) *load {
+// startLoad begins to send requests.
+func startLoad(ctx context.Context, namespace string) *requestLoad {
 	ctx, quit := context.WithCancel(ctx)
-	l := &load{
+	l := &requestLoad{
 		host: hostOf(namespace), namespace: namespace, quit: quit,
 		client: &http.Client{
 			Timeout:   10 * time.Second,
 			Transport: &http.Transport{MaxIdleConnsPerHost: perSecond},
 		},
 	}
-	l.done.Go(func() { l.aim(ctx) })
+	l.done.Go(func() { l.run(ctx) })
 	return l
 }
 
-func (l *load) aim(ctx context.Context) {
+func (l *requestLoad) run(ctx context.Context) {
 	const apart = time.Second / perSecond
 	ticker := time.NewTicker(apart)
 	defer ticker.Stop()
 	began := time.Now()
-	for i := 0; i < atMost; {
+	for i := 0; i < maxRequests; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		// A busy machine makes us late; what was missed is sent at once.
-		for due := int(time.Since(began) / apart); i < min(due, atMost); i++ {
+		// If a busy machine delays the loop, it sends the missed requests at once.
+		for due := int(time.Since(began) / apart); i < min(due, maxRequests); i++ {
 			k := kindOf(i)
 			l.done.Go(func() { l.send(k) })
 		}
 	}
 }
 
-// send is not ended with the load: a request on its way is waited for.
-func (l *load) send(k kind) {
-	s := shot{sent: time.Now(), kind: k}
+// send does not end with the load: requests in flight are waited for.
+func (l *requestLoad) send(k kind) {
+	s := requestResult{sent: time.Now(), kind: k}
 	answer, err := l.ask(k)
 	s.answered = time.Now()
 	namespace, rest, _ := strings.Cut(answer, " ")
@@ -98,14 +98,14 @@ func (l *load) send(k kind) {
 	case err != nil:
 		s.fault = err.Error()
 	case namespace != l.namespace || s.version == "":
-		s.fault = fmt.Sprintf("answered by somebody else: %q", answer)
+		s.fault = fmt.Sprintf("answered by another server: %q", answer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shots = append(l.shots, s)
+	l.results = append(l.results, s)
 }
 
-func (l *load) ask(k kind) (string, error) {
+func (l *requestLoad) ask(k kind) (string, error) {
 	port := plainPort
 	if k.retried {
 		port = retryingPort
@@ -116,7 +116,7 @@ func (l *load) ask(k kind) (string, error) {
 	}
 	request.Host = l.host
 	if k.marked {
-		request.Header.Set(markHeader, "yes")
+		request.Header.Set(headerName, "yes")
 	}
 	response, err := l.client.Do(request)
 	if err != nil {
@@ -132,18 +132,18 @@ func (l *load) ask(k kind) (string, error) {
 	return string(body), nil
 }
 
-// stop returns when all that was sent has been answered.
-func (l *load) stop() {
+// stop returns when all requests have been answered.
+func (l *requestLoad) stop() {
 	l.quit()
 	l.done.Wait()
 }
 
-// since are the requests that were sent then or later and have been answered.
-func (l *load) since(then time.Time) []shot {
+// resultsSince returns the answered requests that were sent since then.
+func (l *requestLoad) resultsSince(then time.Time) []requestResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []shot
-	for _, s := range l.shots {
+	var out []requestResult
+	for _, s := range l.results {
 		if !s.sent.Before(then) {
 			out = append(out, s)
 		}

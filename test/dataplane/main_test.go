@@ -3,13 +3,12 @@
 
 //go:build e2e && traffic
 
-// Package dataplane answers: does a release lose requests, and does each
-// version get the share that it should?
+// Package dataplane checks that a release loses no requests, and that each version gets its share.
 //
-// A real proxy, Traefik, reads routes and endpoints from a real control plane
-// (test/cluster), and sends real requests to the addresses of simulated pods. All
-// of it runs in a network namespace that has nothing but a loopback interface, to
-// which the addresses of all pods belong. What is measured is in docs/dataplane.md.
+// A real proxy, Traefik, reads routes and endpoints from a real control plane (test/cluster), and
+// sends real requests to the addresses of simulated pods. Everything runs in a network namespace
+// whose only interface is a loopback interface with the addresses of all pods. docs/dataplane.md
+// describes the measurements.
 //
 //	load -> Traefik -> address of a pod: a server as long as the pod is Ready
 //	           |
@@ -31,21 +30,21 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all tests run.
-var here *world
+// testEnv is the environment that all tests share.
+var testEnv *environment
 
-// inside is in the environment of the program that runs in the namespace.
-const inside = "WEIR_DATAPLANE_INSIDE"
+// insideEnv is an environment variable of the program that runs in the network namespace.
+const insideEnv = "WEIR_DATAPLANE_INSIDE"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code, err := 0, error(nil)
-	if os.Getenv(inside) == "" {
-		code, err = again()
+	if os.Getenv(insideEnv) == "" {
+		code, err = rerunInNamespace()
 	} else if err = connect(); err == nil {
 		code, err = run(m)
 	}
-	var refused refusal
+	var refused namespaceError
 	switch {
 	case errors.As(err, &refused):
 		fmt.Printf("dataplane: SKIPPED, this machine allows no network namespace: %v\n", refused.error)
@@ -57,10 +56,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// refusal is an error of a machine on which none of this can run.
-type refusal struct{ error }
+// namespaceError is the error on a machine that does not allow network namespaces.
+type namespaceError struct{ error }
 
-func (r refusal) Unwrap() error { return r.error }
+func (r namespaceError) Unwrap() error { return r.error }
 
 func run(m *testing.M) (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,11 +80,11 @@ func run(m *testing.M) (int, error) {
 		os.Exit(1)
 	})
 	code := 1
-	here = &world{cluster: c}
-	if err = here.open(ctx); err == nil {
+	testEnv = &environment{cluster: c}
+	if err = testEnv.open(ctx); err == nil {
 		code = m.Run()
 	}
-	here.end()
+	testEnv.end()
 	if !interrupted() {
 		select {} // the interruption exits
 	}

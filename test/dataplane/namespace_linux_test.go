@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// again runs this program once more, in a network namespace. Root needs nothing
-// else for it; others, and a root that may not, try it in a user namespace.
-func again() (int, error) {
-	// The child is to die with us, which the kernel ties to the thread that forked.
+// rerunInNamespace runs this program again in a network namespace. Root needs no user namespace;
+// other users, and root without the permission, try one.
+func rerunInNamespace() (int, error) {
+	// The child must end with this process. The kernel ties this to the thread that forked.
 	runtime.LockOSThread()
 	program, err := os.Executable()
 	if err != nil {
@@ -37,24 +37,24 @@ func again() (int, error) {
 	}
 	for _, attributes := range attempts {
 		cmd := exec.Command(program, os.Args[1:]...)
-		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.Env = append(os.Environ(), insideEnv+"=1")
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, attributes
 		if err = cmd.Start(); err == nil {
-			return await(cmd)
+			return awaitChild(cmd)
 		}
 	}
-	return 0, asRefusal(fmt.Errorf("making a namespace: %w", err))
+	return 0, asNamespaceError(fmt.Errorf("making a namespace: %w", err))
 }
 
-// await lets the child end in its own way. What a terminal sends reaches it anyway.
-func await(cmd *exec.Cmd) (int, error) {
+// awaitChild waits for the child. The child also receives signals of the terminal.
+func awaitChild(cmd *exec.Cmd) (int, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	go func() {
 		for s := range signals {
 			if s == syscall.SIGTERM {
-				_ = cmd.Process.Signal(s) // it may have ended just now
+				_ = cmd.Process.Signal(s) // the child may have just ended
 			}
 		}
 	}()
@@ -65,25 +65,24 @@ func await(cmd *exec.Cmd) (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// asRefusal tells what the kernel does not allow from what is wrong.
-func asRefusal(err error) error {
+// asNamespaceError distinguishes errors of machines that do not allow namespaces from other errors.
+func asNamespaceError(err error) error {
 	for _, errno := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.ENOSYS, unix.EUSERS} {
 		if errors.Is(err, errno) {
-			return refusal{err}
+			return namespaceError{err}
 		}
 	}
 	return err
 }
 
-// connect makes the loopback interface work, and every address of a pod one of
-// its own: a network that is given to a loopback interface is local as a whole,
-// as 127.0.0.0/8 is.
+// connect enables the loopback interface and adds the addresses of all pods to it: all addresses of
+// a network that is added to a loopback interface are local, as with 127.0.0.0/8.
 func connect() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("opening a socket: %w", err)
 	}
-	defer func() { _ = unix.Close(socket) }() // it carries nothing
+	defer func() { _ = unix.Close(socket) }() // the socket transfers no data
 	up := func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil }
 	for _, step := range []struct {
 		name    string
@@ -102,13 +101,13 @@ func connect() error {
 			err = unix.IoctlIfreq(socket, step.request, ifreq)
 		}
 		if err != nil {
-			return asRefusal(fmt.Errorf("setting up %s: %w", step.name, err))
+			return asNamespaceError(fmt.Errorf("setting up %s: %w", step.name, err))
 		}
 	}
 	return nil
 }
 
-// childAttributes are for a process that ends with us, and not with Ctrl-C.
+// childAttributes make the child end with this process, but not with Ctrl-C.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -11,8 +11,10 @@ import (
 	"syscall"
 )
 
-// again says that there is no network namespace to be had.
-func again() (int, error) { return 0, refusal{errors.New(runtime.GOOS + " has none")} }
+// rerunInNamespace reports that this system has no network namespaces.
+func rerunInNamespace() (int, error) {
+	return 0, namespaceError{errors.New(runtime.GOOS + " has no network namespaces")}
+}
 
 func connect() error { return nil }
 

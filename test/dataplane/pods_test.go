@@ -28,32 +28,31 @@ import (
 
 const (
 	podPort = "8080"
-	// drainsFor is the annotation of pods that drain, and says for how long.
+	// drainsFor is the annotation with the drain time of a pod.
 	drainsFor = "test.weir/drains"
-	// workTime is how long an answer takes, so that some are being made when
-	// their pod is told to end.
+	// workTime is the duration of a request, so that requests are in flight when their pod is
+	// deleted.
 	workTime = 5 * time.Millisecond
 )
 
-// pods has a server for each pod that is Ready and not yet to end.
+// podServers runs a server for each pod that is Ready and not being deleted.
 //
-// A server ends the moment the deletion of its pod is seen, as a program without
-// any delay on SIGTERM does: its port is closed, so that connecting is refused by
-// the kernel; idle connections are closed; requests that are being answered are
-// answered. Where pods drain, it ends so when the pod is gone, as a program does
-// that is sent SIGTERM after a preStop hook.
-type pods struct {
+// A server stops as soon as it observes the deletion of its pod, as a program without a delay on
+// SIGTERM does: its port is closed, so that the kernel refuses connections; idle connections are
+// closed; requests in flight are answered. If pods drain, the server stops when the pod is gone, as
+// a program does that gets SIGTERM after a preStop hook.
+type podServers struct {
 	mu      sync.Mutex
 	servers map[types.UID]*http.Server
 	ports   map[types.UID]net.Listener
 	// failing is the share of requests that all versions of a namespace fail.
 	failing sync.Map
-	// counters are what the pods that serve have counted, for their metrics.
+	// counters are the counters of the serving pods, for their metrics.
 	counters map[types.UID]*counters
 	faults   []error
 }
 
-// counters are those of one pod. They begin at zero if its container restarts.
+// counters are the counters of one pod. They start at zero when its container restarts.
 type counters struct {
 	namespace, pod, version, address string
 
@@ -84,8 +83,8 @@ func (c *counters) write(w io.Writer) {
 }
 
 // openPods serves for the pods of all namespaces until ctx ends.
-func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
-	p := &pods{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}, counters: map[types.UID]*counters{}}
+func openPods(ctx context.Context, client kubernetes.Interface) (*podServers, error) {
+	p := &podServers{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}, counters: map[types.UID]*counters{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -105,7 +104,7 @@ func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
 	return p, nil
 }
 
-func (p *pods) see(object any) {
+func (p *podServers) see(object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return
@@ -123,7 +122,7 @@ func (p *pods) see(object any) {
 	}
 }
 
-func (p *pods) gone(object any) {
+func (p *podServers) gone(object any) {
 	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = last.Obj
 	}
@@ -135,13 +134,13 @@ func (p *pods) gone(object any) {
 }
 
 // open is called with the lock held.
-func (p *pods) open(pod *corev1.Pod) error {
+func (p *podServers) open(pod *corev1.Pod) error {
 	port, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, podPort))
 	if err != nil {
 		return fmt.Errorf("opening the port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	version := versionOf(&pod.Spec)
-	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), faulty(version), slow(version)
+	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), failureShare(version), answerTime(version)
 	counted := &counters{namespace: pod.Namespace, pod: pod.Name, version: version, address: port.Addr().String()}
 	p.counters[pod.UID] = counted
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -158,13 +157,13 @@ func (p *pods) open(pod *corev1.Pod) error {
 	})}
 	p.failing.LoadOrStore(pod.Namespace, 0.0)
 	p.ports[pod.UID], p.servers[pod.UID] = port, server
-	go func() { _ = server.Serve(port) }() // it ends because the port is closed
+	go func() { _ = server.Serve(port) }() // the server ends because the port is closed
 	return nil
 }
 
-// close is called with the lock held. The port is closed when it returns, since
-// the next pod may get the same address.
-func (p *pods) close(uid types.UID) {
+// close stops the server. The caller holds the lock. The port is closed on return, because the next
+// pod may get the same address.
+func (p *podServers) close(uid types.UID) {
 	port, server := p.ports[uid], p.servers[uid]
 	if port == nil {
 		return
@@ -172,12 +171,12 @@ func (p *pods) close(uid types.UID) {
 	delete(p.ports, uid)
 	delete(p.servers, uid)
 	delete(p.counters, uid)
-	_ = port.Close() // what is left to do is the same
+	_ = port.Close() // the remaining steps are the same
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close() // a request that takes 2000 times its time is not worth waiting for
+			_ = server.Close() // this is 2000 times the duration of a request
 		}
 	}()
 }
@@ -195,13 +194,13 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// drains reports whether a pod is to end, and serves until then.
+// drains reports whether a pod is being deleted and serves until then.
 func drains(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Annotations[drainsFor] != ""
 }
 
-// fault is what went wrong with the servers themselves, for which Weir is not to blame.
-func (p *pods) fault() error {
+// serverError returns an error of the servers themselves, which Weir did not cause.
+func (p *podServers) serverError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return errors.Join(p.faults...)
@@ -213,8 +212,8 @@ func versionOf(spec *corev1.PodSpec) string {
 	return image[strings.LastIndex(image, ":")+1:]
 }
 
-// faulty is the share of requests that a version fails: that of fails20 is 0.2.
-func faulty(version string) float64 {
+// failureShare is the share of requests that a version fails: 0.2 for fails20.
+func failureShare(version string) float64 {
 	percent, err := strconv.ParseFloat(strings.TrimPrefix(version, "fails"), 64)
 	if err != nil {
 		return 0
@@ -222,8 +221,8 @@ func faulty(version string) float64 {
 	return percent / 100
 }
 
-// slow is how long an answer of a version takes.
-func slow(version string) time.Duration {
+// answerTime is how long a version takes to answer.
+func answerTime(version string) time.Duration {
 	if version == "slow" {
 		return workTime + 300*time.Millisecond
 	}

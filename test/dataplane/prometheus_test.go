@@ -25,14 +25,14 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// The ports of the Prometheus servers, and of what the tests serve to them.
+// The ports of the Prometheus servers, and of the endpoints that the tests serve for them.
 const (
 	prometheusPort = 8003
 	podsPort       = 8010
 	relayPort      = 8011
 )
 
-// scrape has Prometheus read what the proxy counts.
+// scrape is a configuration that scrapes the proxy.
 const scrape = `
 global: {scrape_interval: 1s, scrape_timeout: 1s}
 scrape_configs:
@@ -40,7 +40,7 @@ scrape_configs:
   static_configs: [{targets: ["127.0.0.1:%d"]}]
 `
 
-// scrapePods has Prometheus read what the pods count.
+// scrapePods is a configuration that scrapes the pods.
 const scrapePods = `
 global: {scrape_interval: %ds, scrape_timeout: 5s}
 scrape_configs:
@@ -48,12 +48,12 @@ scrape_configs:
   http_sd_configs: [{url: "http://127.0.0.1:%d", refresh_interval: 1s}]
 `
 
-// writeLate has it send the samples to the relay, in their order.
+// writeLate sends the samples to the relay, in order.
 const writeLate = `
 remote_write: [{url: "http://127.0.0.1:%d", queue_config: {max_shards: 1, batch_send_deadline: 1s}}]
 `
 
-// prometheus is a real one, beside the proxy. It is ended and started again.
+// prometheus is a real Prometheus, which can be stopped and started again.
 type prometheus struct {
 	t      *testing.T
 	dir    string
@@ -63,7 +63,7 @@ type prometheus struct {
 	ended  chan struct{}
 }
 
-// startPrometheus starts the server of the source default, which reads what the proxy counts.
+// startPrometheus starts the server of the source default, which scrapes the proxy.
 func startPrometheus(t *testing.T) *prometheus {
 	t.Helper()
 	return startServer(t, weir.DefaultSource, prometheusPort, fmt.Sprintf(scrape, metricsPort))
@@ -72,7 +72,7 @@ func startPrometheus(t *testing.T) *prometheus {
 // startServer starts a Prometheus, and makes the MetricSource of that name for it.
 func startServer(t *testing.T, name string, port int, config string, args ...string) *prometheus {
 	t.Helper()
-	p := &prometheus{t: t, dir: filepath.Join(here.cluster.Dir(), "prometheus-"+name), port: port, args: args}
+	p := &prometheus{t: t, dir: filepath.Join(testEnv.cluster.Dir(), "prometheus-"+name), port: port, args: args}
 	if err := errors.Join(os.MkdirAll(p.dir, 0o755), os.WriteFile(p.config(), []byte(config), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +81,13 @@ func startServer(t *testing.T, name string, port int, config string, args ...str
 	source := &weir.MetricSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	source.Spec.Prometheus = &weir.Prometheus{URL: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	source.Spec.LagSeconds, source.Spec.RawQueries = new(int32(2)), new(true)
-	if err := here.client.Create(t.Context(), source); err != nil {
+	if err := testEnv.client.Create(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// servePods tells Prometheus which pods it scrapes.
+// servePods serves the list of pods for Prometheus's service discovery.
 func servePods(t *testing.T) {
 	t.Helper()
 	serve(t, podsPort, func(w http.ResponseWriter, _ *http.Request) {
@@ -96,15 +96,15 @@ func servePods(t *testing.T) {
 			Labels  map[string]string `json:"labels"`
 		}
 		all := []group{}
-		for _, c := range here.pods.serving() {
+		for _, c := range testEnv.pods.serving() {
 			all = append(all, group{[]string{c.address}, map[string]string{"namespace": c.namespace, "pod": c.pod}})
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(all) // Prometheus asks again
+		_ = json.NewEncoder(w).Encode(all) // Prometheus retries
 	})
 }
 
-// relay receives samples by remote write, and sends them on to a port after some time, in their order.
+// relay receives samples by remote write, and forwards them to a port after a delay, in order.
 func relay(t *testing.T, to int, late time.Duration) {
 	t.Helper()
 	type write struct {
@@ -166,7 +166,7 @@ func serve(t *testing.T, port int, handler http.HandlerFunc) {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // it ends with the test
+	go func() { _ = server.Serve(listener) }() // the server ends with the test
 	t.Cleanup(func() { _ = server.Close() })
 }
 
@@ -174,13 +174,13 @@ func (p *prometheus) config() string { return filepath.Join(p.dir, "prometheus.y
 
 func (p *prometheus) start() {
 	p.t.Helper()
-	log, err := os.Create(filepath.Join(here.cluster.Dir(), filepath.Base(p.dir)+".log"))
+	log, err := os.Create(filepath.Join(testEnv.cluster.Dir(), filepath.Base(p.dir)+".log"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
 	ctx, ending := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.Bin(), "..", "prometheus", "prometheus"), append([]string{
+	cmd := exec.CommandContext(ctx, filepath.Join(testEnv.cluster.Bin(), "..", "prometheus", "prometheus"), append([]string{
 		"--config.file=" + p.config(), "--storage.tsdb.path=" + filepath.Join(p.dir, "data"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", p.port),
 	}, p.args...)...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
@@ -189,12 +189,12 @@ func (p *prometheus) start() {
 	}
 	p.ending, p.ended = ending, make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed
 		close(p.ended)
 	}()
 }
 
-// end kills it: what it has not written down is lost.
+// end kills Prometheus: samples that are not yet on disk are lost.
 func (p *prometheus) end() {
 	p.ending()
 	<-p.ended

@@ -16,7 +16,7 @@ import (
 
 const (
 	gatewayName = "edge"
-	// The namespace is ours, so any port is free.
+	// In the network namespace of the tests, every port is free.
 	plainPort    = 8000
 	retryingPort = 8001
 	metricsPort  = 8002
@@ -25,22 +25,22 @@ const (
 // proxy is Traefik.
 type proxy struct {
 	cmd *exec.Cmd
-	// ended is closed when it is gone.
+	// ended is closed when the process has ended.
 	ended chan struct{}
 }
 
-// retries sends a request that could not be delivered to the next pod, so often
-// that all those that go together can be passed by. Traefik does so only while
-// nothing of the request was written, so what is written to a kept connection
-// that ends in that moment is not tried again.
+// retries is a middleware that retries a request with the next pod if it could not be delivered,
+// often enough to skip all pods that end together. Traefik retries only if nothing of the request
+// was written, so a request that is written to a keep-alive connection while it is closed is not
+// retried.
 const retries = `http:
   middlewares:
     again:
       retry: {attempts: 20}
 `
 
-// startProxy starts it as its makers would have it run: all it is told is where
-// it listens and where the control plane is. One of its ports tries again.
+// startProxy starts Traefik with its defaults, apart from the ports and the address of the control
+// plane. One of its ports has the retry middleware.
 func startProxy(c *cluster.Cluster) (*proxy, error) {
 	program := filepath.Join(c.Bin(), "..", "traefik", "traefik")
 	file := filepath.Join(c.Dir(), "middlewares.yaml")
@@ -71,14 +71,14 @@ func startProxy(c *cluster.Cluster) (*proxy, error) {
 	}
 	p := &proxy{cmd: cmd, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // ProcessState says all there is to say
+		_ = cmd.Wait() // ProcessState has the result
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-// alive is asked where an end would otherwise be waited out.
-func (p *proxy) alive() error {
+// checkRunning returns an error if the proxy has ended, so that no wait runs into its timeout.
+func (p *proxy) checkRunning() error {
 	select {
 	case <-p.ended:
 		return fmt.Errorf("the proxy has ended: %s", p.cmd.ProcessState)
@@ -88,6 +88,6 @@ func (p *proxy) alive() error {
 }
 
 func (p *proxy) stop() {
-	_ = p.cmd.Process.Kill() // it has nothing to lose
+	_ = p.cmd.Process.Kill() // the process has no state
 	<-p.ended
 }

@@ -30,18 +30,18 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// world is the control plane, the proxy and the pods.
-type world struct {
+// environment is the control plane, the proxy and the pods.
+type environment struct {
 	cluster *cluster.Cluster
 	client  client.Client
 	http    *http.Client
 	proxy   *proxy
-	pods    *pods
+	pods    *podServers
 	quit    context.CancelFunc
 }
 
-// open makes it all. What was made before an error is ended by end.
-func (w *world) open(ctx context.Context) error {
+// open starts everything. After an error, end stops what was started.
+func (w *environment) open(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), weir.AddToScheme(scheme)); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (w *world) open(ctx context.Context) error {
 	return w.awaitGateway(ctx)
 }
 
-// end may be called of a world that is not complete.
-func (w *world) end() {
+// end may be called for an incomplete environment.
+func (w *environment) end() {
 	if w.quit != nil {
 		w.quit()
 	}
@@ -82,9 +82,8 @@ func (w *world) end() {
 	}
 }
 
-// installGatewayAPI creates the kinds of the Gateway API as their makers have
-// written them down.
-func (w *world) installGatewayAPI(ctx context.Context) error {
+// installGatewayAPI creates the CRDs of the Gateway API from its release.
+func (w *environment) installGatewayAPI(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(w.cluster.Bin(), "..", "traefik", "crds", "*.yaml"))
 	if err == nil && len(files) == 0 {
 		err = errors.New("there are none: run hack/traefik.sh")
@@ -111,15 +110,15 @@ func (w *world) installGatewayAPI(ctx context.Context) error {
 	return nil
 }
 
-// createGateway makes the Gateway as soon as its kind is served.
-func (w *world) createGateway(ctx context.Context) error {
+// createGateway creates the Gateway as soon as its kind is served.
+func (w *environment) createGateway(ctx context.Context) error {
 	class := gatewayObject("GatewayClass", "", "traefik", map[string]any{"controllerName": "traefik.io/gateway-controller"})
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, map[string]any{
 		"gatewayClassName": "traefik",
 		"listeners":        []any{listener("plain", plainPort), listener("retrying", retryingPort)},
 	})
 	for _, object := range []*unstructured.Unstructured{class, gateway} {
-		err := w.until(ctx, "creating the "+object.GetKind(), func(ctx context.Context) error { return w.client.Create(ctx, object) })
+		err := w.eventually(ctx, "creating the "+object.GetKind(), func(ctx context.Context) error { return w.client.Create(ctx, object) })
 		if err != nil {
 			return err
 		}
@@ -127,10 +126,10 @@ func (w *world) createGateway(ctx context.Context) error {
 	return nil
 }
 
-// awaitGateway waits until the proxy says that it serves the Gateway.
-func (w *world) awaitGateway(ctx context.Context) error {
+// awaitGateway waits until the proxy reports that it serves the Gateway.
+func (w *environment) awaitGateway(ctx context.Context) error {
 	gateway := gatewayObject("Gateway", metav1.NamespaceDefault, gatewayName, nil)
-	return w.until(ctx, "waiting for the Gateway", func(ctx context.Context) error {
+	return w.eventually(ctx, "waiting for the Gateway", func(ctx context.Context) error {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(gateway), gateway); err != nil {
 			return err
 		}
@@ -143,7 +142,7 @@ func (w *world) awaitGateway(ctx context.Context) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is not programmed: %v", conditions)
+		return fmt.Errorf("the Gateway is not programmed: %v", conditions)
 	})
 }
 
@@ -163,16 +162,16 @@ func listener(name string, port int64) map[string]any {
 	}
 }
 
-// until asks again and again. ask tells what is not yet so.
-func (w *world) until(ctx context.Context, doing string, ask func(context.Context) error) error {
+// eventually waits until the condition returns nil.
+func (w *environment) eventually(ctx context.Context, doing string, ask func(context.Context) error) error {
 	ctx, cancel := patience.Context(ctx, patience.Long)
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 25*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		last = ask(ctx)
 		if w.proxy != nil {
-			// Nothing that is waited for would come.
-			return last == nil, w.proxy.alive()
+			// Without the proxy the condition cannot become true.
+			return last == nil, w.proxy.checkRunning()
 		}
 		return last == nil, nil
 	})

@@ -25,13 +25,14 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// manifestOf is a Rollout of a Deployment of the same name.
+// manifestOf is the manifest of a Rollout for the Deployment of the same name.
 func manifestOf(name string) string { return strings.ReplaceAll(other, "other", name) }
 
-// A quota of Rollouts is enforced, and what is deleted may be created again.
+// TestQuota checks that a ResourceQuota limits Rollouts, and that a deleted Rollout frees its
+// place.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	const counted = "count/rollouts.rollouts.kruise.io"
 	a.create(&corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "few"},
@@ -40,12 +41,12 @@ func TestQuota(t *testing.T) {
 	hard := func(ctx context.Context, n int) error {
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "few"}}
 		patch := fmt.Sprintf(`{"spec":{"hard":{%q:"%d"}}}`, counted, n)
-		return here.client.Patch(ctx, q, client.RawPatch(types.MergePatchType, []byte(patch)))
+		return testEnv.client.Patch(ctx, q, client.RawPatch(types.MergePatchType, []byte(patch)))
 	}
 	used := func(want, of int64) func(context.Context) error {
 		return func(ctx context.Context) error {
 			q := &corev1.ResourceQuota{}
-			if err := here.client.Get(ctx, a.key("few"), q); err != nil {
+			if err := testEnv.client.Get(ctx, a.key("few"), q); err != nil {
 				return err
 			}
 			got, known := q.Status.Used[counted]
@@ -55,8 +56,8 @@ func TestQuota(t *testing.T) {
 			return nil
 		}
 	}
-	// kube-controller-manager looks for new kinds twice a minute, and then counts
-	// only for quotas that change.
+	// kube-controller-manager discovers new kinds twice a minute, and then counts them only for
+	// quotas that change.
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
@@ -69,53 +70,54 @@ func TestQuota(t *testing.T) {
 		t.Fatalf("waiting until the quota is counted: %v", err)
 	}
 	for _, name := range []string{"one", "two"} {
-		here.admin.kubectlWith(a, manifestOf(name), "create", "-f", "-").works("created")
+		testEnv.admin.kubectlWith(a, manifestOf(name), "create", "-f", "-").mustSucceed("created")
 	}
-	here.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").fails("forbidden", "exceeded quota: few", counted+"=1")
-	a.until("two are counted", used(2, 2))
-	here.admin.kubectl(a, "delete", "rollout", "one").works("deleted")
-	a.until("one is counted", used(1, 2))
-	here.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").works("created")
+	testEnv.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").mustFail("forbidden", "exceeded quota: few", counted+"=1")
+	a.eventually("the quota counts two Rollouts", used(2, 2))
+	testEnv.admin.kubectl(a, "delete", "rollout", "one").mustSucceed("deleted")
+	a.eventually("the quota counts one Rollout", used(1, 2))
+	testEnv.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").mustSucceed("created")
 }
 
-// A policy that somebody wrote for Rollouts is run by our server, with its
-// authorizer: this is the one of docs/permissions.md.
+// TestPolicy checks that weir-apiserver evaluates a ValidatingAdmissionPolicy for Rollouts with its
+// authorizer. The policy is the one in docs/permissions.md.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	edit := a.may("policy-edit", "edit")
-	edit.kubectlWith(a, manifestOf("web"), "create", "-f", "-").works("created")
+	a := newNamespace(t)
+	edit := a.userWithClusterRole("policy-edit", "edit")
+	edit.kubectlWith(a, manifestOf("web"), "create", "-f", "-").mustSucceed("created")
 	label := []string{"label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b"}
-	edit.kubectl(a, label...).works("labeled")
+	edit.kubectl(a, label...).mustSucceed("labeled")
 
 	const message = "changing or deleting a Rollout takes the permission of a release manager"
-	a.enforce(nil, "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')"+
+	a.createPolicy(nil, "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')"+
 		".namespace(request.namespace).name(request.name).check('create').allowed()", message)
-	a.until("the policy is known", func(context.Context) error {
+	a.eventually("the policy is enforced", func(context.Context) error {
 		if r := edit.kubectl(a, label...); !r.failed {
 			return errors.New("a label was accepted")
 		}
 		return nil
 	})
-	edit.kubectl(a, label...).fails("denied", message)
-	edit.kubectl(a, "delete", "rollout", "web").fails("denied")
-	a.may("policy-admin", "admin").kubectl(a, label...).works("labeled")
+	edit.kubectl(a, label...).mustFail("denied", message)
+	edit.kubectl(a, "delete", "rollout", "web").mustFail("denied")
+	a.userWithClusterRole("policy-admin", "admin").kubectl(a, label...).mustSucceed("labeled")
 }
 
-// A policy takes parameters of any kind that weir-apiserver is allowed to read.
+// TestPolicyParameters checks that a policy can have parameters of any kind that weir-apiserver may
+// read.
 func TestPolicyParameters(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	here.admin.kubectlWith(a, manifestOf("web"), "create", "-f", "-").works("created")
+	a := newNamespace(t)
+	testEnv.admin.kubectlWith(a, manifestOf("web"), "create", "-f", "-").mustSucceed("created")
 	a.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Data: map[string]string{"frozen": "true"}})
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + a.namespace, Labels: map[string]string{"rollouts.kruise.io/aggregate-to-apiserver": "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
 	}
-	a.forAll(role)
-	a.enforce(&admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, "params.data.frozen != 'true'", "nothing changes today")
+	a.createClusterScoped(role)
+	a.createPolicy(&admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, "params.data.frozen != 'true'", "nothing changes today")
 	label := func() result {
-		return here.admin.kubectl(a, "label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b")
+		return testEnv.admin.kubectl(a, "label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b")
 	}
 	refused := func(context.Context) error {
 		if r := label(); !strings.Contains(r.out, "nothing changes today") {
@@ -123,9 +125,9 @@ func TestPolicyParameters(t *testing.T) {
 		}
 		return nil
 	}
-	a.until("the policy is known with its parameters", refused)
-	here.admin.kubectl(a, "patch", "configmap", "limits", `-p={"data":{"frozen":"false"}}`).works("patched")
-	a.until("the new parameters are known", func(context.Context) error {
+	a.eventually("the policy is enforced with its parameters", refused)
+	testEnv.admin.kubectl(a, "patch", "configmap", "limits", `-p={"data":{"frozen":"false"}}`).mustSucceed("patched")
+	a.eventually("the new parameters are enforced", func(context.Context) error {
 		if r := label(); r.failed {
 			return errors.New(r.out)
 		}
@@ -133,9 +135,9 @@ func TestPolicyParameters(t *testing.T) {
 	})
 }
 
-// enforce has updates and deletions of the namespace's Rollouts satisfy an
-// expression, whose parameters are an object named limits.
-func (a *app) enforce(parameters *admissionv1.ParamKind, expression, message string) {
+// createPolicy creates a policy that updates and deletions of the namespace's Rollouts must
+// satisfy. Its parameters are an object named limits.
+func (a *app) createPolicy(parameters *admissionv1.ParamKind, expression, message string) {
 	a.t.Helper()
 	name, fail, deny := "e2e-"+a.namespace, admissionv1.Fail, admissionv1.DenyAction
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -166,72 +168,73 @@ func (a *app) enforce(parameters *admissionv1.ParamKind, expression, message str
 	if parameters != nil {
 		binding.Spec.ParamRef = &admissionv1.ParamRef{Name: "limits", Namespace: a.namespace, ParameterNotFoundAction: &deny}
 	}
-	a.forAll(policy)
-	a.forAll(binding)
+	a.createClusterScoped(policy)
+	a.createClusterScoped(binding)
 }
 
-// forAll creates an object of the whole cluster, and deletes it in the end.
-func (a *app) forAll(o client.Object) {
+// createClusterScoped creates a cluster-scoped object, and deletes it at the end of the test.
+func (a *app) createClusterScoped(o client.Object) {
 	a.t.Helper()
-	if err := here.client.Create(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() {
-		if err := here.client.Delete(context.Background(), o); err != nil {
+		if err := testEnv.client.Delete(context.Background(), o); err != nil {
 			a.t.Error(err)
 		}
 	})
 }
 
-// Whoever names objects that are not there is told by a warning, and once.
+// TestWarnings checks that a Rollout which references missing objects gets one warning for each of
+// them.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.plan = usual()
+	a := newNamespace(t)
+	a.plan = defaultPlan()
 	routed := `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web"},"spec":{
 		"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
 		"strategy":{"canary":{"steps":[{"replicas":"20%","traffic":"20%"},{"replicas":"100%"}],
 			"trafficRoutings":[{"service":"web","ingress":{"name":"web"}}]}}}}`
 	const noDeployment, noService, noIngress = `there is no Deployment "web"`, `there is no Service "web"`, `there is no Ingress "web"`
-	here.admin.kubectlWith(a, routed, "apply", "--server-side", "--dry-run=server", "-f", "-").works(noDeployment, noService, noIngress)
+	testEnv.admin.kubectlWith(a, routed, "apply", "--server-side", "--dry-run=server", "-f", "-").mustSucceed(noDeployment, noService, noIngress)
 	a.create(a.newService())
-	without(t, here.admin.kubectlWith(a, routed, "create", "-f", "-").
-		works("Warning: spec.workloadRef.name: "+noDeployment, "spec.strategy.canary.trafficRoutings[0].ingress.name: "+noIngress), noService)
-	without(t, here.admin.kubectl(a, "label", "rollout", "web", "a=b").works("labeled"), "Warning")
+	mustNotContain(t, testEnv.admin.kubectlWith(a, routed, "create", "-f", "-").
+		mustSucceed("Warning: spec.workloadRef.name: "+noDeployment, "spec.strategy.canary.trafficRoutings[0].ingress.name: "+noIngress), noService)
+	mustNotContain(t, testEnv.admin.kubectl(a, "label", "rollout", "web", "a=b").mustSucceed("labeled"), "Warning")
 	a.create(a.newDeployment())
 	patch := func(name string) []string {
 		return []string{"patch", "rollout", "web", "--type=merge", "--dry-run=server", `-p={"spec":{"workloadRef":{"name":"` + name + `"}}}`}
 	}
-	without(t, here.admin.kubectl(a, patch("other")...).works(`there is no Deployment "other"`), noIngress)
+	mustNotContain(t, testEnv.admin.kubectl(a, patch("other")...).mustSucceed(`there is no Deployment "other"`), noIngress)
 	route := `-p={"spec":{"strategy":{"canary":{"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}}]}}}}`
-	here.admin.kubectl(a, "patch", "rollout", "web", "--type=merge", "--dry-run=server", route).works(`there is no HTTPRoute "web"`)
+	testEnv.admin.kubectl(a, "patch", "rollout", "web", "--type=merge", "--dry-run=server", route).mustSucceed(`there is no HTTPRoute "web"`)
 	a.create(a.newIngress())
-	here.admin.kubectl(a, "delete", "rollout", "web").works("deleted")
-	without(t, here.admin.kubectlWith(a, routed, "create", "-f", "-").works("created"), "Warning")
-	here.admin.kubectl(a, "get", "rollouts", "--field-selector=spec.workloadRef.name=web,spec.workloadRef.kind=Deployment").works("web")
-	here.admin.kubectl(a, "get", "rollouts", "--field-selector=status.phase=Progressing").works("No resources found")
+	testEnv.admin.kubectl(a, "delete", "rollout", "web").mustSucceed("deleted")
+	mustNotContain(t, testEnv.admin.kubectlWith(a, routed, "create", "-f", "-").mustSucceed("created"), "Warning")
+	testEnv.admin.kubectl(a, "get", "rollouts", "--field-selector=spec.workloadRef.name=web,spec.workloadRef.kind=Deployment").mustSucceed("web")
+	testEnv.admin.kubectl(a, "get", "rollouts", "--field-selector=status.phase=Progressing").mustSucceed("No resources found")
 }
 
-// It is looked for in whatever kind of workload a Rollout names, and so is its
-// namespace, which may be newer than what the server remembers.
-func TestLookedUp(t *testing.T) {
+// TestWarningsForOtherWorkloads checks the warnings for workloads of other kinds, and for a
+// namespace that the server's cache may not contain yet.
+func TestWarningsForOtherWorkloads(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	for kind, version := range map[string]string{
 		"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "CloneSet": "apps.kruise.io/v1alpha1",
 		"Advanced StatefulSet": "apps.kruise.io/v1beta1", "Advanced DaemonSet": "apps.kruise.io/v1alpha1",
 	} {
 		kind = strings.TrimPrefix(kind, "Advanced ")
 		text := strings.NewReplacer("apps/v1", version, `"Deployment"`, `"`+kind+`"`).Replace(other)
-		here.admin.kubectlWith(a, text, "create", "--dry-run=server", "-f", "-").works("there is no " + kind + ` "other"`)
+		testEnv.admin.kubectlWith(a, text, "create", "--dry-run=server", "-f", "-").mustSucceed("there is no " + kind + ` "other"`)
 	}
-	here.admin.kubectlWith(a, other, "create", "-n", "nowhere", "-f", "-").fails(`namespaces "nowhere" not found`)
+	testEnv.admin.kubectlWith(a, other, "create", "-n", "nowhere", "-f", "-").mustFail(`namespaces "nowhere" not found`)
 }
 
-// without wants a word not to be in the output.
-func without(t *testing.T, out, word string) {
+// mustNotContain fails the test if the output contains the word.
+func mustNotContain(t *testing.T, out, word string) {
 	t.Helper()
 	if strings.Contains(out, word) {
-		t.Fatalf("it should not have said %q:\n%s", word, out)
+		t.Fatalf("the output should not contain %q:\n%s", word, out)
 	}
 }

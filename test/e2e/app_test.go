@@ -27,104 +27,103 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// plan is what an application looks like and how it is released.
+// plan describes an application and its release.
 type plan struct {
 	replicas           int32
 	surge, unavailable int32
 	steps              []v1beta1.Step
-	// routed gives it a Service and an Ingress that follow the release, with
-	// grace seconds for each change of the network.
-	routed bool
-	grace  int32
-	// annotations are on its pods.
+	// withTraffic creates a Service and an Ingress whose traffic the Rollout routes, with a grace
+	// period of grace seconds.
+	withTraffic bool
+	grace       int32
+	// annotations are set on the pods.
 	annotations map[string]string
-	// owners is what the owner of the Deployment wants besides.
-	owners func(*appsv1.Deployment)
-	// service is what the owner of the Service wants besides.
-	service func(*corev1.Service)
-	// deploy makes all but the Rollout, in another way than usual.
+	// customizeDeployment changes the Deployment before it is created.
+	customizeDeployment func(*appsv1.Deployment)
+	// customizeService changes the Service before it is created.
+	customizeService func(*corev1.Service)
+	// deploy creates all objects except the Rollout, in place of the default.
 	deploy func(*app)
-	// change is made to the Rollout before it is created.
-	change func(*v1beta1.Rollout)
+	// customizeRollout changes the Rollout before it is created.
+	customizeRollout func(*v1beta1.Rollout)
 }
 
-// manual is a step that waits for approval.
-func manual(replicas string) v1beta1.Step {
+// manualStep is a step that waits for approval.
+func manualStep(replicas string) v1beta1.Step {
 	size := intstr.Parse(replicas)
 	return v1beta1.Step{Replicas: &size}
 }
 
-// timed is a step that passes by itself.
-func timed(replicas string, seconds int32) v1beta1.Step {
-	s := manual(replicas)
+// timedStep is a step that passes after some seconds.
+func timedStep(replicas string, seconds int32) v1beta1.Step {
+	s := manualStep(replicas)
 	s.Pause = &v1beta1.Pause{Duration: &seconds}
 	return s
 }
 
-// with sends a share of the traffic.
-func with(s v1beta1.Step, traffic string) v1beta1.Step {
+// withTraffic adds a traffic weight to a step.
+func withTraffic(s v1beta1.Step, traffic string) v1beta1.Step {
 	s.Traffic = &traffic
 	return s
 }
 
-// usual is a plan for tests that want nothing special: 6 pods, of which one may
-// be missing, in steps of 2, 3 and 6.
-func usual() plan {
+// defaultPlan is a plan with 6 pods, maxUnavailable 1 and steps of 2, 3 and 6 pods, with traffic.
+func defaultPlan() plan {
 	return plan{
-		replicas: 6, surge: 2, unavailable: 1, routed: true, grace: 1,
-		steps: []v1beta1.Step{with(manual("2"), "20%"), with(manual("50%"), "50%"), with(manual("100%"), "100%")},
+		replicas: 6, surge: 2, unavailable: 1, withTraffic: true, grace: 1,
+		steps: []v1beta1.Step{withTraffic(manualStep("2"), "20%"), withTraffic(manualStep("50%"), "50%"), withTraffic(manualStep("100%"), "100%")},
 	}
 }
 
-// plain is the usual plan without traffic.
-func plain() plan {
-	p := usual()
-	p.routed = false
-	p.steps = []v1beta1.Step{manual("2"), manual("50%"), manual("100%")}
+// planWithoutTraffic is the default plan without traffic routing.
+func planWithoutTraffic() plan {
+	p := defaultPlan()
+	p.withTraffic = false
+	p.steps = []v1beta1.Step{manualStep("2"), manualStep("50%"), manualStep("100%")}
 	return p
 }
 
-// app is an application with a Rollout, all of the name web, in a namespace of
-// its own. Its version is the tag of its image.
+// app is an application with a Rollout in a namespace of its own. All its objects are named web.
+// The tag of its image is its version.
 type app struct {
 	t         *testing.T
 	plan      plan
 	namespace string
 	rollout   string
-	guard     *guard
-	before    original
+	guard     *availabilityGuard
+	before    originalObjects
 	once      sync.Once
 }
 
 const name = "web"
 
 var (
-	count   atomic.Int32
-	oddRune = regexp.MustCompile(`[^a-z0-9]+`)
+	count                 atomic.Int32
+	invalidNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// space makes an application that is nothing but a namespace.
-func space(t *testing.T) *app {
+// newNamespace creates a namespace without any application.
+func newNamespace(t *testing.T) *app {
 	t.Helper()
-	id := oddRune.ReplaceAllString(strings.ToLower(t.Name()), "-")
-	return spaceOf(t, fmt.Sprintf("%.50s-%d", id, count.Add(1)))
+	id := invalidNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-")
+	return newNamedNamespace(t, fmt.Sprintf("%.50s-%d", id, count.Add(1)))
 }
 
-// spaceOf is space with a namespace of that name.
-func spaceOf(t *testing.T, namespace string) *app {
+// newNamedNamespace creates a namespace of this name without any application.
+func newNamedNamespace(t *testing.T, namespace string) *app {
 	t.Helper()
 	a := &app{t: t, namespace: namespace, rollout: name}
-	if err := here.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
+	if err := testEnv.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.end)
+	t.Cleanup(a.cleanUp)
 	return a
 }
 
-// start makes an application of version v1 and waits until it is in service.
+// start creates an application of version v1 and waits until all its pods are ready.
 func start(t *testing.T, p plan) *app {
 	t.Helper()
-	return space(t).start(p)
+	return newNamespace(t).start(p)
 }
 
 func (a *app) start(p plan) *app {
@@ -135,32 +134,32 @@ func (a *app) start(p plan) *app {
 		p.deploy(a)
 	default:
 		a.create(a.newDeployment())
-		if p.routed {
+		if p.withTraffic {
 			a.create(a.newService())
 			a.create(a.newIngress())
 		}
 	}
-	a.until("the Deployment is ready", a.runs(versions{"v1": p.replicas}))
-	a.before = a.original()
+	a.eventually("the Deployment is ready", a.runs(versions{"v1": p.replicas}))
+	a.before = a.readOriginals()
 	a.create(a.newRollout())
-	a.until("the Rollout is Healthy", a.healthy)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.guard = watchPods(a)
 	a.guard.atLeast(p.replicas - p.unavailable)
 	return a
 }
 
-// end gives everything back. After a failure it tells how things were.
-func (a *app) end() {
+// cleanUp deletes the application. If the test failed, it first logs the state.
+func (a *app) cleanUp() {
 	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
 	if a.guard != nil {
 		a.guard.stop(a.t)
 	}
 	if a.t.Failed() {
-		a.report(ctx)
+		a.logState(ctx)
 		return
 	}
-	err := here.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}})
+	err := testEnv.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}})
 	if err := client.IgnoreNotFound(err); err != nil {
 		a.t.Error(err)
 	}
@@ -169,7 +168,7 @@ func (a *app) end() {
 func (a *app) create(o client.Object) {
 	a.t.Helper()
 	o.SetNamespace(a.namespace)
-	if err := here.client.Create(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Create(a.t.Context(), o); err != nil {
 		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 	}
 }
@@ -178,13 +177,13 @@ func (a *app) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: a.namespace, Name: name}
 }
 
-// path is that of the Rollout in the API.
+// path is the API path of the Rollout.
 func (a *app) path() string {
 	return "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace + "/rollouts/" + a.rollout
 }
 
-// until waits. ask tells what is not yet so.
-func (a *app) until(what string, ask func(context.Context) error) {
+// eventually waits until the condition returns nil.
+func (a *app) eventually(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	if err := a.await(what, ask); err != nil {
 		a.t.Fatal(err)
@@ -195,17 +194,17 @@ func (a *app) await(what string, ask func(context.Context) error) error {
 	return patience.Until(a.t.Context(), what, ask)
 }
 
-// until waits for what is not of one application.
-func (w *world) until(t *testing.T, what string, ask func(context.Context) error) {
+// eventually waits for a condition that does not belong to one application.
+func (w *environment) eventually(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
 	if err := patience.Until(t.Context(), what, ask); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// stays wants something to remain so for a while. That nothing happens cannot
-// be waited for, only watched.
-func (a *app) stays(what string, ask func(context.Context) error) {
+// consistently checks that a condition remains true for a while. That something does not happen can
+// only be observed over time.
+func (a *app) consistently(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, 2*time.Second, true, func(context.Context) (bool, error) {
 		return false, ask(a.t.Context())
@@ -215,8 +214,8 @@ func (a *app) stays(what string, ask func(context.Context) error) {
 	}
 }
 
-// sees wants something to be so now.
-func (a *app) sees(ask func(context.Context) error) {
+// checkNow fails the test if the condition returns an error now.
+func (a *app) checkNow(ask func(context.Context) error) {
 	a.t.Helper()
 	if err := ask(a.t.Context()); err != nil {
 		a.t.Fatal(err)
@@ -242,8 +241,8 @@ func (a *app) newDeployment() *appsv1.Deployment {
 			},
 		},
 	}
-	if a.plan.owners != nil {
-		a.plan.owners(d)
+	if a.plan.customizeDeployment != nil {
+		a.plan.customizeDeployment(d)
 	}
 	return d
 }
@@ -258,8 +257,8 @@ func (a *app) newService() *corev1.Service {
 			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
 		},
 	}
-	if a.plan.service != nil {
-		a.plan.service(s)
+	if a.plan.customizeService != nil {
+		a.plan.customizeService(s)
 	}
 	return s
 }
@@ -287,13 +286,13 @@ func (a *app) newRollout() *v1beta1.Rollout {
 			Strategy:    v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: v1beta1.Release{Steps: a.plan.steps}}},
 		},
 	}
-	if a.plan.routed {
+	if a.plan.withTraffic {
 		r.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{
 			Service: name, GracePeriodSeconds: &a.plan.grace, Ingress: &v1beta1.IngressRef{Name: name},
 		}}
 	}
-	if a.plan.change != nil {
-		a.plan.change(r)
+	if a.plan.customizeRollout != nil {
+		a.plan.customizeRollout(r)
 	}
 	return r
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// switched is a plan in the blue-green style.
-func switched() plan {
-	p := usual()
+// blueGreenPlan is the default plan in the blue-green style.
+func blueGreenPlan() plan {
+	p := defaultPlan()
 	p.surge, p.unavailable = 1, 0
-	steps := []v1beta1.Step{with(manual("50%"), "0%"), with(manual("100%"), "100%")}
-	p.change = func(r *v1beta1.Rollout) {
+	steps := []v1beta1.Step{withTraffic(manualStep("50%"), "0%"), withTraffic(manualStep("100%"), "100%")}
+	p.customizeRollout = func(r *v1beta1.Rollout) {
 		release := r.Spec.Strategy.Canary.Release
 		release.Steps = steps
 		r.Spec.Strategy = v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: release}}
@@ -30,10 +30,10 @@ func switched() plan {
 	return p
 }
 
-// green wants a step of a blue-green release to wait.
-func (a *app) green(step int32) func(context.Context) error {
+// waitsAtBlueGreenStep returns a check that a step of a blue-green release is paused.
+func (a *app) waitsAtBlueGreenStep(step int32) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,11 +55,11 @@ func (a *app) newScaler() *autoscalingv2.HorizontalPodAutoscaler {
 	}
 }
 
-// scaled wants the autoscaler to name this as what it scales.
-func (a *app) scaled(want string) func(context.Context) error {
+// autoscalerTargets returns a check of the name that the HorizontalPodAutoscaler scales.
+func (a *app) autoscalerTargets(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		h := &autoscalingv2.HorizontalPodAutoscaler{}
-		err := here.client.Get(ctx, a.key(name), h)
+		err := testEnv.client.Get(ctx, a.key(name), h)
 		if got := h.Spec.ScaleTargetRef.Name; err == nil && got != want {
 			err = fmt.Errorf("the autoscaler scales %q, want %q", got, want)
 		}
@@ -67,51 +67,51 @@ func (a *app) scaled(want string) func(context.Context) error {
 	}
 }
 
-// New pods come beside the old ones, all requests move at once, and old pods go
-// last; the autoscaler does not act meanwhile, and everything is given back.
+// TestBlueGreen creates all new pods next to the old ones, moves all traffic at once, and deletes
+// the old pods last. The autoscaler is disabled during the release, and all settings are restored.
 func TestBlueGreen(t *testing.T) {
 	t.Parallel()
-	a := start(t, switched())
+	a := start(t, blueGreenPlan())
 	a.create(a.newScaler())
 	a.release("v2")
-	a.until("step 1 waits", a.green(1))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
-	a.sees(a.scaled(name + "-DisableByRollout"))
+	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
+	a.checkNow(a.autoscalerTargets(name + "-DisableByRollout"))
 	a.promote(1)
-	a.until("step 2 waits", a.green(2))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 6}))
-	a.sees(a.weight("100"))
-	a.stays("the last step waits, too", a.green(2))
+	a.eventually("step 2 waits", a.waitsAtBlueGreenStep(2))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 6}))
+	a.checkNow(a.hasCanaryWeight("100"))
+	a.consistently("the last step waits, too", a.waitsAtBlueGreenStep(2))
 	a.promote(2)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.settled(versions{"v2": 6})
-	a.sees(a.scaled(name))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.awaitPods(versions{"v2": 6})
+	a.checkNow(a.autoscalerTargets(name))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// A third revision is refused until the second is taken back; an abort takes the
-// new pods, and a rollback leaves nothing behind.
+// TestBlueGreenAbort checks that a third template is refused until the second is reverted, that an
+// abort deletes the new pods, and that a rollback leaves nothing behind.
 func TestBlueGreenAbort(t *testing.T) {
 	t.Parallel()
-	a := start(t, switched())
+	a := start(t, blueGreenPlan())
 	a.create(a.newScaler())
 	a.release("v2")
-	a.until("step 1 waits", a.green(1))
+	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
 	a.release("v3")
-	a.until("v3 is refused", a.says("please rollback first"))
-	a.stays("nothing moves", a.runs(versions{"v1": 6, "v2": 3}))
+	a.eventually("v3 is refused", a.messageContains("please rollback first"))
+	a.consistently("nothing moves", a.runs(versions{"v1": 6, "v2": 3}))
 	a.release("v2")
-	a.until("step 1 waits again", a.says("manually confirm"))
+	a.eventually("step 1 waits again", a.messageContains("manually confirm"))
 	a.abort()
-	a.until("its pods are there", a.runs(versions{"v1": 6}))
-	a.sees(a.held)
-	a.sees(a.scaled(name))
-	a.post(here.admin, "retry", "", http.StatusCreated)
-	a.until("step 1 waits", a.green(1))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
-	a.post(here.admin, "rollback", "", http.StatusCreated)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.settled(versions{"v1": 6})
-	a.until("the autoscaler is back", a.scaled(name))
-	a.traceless(workloadType)
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6}))
+	a.checkNow(a.isHeld)
+	a.checkNow(a.autoscalerTargets(name))
+	a.post(testEnv.admin, "retry", "", http.StatusCreated)
+	a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
+	a.post(testEnv.admin, "rollback", "", http.StatusCreated)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.awaitPods(versions{"v1": 6})
+	a.eventually("the autoscaler is enabled again", a.autoscalerTargets(name))
+	a.checkRestored(workloadTypeLabel)
 }

@@ -18,22 +18,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// beside is a plan in the canary style, with an extra Deployment.
-func beside() plan {
-	p := usual()
-	p.steps = []v1beta1.Step{with(manual("1"), "20%"), with(manual("50%"), "50%")}
-	p.change = func(r *v1beta1.Rollout) {
+// canaryPlan is the default plan in the canary style, with an extra Deployment.
+func canaryPlan() plan {
+	p := defaultPlan()
+	p.steps = []v1beta1.Step{withTraffic(manualStep("1"), "20%"), withTraffic(manualStep("50%"), "50%")}
+	p.customizeRollout = func(r *v1beta1.Rollout) {
 		r.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = new(true)
 		r.Spec.Strategy.Canary.PatchPodTemplateMetadata = &v1beta1.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}}
 	}
 	return p
 }
 
-// extra wants an extra Deployment of so many pods, or none at all.
-func (a *app) extra(want int32) func(context.Context) error {
+// hasExtraDeployment returns a check that the extra Deployment has this many ready pods; 0 means
+// that it must not exist.
+func (a *app) hasExtraDeployment(want int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list appsv1.DeploymentList
-		if err := here.client.List(ctx, &list, client.InNamespace(a.namespace), client.MatchingLabels{"rollouts.kruise.io/canary-deployment": name}); err != nil {
+		if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace), client.MatchingLabels{"rollouts.kruise.io/canary-deployment": name}); err != nil {
 			return err
 		}
 		switch {
@@ -54,68 +55,69 @@ func (a *app) extra(want int32) func(context.Context) error {
 	}
 }
 
-// A canary release: an extra Deployment takes its share while the Deployment
-// stays as it is, follows its size upwards, and goes when the native controller
-// has rolled the Deployment.
+// TestCanary releases in the canary style. The extra Deployment gets its share of pods and grows
+// with the Deployment, which stays unchanged. The extra Deployment is deleted when the native
+// controller has rolled the Deployment.
 func TestCanary(t *testing.T) {
 	t.Parallel()
-	a := start(t, beside())
+	a := start(t, canaryPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 1}))
-	a.sees(a.extra(1))
-	a.sees(a.weight("20"))
-	a.sees(a.serves(name, versions{"v1": 6}))
-	a.sees(a.serves(name+"-canary", versions{"v2": 1}))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 1}))
+	a.checkNow(a.hasExtraDeployment(1))
+	a.checkNow(a.hasCanaryWeight("20"))
+	a.checkNow(a.serviceSelects(name, versions{"v1": 6}))
+	a.checkNow(a.serviceSelects(name+"-canary", versions{"v2": 1}))
 	a.promote(1)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 3}))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 3}))
 	a.scale(8)
-	a.until("the extra one follows", a.extra(4))
-	a.until("all pods are there", a.runs(versions{"v1": 8, "v2": 4}))
+	a.eventually("the extra Deployment is scaled up", a.hasExtraDeployment(4))
+	a.eventually("all pods run", a.runs(versions{"v1": 8, "v2": 4}))
 	a.guard.atLeast(7)
 	a.promote(2)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.extra(0))
-	a.settled(versions{"v2": 8})
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNow(a.hasExtraDeployment(0))
+	a.awaitPods(versions{"v2": 8})
+	a.checkRestored(workloadTypeLabel)
 }
 
-// An abort takes the traffic back and then the extra pods; a retry brings them
-// again; a rollback leaves nothing behind.
+// TestCanaryAbort checks that an abort removes the traffic before the extra pods, that a retry
+// creates them again, and that a rollback leaves nothing behind.
 func TestCanaryAbort(t *testing.T) {
 	t.Parallel()
-	a := start(t, beside())
+	a := start(t, canaryPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.abort()
-	a.isBack("v1")
-	a.post(here.admin, "retry", "", http.StatusCreated)
-	a.until("step 1 waits again", a.waitsAt(1))
-	a.until("its pods are there", a.runs(versions{"v1": 6, "v2": 1}))
+	a.checkAborted("v1")
+	a.post(testEnv.admin, "retry", "", http.StatusCreated)
+	a.eventually("step 1 waits again", a.waitsAtStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 6, "v2": 1}))
 	a.release("v3")
-	a.until("v3 waits at step 1", a.runs(versions{"v1": 6, "v3": 1}))
-	a.until("step 1 waits", a.waitsAt(1))
-	a.post(here.admin, "rollback", "", http.StatusCreated)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.settled(versions{"v1": 6})
-	a.sees(a.extra(0))
-	a.traceless(workloadType)
+	a.eventually("v3 waits at step 1", a.runs(versions{"v1": 6, "v3": 1}))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.post(testEnv.admin, "rollback", "", http.StatusCreated)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.awaitPods(versions{"v1": 6})
+	a.checkNow(a.hasExtraDeployment(0))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// Deleted in the middle, the native controller takes the version to the end.
+// TestCanaryDelete deletes the Rollout during a release. The native controller completes the
+// rolling update.
 func TestCanaryDelete(t *testing.T) {
 	t.Parallel()
-	a := start(t, beside())
+	a := start(t, canaryPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	r := a.newRollout()
 	r.Namespace = a.namespace
-	if err := here.client.Delete(t.Context(), r); err != nil {
+	if err := testEnv.client.Delete(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the Rollout is gone", a.gone(&v1beta1.Rollout{}, name))
-	a.settled(versions{"v2": 6})
-	a.sees(a.extra(0))
-	a.traceless()
+	a.eventually("the Rollout is gone", a.isGone(&v1beta1.Rollout{}, name))
+	a.awaitPods(versions{"v2": 6})
+	a.checkNow(a.hasExtraDeployment(0))
+	a.checkRestored()
 }

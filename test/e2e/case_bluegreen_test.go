@@ -22,28 +22,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseBlueGreen tells stories of the blue-green style, told in v1beta1.
+// TestCaseBlueGreen runs scenarios of the blue-green style with the API version v1beta1.
 func TestCaseBlueGreen(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"to the end":     caseBlueGreen,
-		"back":           caseBlueGreenBack,
-		"third":          caseBlueGreenThird,
-		"scaled":         caseBlueGreenScaled,
-		"deleted":        caseBlueGreenLeft((*outsider).removes, nil),
-		"disabled":       caseBlueGreenLeft((*outsider).disables, nil),
-		"scaler":         caseBlueGreenLeft((*outsider).disables, olderScaler()),
-		"scaler deleted": caseBlueGreenLeft((*outsider).removes, newerScaler()),
+	cases := map[string]func(*testing.T){
+		"to the end":               caseBlueGreen,
+		"rollback":                 caseBlueGreenRollback,
+		"third version":            caseBlueGreenThirdVersion,
+		"scaled":                   caseBlueGreenScaled,
+		"deleted":                  caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, nil),
+		"disabled":                 caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, nil),
+		"disabled with autoscaler": caseBlueGreenDeletedOrDisabled((*kruiseClient).disableRollout, olderScaler()),
+		"deleted with autoscaler":  caseBlueGreenDeletedOrDisabled((*kruiseClient).deleteRollout, newerScaler()),
 	}
-	for _, name := range some(stories, "third") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "third version") {
+		t.Run(name, cases[name])
 	}
 }
 
-// blueGreenSteps are half of the pods, all of them, and then the requests.
+// blueGreenSteps create half of the pods, then all pods, then move the traffic.
 func blueGreenSteps() []v1beta1.Step {
 	return []v1beta1.Step{
-		with(manual("50%"), "0%"), with(manual("100%"), "0%"), with(manual("100%"), "50%"), with(manual("100%"), "100%"),
+		withTraffic(manualStep("50%"), "0%"), withTraffic(manualStep("100%"), "0%"), withTraffic(manualStep("100%"), "50%"), withTraffic(manualStep("100%"), "100%"),
 	}
 }
 
@@ -62,17 +62,17 @@ func newRollout(strategy v1beta1.Strategy) *v1beta1.Rollout {
 	}
 }
 
-func greenScene() scene {
-	return scene{replicas: 5, routed: true, rollout: newRollout(v1beta1.Strategy{
+func blueGreenScenario() scenario {
+	return scenario{replicas: 5, routed: true, rollout: newRollout(v1beta1.Strategy{
 		BlueGreen: &v1beta1.BlueGreenStrategy{Release: newRelease(blueGreenSteps()...)},
 	})}
 }
 
-// counted wants the Deployment to tell so of its pods: how many are new, and
-// that all of them are ready though none is available.
-func (c *outsider) counted(updated, all int32) func(context.Context) error {
+// hasPodCounts returns a check that the Deployment's status counts this many new pods, and that all
+// pods are ready and none is available.
+func (c *kruiseClient) hasPodCounts(updated, all int32) func(context.Context) error {
 	return func(ctx context.Context) error {
-		d, err := c.deployment(ctx)
+		d, err := c.getDeployment(ctx)
 		s := d.Status
 		if err == nil && (s.ObservedGeneration != d.Generation || s.UpdatedReplicas != updated || s.Replicas != all ||
 			s.ReadyReplicas != all || s.UnavailableReplicas != all) {
@@ -82,8 +82,8 @@ func (c *outsider) counted(updated, all int32) func(context.Context) error {
 	}
 }
 
-// written is what stands in the annotation meanwhile.
-type written struct {
+// savedSettings is the value of the annotation that keeps the owner's settings during a release.
+type savedSettings struct {
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MinReadySeconds         int32               `json:"minReadySeconds"`
@@ -92,231 +92,231 @@ type written struct {
 
 const originalKey = "rollouts.kruise.io/original-deployment-strategy"
 
-func settingsOf(d *appsv1.Deployment) written {
-	return written{
+func settingsOf(d *appsv1.Deployment) savedSettings {
+	return savedSettings{
 		MaxUnavailable: d.Spec.Strategy.RollingUpdate.MaxUnavailable, MaxSurge: d.Spec.Strategy.RollingUpdate.MaxSurge,
 		MinReadySeconds: d.Spec.MinReadySeconds, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds,
 	}
 }
 
-func ownSettings() written {
-	return written{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1)), ProgressDeadlineSeconds: new(int32(600))}
+func ownSettings() savedSettings {
+	return savedSettings{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1)), ProgressDeadlineSeconds: new(int32(600))}
 }
 
-// surges wants the Deployment to be set up for a share of new pods.
-func (c *outsider) surges(share string, stopped bool) {
+// checkSurge checks that the Deployment is configured to create this share of new pods.
+func (c *kruiseClient) checkSurge(share string, stopped bool) {
 	c.t.Helper()
-	d, err := c.deployment(c.t.Context())
+	d, err := c.getDeployment(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	if d.Spec.Paused != stopped || d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		c.t.Errorf("paused %t, %s", d.Spec.Paused, d.Spec.Strategy.Type)
 	}
-	c.same("the settings", written{
+	c.checkEqual("the settings", savedSettings{
 		MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromString(share)),
 		MinReadySeconds: 2147483646, ProgressDeadlineSeconds: new(int32(2147483647)),
 	}, settingsOf(d))
-	var kept written
+	var kept savedSettings
 	if err := json.Unmarshal([]byte(d.Annotations[originalKey]), &kept); err != nil {
 		c.t.Fatal(err)
 	}
-	c.same("what is kept", ownSettings(), kept)
+	c.checkEqual("the saved settings", ownSettings(), kept)
 }
 
-// isOwn wants everything that the owner wrote, at once.
-func (c *outsider) isOwn(version string) {
+// checkSettingsRestored checks that all settings of the owner are restored.
+func (c *kruiseClient) checkSettingsRestored(version string) {
 	c.t.Helper()
-	d, err := c.deployment(c.t.Context())
+	d, err := c.getDeployment(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	if d.Spec.Paused || d.Annotations[originalKey] != "" || versionOf(&d.Spec.Template.Spec) != version {
 		c.t.Errorf("paused %t, annotations %v, %s", d.Spec.Paused, d.Annotations, versionOf(&d.Spec.Template.Spec))
 	}
-	c.same("the settings", ownSettings(), settingsOf(d))
+	c.checkEqual("the settings", ownSettings(), settingsOf(d))
 }
 
-// halfWay releases v2 and goes to its first step: three pods beside five.
-func (c *outsider) halfWay() {
+// releaseToStep1 releases v2 up to the first step: three new pods and five old ones.
+func (c *kruiseClient) releaseToStep1() {
 	c.t.Helper()
-	stable := c.active(name)[0]
-	c.ships("v2")
-	r := c.pauses(1)
-	if at := r.at(); r.Status.Canary != nil || at.Updated != 3 || at.UpdatedReady != 3 {
+	stable := c.activeReplicaSets(name)[0]
+	c.setVersion("v2")
+	r := c.awaitPausedStep(1)
+	if at := r.releaseStatus(); r.Status.Canary != nil || at.Updated != 3 || at.UpdatedReady != 3 {
 		c.t.Errorf("want three new pods: %s", r)
 	}
-	c.sees(c.counted(3, 8))
-	c.surges("50%", false)
-	c.progress(1, 2, stable, c.other(stable))
-	c.pinned()
+	c.checkNow(c.hasPodCounts(3, 8))
+	c.checkSurge("50%", false)
+	c.checkProgress(1, 2, stable, c.otherRevision(stable))
+	c.checkServicesPinned()
 }
 
-// other is the revision that is active beside one.
-func (c *outsider) other(stable string) string {
+// otherRevision returns the active revision that is not the stable one.
+func (c *kruiseClient) otherRevision(stable string) string {
 	c.t.Helper()
-	both := c.active(name)
+	both := c.activeReplicaSets(name)
 	for _, hash := range both {
 		if hash != stable && len(both) == 2 {
 			return hash
 		}
 	}
-	c.t.Fatalf("want one revision beside %s: %v", stable, both)
+	c.t.Fatalf("want one other revision than %s: %v", stable, both)
 	return ""
 }
 
-// goes approves and waits for the next step.
-func (c *outsider) goes(step int32) {
+// approveAndAwaitStep approves the current step and waits for the next one.
+func (c *kruiseClient) approveAndAwaitStep(step int32) {
 	c.t.Helper()
-	c.approves()
-	c.pauses(step)
-	c.sees(c.counted(5, 10))
-	c.surges("100%", false)
-	c.pinned()
+	c.approve()
+	c.awaitPausedStep(step)
+	c.checkNow(c.hasPodCounts(5, 10))
+	c.checkSurge("100%", false)
+	c.checkServicesPinned()
 }
 
-// whole goes on to all of the pods, which two batches have brought.
-func (c *outsider) whole() {
+// goToFullStep goes to the step with all pods, which takes two batches.
+func (c *kruiseClient) goToFullStep() {
 	c.t.Helper()
-	c.brought(3)
-	c.goes(2)
-	c.brought(3, 2)
+	c.checkBatchLabels(3)
+	c.approveAndAwaitStep(2)
+	c.checkBatchLabels(3, 2)
 }
 
-// Case 34: half of the pods, all of them, half of the requests, all of them.
+// Case 34: half of the pods, all pods, half of the traffic, all of the traffic.
 func caseBlueGreen(t *testing.T) {
 	t.Parallel()
-	s := greenScene()
+	s := blueGreenScenario()
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.BlueGreen.TrafficRoutings[0].GracePeriodSeconds = nil
-	c := opens(t, s)
-	c.halfWay()
-	c.whole()
-	c.goes(3)
-	c.sends(50)
-	c.goes(4)
-	c.sends(100)
-	c.approves()
-	c.until("the Rollout is Healthy", c.that(inPhase("Healthy")))
-	c.allReady()
-	c.done("v2", "True")
-	c.isOwn("v2")
-	c.traceless(workloadType)
-	c.grows()
+	c := startScenario(t, s)
+	c.releaseToStep1()
+	c.goToFullStep()
+	c.approveAndAwaitStep(3)
+	c.checkCanaryWeight(50)
+	c.approveAndAwaitStep(4)
+	c.checkCanaryWeight(100)
+	c.approve()
+	c.eventually("the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
+	c.awaitAllUpdated()
+	c.checkReleaseEnded("v2", "True")
+	c.checkSettingsRestored("v2")
+	c.checkRestored(workloadTypeLabel)
+	c.addPod()
 }
 
-// Case 35: back in steps, then back to the earlier version.
-func caseBlueGreenBack(t *testing.T) {
+// Case 35: jump back to earlier steps, then set the earlier version again.
+func caseBlueGreenRollback(t *testing.T) {
 	t.Parallel()
-	c := opens(t, greenScene())
-	c.halfWay()
-	c.whole()
-	c.goes(3)
-	c.sends(50)
-	c.goes(4)
-	c.sends(100)
-	c.jumps(3)
-	c.pauses(3)
-	c.sends(50)
-	c.jumps(2)
-	c.pauses(2)
-	c.sends(0)
-	c.sees(c.counted(5, 10))
-	c.ships("v1")
-	c.until("the Rollout is Healthy", c.that(inPhase("Healthy")))
-	c.allReady()
-	c.done("v1", "False")
-	c.isOwn("v1")
-	c.unmarked()
+	c := startScenario(t, blueGreenScenario())
+	c.releaseToStep1()
+	c.goToFullStep()
+	c.approveAndAwaitStep(3)
+	c.checkCanaryWeight(50)
+	c.approveAndAwaitStep(4)
+	c.checkCanaryWeight(100)
+	c.jump(3)
+	c.awaitPausedStep(3)
+	c.checkCanaryWeight(50)
+	c.jump(2)
+	c.awaitPausedStep(2)
+	c.checkCanaryWeight(0)
+	c.checkNow(c.hasPodCounts(5, 10))
+	c.setVersion("v1")
+	c.eventually("the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
+	c.awaitAllUpdated()
+	c.checkReleaseEnded("v1", "False")
+	c.checkSettingsRestored("v1")
+	c.checkNoBatchLabels()
 }
 
-// Case 36: there is no room for a third version. The second may come back, and
-// then it stays as it was, paused; and the first ends it all.
-func caseBlueGreenThird(t *testing.T) {
+// Case 36: a third version is refused. When the second template is set again, the release is as
+// before, paused. The first template ends the release.
+func caseBlueGreenThirdVersion(t *testing.T) {
 	t.Parallel()
-	c := opens(t, greenScene())
-	c.halfWay()
-	c.rereads()
-	c.ships("v3")
-	c.sees(c.that(paused(1)))
-	c.after(time.Second, "no pod is new", c.counted(0, 8))
-	c.surges("50%", true)
-	c.sees(c.that(paused(1)))
-	c.rereads()
-	c.ships("v2")
-	c.after(time.Second, "three pods are new", c.counted(3, 8))
-	c.surges("50%", true)
-	c.stays("it stays paused", c.held)
-	c.ships("v1")
-	c.until("the Rollout is Healthy", c.that(inPhase("Healthy")))
-	c.allReady()
-	c.done("v1", "False")
-	c.isOwn("v1")
+	c := startScenario(t, blueGreenScenario())
+	c.releaseToStep1()
+	c.refreshDeployment()
+	c.setVersion("v3")
+	c.checkNow(c.rolloutSatisfies(stepPaused(1)))
+	c.checkAfter(time.Second, "no pod is new", c.hasPodCounts(0, 8))
+	c.checkSurge("50%", true)
+	c.checkNow(c.rolloutSatisfies(stepPaused(1)))
+	c.refreshDeployment()
+	c.setVersion("v2")
+	c.checkAfter(time.Second, "three pods are new", c.hasPodCounts(3, 8))
+	c.checkSurge("50%", true)
+	c.consistently("the Deployment stays paused", c.isHeld)
+	c.setVersion("v1")
+	c.eventually("the Rollout is Healthy", c.rolloutSatisfies(inPhase("Healthy")))
+	c.awaitAllUpdated()
+	c.checkReleaseEnded("v1", "False")
+	c.checkSettingsRestored("v1")
 }
 
-// tellsOf wants the pods to be asked for soon after a resize; and once they are
-// ready, the Rollout to tell how many of them are new.
-func (c *outsider) tellsOf(updated, all int32) {
+// awaitUpdatedPods waits until the pods of a new size are requested and ready, and until the
+// Rollout counts the updated ones.
+func (c *kruiseClient) awaitUpdatedPods(updated, all int32) {
 	c.t.Helper()
-	c.after(3*time.Second, fmt.Sprintf("%d of %d are new", updated, all), func(ctx context.Context) error {
-		d, err := c.deployment(ctx)
+	c.checkAfter(3*time.Second, fmt.Sprintf("%d of %d pods are new", updated, all), func(ctx context.Context) error {
+		d, err := c.getDeployment(ctx)
 		if s := d.Status; err == nil && (s.ObservedGeneration != d.Generation || s.Replicas != all || s.UpdatedReplicas != updated) {
 			err = fmt.Errorf("%+v", s)
 		}
 		return err
 	})
-	c.until("all are ready", c.counted(updated, all))
-	c.after(time.Second, "the Rollout tells so", c.that(func(r *reading) bool {
-		return r.at().Updated == updated && r.at().UpdatedReady == updated
+	c.eventually("all pods are ready", c.hasPodCounts(updated, all))
+	c.checkAfter(time.Second, "the Rollout counts them", c.rolloutSatisfies(func(r *rolloutReading) bool {
+		return r.releaseStatus().Updated == updated && r.releaseStatus().UpdatedReady == updated
 	}))
 }
 
-// Case 37: either version grows and shrinks with the Deployment.
+// Case 37: scaling the Deployment scales both versions.
 func caseBlueGreenScaled(t *testing.T) {
 	t.Parallel()
-	c := opens(t, greenScene())
-	c.halfWay()
+	c := startScenario(t, blueGreenScenario())
+	c.releaseToStep1()
 	for _, to := range []struct{ size, updated, all int32 }{{6, 3, 9}, {7, 4, 11}, {8, 4, 12}, {4, 2, 6}} {
-		c.resizes(to.size)
-		c.tellsOf(to.updated, to.all)
-		c.brought(int(to.updated))
+		c.setReplicas(to.size)
+		c.awaitUpdatedPods(to.updated, to.all)
+		c.checkBatchLabels(int(to.updated))
 	}
-	c.approves()
-	c.pauses(2)
-	c.sees(c.counted(4, 8))
-	c.surges("100%", false)
+	c.approve()
+	c.awaitPausedStep(2)
+	c.checkNow(c.hasPodCounts(4, 8))
+	c.checkSurge("100%", false)
 	for _, to := range []struct {
 		size, updated, all int32
 		batches            []int
 	}{{7, 7, 14, []int{4, 3}}, {8, 8, 16, []int{4, 4}}, {4, 4, 8, nil}} {
-		c.resizes(to.size)
-		c.tellsOf(to.updated, to.all)
+		c.setReplicas(to.size)
+		c.awaitUpdatedPods(to.updated, to.all)
 		if to.batches != nil {
-			c.brought(to.batches...)
+			c.checkBatchLabels(to.batches...)
 		}
 	}
 }
 
-// Cases 38 to 41: the Rollout leaves at half way, everything is given back, and
-// v2 goes on. An autoscaler, of either version of its API, does not act meanwhile.
-func caseBlueGreenLeft(leave func(*outsider), scaler client.Object) func(*testing.T) {
+// Cases 38 to 41: the Rollout is deleted or disabled at the first step. All settings are restored,
+// and v2 is released natively. An autoscaler, of either API version, is disabled meanwhile.
+func caseBlueGreenDeletedOrDisabled(leave func(*kruiseClient), scaler client.Object) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
-		c := opens(t, greenScene())
+		c := startScenario(t, blueGreenScenario())
 		if scaler != nil {
 			c.create(scaler)
 		}
-		c.halfWay()
+		c.releaseToStep1()
 		if scaler != nil {
-			c.sees(c.scaled(name + "-DisableByRollout"))
+			c.checkNow(c.autoscalerTargets(name + "-DisableByRollout"))
 		}
 		leave(c)
-		c.isOwn("v2")
-		c.restored()
+		c.checkSettingsRestored("v2")
+		c.checkNetworkRestored()
 		if scaler != nil {
-			c.sees(c.scaled(name))
+			c.checkNow(c.autoscalerTargets(name))
 		}
-		c.allReady()
-		c.settled(versions{"v2": 5})
+		c.awaitAllUpdated()
+		c.awaitPods(versions{"v2": 5})
 	}
 }
 
@@ -340,18 +340,18 @@ func newerScaler() client.Object {
 	}
 }
 
-// removes deletes the Rollout and waits until it is gone.
-func (c *outsider) removes() {
+// deleteRollout deletes the Rollout and waits until it is gone.
+func (c *kruiseClient) deleteRollout() {
 	c.t.Helper()
-	if err := here.client.Delete(c.t.Context(), c.object()); err != nil {
+	if err := testEnv.client.Delete(c.t.Context(), c.newRolloutObject()); err != nil {
 		c.t.Fatal(err)
 	}
-	c.until("the Rollout is gone", c.gone(&v1beta1.Rollout{}, c.rollout))
+	c.eventually("the Rollout is gone", c.isGone(&v1beta1.Rollout{}, c.rollout))
 }
 
-// disables waits until the Rollout is.
-func (c *outsider) disables() {
+// disableRollout disables the Rollout and waits until it is Disabled.
+func (c *kruiseClient) disableRollout() {
 	c.t.Helper()
-	c.replans(func(r *v1beta1.Rollout) { r.Spec.Disabled = true })
-	c.until("the Rollout is Disabled", c.that(inPhase("Disabled")))
+	c.editPlan(func(r *v1beta1.Rollout) { r.Spec.Disabled = true })
+	c.eventually("the Rollout is Disabled", c.rolloutSatisfies(inPhase("Disabled")))
 }

@@ -20,23 +20,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// weighs is a step that waits for approval.
-func weighs(weight int32) v1alpha1.Step { return v1alpha1.Step{Weight: &weight} }
+// weightStep is a step with a traffic weight that waits for approval.
+func weightStep(weight int32) v1alpha1.Step { return v1alpha1.Step{Weight: &weight} }
 
-// lasts makes it pass by itself.
-func lasts(s v1alpha1.Step, seconds int32) v1alpha1.Step {
+// withDuration makes a step pass after some seconds.
+func withDuration(s v1alpha1.Step, seconds int32) v1alpha1.Step {
 	s.Pause = &v1alpha1.Pause{Duration: &seconds}
 	return s
 }
 
-// sized says how many pods it has, where that is not the share of the traffic.
-func sized(s v1alpha1.Step, replicas int32) v1alpha1.Step {
+// withReplicas sets the number of pods of a step, which is otherwise the share of the traffic.
+func withReplicas(s v1alpha1.Step, replicas int32) v1alpha1.Step {
 	s.Replicas = new(intstr.FromInt32(replicas))
 	return s
 }
 
-// oldRollout is in the canary style, since nothing says otherwise.
-func oldRollout(steps ...v1alpha1.Step) *v1alpha1.Rollout {
+// newV1alpha1Rollout is a Rollout in the canary style, which is the default of v1alpha1.
+func newV1alpha1Rollout(steps ...v1alpha1.Step) *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "rollouts-demo"},
 		Spec: v1alpha1.RolloutSpec{
@@ -48,20 +48,20 @@ func oldRollout(steps ...v1alpha1.Step) *v1alpha1.Rollout {
 	}
 }
 
-func oldScene(replicas int32, steps ...v1alpha1.Step) scene {
-	return scene{replicas: replicas, routed: true, rollout: oldRollout(steps...)}
+func v1alpha1Scenario(replicas int32, steps ...v1alpha1.Step) scenario {
+	return scenario{replicas: replicas, routed: true, rollout: newV1alpha1Rollout(steps...)}
 }
 
-// usualSteps pass but for the first.
-func usualSteps() []v1alpha1.Step {
-	return []v1alpha1.Step{weighs(20), lasts(weighs(40), 1), lasts(weighs(60), 1), lasts(weighs(80), 1), lasts(weighs(100), 0)}
+// defaultV1alpha1Steps pass after some seconds, except for the first one.
+func defaultV1alpha1Steps() []v1alpha1.Step {
+	return []v1alpha1.Step{weightStep(20), withDuration(weightStep(40), 1), withDuration(weightStep(60), 1), withDuration(weightStep(80), 1), withDuration(weightStep(100), 0)}
 }
 
-// companion is the extra Deployment.
-func (c *outsider) companion() *appsv1.Deployment {
+// extraDeployment reads the extra Deployment.
+func (c *kruiseClient) extraDeployment() *appsv1.Deployment {
 	c.t.Helper()
 	var list appsv1.DeploymentList
-	err := here.client.List(c.t.Context(), &list, client.InNamespace(c.namespace), client.MatchingLabels{"rollouts.kruise.io/canary-deployment": name})
+	err := testEnv.client.List(c.t.Context(), &list, client.InNamespace(c.namespace), client.MatchingLabels{"rollouts.kruise.io/canary-deployment": name})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -72,43 +72,44 @@ func (c *outsider) companion() *appsv1.Deployment {
 	return &list.Items[0]
 }
 
-// beside wants so many ready pods of a version beside the Deployment, which is
-// as it was, and returns the revision of either.
-func (c *outsider) beside(version string, pods int32) (stable, hash string) {
+// awaitExtraPods waits for ready pods of a version in the extra Deployment, checks that the
+// Deployment is unchanged, and returns the revisions of both.
+func (c *kruiseClient) awaitExtraPods(version string, pods int32) (stable, hash string) {
 	c.t.Helper()
-	d := c.companion()
+	d := c.extraDeployment()
 	if *d.Spec.Replicas != pods || d.Status.ReadyReplicas != pods || d.Status.AvailableReplicas != pods || versionOf(&d.Spec.Template.Spec) != version {
 		c.t.Errorf("of %d extra pods of %s %d are ready, want %d of %s",
 			*d.Spec.Replicas, versionOf(&d.Spec.Template.Spec), d.Status.ReadyReplicas, pods, version)
 	}
-	c.until("it holds still", c.holdsStill)
-	if at := c.looks().at(); at.Canary != pods || at.CanaryReady != pods {
-		c.t.Errorf("the Rollout tells of %d/%d pods, want %d", at.CanaryReady, at.Canary, pods)
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
+	if at := c.readRollout().releaseStatus(); at.Canary != pods || at.CanaryReady != pods {
+		c.t.Errorf("the Rollout counts %d/%d pods, want %d", at.CanaryReady, at.Canary, pods)
 	}
-	extra, own := c.active(d.Name), c.active(name)
+	extra, own := c.activeReplicaSets(d.Name), c.activeReplicaSets(name)
 	if len(extra) != 1 || len(own) != 1 {
 		c.t.Fatalf("revisions %v and %v, want one each", own, extra)
 	}
 	return own[0], extra[0]
 }
 
-// extraReady wants so many extra pods to be ready.
-func (c *outsider) extraReady(pods int32) func(context.Context) error {
+// hasReadyExtraPods returns a check that the extra Deployment has this many ready pods.
+func (c *kruiseClient) hasReadyExtraPods(pods int32) func(context.Context) error {
 	return func(context.Context) error {
-		if s := c.companion().Status; s.ReadyReplicas != pods || s.Replicas != pods {
+		if s := c.extraDeployment().Status; s.ReadyReplicas != pods || s.Replicas != pods {
 			return fmt.Errorf("%d of %d are ready", s.ReadyReplicas, s.Replicas)
 		}
 		return nil
 	}
 }
 
-// twin wants the canary Service to be labelled as the Service is.
-func (c *outsider) twin(ctx context.Context) error {
+// canaryServiceMatches returns an error unless the canary Service has the labels and annotations of
+// the stable Service.
+func (c *kruiseClient) canaryServiceMatches(ctx context.Context) error {
 	var one, other corev1.Service
-	if err := errors.Join(here.client.Get(ctx, c.key(name), &one), here.client.Get(ctx, c.key(extraName), &other)); err != nil {
+	if err := errors.Join(testEnv.client.Get(ctx, c.key(name), &one), testEnv.client.Get(ctx, c.key(extraName), &other)); err != nil {
 		return err
 	}
-	c.same("the labels", one.Labels, other.Labels)
-	c.same("the annotations", one.Annotations, other.Annotations)
+	c.checkEqual("the labels", one.Labels, other.Labels)
+	c.checkEqual("the annotations", one.Annotations, other.Annotations)
 	return nil
 }

@@ -18,111 +18,112 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseJump tells stories of jumps, told in v1beta1: back and forth by nextStepIndex, and where
-// an edited plan makes a step run again.
+// TestCaseJump runs scenarios of jumps with the API version v1beta1: forward and back by
+// nextStepIndex, and edits of the plan that run a step again.
 func TestCaseJump(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"canary":    caseJumpCanary,
-		"fewer":     caseJumpFewer,
-		"partition": caseJumpPartition,
+	cases := map[string]func(*testing.T){
+		"canary":      caseJumpCanary,
+		"fewer steps": caseJumpFewer,
+		"partition":   caseJumpPartition,
 	}
-	for _, name := range some(stories, "fewer") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "fewer steps") {
+		t.Run(name, cases[name])
 	}
 }
 
-// evenSteps are five equal parts. The last one passes.
+// evenSteps are five steps of equal size. The last one passes without approval.
 func evenSteps(traffic ...string) []v1beta1.Step {
 	var steps []v1beta1.Step
 	for i, share := range []string{"20%", "40%", "60%", "80%", "100%"} {
-		s := manual(share)
+		s := manualStep(share)
 		if i > 0 {
-			s = timed(share, []int32{0, 600, 600, 600, 0}[i])
+			s = timedStep(share, []int32{0, 600, 600, 600, 0}[i])
 		}
 		if i < len(traffic) && traffic[i] != "" {
-			s = with(s, traffic[i])
+			s = withTraffic(s, traffic[i])
 		}
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-func besideScene() scene {
-	return scene{replicas: 5, routed: true, rollout: newRollout(v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{
+func canaryScenario() scenario {
+	return scenario{replicas: 5, routed: true, rollout: newRollout(v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{
 		Release: newRelease(evenSteps("20%", "40%", "60%", "80%", "100%")...), EnableExtraWorkloadForCanary: new(true),
 	}})}
 }
 
-// stepsOf are those of the plan.
+// stepsOf returns the steps of the plan.
 func stepsOf(r *v1beta1.Rollout) []v1beta1.Step { return r.Spec.Strategy.Canary.Steps }
 
-// Case 30: with an extra Deployment. Its pods stay on every way back.
+// Case 30: jumps in the canary style. The pods of the extra Deployment stay on every jump back.
 func caseJumpCanary(t *testing.T) {
 	t.Parallel()
-	c := opens(t, besideScene())
-	c.ships("v2")
+	c := startScenario(t, canaryScenario())
+	c.setVersion("v2")
 	for step := int32(1); step <= 4; step++ {
-		c.pauses(step)
-		stable, hash := c.beside("v2", step)
-		c.progress(step, step+1, stable, hash)
-		c.sends(int(20 * step))
+		c.awaitPausedStep(step)
+		stable, hash := c.awaitExtraPods("v2", step)
+		c.checkProgress(step, step+1, stable, hash)
+		c.checkCanaryWeight(int(20 * step))
 		if step < 4 {
-			c.approves()
+			c.approve()
 		}
 	}
-	c.jumps(3)
-	stable, hash := c.beside("v2", 4)
-	c.progress(3, 4, stable, hash)
-	c.sends(60)
-	c.replans(func(r *v1beta1.Rollout) {
+	c.jump(3)
+	stable, hash := c.awaitExtraPods("v2", 4)
+	c.checkProgress(3, 4, stable, hash)
+	c.checkCanaryWeight(60)
+	c.editPlan(func(r *v1beta1.Rollout) {
 		for i, traffic := range []string{"21%", "41%", "61%", "81%", "100%"} {
 			stepsOf(r)[i].Traffic = &traffic
 		}
 	})
-	c.after(3*time.Second, "the step is not what it was", c.that(func(r *reading) bool {
-		return r.at().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
+	c.checkAfter(3*time.Second, "the step is processed again", c.rolloutSatisfies(func(r *rolloutReading) bool {
+		return r.releaseStatus().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
 	}))
-	c.progress(3, 4, stable, hash)
-	c.sends(61)
-	c.jumps(2)
-	c.progress(2, 3, stable, hash)
-	c.sends(41)
-	c.jumps(1)
-	c.progress(1, 2, stable, hash)
-	c.sends(21)
-	c.beside("v2", 4)
-	c.jumps(5)
-	c.done("v2", "True")
-	if at := c.looks().at(); at.Next != -1 {
-		t.Errorf("next is step %d", at.Next)
+	c.checkProgress(3, 4, stable, hash)
+	c.checkCanaryWeight(61)
+	c.jump(2)
+	c.checkProgress(2, 3, stable, hash)
+	c.checkCanaryWeight(41)
+	c.jump(1)
+	c.checkProgress(1, 2, stable, hash)
+	c.checkCanaryWeight(21)
+	c.awaitExtraPods("v2", 4)
+	c.jump(5)
+	c.checkReleaseEnded("v2", "True")
+	if at := c.readRollout().releaseStatus(); at.Next != -1 {
+		t.Errorf("the next step is %d", at.Next)
 	}
 }
 
-// Case 33: a step ahead, and then a plan of one step, which is refused.
+// Case 33: a jump forward, and then a plan of one step, which is refused.
 func caseJumpFewer(t *testing.T) {
 	t.Parallel()
-	c := opens(t, besideScene())
-	c.ships("v2")
-	c.pauses(1)
-	c.beside("v2", 1)
-	c.jumps(3)
-	c.pauses(3)
-	stable, hash := c.beside("v2", 3)
-	c.brought(1, 1, 1)
-	c.progress(3, 4, stable, hash)
-	c.sends(60)
-	err := reworks(c, func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.Steps = stepsOf(r)[:1] })
+	c := startScenario(t, canaryScenario())
+	c.setVersion("v2")
+	c.awaitPausedStep(1)
+	c.awaitExtraPods("v2", 1)
+	c.jump(3)
+	c.awaitPausedStep(3)
+	stable, hash := c.awaitExtraPods("v2", 3)
+	c.checkBatchLabels(1, 1, 1)
+	c.checkProgress(3, 4, stable, hash)
+	c.checkCanaryWeight(60)
+	err := updateRolloutSpec(c, func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.Steps = stepsOf(r)[:1] })
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a plan of one step should be refused: %v", err)
 	}
-	c.sees(c.that(paused(3)))
+	c.checkNow(c.rolloutSatisfies(stepPaused(3)))
 }
 
-// replaced wants so many pods to have been replaced, and the Deployment to say so.
-func (c *outsider) replaced(pods int32) func(context.Context) error {
+// hasReplacedPods returns a check that this many pods have been replaced, and that the annotations
+// of the Deployment agree.
+func (c *kruiseClient) hasReplacedPods(pods int32) func(context.Context) error {
 	return func(ctx context.Context) error {
-		d, err := c.deployment(ctx)
+		d, err := c.getDeployment(ctx)
 		if err != nil {
 			return err
 		}
@@ -144,49 +145,49 @@ func (c *outsider) replaced(pods int32) func(context.Context) error {
 	}
 }
 
-// Case 31: pods are replaced in place, and only some steps name traffic.
+// Case 31: jumps in the partition style, where only some steps have a traffic weight.
 func caseJumpPartition(t *testing.T) {
 	t.Parallel()
-	c := opens(t, partScene("20%"))
-	stable := c.active(name)[0]
-	c.ships("v2")
+	c := startScenario(t, partitionScenario("20%"))
+	stable := c.activeReplicaSets(name)[0]
+	c.setVersion("v2")
 	for step := int32(1); step <= 4; step++ {
-		c.pauses(step)
-		c.sees(c.replaced(step))
-		c.progress(step, step+1, stable, c.other(stable))
+		c.awaitPausedStep(step)
+		c.checkNow(c.hasReplacedPods(step))
+		c.checkProgress(step, step+1, stable, c.otherRevision(stable))
 		if step == 1 {
-			c.sends(20)
+			c.checkCanaryWeight(20)
 		} else {
-			c.restored()
+			c.checkNetworkRestored()
 		}
 		if step < 4 {
-			c.approves()
+			c.approve()
 		}
 	}
-	c.jumps(3)
-	c.progress(3, 4, stable, c.other(stable))
-	c.sees(c.replaced(4))
-	c.restored()
-	c.replans(func(r *v1beta1.Rollout) {
+	c.jump(3)
+	c.checkProgress(3, 4, stable, c.otherRevision(stable))
+	c.checkNow(c.hasReplacedPods(4))
+	c.checkNetworkRestored()
+	c.editPlan(func(r *v1beta1.Rollout) {
 		stepsOf(r)[2].Traffic, stepsOf(r)[2].Replicas = new("60%"), new(intstr.FromInt32(3))
 	})
-	c.after(3*time.Second, "the step is not what it was", c.that(func(r *reading) bool {
-		return r.at().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
+	c.checkAfter(3*time.Second, "the step is processed again", c.rolloutSatisfies(func(r *rolloutReading) bool {
+		return r.releaseStatus().RolloutHash == r.Annotations["rollouts.kruise.io/hash"]
 	}))
-	c.progress(3, 4, stable, c.other(stable))
-	c.sees(c.replaced(4))
-	c.sends(60)
-	c.jumps(2)
-	c.progress(2, 3, stable, c.other(stable))
-	c.restored()
-	c.jumps(1)
-	c.progress(1, 2, stable, c.other(stable))
-	c.sees(c.replaced(4))
-	c.sends(20)
-	c.jumps(5)
-	c.done("v2", "True")
-	if at := c.looks().at(); at.Next != -1 {
-		t.Errorf("next is step %d", at.Next)
+	c.checkProgress(3, 4, stable, c.otherRevision(stable))
+	c.checkNow(c.hasReplacedPods(4))
+	c.checkCanaryWeight(60)
+	c.jump(2)
+	c.checkProgress(2, 3, stable, c.otherRevision(stable))
+	c.checkNetworkRestored()
+	c.jump(1)
+	c.checkProgress(1, 2, stable, c.otherRevision(stable))
+	c.checkNow(c.hasReplacedPods(4))
+	c.checkCanaryWeight(20)
+	c.jump(5)
+	c.checkReleaseEnded("v2", "True")
+	if at := c.readRollout().releaseStatus(); at.Next != -1 {
+		t.Errorf("the next step is %d", at.Next)
 	}
-	c.traceless(workloadType)
+	c.checkRestored(workloadTypeLabel)
 }

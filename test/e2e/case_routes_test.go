@@ -26,25 +26,24 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseRoutes tells stories with routers that are custom objects. They are
-// in one test, since the kinds are installed for it.
+// TestCaseRoutes runs scenarios with routers that are custom resources. They are subtests of one
+// test, because it installs the CRDs.
 func TestCaseRoutes(t *testing.T) {
 	t.Parallel()
-	installs(t, gatewayKinds(t, "clients", "httproutes")[0], "testdata/virtualservices.yaml")
-	stories := map[string]func(*testing.T){
-		"gateway": caseGateway,
-		"mesh":    caseMesh,
-		"both":    caseMeshAndIngress,
-		"absent":  caseAbsent,
+	installCRDs(t, gatewayKinds(t, "clients", "httproutes")[0], "testdata/virtualservices.yaml")
+	cases := map[string]func(*testing.T){
+		"gateway":           caseGateway,
+		"Istio":             caseIstio,
+		"Istio and Ingress": caseIstioAndIngress,
+		"kind not served":   caseRouterKindNotServed,
 	}
-	for _, name := range some(stories, "gateway") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "gateway") {
+		t.Run(name, cases[name])
 	}
 }
 
-// gatewayKinds are the files of CRDs in the release of the Gateway API that a
-// module of ours is built with. OpenKruise's clients know v1beta1 alone, Traefik
-// v1 as well.
+// gatewayKinds returns the CRD files of the Gateway API release that one of Weir's Go modules uses.
+// OpenKruise's clients only know v1beta1; Traefik also needs v1.
 func gatewayKinds(t *testing.T, module string, plurals ...string) (files []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../hack/"+module, "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
@@ -61,8 +60,8 @@ func gatewayKinds(t *testing.T, module string, plurals ...string) (files []strin
 	return files
 }
 
-// installs makes kinds, unless another test has, and waits until they are served.
-func installs(t *testing.T, files ...string) {
+// installCRDs creates CRDs, unless another test has created them, and waits until they are served.
+func installCRDs(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -74,12 +73,12 @@ func installs(t *testing.T, files ...string) {
 			t.Fatal(err)
 		}
 		unstructured.RemoveNestedField(crd.Object, "status")
-		if err := client.IgnoreAlreadyExists(here.client.Create(t.Context(), crd)); err != nil {
+		if err := client.IgnoreAlreadyExists(testEnv.client.Create(t.Context(), crd)); err != nil {
 			t.Fatal(err)
 		}
 		a := &app{t: t}
 		if err := a.await(crd.GetName()+" is served", func(ctx context.Context) error {
-			if err := here.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+			if err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 				return err
 			}
 			conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
@@ -100,7 +99,7 @@ var (
 	virtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1alpha3", Kind: "VirtualService"}
 )
 
-// router is a custom object of the usual name.
+// router is a custom resource named like the application.
 func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -114,12 +113,12 @@ func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructur
 	return o
 }
 
-// reads returns a router's spec as JSON, and its annotations.
-func (a *app) reads(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
+// readRouter returns the spec of a router as JSON, and its annotations.
+func (a *app) readRouter(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
 	a.t.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
-	if err := here.client.Get(a.t.Context(), a.key(name), o); err != nil {
+	if err := testEnv.client.Get(a.t.Context(), a.key(name), o); err != nil {
 		a.t.Fatal(err)
 	}
 	data, err := json.Marshal(o.Object["spec"])
@@ -129,10 +128,10 @@ func (a *app) reads(kind schema.GroupVersionKind) (spec string, annotations map[
 	return string(data), o.GetAnnotations()
 }
 
-// backends are the weights of a route's only rule by Service.
-func (c *outsider) backends() map[string]int64 {
+// backends returns the weights of the only rule of an HTTPRoute by Service.
+func (c *kruiseClient) backends() map[string]int64 {
 	c.t.Helper()
-	spec, _ := c.reads(httpRoutes)
+	spec, _ := c.readRouter(httpRoutes)
 	var route struct {
 		Rules []struct {
 			BackendRefs []struct {
@@ -151,41 +150,41 @@ func (c *outsider) backends() map[string]int64 {
 	return weights
 }
 
-// Case 23: five steps on three pods by the weights of an HTTPRoute. Somebody
-// takes the new version off the route in between.
+// Case 23: five steps with three pods and the weights of an HTTPRoute. A user removes the new
+// version from the route in between.
 func caseGateway(t *testing.T) {
 	t.Parallel()
-	s := oldScene(3, weighs(20), weighs(40), weighs(60), weighs(80), weighs(90))
+	s := v1alpha1Scenario(3, weightStep(20), weightStep(40), weightStep(60), weightStep(80), weightStep(90))
 	ref := &s.rollout.(*v1alpha1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0]
 	ref.Ingress, ref.Gateway = nil, &v1alpha1.GatewayRef{HTTPRouteName: new(name)}
 	s.router = router(t, httpRoutes, `{"hostnames":["test.example"],"rules":[{
 		"matches":[{"path":{"type":"PathPrefix","value":"/apis/echo"}}],"backendRefs":[{"name":"web","port":80}]}]}`)
-	c := opens(t, s)
-	before, _ := c.reads(httpRoutes)
-	c.ships("v2")
-	c.until("it holds still", c.holdsStill)
+	c := startScenario(t, s)
+	before, _ := c.readRouter(httpRoutes)
+	c.setVersion("v2")
+	c.eventually("the Deployment stays paused at the old version", c.isPausedAtOldVersion)
 	for i, weight := range []int64{20, 40, 60, 80, 90} {
-		c.pauses(int32(i + 1))
-		c.beside("v2", []int32{1, 2, 2, 3, 3}[i])
-		c.pinned()
-		c.same("the weights", map[string]int64{name: 100 - weight, extraName: weight}, c.backends())
+		c.awaitPausedStep(int32(i + 1))
+		c.awaitExtraPods("v2", []int32{1, 2, 2, 3, 3}[i])
+		c.checkServicesPinned()
+		c.checkEqual("the weights", map[string]int64{name: 100 - weight, extraName: weight}, c.backends())
 		if i == 1 {
-			c.interferes(before)
+			c.reapplyRoute(before)
 		}
-		c.approves()
+		c.approve()
 	}
-	c.done("v2", "True")
-	after, annotations := c.reads(httpRoutes)
-	c.same("the route", before, after)
-	c.same("its annotations", 0, len(annotations))
-	c.same("the weights", map[string]int64{name: 1}, c.backends())
+	c.checkReleaseEnded("v2", "True")
+	after, annotations := c.readRouter(httpRoutes)
+	c.checkEqual("the route", before, after)
+	c.checkEqual("its annotations", 0, len(annotations))
+	c.checkEqual("the weights", map[string]int64{name: 1}, c.backends())
 }
 
-// interferes applies the owner's route again. The release puts its share back.
-func (c *outsider) interferes(before string) {
+// reapplyRoute applies the owner's route again. Weir must restore the weight.
+func (c *kruiseClient) reapplyRoute(before string) {
 	c.t.Helper()
-	c.merges(httpRoutes, name, `{"spec":`+before+`}`)
-	c.after(3*time.Second, "the share is back", func(context.Context) error {
+	c.patchRouter(httpRoutes, name, `{"spec":`+before+`}`)
+	c.checkAfter(3*time.Second, "the weight is restored", func(context.Context) error {
 		if w := c.backends(); w[extraName] != 40 {
 			return fmt.Errorf("weights %v", w)
 		}
@@ -205,89 +204,89 @@ const (
 	kept = "rollouts.kruise.io/original-spec-configuration"
 )
 
-func meshScene(t *testing.T) scene {
-	chosen := manual("1")
+func istioScenario(t *testing.T) scenario {
+	chosen := manualStep("1")
 	chosen.Matches = []v1beta1.RouteMatch{
 		{Headers: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user-agent", Value: "pc"}}},
 		{QueryParams: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user-agent", Value: "pc"}}},
 		{Path: &v1beta1.PathMatch{Value: new("/pc")}},
 	}
-	release := newRelease(chosen, with(manual("50%"), "50%"))
+	release := newRelease(chosen, withTraffic(manualStep("50%"), "50%"))
 	release.TrafficRoutings[0].Ingress = nil
 	release.TrafficRoutings[0].CustomNetworkRefs = []v1beta1.ObjectRef{
 		{APIVersion: virtualServices.GroupVersion().String(), Kind: virtualServices.Kind, Name: name},
 	}
-	return scene{
+	return scenario{
 		replicas: 4, routed: true, router: router(t, virtualServices, meshSpec),
 		rollout: newRollout(v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: release, EnableExtraWorkloadForCanary: new(true)}}),
 	}
 }
 
-// meshes goes through both steps to the end.
-func (c *outsider) meshes(first, second func()) {
+// releaseThroughIstio goes through both steps until the end.
+func (c *kruiseClient) releaseThroughIstio(first, second func()) {
 	c.t.Helper()
-	c.ships("v2")
-	c.pauses(1)
-	c.inspects(1)
-	c.beside("v2", 1)
-	c.hasMesh(meshMatches)
+	c.setVersion("v2")
+	c.awaitPausedStep(1)
+	c.checkTreeAndPlan(1)
+	c.awaitExtraPods("v2", 1)
+	c.checkVirtualService(meshMatches)
 	first()
-	c.approves()
-	c.pauses(2)
-	c.beside("v2", 2)
-	c.hasMesh(meshHalf)
+	c.approve()
+	c.awaitPausedStep(2)
+	c.awaitExtraPods("v2", 2)
+	c.checkVirtualService(meshHalf)
 	second()
-	c.approves()
-	c.done("v2", "True")
-	spec, annotations := c.reads(virtualServices)
-	c.same("the VirtualService", meshSpec, spec)
-	c.same("its annotations", 0, len(annotations))
+	c.approve()
+	c.checkReleaseEnded("v2", "True")
+	spec, annotations := c.readRouter(virtualServices)
+	c.checkEqual("the VirtualService", meshSpec, spec)
+	c.checkEqual("its annotations", 0, len(annotations))
 }
 
-func (c *outsider) hasMesh(want string) {
+func (c *kruiseClient) checkVirtualService(want string) {
 	c.t.Helper()
-	spec, annotations := c.reads(virtualServices)
-	c.same("the VirtualService", want, spec)
-	c.same("what is kept", `{"spec":`+meshSpec+`}`, annotations[kept])
+	spec, annotations := c.readRouter(virtualServices)
+	c.checkEqual("the VirtualService", want, spec)
+	c.checkEqual("the saved spec", `{"spec":`+meshSpec+`}`, annotations[kept])
 }
 
-// Case 24: matches and then a share by a VirtualService.
-func caseMesh(t *testing.T) {
+// Case 24: matches and then a weight in a VirtualService.
+func caseIstio(t *testing.T) {
 	t.Parallel()
-	c := opens(t, meshScene(t))
-	c.meshes(func() {}, func() {})
+	c := startScenario(t, istioScenario(t))
+	c.releaseThroughIstio(func() {}, func() {})
 }
 
-// Case 72: the same with an Ingress beside it, which can only tell the header.
-func caseMeshAndIngress(t *testing.T) {
+// Case 72: the same with an additional Ingress, which supports the header match only.
+func caseIstioAndIngress(t *testing.T) {
 	t.Parallel()
-	s := meshScene(t)
+	s := istioScenario(t)
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].Ingress = &v1beta1.IngressRef{Name: name}
-	c := opens(t, s)
-	c.meshes(func() {
-		c.same("the rules", map[string]string{
+	c := startScenario(t, s)
+	c.releaseThroughIstio(func() {
+		c.checkEqual("the rules", map[string]string{
 			"canary": "true", "canary-by-header": "user-agent", "canary-by-header-value": "pc",
-		}, c.rules())
+		}, c.canaryRules())
 	}, func() {
-		c.same("the rules", map[string]string{"canary": "true", "canary-weight": "50"}, c.rules())
+		c.checkEqual("the rules", map[string]string{"canary": "true", "canary-weight": "50"}, c.canaryRules())
 	})
 }
 
-// A router of a kind that the cluster does not serve: no pod is replaced, and
-// the Rollout says why.
-func caseAbsent(t *testing.T) {
+// caseRouterKindNotServed references a router of a kind that the cluster does not serve. No pod is
+// replaced, and the Rollout reports the reason.
+func caseRouterKindNotServed(t *testing.T) {
 	t.Parallel()
-	s := meshScene(t)
+	s := istioScenario(t)
 	s.router = nil
 	ref := &s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].CustomNetworkRefs[0]
 	*ref = v1beta1.ObjectRef{APIVersion: "gateway.networking.k8s.io/v1", Kind: "GRPCRoute", Name: name}
-	c := opens(t, s)
-	c.ships("v2")
-	c.until("it says so", c.says("the cluster does not serve GRPCRoute.gateway.networking.k8s.io"))
+	c := startScenario(t, s)
+	c.setVersion("v2")
+	c.eventually("the reason is reported", c.messageContains("the cluster does not serve GRPCRoute.gateway.networking.k8s.io"))
 	c.guard.atMost("v2", 0)
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
-	if err := here.client.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil || len(list.Items) != 1 {
+	if err := testEnv.client.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil || len(list.Items) != 1 {
 		t.Errorf("%d Deployments, %v", len(list.Items), err)
 	}
 }

@@ -29,43 +29,43 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// The tests in case_*_test.go tell how somebody releases who was used to
-// OpenKruise: step by step, with the habits of its clients. What such a client
-// waits for may take its time, but what it then reads once must be so already.
+// The tests in case_*_test.go release step by step as clients of OpenKruise Rollouts do. Such a
+// client polls for some conditions, and after that reads other fields only once. These fields must
+// then have their final values.
 
-// outsider is such a client.
-type outsider struct {
+// kruiseClient behaves like a client of OpenKruise Rollouts.
+type kruiseClient struct {
 	*app
-	// speaks is the version in which it reads and writes Rollouts.
-	speaks schema.GroupVersion
-	// has is the Deployment as it was last read. That is what goes back with
-	// each update, stale marks and a stale pause included.
-	has *appsv1.Deployment
+	// version is the API version in which the client reads and writes Rollouts.
+	version schema.GroupVersion
+	// deployment is the Deployment as the client read it last. The client sends this copy with each
+	// update, including outdated annotations and an outdated pause.
+	deployment *appsv1.Deployment
 }
 
-// scene is what a story begins with.
-type scene struct {
+// scenario describes the objects at the start of a case.
+type scenario struct {
 	replicas int32
 	// routed gives it a Service and an Ingress.
 	routed bool
-	// rollout is in the version that the outsider speaks.
+	// rollout is in the API version of the client.
 	rollout    client.Object
 	deployment func(*appsv1.Deployment)
 	service    func(*corev1.Service)
-	// router stands beside the Service, if there is one.
+	// router is an optional router, in addition to the Service.
 	router client.Object
 }
 
-// opens makes the Rollout first, then the network, and the Deployment last. As
-// soon as all pods are ready the Rollout must be found Healthy.
-func opens(t *testing.T, s scene) *outsider {
+// startScenario creates the Rollout first, then the network objects, and the Deployment last. The
+// Rollout must become Healthy as soon as all pods are ready.
+func startScenario(t *testing.T, s scenario) *kruiseClient {
 	t.Helper()
-	c := &outsider{app: space(t), speaks: newVersion}
+	c := &kruiseClient{app: newNamespace(t), version: newVersion}
 	if _, old := s.rollout.(*v1alpha1.Rollout); old {
-		c.speaks = oldVersion
+		c.version = oldVersion
 	}
-	t.Cleanup(c.leaves)
-	c.plan = plan{replicas: s.replicas, surge: 1, routed: s.routed}
+	t.Cleanup(c.deleteEverything)
+	c.plan = plan{replicas: s.replicas, surge: 1, withTraffic: s.routed}
 	c.rollout = s.rollout.GetName()
 	c.create(s.rollout)
 	if s.routed {
@@ -82,34 +82,34 @@ func opens(t *testing.T, s scene) *outsider {
 	}
 	d := c.newDeployment()
 	d.Annotations = map[string]string{"owner": "red"}
-	// The namespace goes only when the last pod has had its time to end.
+	// The namespace is deleted only after the grace period of the last pod.
 	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	if s.deployment != nil {
 		s.deployment(d)
 	}
 	c.create(d)
-	c.allReady()
-	c.begins()
+	c.awaitAllUpdated()
+	c.awaitInitialHealthy()
 	return c
 }
 
-// begins is what a client sees of a Rollout that has not released anything yet.
-func (c *outsider) begins() {
+// awaitInitialHealthy checks the status of a Rollout that has not released anything yet.
+func (c *kruiseClient) awaitInitialHealthy() {
 	c.t.Helper()
-	sets := c.active(name)
-	// Clients look once a second.
-	c.after(time.Second, "the Rollout is Healthy", c.that(func(r *reading) bool {
-		return r.Status.Phase == "Healthy" && len(sets) == 1 && r.at().StableRevision == sets[0]
+	sets := c.activeReplicaSets(name)
+	// Clients poll once a second.
+	c.checkAfter(time.Second, "the Rollout is Healthy", c.rolloutSatisfies(func(r *rolloutReading) bool {
+		return r.Status.Phase == "Healthy" && len(sets) == 1 && r.releaseStatus().StableRevision == sets[0]
 	}))
-	c.rereads()
-	c.before = c.original()
+	c.refreshDeployment()
+	c.before = c.readOriginals()
 	c.guard = watchPods(c.app)
 	c.guard.atLeast(c.plan.replicas)
 }
 
-// leaves deletes what there is in the order of a client that does not think of
-// dependencies. Nothing may be left over that cannot go.
-func (c *outsider) leaves() {
+// deleteEverything deletes the objects in the order of a client that ignores dependencies. No
+// object may be left that cannot be deleted.
+func (c *kruiseClient) deleteEverything() {
 	if c.t.Failed() {
 		return
 	}
@@ -121,16 +121,16 @@ func (c *outsider) leaves() {
 	for _, kind := range []client.Object{
 		&appsv1.Deployment{}, &v1beta1.BatchRelease{}, &v1beta1.Rollout{}, &corev1.Service{}, &networkingv1.Ingress{},
 	} {
-		if err := here.client.DeleteAllOf(ctx, kind, client.InNamespace(c.namespace)); err != nil {
+		if err := testEnv.client.DeleteAllOf(ctx, kind, client.InNamespace(c.namespace)); err != nil {
 			c.t.Errorf("deleting every %T: %v", kind, err)
 		}
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
-	if err := here.client.Delete(ctx, ns, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+	if err := testEnv.client.Delete(ctx, ns, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		c.t.Error(err)
 	}
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := here.client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+		err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	if err != nil {
@@ -138,30 +138,29 @@ func (c *outsider) leaves() {
 	}
 }
 
-// rereads takes the Deployment as it is now for the next update.
-func (c *outsider) rereads() {
+// refreshDeployment reads the Deployment for the next update.
+func (c *kruiseClient) refreshDeployment() {
 	c.t.Helper()
-	d, err := c.deployment(c.t.Context())
+	d, err := c.getDeployment(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.has = d
+	c.deployment = d
 }
 
-// updates changes the object that it has and puts it: the Deployment is read
-// anew, but template, size and pause are those of the older reading, and so is
-// every label and annotation that was there then.
-func (c *outsider) updates(change func(*appsv1.Deployment)) *appsv1.Deployment {
+// updateDeployment changes the copy of the Deployment and writes it: the current Deployment is
+// read, but template, size, pause, and all labels and annotations of the older copy are sent.
+func (c *kruiseClient) updateDeployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	c.t.Helper()
-	change(c.has)
+	change(c.deployment)
 	var put *appsv1.Deployment
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
-		if put, err = c.deployment(c.t.Context()); err != nil {
+		if put, err = c.getDeployment(c.t.Context()); err != nil {
 			return err
 		}
-		put.Spec.Replicas, put.Spec.Template, put.Spec.Paused = c.has.Spec.Replicas, *c.has.Spec.Template.DeepCopy(), c.has.Spec.Paused
-		put.Labels, put.Annotations = merged(put.Labels, c.has.Labels), merged(put.Annotations, c.has.Annotations)
-		return here.client.Update(c.t.Context(), put)
+		put.Spec.Replicas, put.Spec.Template, put.Spec.Paused = c.deployment.Spec.Replicas, *c.deployment.Spec.Template.DeepCopy(), c.deployment.Spec.Paused
+		put.Labels, put.Annotations = merged(put.Labels, c.deployment.Labels), merged(put.Annotations, c.deployment.Annotations)
+		return testEnv.client.Update(c.t.Context(), put)
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -178,110 +177,110 @@ func merged(into, from map[string]string) map[string]string {
 	return all
 }
 
-// ships puts another version. The answer to the very request is paused.
-func (c *outsider) ships(version string) {
+// setVersion writes another version. The response to this request must already be paused.
+func (c *kruiseClient) setVersion(version string) {
 	c.t.Helper()
-	put := c.updates(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image(version) })
+	put := c.updateDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image(version) })
 	if !put.Spec.Paused {
 		c.t.Fatalf("the Deployment is not paused with %s", version)
 	}
 }
 
-// resizes puts another size.
-func (c *outsider) resizes(replicas int32) {
+// setReplicas writes another size.
+func (c *kruiseClient) setReplicas(replicas int32) {
 	c.t.Helper()
 	c.guard.atLeast(min(replicas, c.plan.replicas))
 	c.plan.replicas = replicas
-	c.updates(func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+	c.updateDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 }
 
-// reworks replaces the spec of the Rollout by one that is changed.
-func reworks[T any, R interface {
+// updateRolloutSpec changes the spec of the Rollout and replaces the object.
+func updateRolloutSpec[T any, R interface {
 	*T
 	client.Object
-}](c *outsider, change func(R)) error {
+}](c *kruiseClient, change func(R)) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		r := R(new(T))
-		if err := here.client.Get(c.t.Context(), c.key(c.rollout), r); err != nil {
+		if err := testEnv.client.Get(c.t.Context(), c.key(c.rollout), r); err != nil {
 			return err
 		}
 		change(r)
-		return here.client.Update(c.t.Context(), r)
+		return testEnv.client.Update(c.t.Context(), r)
 	})
 }
 
-// replans does so in v1beta1 and v1alpha1, and wants it to be accepted.
-func (c *outsider) replans(change func(*v1beta1.Rollout)) {
+// editPlan changes the spec in v1beta1 or v1alpha1, and requires that the change is accepted.
+func (c *kruiseClient) editPlan(change func(*v1beta1.Rollout)) {
 	c.t.Helper()
-	if err := reworks(c, change); err != nil {
+	if err := updateRolloutSpec(c, change); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *outsider) replansOld(change func(*v1alpha1.Rollout)) {
+func (c *kruiseClient) editV1alpha1Plan(change func(*v1alpha1.Rollout)) {
 	c.t.Helper()
-	if err := reworks(c, change); err != nil {
+	if err := updateRolloutSpec(c, change); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// object is the Rollout without types, to read and to patch.
-func (c *outsider) object() *unstructured.Unstructured {
+// newRolloutObject is the Rollout without types, to read and to patch.
+func (c *kruiseClient) newRolloutObject() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(c.speaks.WithKind("Rollout"))
+	u.SetGroupVersionKind(c.version.WithKind("Rollout"))
 	u.SetNamespace(c.namespace)
 	u.SetName(c.rollout)
 	return u
 }
 
-// tells writes one field of the progress, with a patch of the status.
-func (c *outsider) tells(r *reading, field string) {
+// patchStatusField writes one field of the progress with a patch of the status.
+func (c *kruiseClient) patchStatusField(r *rolloutReading, field string) {
 	c.t.Helper()
 	where := "canaryStatus"
 	if r.Status.BlueGreen != nil {
 		where = "blueGreenStatus"
 	}
 	body := fmt.Sprintf(`{"status":{%q:{%s}}}`, where, field)
-	if err := here.client.Status().Patch(c.t.Context(), c.object(), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+	if err := testEnv.client.Status().Patch(c.t.Context(), c.newRolloutObject(), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		c.t.Fatalf("patching %s: %v", body, err)
 	}
 }
 
-// approves tells so again and again while the same step is still paused, and
-// gives up after ten seconds.
-func (c *outsider) approves() {
+// approve writes the approval repeatedly while the same step is still paused, and gives up after
+// ten seconds.
+func (c *kruiseClient) approve() {
 	c.t.Helper()
-	first := c.looks()
-	c.insists("approve", 500*time.Millisecond, func(r *reading) bool {
-		if r.at().State != "StepPaused" || r.at().Step != first.at().Step {
+	first := c.readRollout()
+	c.retryUntil("approve", 500*time.Millisecond, func(r *rolloutReading) bool {
+		if r.releaseStatus().State != "StepPaused" || r.releaseStatus().Step != first.releaseStatus().Step {
 			return true
 		}
-		c.tells(r, `"currentStepState":"StepReady"`)
+		c.patchStatusField(r, `"currentStepState":"StepReady"`)
 		return false
 	})
 }
 
-// jumps tells so each second until it sees the release outside of a pause. If
-// that is over too soon, it goes on jumping.
-func (c *outsider) jumps(step int32) {
+// jump writes the next step once a second until the client observes the release outside of a pause.
+// If the client misses that moment, it continues to write.
+func (c *kruiseClient) jump(step int32) {
 	c.t.Helper()
-	c.insists("jump", time.Second, func(r *reading) bool {
-		if r.at().State != "StepPaused" {
+	c.retryUntil("jump", time.Second, func(r *rolloutReading) bool {
+		if r.releaseStatus().State != "StepPaused" {
 			return true
 		}
-		c.tells(r, fmt.Sprintf(`"nextStepIndex":%d`, step))
+		c.patchStatusField(r, fmt.Sprintf(`"nextStepIndex":%d`, step))
 		return false
 	})
 }
 
-func (c *outsider) insists(what string, every time.Duration, try func(*reading) bool) {
+func (c *kruiseClient) retryUntil(what string, every time.Duration, try func(*rolloutReading) bool) {
 	c.t.Helper()
 	ctx, cancel := patience.Context(c.t.Context(), patience.Long)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) {
-		return try(c.looks()), nil
+		return try(c.readRollout()), nil
 	})
 	if err != nil {
-		c.t.Fatalf("it did not %s: %v, %s", what, err, c.looks())
+		c.t.Fatalf("the release did not %s: %v, %s", what, err, c.readRollout())
 	}
 }

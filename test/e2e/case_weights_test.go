@@ -18,13 +18,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// TestCaseWeights tells stories with routers that send shares only.
+// TestCaseWeights runs scenarios with routers that only support weights.
 func TestCaseWeights(t *testing.T) {
 	t.Parallel()
-	installs(t, "testdata/traefikservices.yaml")
-	stories := map[string]func(*testing.T){"traefik": caseTraefik, "alb": caseALB}
-	for _, name := range some(stories, "traefik") {
-		t.Run(name, stories[name])
+	installCRDs(t, "testdata/traefikservices.yaml")
+	cases := map[string]func(*testing.T){"traefik": caseTraefik, "alb": caseALB}
+	for _, name := range selectCases(cases, "traefik") {
+		t.Run(name, cases[name])
 	}
 }
 
@@ -33,75 +33,76 @@ var (
 	ingresses       = networkingv1.SchemeGroupVersion.WithKind("Ingress")
 )
 
-// byUser is a step for requests of one user.
-func byUser() v1beta1.Step {
-	s := manual("100%")
+// stepForUser is a step that routes the requests of one user.
+func stepForUser() v1beta1.Step {
+	s := manualStep("100%")
 	s.Matches = []v1beta1.RouteMatch{{Headers: []v1beta1.ValueMatch{{Name: "user", Value: "me"}}}}
 	return s
 }
 
-func weightScene(router client.Object, to func(*v1beta1.TrafficRoutingRef), steps ...v1beta1.Step) scene {
+func weightScenario(router client.Object, to func(*v1beta1.TrafficRoutingRef), steps ...v1beta1.Step) scenario {
 	release := newRelease(steps...)
 	release.TrafficRoutings[0].Ingress = nil
 	to(&release.TrafficRoutings[0])
-	return scene{
+	return scenario{
 		replicas: 4, routed: true, router: router,
 		rollout: newRollout(v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: release}}),
 	}
 }
 
-// merges changes a router as its owner does.
-func (c *outsider) merges(kind schema.GroupVersionKind, of, body string) {
+// patchRouter changes a router as its owner does.
+func (c *kruiseClient) patchRouter(kind schema.GroupVersionKind, of, body string) {
 	c.t.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	o.SetNamespace(c.namespace)
 	o.SetName(of)
-	if err := here.client.Patch(c.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
+	if err := testEnv.client.Patch(c.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// Shares by a TraefikService, whose owner applies it anew in between. At 100 %
-// the stable Service is not named.
+// caseTraefik routes by a TraefikService, whose owner applies it again during the release. At 100 %
+// the stable Service is not listed.
 func caseTraefik(t *testing.T) {
 	t.Parallel()
 	const (
 		alone  = `{"weighted":{"services":[{"name":"web","port":80}]}}`
 		shared = `{"weighted":{"services":[{"kind":"Service","name":"web","port":80,"weight":3},{"name":"ads","port":80}]}}`
 	)
-	c := opens(t, weightScene(router(t, traefikServices, alone), func(ref *v1beta1.TrafficRoutingRef) {
+	c := startScenario(t, weightScenario(router(t, traefikServices, alone), func(ref *v1beta1.TrafficRoutingRef) {
 		ref.CustomNetworkRefs = []v1beta1.ObjectRef{{APIVersion: traefikServices.GroupVersion().String(), Kind: traefikServices.Kind, Name: name}}
-	}, with(manual("25%"), "25%"), with(manual("50%"), "100%")))
+	}, withTraffic(manualStep("25%"), "25%"), withTraffic(manualStep("50%"), "100%")))
 	says := func(want string) func(context.Context) error {
 		return func(context.Context) error {
-			if spec, _ := c.reads(traefikServices); spec != want {
-				return fmt.Errorf("it is %s, want %s", spec, want)
+			if spec, _ := c.readRouter(traefikServices); spec != want {
+				return fmt.Errorf("the router is %s, want %s", spec, want)
 			}
 			return nil
 		}
 	}
-	c.ships("v2")
-	c.pauses(1)
-	c.pinned()
-	c.inspects(1)
-	c.sees(says(`{"weighted":{"services":[{"name":"web","port":80,"weight":75},{"name":"web-canary","port":80,"weight":25}]}}`))
-	c.merges(traefikServices, name, `{"spec":`+shared+`}`)
-	c.until("the share is back", says(`{"weighted":{"services":[`+
+	c.setVersion("v2")
+	c.awaitPausedStep(1)
+	c.checkServicesPinned()
+	c.checkTreeAndPlan(1)
+	c.checkNow(says(`{"weighted":{"services":[{"name":"web","port":80,"weight":75},{"name":"web-canary","port":80,"weight":25}]}}`))
+	c.patchRouter(traefikServices, name, `{"spec":`+shared+`}`)
+	c.eventually("the weight is restored", says(`{"weighted":{"services":[`+
 		`{"kind":"Service","name":"web","port":80,"weight":225},{"kind":"Service","name":"web-canary","port":80,"weight":75},`+
 		`{"name":"ads","port":80,"weight":100}]}}`))
-	c.approves()
-	c.pauses(2)
-	c.sees(says(`{"weighted":{"services":[{"kind":"Service","name":"web-canary","port":80,"weight":300},{"name":"ads","port":80,"weight":100}]}}`))
-	c.approves()
-	c.done("v2", "True")
-	spec, annotations := c.reads(traefikServices)
-	c.same("the TraefikService", shared, spec)
-	c.same("its annotations", 0, len(annotations))
+	c.approve()
+	c.awaitPausedStep(2)
+	c.checkNow(says(`{"weighted":{"services":[{"kind":"Service","name":"web-canary","port":80,"weight":300},{"name":"ads","port":80,"weight":100}]}}`))
+	c.approve()
+	c.checkReleaseEnded("v2", "True")
+	spec, annotations := c.readRouter(traefikServices)
+	c.checkEqual("the TraefikService", shared, spec)
+	c.checkEqual("its annotations", 0, len(annotations))
 }
 
-// A share by an action of an ALB. The next step wants matches, which there are
-// none of: it does not begin, and says so. Then the earlier version is back.
+// caseALB routes by an action of an AWS ALB. The next step has matches, which an ALB does not
+// support, so the step does not begin and the Rollout reports the reason. Then the earlier version
+// is set again.
 func caseALB(t *testing.T) {
 	t.Parallel()
 	const (
@@ -116,37 +117,37 @@ func caseALB(t *testing.T) {
 	*front.Spec.Rules[0].HTTP.Paths[0].Backend.Service = networkingv1.IngressServiceBackend{
 		Name: "front", Port: networkingv1.ServiceBackendPort{Name: "use-annotation"},
 	}
-	c := opens(t, weightScene(front, func(ref *v1beta1.TrafficRoutingRef) {
+	c := startScenario(t, weightScenario(front, func(ref *v1beta1.TrafficRoutingRef) {
 		ref.Ingress = &v1beta1.IngressRef{Name: front.Name, ClassType: new("aws-alb")}
-	}, with(manual("25%"), "25%"), byUser()))
+	}, withTraffic(manualStep("25%"), "25%"), stepForUser()))
 	says := func(want string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			o := &networkingv1.Ingress{}
-			if err := here.client.Get(ctx, c.key(front.Name), o); err != nil {
+			if err := testEnv.client.Get(ctx, c.key(front.Name), o); err != nil {
 				return err
 			}
 			if got := o.Annotations[key]; got != want {
-				return fmt.Errorf("it is %s, want %s", got, want)
+				return fmt.Errorf("the router is %s, want %s", got, want)
 			}
 			return nil
 		}
 	}
-	c.ships("v2")
-	c.pauses(1)
-	c.pinned()
-	c.sees(says(share))
-	c.merges(ingresses, front.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, action))
-	c.until("the share is back", says(share))
-	c.approves()
-	c.until("it says so", c.says("matches: an ALB of AWS sends shares only"))
-	c.sees(says(share))
+	c.setVersion("v2")
+	c.awaitPausedStep(1)
+	c.checkServicesPinned()
+	c.checkNow(says(share))
+	c.patchRouter(ingresses, front.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, action))
+	c.eventually("the weight is restored", says(share))
+	c.approve()
+	c.eventually("the reason is reported", c.messageContains("matches: an ALB of AWS sends shares only"))
+	c.checkNow(says(share))
 	c.guard.atMost("v2", 1)
-	c.ships("v1")
-	c.done("v1", "False")
-	c.sees(says(action))
+	c.setVersion("v1")
+	c.checkReleaseEnded("v1", "False")
+	c.checkNow(says(action))
 	o := &networkingv1.Ingress{}
-	if err := here.client.Get(t.Context(), c.key(front.Name), o); err != nil {
+	if err := testEnv.client.Get(t.Context(), c.key(front.Name), o); err != nil {
 		t.Fatal(err)
 	}
-	c.same("its annotations", front.Annotations, o.Annotations)
+	c.checkEqual("its annotations", front.Annotations, o.Annotations)
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The first step has its traffic when the job of a suspended CronJob has succeeded. The gate
-// of the second has no endpoint to ask, and waits: an approval is refused, and an override
-// lets the traffic through.
+// TestChecks has two steps with checks. Step 1 gets traffic when the job of a suspended CronJob has
+// succeeded. The gate of step 2 has no endpoint and stays closed: an approval is refused, and an
+// override passes the gate.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	p := usual()
-	p.change = func(r *v1beta1.Rollout) {
+	p := defaultPlan()
+	p.customizeRollout = func(r *v1beta1.Rollout) {
 		r.Spec.Strategy.Canary.Analysis = &v1beta1.Analysis{Checks: []v1beta1.Check{
 			{Name: "smoke", At: v1beta1.AtBeforeTraffic, Steps: []int32{1}, Job: &v1beta1.JobCheck{CronJob: "web-smoke"}},
 			{Name: "ticket", At: v1beta1.AtBeforeTraffic, Steps: []int32{2}, Gate: new(true), HTTP: &v1beta1.HTTPCheck{Service: "tickets"}},
@@ -43,28 +43,28 @@ func TestChecks(t *testing.T) {
 	}})
 
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("the job has succeeded", a.found("smoke", v1beta1.CheckPassed))
-	a.ranOnce()
-	a.post(here.admin, "promote", `{"expect":{"step":1}}`, http.StatusCreated)
-	a.until("the gate is closed", a.found("ticket", v1beta1.CheckRunning))
-	a.post(here.admin, "promote", `{"expect":{"step":2}}`, http.StatusConflict)
-	a.post(here.admin, "promote", `{"expect":{"step":2},"override":true,"reason":"the ticket is open"}`, http.StatusCreated)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.until("the gate was passed", a.found("ticket", v1beta1.CheckSkipped))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the job has succeeded", a.checkHasResult("smoke", v1beta1.CheckPassed))
+	a.jobRanOnce()
+	a.post(testEnv.admin, "promote", `{"expect":{"step":1}}`, http.StatusCreated)
+	a.eventually("the gate is closed", a.checkHasResult("ticket", v1beta1.CheckRunning))
+	a.post(testEnv.admin, "promote", `{"expect":{"step":2}}`, http.StatusConflict)
+	a.post(testEnv.admin, "promote", `{"expect":{"step":2},"override":true,"reason":"the ticket is open"}`, http.StatusCreated)
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.eventually("the gate was passed", a.checkHasResult("ticket", v1beta1.CheckSkipped))
 	a.promoteAll()
-	a.until("the Rollout is Healthy", a.healthy)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
 }
 
-// found wants a result of a check.
-func (a *app) found(check string, want v1beta1.CheckResult) func(context.Context) error {
+// checkHasResult returns a check that an analysis check has this result.
+func (a *app) checkHasResult(check string, want v1beta1.CheckResult) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err != nil {
 			return err
 		}
 		if r.Status.Analysis == nil {
-			return fmt.Errorf("nothing is measured: %s", r.Status.Message)
+			return fmt.Errorf("the status has no checks: %s", r.Status.Message)
 		}
 		for _, c := range r.Status.Analysis.Checks {
 			if c.Name == check && c.Result == want {
@@ -75,15 +75,16 @@ func (a *app) found(check string, want v1beta1.CheckResult) func(context.Context
 	}
 }
 
-// ranOnce wants one job, which belongs to the Rollout and knows its step.
-func (a *app) ranOnce() {
+// jobRanOnce checks that there is one job, which is owned by the Rollout and labelled with its
+// step.
+func (a *app) jobRanOnce() {
 	a.t.Helper()
-	r, err := a.stored(a.t.Context())
+	r, err := a.getRollout(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	var all batchv1.JobList
-	if err := here.client.List(a.t.Context(), &all, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(a.t.Context(), &all, client.InNamespace(a.namespace)); err != nil {
 		a.t.Fatal(err)
 	}
 	var got []string
@@ -94,5 +95,5 @@ func (a *app) ranOnce() {
 		}
 		got = append(got, fmt.Sprintf("%s %t %s %s %t", owner.Kind, owner.UID == r.UID, env["WEIR_NEW_SERVICE"], env["WEIR_STEP"], env["WEIR_REVISION"] == r.Status.Canary.PodTemplateHash))
 	}
-	a.same("the jobs", []string{"Rollout true web-canary 1 true"}, got)
+	a.checkEqual("the jobs", []string{"Rollout true web-canary 1 true"}, got)
 }

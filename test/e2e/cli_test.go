@@ -22,10 +22,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// weir runs kubectl weir as a user, and wants an exit code and words in what it prints.
-func (u *user) weir(a *app, code int, args []string, words ...string) string {
+// kubectlWeir runs kubectl weir as this user, and checks the exit code and the words in its output.
+func (u *user) kubectlWeir(a *app, code int, args []string, words ...string) string {
 	a.t.Helper()
-	out, got := u.weirIn(a.t.Context(), a, args...)
+	out, got := u.kubectlWeirOutput(a.t.Context(), a, args...)
 	if got != code {
 		a.t.Fatalf("kubectl weir %s: exit %d, want %d:\n%s", strings.Join(args, " "), got, code, out)
 	}
@@ -37,14 +37,14 @@ func (u *user) weir(a *app, code int, args []string, words ...string) string {
 	return out
 }
 
-func (u *user) weirIn(ctx context.Context, a *app, args ...string) (string, int) {
+func (u *user) kubectlWeirOutput(ctx context.Context, a *app, args ...string) (string, int) {
 	var out bytes.Buffer
-	code := u.weirTo(ctx, a, &out, args...)
+	code := u.kubectlWeirTo(ctx, a, &out, args...)
 	return out.String(), code
 }
 
-func (u *user) weirTo(ctx context.Context, a *app, out io.Writer, args ...string) int {
-	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.WeirBin(), "kubectl-weir"), append([]string{"-n", a.namespace}, args...)...)
+func (u *user) kubectlWeirTo(ctx context.Context, a *app, out io.Writer, args ...string) int {
+	cmd := exec.CommandContext(ctx, filepath.Join(testEnv.cluster.WeirBin(), "kubectl-weir"), append([]string{"-n", a.namespace}, args...)...)
 	cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + u.kubeconfig, "LC_ALL=C.UTF-8"})
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
@@ -57,24 +57,25 @@ func (u *user) weirTo(ctx context.Context, a *app, out io.Writer, args ...string
 	return 0
 }
 
-// spoken says when something was written.
-type spoken struct {
+// firstWriteSignal is a writer that reports when something is written for the first time.
+type firstWriteSignal struct {
 	text  bytes.Buffer
 	once  sync.Once
 	first chan struct{}
 }
 
-func (s *spoken) Write(p []byte) (int, error) {
+func (s *firstWriteSignal) Write(p []byte) (int, error) {
 	s.once.Do(func() { close(s.first) })
 	return s.text.Write(p)
 }
 
-// inTheMeantime waits with kubectl weir, and once that has looked, something is done.
-func (u *user) inTheMeantime(a *app, code int, args []string, do func()) {
+// kubectlWeirWhile starts a kubectl weir command that waits, and calls do after the first output of
+// the command.
+func (u *user) kubectlWeirWhile(a *app, code int, args []string, do func()) {
 	a.t.Helper()
-	out := &spoken{first: make(chan struct{})}
+	out := &firstWriteSignal{first: make(chan struct{})}
 	ended := make(chan int, 1)
-	go func() { ended <- u.weirTo(a.t.Context(), a, out, args...) }()
+	go func() { ended <- u.kubectlWeirTo(a.t.Context(), a, out, args...) }()
 	select {
 	case <-out.first:
 	case <-a.t.Context().Done():
@@ -87,105 +88,106 @@ func (u *user) inTheMeantime(a *app, code int, args []string, do func()) {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// A release by the command line: what it shows is so, what it sends is on record, and it
-// waits with the exit codes that it promises.
+// TestKubectlWeir releases with kubectl weir. Its output must agree with the status, its decisions
+// must be recorded, and its waits must end with the documented exit codes.
 func TestKubectlWeir(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
-	manager, viewer := a.may("maria", "weir-release-manager"), a.may("victor", "view")
-	a.may("maria", "view")
+	a := start(t, defaultPlan())
+	manager, viewer := a.userWithClusterRole("maria", "weir-release-manager"), a.userWithClusterRole("victor", "view")
+	a.userWithClusterRole("maria", "view")
 	for _, u := range []*user{manager, viewer} {
-		a.until("it is said what waits", func(ctx context.Context) error {
-			if out, code := u.weirIn(ctx, a, "why", "web"); code != 0 {
+		a.eventually("the paused step is reported", func(ctx context.Context) error {
+			if out, code := u.kubectlWeirOutput(ctx, a, "why", "web"); code != 0 {
 				return errors.New(out)
 			}
 			return nil
 		})
 	}
-	manager.weir(a, 0, words("why web"), "No release is under way")
-	manager.weir(a, 0, words("wait web --for=healthy --timeout=1m"), "healthy")
-	manager.weir(a, 124, words("wait web --for=paused --timeout=0"), "not paused")
-	here.admin.weir(a, 0, []string{"set", "image", "deployment/web", name + "=" + image("v2"), "--yes"}, "deployment/web: image set", "STEP")
-	manager.weir(a, 0, words("wait web --for=paused,healthy --timeout=5m"), "paused: ")
-	a.sees(a.waitsAt(1))
-	manager.weir(a, 3, words("wait deployment/web --no-people"), "approval")
-	manager.weir(a, 0, words("why web"), "Step 1 of 3", "kubectl weir promote web", "retry")
-	viewer.weir(a, 0, words("why web"), "you may not create rollouts/promote")
-	manager.weir(a, 0, words("plan web"), "STEP", "20 %")
-	manager.weir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
-	manager.weir(a, 0, words("get web -o json"), `"kind": "RolloutTree"`)
-	manager.weir(a, 0, words("list --mine"), "web", "approval")
-	if out := viewer.weir(a, 0, words("list --mine")); strings.Contains(out, "web ") {
+	manager.kubectlWeir(a, 0, words("why web"), "No release is under way")
+	manager.kubectlWeir(a, 0, words("wait web --for=healthy --timeout=1m"), "healthy")
+	manager.kubectlWeir(a, 124, words("wait web --for=paused --timeout=0"), "not paused")
+	testEnv.admin.kubectlWeir(a, 0, []string{"set", "image", "deployment/web", name + "=" + image("v2"), "--yes"}, "deployment/web: image set", "STEP")
+	manager.kubectlWeir(a, 0, words("wait web --for=paused,healthy --timeout=5m"), "paused: ")
+	a.checkNow(a.waitsAtStep(1))
+	manager.kubectlWeir(a, 3, words("wait deployment/web --no-people"), "approval")
+	manager.kubectlWeir(a, 0, words("why web"), "Step 1 of 3", "kubectl weir promote web", "retry")
+	viewer.kubectlWeir(a, 0, words("why web"), "you may not create rollouts/promote")
+	manager.kubectlWeir(a, 0, words("plan web"), "STEP", "20 %")
+	manager.kubectlWeir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
+	manager.kubectlWeir(a, 0, words("get web -o json"), `"kind": "RolloutTree"`)
+	manager.kubectlWeir(a, 0, words("list --mine"), "web", "approval")
+	if out := viewer.kubectlWeir(a, 0, words("list --mine")); strings.Contains(out, "web ") {
 		t.Errorf("a viewer has no approval to give:\n%s", out)
 	}
-	viewer.weir(a, 1, words("promote web"), "forbidden: you may not create rollouts/promote")
-	manager.weir(a, 0, words("promote web --dry-run=server"), "server dry run")
-	a.sees(a.onRecord())
-	manager.weir(a, 1, words("retry web"), "retry is not possible now")
-	manager.weir(a, 1, words("jump web 9"), "1 to 3")
-	manager.weir(a, 1, words("promote api"), "not found")
-	manager.inTheMeantime(a, 0, words("wait web --for=step=2 --timeout=5m"), func() {
-		manager.weir(a, 0, []string{"approve", "web", "--reason", "error rate is fine"}, "step 2", "promote accepted")
-		a.until("step 2 waits", a.waitsAt(2))
+	viewer.kubectlWeir(a, 1, words("promote web"), "forbidden: you may not create rollouts/promote")
+	manager.kubectlWeir(a, 0, words("promote web --dry-run=server"), "server dry run")
+	a.checkNow(a.hasDecisions())
+	manager.kubectlWeir(a, 1, words("retry web"), "retry is not possible now")
+	manager.kubectlWeir(a, 1, words("jump web 9"), "1 to 3")
+	manager.kubectlWeir(a, 1, words("promote api"), "not found")
+	manager.kubectlWeirWhile(a, 0, words("wait web --for=step=2 --timeout=5m"), func() {
+		manager.kubectlWeir(a, 0, []string{"approve", "web", "--reason", "error rate is fine"}, "step 2", "promote accepted")
+		a.eventually("step 2 waits", a.waitsAtStep(2))
 	})
-	manager.weir(a, 0, words("promote web --full"), "promote accepted")
-	manager.weir(a, 0, words("wait web --timeout=5m"), "healthy")
-	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.onRecord("promote 1 maria applied", "promote 2 maria applied"))
-	manager.weir(a, 0, words("history web"), "succeeded", "maria promote: error rate is fine (step 1)")
-	manager.weir(a, 0, words("diff web"), "image")
-	a.refuses(manager)
-	a.endsOf(manager)
+	manager.kubectlWeir(a, 0, words("promote web --full"), "promote accepted")
+	manager.kubectlWeir(a, 0, words("wait web --timeout=5m"), "healthy")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNow(a.hasDecisions("promote 1 maria applied", "promote 2 maria applied"))
+	manager.kubectlWeir(a, 0, words("history web"), "succeeded", "maria promote: error rate is fine (step 1)")
+	manager.kubectlWeir(a, 0, words("diff web"), "image")
+	a.checkRefusals(manager)
+	a.checkWaitOutcomes(manager)
 }
 
-// refuses has inputs that are wrong: each is one line that says how it is put right.
-func (a *app) refuses(u *user) {
+// checkRefusals passes wrong inputs. Each must be answered with a single line that explains how to
+// correct it.
+func (a *app) checkRefusals(u *user) {
 	a.t.Helper()
-	stranger := here.user(a.t, "sam")
+	stranger := testEnv.user(a.t, "sam")
 	for _, c := range []struct {
 		user *user
 		args string
 		want string
 	}{
-		{here.admin, "set image web nope=web:v9", "has no container nope; it has"},
-		{here.admin, "undo web --to 99", "there is no release 99"},
+		{testEnv.admin, "set image web nope=web:v9", "has no container nope; it has"},
+		{testEnv.admin, "undo web --to 99", "there is no release 99"},
 		{u, "diff web 99", "release 99 is not on record"},
 		{u, "get nope -w", `"nope" not found`},
 		{u, "wait nope", `"nope" not found`},
 		{u, "promote -l app=nope", "no Rollout in namespace"},
 		{u, "why deployment/nope", "is about deployment/nope"},
-		{here.admin, "init nope/web", `doesn't have a resource type "nope"`},
-		{here.admin, "init deployment/nope", `"nope" not found`},
+		{testEnv.admin, "init nope/web", `doesn't have a resource type "nope"`},
+		{testEnv.admin, "init deployment/nope", `"nope" not found`},
 		{stranger, "list", `cannot list resource "rollouts"`},
 		{stranger, "get web -w", `cannot get resource "rollouts/tree"`},
 		{stranger, "set image web app=web:v9", `cannot get resource "rollouts"`},
 	} {
-		if out := c.user.weir(a, 1, words(c.args), "error: ", c.want); strings.Count(out, "\n") != 1 {
+		if out := c.user.kubectlWeir(a, 1, words(c.args), "error: ", c.want); strings.Count(out, "\n") != 1 {
 			a.t.Errorf("kubectl weir %s has more than a line:\n%s", c.args, out)
 		}
 	}
-	if out := here.admin.weir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Not looked at") {
-		a.t.Errorf("kinds that the cluster does not have are no news:\n%s", out)
+	if out := testEnv.admin.kubectlWeir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Not looked at") {
+		a.t.Errorf("kinds that the cluster does not serve should not be reported:\n%s", out)
 	}
 }
 
-// endsOf has a release of each way to end that a wait reports.
-func (a *app) endsOf(u *user) {
+// checkWaitOutcomes ends releases in each way that a wait reports.
+func (a *app) checkWaitOutcomes(u *user) {
 	a.t.Helper()
 	a.release("v3")
-	a.until("step 1 waits", a.waitsAt(1))
-	u.inTheMeantime(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
-		u.weir(a, 0, words("abort web --reason slow"), "abort accepted")
-		a.until("it is aborted", a.isAborted)
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	u.kubectlWeirWhile(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
+		u.kubectlWeir(a, 0, words("abort web --reason slow"), "abort accepted")
+		a.eventually("the release is aborted", a.isAborted)
 	})
-	u.weir(a, 0, words("wait web --for=aborted --timeout=5m"), "aborted")
-	u.weir(a, 0, words("do web rollback"), "rollback accepted")
-	a.until("the Rollout is Healthy", a.healthy)
-	here.admin.weir(a, 0, words("undo web --to 2 --yes --wait --timeout=5m"), "template of release 2 set", "paused: ")
-	u.inTheMeantime(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
+	u.kubectlWeir(a, 0, words("wait web --for=aborted --timeout=5m"), "aborted")
+	u.kubectlWeir(a, 0, words("do web rollback"), "rollback accepted")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	testEnv.admin.kubectlWeir(a, 0, words("undo web --to 2 --yes --wait --timeout=5m"), "template of release 2 set", "paused: ")
+	u.kubectlWeirWhile(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
 		a.release("v4")
-		a.until("another release takes over", func(ctx context.Context) error {
-			r, err := a.stored(ctx)
+		a.eventually("another release takes over", func(ctx context.Context) error {
+			r, err := a.getRollout(ctx)
 			if err == nil && (len(r.Status.Releases) == 0 || r.Status.Releases[len(r.Status.Releases)-1].Number < 4) {
 				err = fmt.Errorf("the release is %v", r.Status.Releases)
 			}
@@ -194,23 +196,23 @@ func (a *app) endsOf(u *user) {
 	})
 }
 
-// A release that misses its deadline ends a wait with 5, and its plan has an error. A user
-// that may promote and do nothing else can.
+// TestKubectlWeirStalled checks that a missed deadline ends a wait with exit code 5 and that the
+// plan reports an error, and that a user with the promote permission only can use promote.
 func TestKubectlWeirStalled(t *testing.T) {
 	t.Parallel()
-	a := start(t, hasty(plain()))
-	q := a.quota(6)
+	a := start(t, withShortDeadline(planWithoutTraffic()))
+	q := a.createPodQuota(6)
 	a.release("v2")
-	here.admin.weir(a, 5, words("wait web --timeout=5m"))
-	here.admin.weir(a, 0, words("why web"), "stalled", "exceeded quota: small", "what helps")
-	here.admin.weir(a, 3, words("plan web"), "ERROR", "quota")
-	if err := here.client.Delete(t.Context(), q); err != nil {
+	testEnv.admin.kubectlWeir(a, 5, words("wait web --timeout=5m"))
+	testEnv.admin.kubectlWeir(a, 0, words("why web"), "stalled", "exceeded quota: small", "what helps")
+	testEnv.admin.kubectlWeir(a, 3, words("plan web"), "ERROR", "quota")
+	if err := testEnv.client.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	a.until("step 1 waits", a.waitsAt(1))
-	here.admin.weir(a, 3, words("wait web --no-people --timeout=5m"))
-	promoter := a.mayOnly("bob", rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts/promote"}, Verbs: []string{"create"}},
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	testEnv.admin.kubectlWeir(a, 3, words("wait web --no-people --timeout=5m"))
+	promoter := a.userWithRules("bob", rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts/promote"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get"}})
-	promoter.weir(a, 0, words("promote web"), "What happens is not known", "promote accepted")
-	a.until("step 2 waits", a.waitsAt(2))
+	promoter.kubectlWeir(a, 0, words("promote web"), "What happens is not known", "promote accepted")
+	a.eventually("step 2 waits", a.waitsAtStep(2))
 }

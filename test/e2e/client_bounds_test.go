@@ -22,18 +22,19 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// direct is a user who passes kube-apiserver by.
-func direct(t *testing.T, name string) *user {
+// newDirectUser is a user who connects to weir-apiserver directly instead of through
+// kube-apiserver.
+func newDirectUser(t *testing.T, name string) *user {
 	t.Helper()
 	config := &rest.Config{}
 	if name != "" {
 		var err error
-		if config, err = here.cluster.ConfigAs(name); err != nil {
+		if config, err = testEnv.cluster.ConfigAs(name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	config.CAFile, config.CAData = "", authorities(t)
-	config.Host = "https://" + here.cluster.Address(cluster.WeirAPIServer)
+	config.Host = "https://" + testEnv.cluster.Address(cluster.WeirAPIServer)
 	u, err := newUser(name, "", config)
 	if err != nil {
 		t.Fatal(err)
@@ -41,15 +42,15 @@ func direct(t *testing.T, name string) *user {
 	return u
 }
 
-// Whoever talks to weir-apiserver itself and names somebody else in the headers
-// that kube-apiserver uses is taken for who the certificate says, also with a
-// certificate of kube-apiserver's name from the wrong authority.
-func TestClientSpoofs(t *testing.T) {
+// TestClientCannotSpoofIdentity sends the headers with which kube-apiserver passes on identities
+// directly to weir-apiserver. The client is identified by its certificate, even if the certificate
+// has kube-apiserver's name but was signed by another CA.
+func TestClientCannotSpoofIdentity(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
+	a := start(t, planWithoutTraffic())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	alice := a.may("alice", "weir-promoter")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	alice := a.userWithClusterRole("alice", "weir-promoter")
 	spoof := http.Header{
 		"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Uid": {"1"},
 		"X-Remote-Extra-Authentication.kubernetes.io%2Fcredential-Id": {"x"},
@@ -57,74 +58,75 @@ func TestClientSpoofs(t *testing.T) {
 	get := request{method: "GET", path: a.path(), more: spoof}
 	promote := request{method: "POST", path: a.path() + "/promote", more: spoof, body: "{}"}
 	for name, code := range map[string]int{"mallory": http.StatusForbidden, "front-proxy-client": http.StatusForbidden, "": http.StatusForbidden} {
-		u := direct(t, name)
+		u := newDirectUser(t, name)
 		for _, r := range []request{get, promote} {
 			said := name
 			if said == "" {
 				said = "system:anonymous"
 			}
 			if got := u.send(t, r); got.code != http.StatusUnauthorized {
-				got.must(code, said)
+				got.mustAnswer(code, said)
 			}
 		}
 	}
 	// Impersonation is a permission of its own.
 	forAdmin := http.Header{"Impersonate-User": {"admin"}, "Impersonate-Group": {"system:masters"}}
-	direct(t, "mallory").send(t, request{method: "GET", path: a.path(), more: forAdmin}).must(http.StatusForbidden, "mallory", "impersonate")
-	a.sees(a.onRecord())
+	newDirectUser(t, "mallory").send(t, request{method: "GET", path: a.path(), more: forAdmin}).mustAnswer(http.StatusForbidden, "mallory", "impersonate")
+	a.checkNow(a.hasDecisions())
 
-	// A user's own permissions are the same on both ways.
-	a.until("alice is known there", func(ctx context.Context) error { return direct(t, alice.name).look(ctx, a) })
-	direct(t, alice.name).send(t, promote).must(http.StatusCreated)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.onRecord("promote 1 alice applied"))
+	// The permissions of a user are the same with and without kube-apiserver.
+	a.eventually("the authorizer knows alice", func(ctx context.Context) error { return newDirectUser(t, alice.name).canReadRollout(ctx, a) })
+	newDirectUser(t, alice.name).send(t, promote).mustAnswer(http.StatusCreated)
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.checkNow(a.hasDecisions("promote 1 alice applied"))
 }
 
-// What is too large is refused as such, whichever way it comes, and the server
-// goes on.
+// TestClientTooLarge checks that oversized requests get 413, with and without kube-apiserver, and
+// that the server continues to work.
 func TestClientTooLarge(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
 	note := strings.Repeat("x", 4<<20)
 	body := fmt.Sprintf(`{"apiVersion":"%s","kind":"Rollout","metadata":{"name":"large","annotations":{"note":"%s"}},"spec":{}}`, newVersion, note)
 	for _, r := range []request{
-		{method: "POST", path: a.list(newVersion), body: body},
-		{method: "PUT", path: a.one(oldVersion, "web"), body: body},
-		{method: "PATCH", path: a.one(newVersion, "web"), body: body, contentType: mergePatch},
-		{method: "PATCH", path: a.one(newVersion, "web") + "/status", body: body, contentType: mergePatch},
-		{method: "PATCH", path: a.one(newVersion, "web") + "?fieldManager=tool", body: body, contentType: applyPatch},
-		{method: "POST", path: a.one(newVersion, "web") + "/promote", body: `{"reason":"` + note + `"}`},
+		{method: "POST", path: a.listPath(newVersion), body: body},
+		{method: "PUT", path: a.rolloutPath(oldVersion, "web"), body: body},
+		{method: "PATCH", path: a.rolloutPath(newVersion, "web"), body: body, contentType: mergePatch},
+		{method: "PATCH", path: a.rolloutPath(newVersion, "web") + "/status", body: body, contentType: mergePatch},
+		{method: "PATCH", path: a.rolloutPath(newVersion, "web") + "?fieldManager=tool", body: body, contentType: applyPatch},
+		{method: "POST", path: a.rolloutPath(newVersion, "web") + "/promote", body: `{"reason":"` + note + `"}`},
 	} {
-		for _, u := range []*user{here.admin, a.nearby()} {
+		for _, u := range []*user{testEnv.admin, a.newDirectAdmin()} {
 			answer := u.send(t, r)
 			if answer.code != http.StatusRequestEntityTooLarge || len(answer.body) > 1000 {
 				t.Errorf("%s %s: got %d, want 413: %.300s", r.method, r.path, answer.code, answer.body)
 			}
 		}
 	}
-	// What fits into a request but not into the store is refused, too.
+	// Objects that are small enough for a request but too large for the store are refused, too.
 	small := strings.Replace(body, note, note[:2<<20], 1)
-	here.admin.send(t, request{method: "POST", path: a.list(newVersion), body: small}).must(http.StatusUnprocessableEntity, "annotations")
-	a.seen("web")
+	testEnv.admin.send(t, request{method: "POST", path: a.listPath(newVersion), body: small}).mustAnswer(http.StatusUnprocessableEntity, "annotations")
+	a.awaitObserved("web")
 }
 
-// nearby is an administrator of the namespace who talks to weir-apiserver itself.
-func (a *app) nearby() *user {
+// newDirectAdmin is an administrator of the namespace who connects to weir-apiserver directly.
+func (a *app) newDirectAdmin() *user {
 	a.t.Helper()
 	a.once.Do(func() {
-		a.mayOnly("nora", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		a.userWithRules("nora", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	})
-	u := direct(a.t, "nora")
-	a.until("nora is known there", func(ctx context.Context) error { return u.look(ctx, a) })
+	u := newDirectUser(a.t, "nora")
+	a.eventually("the authorizer knows nora", func(ctx context.Context) error { return u.canReadRollout(ctx, a) })
 	return u
 }
 
-// A hundred Rollouts at once want the same workload, in both versions: one has
-// it, and everybody else is told who.
-func TestClientCreatesAtOnce(t *testing.T) {
+// TestClientConcurrentCreates creates a hundred Rollouts for one workload concurrently, in both API
+// versions. One succeeds, and the response to every other request names the one that claimed the
+// workload.
+func TestClientConcurrentCreates(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	bodies := map[bool]string{
 		true: `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"%s"},"spec":{
 			"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"strategy":{"canary":{"steps":[{"replicas":"20%%"}]}}}}`,
@@ -134,18 +136,18 @@ func TestClientCreatesAtOnce(t *testing.T) {
 	owner := regexp.MustCompile(`Rollout\(` + a.namespace + `/(web-\d+)\)`)
 	var mu sync.Mutex
 	winner, losers := "", map[string]int{}
-	for range atOnce(t, 100, func(i int) (answer, error) {
+	for range concurrently(t, 100, func(i int) (answer, error) {
 		name, version := fmt.Sprintf("web-%d", i), newVersion
 		if i%2 == 1 {
 			version = oldVersion
 		}
-		got := here.admin.send(t, request{method: "POST", path: a.list(version), body: fmt.Sprintf(bodies[i%2 == 0], name)})
+		got := testEnv.admin.send(t, request{method: "POST", path: a.listPath(version), body: fmt.Sprintf(bodies[i%2 == 0], name)})
 		mu.Lock()
 		defer mu.Unlock()
 		switch got.code {
 		case http.StatusCreated:
 			if winner != "" {
-				t.Errorf("both %s and %s have it", winner, name)
+				t.Errorf("both %s and %s claimed the workload", winner, name)
 			}
 			winner = name
 		case http.StatusConflict:
@@ -153,7 +155,7 @@ func TestClientCreatesAtOnce(t *testing.T) {
 				losers[string(named[1])]++
 				break
 			}
-			t.Errorf("%s is not told who has it: %s", name, got.body)
+			t.Errorf("the response to %s does not name the Rollout that claimed the workload: %s", name, got.body)
 		default:
 			t.Errorf("%s: %d %s", name, got.code, got.body)
 		}
@@ -161,15 +163,15 @@ func TestClientCreatesAtOnce(t *testing.T) {
 	}) {
 	}
 	var list v1beta1.RolloutList
-	if err := here.client.List(t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].Name != winner {
-		t.Errorf("%d Rollouts are stored, and %q was told that it is", len(list.Items), winner)
+		t.Errorf("%d Rollouts are stored, and the created one is %q", len(list.Items), winner)
 	}
 	for named, n := range losers {
 		if named != winner {
-			t.Errorf("%d were told that it is %s, not %s", n, named, winner)
+			t.Errorf("%d responses name %s, not %s", n, named, winner)
 		}
 	}
 }

@@ -25,14 +25,14 @@ import (
 func runHelm(t *testing.T, flags ...string) (out, message bytes.Buffer, err error) {
 	t.Helper()
 	args := append([]string{"template", "weir", filepath.Join("..", "..", "charts", "weir"), "--kube-version=1.37.1"}, flags...)
-	cmd := exec.CommandContext(t.Context(), theirs("helm"), args...)
+	cmd := exec.CommandContext(t.Context(), externalClientFile("helm"), args...)
 	cmd.Stdout, cmd.Stderr = &out, &message
 	err = cmd.Run()
 	return out, message, err
 }
 
-// helm renders the chart.
-func helm(t *testing.T, flags ...string) []*unstructured.Unstructured {
+// renderChart renders the chart and parses the objects.
+func renderChart(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	t.Helper()
 	out, message, err := runHelm(t, flags...)
 	if err != nil {
@@ -45,8 +45,9 @@ func helm(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	return objects
 }
 
-// An unknown value or a misspelled key is refused. Before, such a value could render no
-// server and no volume, and an upgrade deleted those of the installation.
+// TestChartRefusesUnknownValues checks that unknown values and misspelled keys are refused.
+// Otherwise, such a value could render no server and no volume, and an upgrade would delete those
+// of the installation.
 func TestChartRefusesUnknownValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ flag, want string }{
@@ -84,12 +85,12 @@ func TestChartRefusesUnknownValues(t *testing.T) {
 	}
 }
 
-// Helm keeps what has data when a value changes or the release is uninstalled: the volume, and
-// the namespaces, whose deletion would delete the volume, too.
+// TestChartKeepsData checks that Helm keeps objects with data when a value changes or the release
+// is uninstalled: the volume, and the namespaces, because deleting them deletes the volume.
 func TestChartKeepsData(t *testing.T) {
 	t.Parallel()
 	for _, storage := range []string{"volume", "etcd"} {
-		for _, o := range helm(t, "--set=storage="+storage) {
+		for _, o := range renderChart(t, "--set=storage="+storage) {
 			kept := o.GetAnnotations()["helm.sh/resource-policy"] == "keep"
 			if want := o.GetKind() == "PersistentVolumeClaim" || o.GetKind() == "Namespace"; kept != want {
 				t.Errorf("storage=%s: Helm keeps %s %s: %t, want %t", storage, o.GetKind(), o.GetName(), kept, want)
@@ -98,14 +99,14 @@ func TestChartKeepsData(t *testing.T) {
 	}
 }
 
-// The chart installs what kubectl apply -k does.
-func TestChartIsTheManifests(t *testing.T) {
+// TestChartMatchesManifests checks that the chart installs the same objects as kubectl apply -k.
+func TestChartMatchesManifests(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"small-apart": "--set=replicaCount=1"}
 	for _, i := range installations {
 		t.Run(i.dir, func(t *testing.T) {
 			t.Parallel()
-			want, err := here.cluster.Render(t.Context(), i.dir)
+			want, err := testEnv.cluster.Render(t.Context(), i.dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,9 +117,9 @@ func TestChartIsTheManifests(t *testing.T) {
 			if value := values[i.dir]; value != "" {
 				flags = append(flags, value)
 			}
-			got := helm(t, flags...)
+			got := renderChart(t, flags...)
 			for _, o := range got {
-				withoutValues(t, o)
+				removeChartDifferences(t, o)
 			}
 			if diff := cmp.Diff(byName(want), byName(got)); diff != "" {
 				t.Errorf("kustomize (-), helm (+):\n%s", diff)
@@ -127,8 +128,8 @@ func TestChartIsTheManifests(t *testing.T) {
 	}
 }
 
-// withoutValues takes out what the chart always says and the manifests never do.
-func withoutValues(t *testing.T, o *unstructured.Unstructured) {
+// removeChartDifferences removes fields that the chart always sets and the manifests never set.
+func removeChartDifferences(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	containers, found, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 	if err != nil {
@@ -156,11 +157,11 @@ func byName(objects []*unstructured.Unstructured) map[string]any {
 	return all
 }
 
-// A file of values written for the chart of OpenKruise Rollouts installs Weir,
-// in the namespace that it names.
-func TestChartTakesTheirValues(t *testing.T) {
+// TestChartAcceptsOpenKruiseValues checks that a values file for the chart of OpenKruise Rollouts
+// installs Weir in the namespace that the file names.
+func TestChartAcceptsOpenKruiseValues(t *testing.T) {
 	t.Parallel()
-	objects := helm(t, "--values="+filepath.Join("testdata", "chart-values.yaml"))
+	objects := renderChart(t, "--values="+filepath.Join("testdata", "chart-values.yaml"))
 	found := map[string]bool{}
 	for _, o := range objects {
 		found[o.GetKind()+" "+o.GetName()] = true
@@ -174,12 +175,12 @@ func TestChartTakesTheirValues(t *testing.T) {
 		if strings.Contains(string(data), "weir-system") {
 			t.Errorf("%s %s names weir-system:\n%s", o.GetKind(), o.GetName(), data)
 		}
-		for _, complaint := range complaints(t, o) {
+		for _, complaint := range securityProblems(t, o) {
 			t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), complaint)
 		}
 	}
 	if found["Namespace kruise-rollout"] {
-		t.Error("the namespace is made, though installation.createNamespace is false")
+		t.Error("the namespace is rendered, although installation.createNamespace is false")
 	}
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Deployment" && o.GetName() == "weir-apiserver"

@@ -25,26 +25,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// put reads with a struct, changes it and puts it, again after a conflict, as
-// clients of controller-runtime do.
+// put reads an object into a struct, changes it and writes it, and retries after a conflict, as
+// clients with controller-runtime do.
 func put[T any](a *app, u *user, path, subresource string, change func(*T)) {
 	a.t.Helper()
-	a.until("it can be put", func(context.Context) error {
-		o := into[T](u.send(a.t, request{method: "GET", path: path}).must(200))
+	a.eventually("the object is written", func(context.Context) error {
+		o := decode[T](u.send(a.t, request{method: "GET", path: path}).mustAnswer(200))
 		change(&o)
 		answer := u.send(a.t, request{method: "PUT", path: path + subresource, body: o})
 		if answer.code == http.StatusConflict && strings.Contains(string(answer.body), "has been modified") {
 			return errors.New(string(answer.body))
 		}
-		answer.must(200)
+		answer.mustAnswer(200)
 		return nil
 	})
 }
 
-// rich is a plan with fields that old structs do not have.
-func rich() plan {
-	p := plain()
-	p.change = func(r *v1beta1.Rollout) {
+// planWithNewFields is a plan with fields that old client structs do not have.
+func planWithNewFields() plan {
+	p := planWithoutTraffic()
+	p.customizeRollout = func(r *v1beta1.Rollout) {
 		c := r.Spec.Strategy.Canary
 		c.PatchPodTemplateMetadata = &v1beta1.PodTemplateMetadata{Labels: map[string]string{"canary": "yes"}}
 		c.DisableGenerateCanaryService = new(true)
@@ -52,17 +52,17 @@ func rich() plan {
 	return p
 }
 
-// KubeVela suspends, resumes and approves with the structs of its time, and
-// nothing is lost that these do not have.
+// TestClientKubeVela suspends, resumes and approves with the structs that KubeVela was built with.
+// Fields that these structs do not have are preserved.
 func TestClientKubeVela(t *testing.T) {
 	t.Parallel()
-	a := start(t, rich())
+	a := start(t, planWithNewFields())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.note(here.admin)
-	before := a.fetch("web")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.writeForeignCondition(testEnv.admin)
+	before := a.mustGetRollout("web")
 	suspend := func(u *user, paused bool) {
-		put(a, u, a.one(oldVersion, "web"), "", func(r *rollout030) {
+		put(a, u, a.rolloutPath(oldVersion, "web"), "", func(r *rollout030) {
 			if r.Status.Phase != "Progressing" {
 				t.Fatalf("phase %s", r.Status.Phase)
 			}
@@ -70,103 +70,104 @@ func TestClientKubeVela(t *testing.T) {
 		})
 	}
 	approve := func(u *user) {
-		put(a, u, a.one(oldVersion, "web"), "/status", func(r *rollout030) {
+		put(a, u, a.rolloutPath(oldVersion, "web"), "/status", func(r *rollout030) {
 			if r.Status.Canary.CurrentStepState != "StepPaused" {
 				t.Fatalf("state %s", r.Status.Canary.CurrentStepState)
 			}
 			r.Status.Canary.CurrentStepState = "StepReady"
 		})
 	}
-	suspend(here.admin, true)
-	a.until("the release is paused", a.doing("Paused"))
-	paused := a.fetch("web")
+	suspend(testEnv.admin, true)
+	a.eventually("the release is paused", a.hasProgressingReason("Paused"))
+	paused := a.mustGetRollout("web")
 	if p := paused.Spec.Strategy.Paused; p == nil || !*p {
 		t.Error("the Rollout is not paused")
 	}
-	suspend(here.admin, false)
-	a.until("the release goes on", a.doing("InRolling"))
-	after := a.fetch("web")
-	a.same("the spec", before.Spec, after.Spec)
-	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // how v1alpha1 says the style
-	a.same("the annotations", before.Annotations, after.Annotations)
-	a.same("the progress", before.Status.Canary, after.Status.Canary)
-	a.keeps(after, "KuberikBakeHealthy")
+	suspend(testEnv.admin, false)
+	a.eventually("the release goes on", a.hasProgressingReason("InRolling"))
+	after := a.mustGetRollout("web")
+	a.checkEqual("the spec", before.Spec, after.Spec)
+	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // the style in v1alpha1
+	a.checkEqual("the annotations", before.Annotations, after.Annotations)
+	a.checkEqual("the progress", before.Status.Canary, after.Status.Canary)
+	a.checkConditions(after, "KuberikBakeHealthy")
 
-	approve(a.may("alice", "weir-promoter"))
-	a.until("step 2 waits", a.waitsAt(2))
-	approve(here.admin)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.onRecord("promote 1 alice applied", "promote 2 admin applied"))
-	a.keeps(a.fetch("web"), "KuberikBakeHealthy")
+	approve(a.userWithClusterRole("alice", "weir-promoter"))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	approve(testEnv.admin)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNow(a.hasDecisions("promote 1 alice applied", "promote 2 admin applied"))
+	a.checkConditions(a.mustGetRollout("web"), "KuberikBakeHealthy")
 }
 
-// note writes a foreign condition.
-func (a *app) note(u *user) {
+// writeForeignCondition adds a condition of another writer to the status.
+func (a *app) writeForeignCondition(u *user) {
 	a.t.Helper()
 	u.send(a.t, request{
-		method: "PATCH", path: a.one(newVersion, "web") + "/status", contentType: jsonPatch,
-		body: `[{"op":"add","path":"/status/conditions/-","value":` + foreign + `}]`,
-	}).must(200)
+		method: "PATCH", path: a.rolloutPath(newVersion, "web") + "/status", contentType: jsonPatch,
+		body: `[{"op":"add","path":"/status/conditions/-","value":` + foreignCondition + `}]`,
+	}).mustAnswer(200)
 }
 
-// Whoever puts a status with an old struct, an administrator included, takes
-// nothing away that the struct does not have.
+// TestClientOldStatus writes the status with old structs, also as an administrator. Fields that the
+// structs do not have are preserved.
 func TestClientOldStatus(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
-	writer := a.writer()
+	a := start(t, planWithoutTraffic())
+	writer := a.newStatusWriter()
 	a.release("failed")
-	a.until("step 1 upgrades", a.at(1, "StepUpgrade"))
+	a.eventually("step 1 upgrades", a.isAtStage(1, "StepUpgrade"))
 	a.promoteAll()
-	a.note(writer)
-	a.until("nothing moves", a.says("ImagePull"))
-	a.until("and its pods are counted", func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+	a.writeForeignCondition(writer)
+	a.eventually("nothing moves", a.messageContains("ImagePull"))
+	a.eventually("the pods are counted", func(ctx context.Context) error {
+		r, err := a.getRollout(ctx)
 		if err == nil && r.Status.Canary.CanaryReplicas == 0 {
-			err = errors.New("none is")
+			err = errors.New("no pod is counted")
 		}
 		return err
 	})
-	before := a.fetch("web")
+	before := a.mustGetRollout("web")
 	if !before.Status.Canary.FullyPromoted || len(before.Status.Decisions) != 1 {
 		t.Fatalf("%+v", before.Status)
 	}
-	for _, u := range []*user{writer, here.admin} {
-		put(a, u, a.one(oldVersion, "web"), "/status", func(*rollout030) {})
-		a.unchanged(u.name+" with 0.3.0", before)
-		put(a, u, a.one(newVersion, "web"), "/status", func(*rollout060) {})
-		a.unchanged(u.name+" with 0.6.0", before)
+	for _, u := range []*user{writer, testEnv.admin} {
+		put(a, u, a.rolloutPath(oldVersion, "web"), "/status", func(*rollout030) {})
+		a.checkStatusUnchanged(u.name+" with 0.3.0", before)
+		put(a, u, a.rolloutPath(newVersion, "web"), "/status", func(*rollout060) {})
+		a.checkStatusUnchanged(u.name+" with 0.6.0", before)
 	}
 	a.abort()
 	a.cancel("v1")
 }
 
-// unchanged wants the status as it was, but for what goes on by itself.
-func (a *app) unchanged(after string, before *v1beta1.Rollout) {
+// checkStatusUnchanged checks that the status is as before, except for fields that the controllers
+// update.
+func (a *app) checkStatusUnchanged(after string, before *v1beta1.Rollout) {
 	a.t.Helper()
 	free := cmp.Options{
 		cmpopts.IgnoreFields(v1beta1.Condition{}, "LastUpdateTime", "Message"),
 		cmpopts.IgnoreFields(v1beta1.RolloutStatus{}, "Message"),
 		cmpopts.IgnoreFields(v1beta1.Progress{}, "Message", "ObservedWorkloadGeneration"),
 	}
-	if diff := cmp.Diff(before.Status, a.fetch("web").Status, free); diff != "" {
+	if diff := cmp.Diff(before.Status, a.mustGetRollout("web").Status, free); diff != "" {
 		a.t.Errorf("after %s: the status (-before +after):\n%s", after, diff)
 	}
 }
 
-// Erda approves by a write of the whole status, and goes back by the template
-// of the ReplicaSet that the status names as stable.
+// TestClientErda approves by writing the whole status, and rolls back with the template of the
+// ReplicaSet that the status names as stable, as Erda does.
 func TestClientErda(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
-	c, err := dynamic.NewForConfig(quiet(here.cluster.Config()))
+	a := start(t, defaultPlan())
+	c, err := dynamic.NewForConfig(withoutWarnings(testEnv.cluster.Config()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	of := c.Resource(rollouts).Namespace(a.namespace)
 	began := time.Now().Truncate(time.Second)
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	r, err := of.Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -181,20 +182,20 @@ func TestClientErda(t *testing.T) {
 	if _, err := of.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.onRecord("promote 1 admin applied"))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.checkNow(a.hasDecisions("promote 1 admin applied"))
 
 	r, err = of.Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stable := text(t, r, "status", "canaryStatus", "stableRevision")
-	sets, err := a.sets(t.Context())
+	sets, err := a.replicaSets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.until("the earlier template is back", func(ctx context.Context) error {
-		d, err := a.deployment(ctx)
+	a.eventually("the earlier template is set", func(ctx context.Context) error {
+		d, err := a.getDeployment(ctx)
 		if err != nil {
 			return err
 		}
@@ -202,19 +203,19 @@ func TestClientErda(t *testing.T) {
 			if sets[i].Labels["pod-template-hash"] == stable {
 				d.Spec.Template = *sets[i].Spec.Template.DeepCopy()
 				delete(d.Spec.Template.Labels, "pod-template-hash")
-				return here.client.Update(ctx, d)
+				return testEnv.client.Update(ctx, d)
 			}
 		}
 		return fmt.Errorf("no ReplicaSet has the hash %s", stable)
 	})
-	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.says("cancel"))
-	a.until("its pods are there", a.runs(versions{"v1": 6}))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNow(a.messageContains("cancel"))
+	a.eventually("the stable pods run", a.runs(versions{"v1": 6}))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// quiet does not print warnings.
-func quiet(config *rest.Config) *rest.Config {
+// withoutWarnings returns a configuration that ignores warnings.
+func withoutWarnings(config *rest.Config) *rest.Config {
 	config.WarningHandler = rest.NoWarnings{}
 	return config
 }
@@ -228,22 +229,22 @@ func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// Kuberik's gate keeps notes in annotations, stalls a release in its own name,
-// lets it go on, and approves from its dashboard.
+// TestClientKuberik does what Kuberik's gate and dashboard do: it keeps notes in annotations,
+// stalls a release with its own condition, resumes it, and approves a step.
 func TestClientKuberik(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
-	gate := a.writer()
-	dashboard := a.may("dashboard", "weir-promoter")
+	a := start(t, planWithoutTraffic())
+	gate := a.newStatusWriter()
+	dashboard := a.userWithClusterRole("dashboard", "weir-promoter")
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	hash := a.fetch("web").Status.Canary.RolloutHash
-	put(a, gate, a.one(newVersion, "web"), "", func(r *rollout060) {
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	hash := a.mustGetRollout("web").Status.Canary.RolloutHash
+	put(a, gate, a.rolloutPath(newVersion, "web"), "", func(r *rollout060) {
 		r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] = "2026-01-05T10:00:00Z"
 	})
 	say := func(kind, status, reason string) {
 		t.Helper()
-		put(a, gate, a.one(newVersion, "web"), "/status", func(r *rollout060) {
+		put(a, gate, a.rolloutPath(newVersion, "web"), "/status", func(r *rollout060) {
 			c := condition06{Type: kind, Status: status, Reason: reason, Message: "m", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()}
 			for i := range r.Status.Conditions {
 				if r.Status.Conditions[i].Type == kind {
@@ -255,26 +256,26 @@ func TestClientKuberik(t *testing.T) {
 		})
 	}
 	say("KuberikBakeHealthy", "False", "BakeFailed")
-	a.until("tools see a release under way", a.looks("InProgress"))
+	a.eventually("tools see a release under way", a.hasKstatus("InProgress"))
 	say("Stalled", "True", "StepReadyTimeoutExceeded")
-	a.until("tools see a failed release", a.looks("Failed"))
-	a.stays("the step still waits", a.waitsAt(1))
+	a.eventually("tools see a failed release", a.hasKstatus("Failed"))
+	a.consistently("the step still waits", a.waitsAtStep(1))
 	say("Stalled", "False", "StepReadyTimeoutExceeded")
-	a.until("tools see a release under way", a.looks("InProgress"))
+	a.eventually("tools see a release under way", a.hasKstatus("InProgress"))
 
 	patch := request{
-		method: "PATCH", path: a.one(newVersion, "web") + "/status?fieldManager=rollout-dashboard", contentType: mergePatch,
+		method: "PATCH", path: a.rolloutPath(newVersion, "web") + "/status?fieldManager=rollout-dashboard", contentType: mergePatch,
 		body: `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`,
 	}
-	gate.send(t, patch).must(http.StatusForbidden, "rollouts/promote")
-	dashboard.send(t, patch).must(200, "StepReady", `"spec":`)
-	a.until("step 2 waits", a.waitsAt(2))
-	r := a.fetch("web")
-	a.keeps(r, "KuberikBakeHealthy", "Stalled", "Progressing")
+	gate.send(t, patch).mustAnswer(http.StatusForbidden, "rollouts/promote")
+	dashboard.send(t, patch).mustAnswer(200, "StepReady", `"spec":`)
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	r := a.mustGetRollout("web")
+	a.checkConditions(r, "KuberikBakeHealthy", "Stalled", "Progressing")
 	if r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] == "" || r.Status.Canary.RolloutHash != hash || r.Generation != 1 {
 		t.Errorf("annotations %v, plan %s (was %s), generation %d", r.Annotations, r.Status.Canary.RolloutHash, hash, r.Generation)
 	}
-	// Or the gate approves by a pause that is over at once.
+	// Or the gate approves with a pause of zero seconds.
 	over := func(r *rollout060) {
 		steps, _, err := unstructured.NestedSlice(r.Spec, "strategy", "canary", "steps")
 		if err != nil {
@@ -285,26 +286,26 @@ func TestClientKuberik(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused := into[rollout060](gate.send(t, request{method: "GET", path: a.one(newVersion, "web")}).must(200))
+	refused := decode[rollout060](gate.send(t, request{method: "GET", path: a.rolloutPath(newVersion, "web")}).mustAnswer(200))
 	over(&refused)
-	gate.send(t, request{method: "PUT", path: a.one(newVersion, "web"), body: refused}).must(http.StatusForbidden, "rollouts/promote")
-	put(a, here.admin, a.one(newVersion, "web"), "", over)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.onRecord("promote 1 dashboard applied", "promote 2 admin applied"))
-	a.until("tools see it as current", a.looks("Current"))
-	a.keeps(a.fetch("web"), "KuberikBakeHealthy")
+	gate.send(t, request{method: "PUT", path: a.rolloutPath(newVersion, "web"), body: refused}).mustAnswer(http.StatusForbidden, "rollouts/promote")
+	put(a, testEnv.admin, a.rolloutPath(newVersion, "web"), "", over)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.checkNow(a.hasDecisions("promote 1 dashboard applied", "promote 2 admin applied"))
+	a.eventually("tools see it as current", a.hasKstatus("Current"))
+	a.checkConditions(a.mustGetRollout("web"), "KuberikBakeHealthy")
 }
 
-// looks wants the Rollout to look so to tools that follow kstatus: they compare
-// generations first, then take the first of two conditions that is true.
-func (a *app) looks(want string) func(context.Context) error {
+// hasKstatus returns a check of the status that kstatus computes: kstatus compares generations
+// first, then uses the first of two conditions that is true.
+func (a *app) hasKstatus(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err != nil {
 			return err
 		}
 		if got := kstatus(r); got != want {
-			return fmt.Errorf("it looks %s: %v", got, r.Status.Conditions)
+			return fmt.Errorf("the status is %s: %v", got, r.Status.Conditions)
 		}
 		return nil
 	}
@@ -329,18 +330,18 @@ func kstatus(r *v1beta1.Rollout) string {
 	return "Current"
 }
 
-// Twenty approvals by a write of the status at once advance one step. Those that
-// come after the first find the step approved, and have nothing to change.
+// TestClientApprovesOnce sends twenty approvals as concurrent status writes. They advance the
+// release by one step, because all writes after the first one conflict.
 func TestClientApprovesOnce(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
+	a := start(t, planWithoutTraffic())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	version := a.fetch("web").ResourceVersion
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	version := a.mustGetRollout("web").ResourceVersion
 	codes := map[int]int{}
-	for _, got := range atOnce(t, 20, func(int) (answer, error) {
-		answered := here.admin.send(t, request{
-			method: "PATCH", path: a.one(newVersion, "web") + "/status", contentType: mergePatch,
+	for _, got := range concurrently(t, 20, func(int) (answer, error) {
+		answered := testEnv.admin.send(t, request{
+			method: "PATCH", path: a.rolloutPath(newVersion, "web") + "/status", contentType: mergePatch,
 			body: `{"metadata":{"resourceVersion":"` + version + `"},"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`,
 		})
 		return answer{code: answered.code}, nil
@@ -350,7 +351,7 @@ func TestClientApprovesOnce(t *testing.T) {
 	if codes[http.StatusOK] != 1 || codes[http.StatusConflict] != 19 {
 		t.Errorf("got %v, want one 200 and nineteen 409", codes)
 	}
-	a.until("step 2 waits", a.waitsAt(2))
-	a.stays("step 2 was not approved", a.waitsAt(2))
-	a.sees(a.onRecord("promote 1 admin applied"))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.consistently("step 2 was not approved", a.waitsAtStep(2))
+	a.checkNow(a.hasDecisions("promote 1 admin applied"))
 }

@@ -24,20 +24,20 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Both versions are found the old way and by aggregated discovery, the newer one
-// first, with their status and without a scale.
+// TestClientDiscovery checks that both API versions are found by the old and by aggregated
+// discovery, v1beta1 first, with their status subresource and without a scale subresource.
 func TestClientDiscovery(t *testing.T) {
 	t.Parallel()
-	group := into[metav1.APIGroup](here.admin.send(t, request{method: "GET", path: "/apis/" + newVersion.Group}).must(200))
+	group := decode[metav1.APIGroup](testEnv.admin.send(t, request{method: "GET", path: "/apis/" + newVersion.Group}).mustAnswer(200))
 	if got := group.PreferredVersion.Version; got != "v1beta1" || len(group.Versions) != 2 {
 		t.Errorf("discovery prefers %s of %v", got, group.Versions)
 	}
-	all := into[apidiscoveryv2.APIGroupDiscoveryList](here.admin.send(t, request{
+	all := decode[apidiscoveryv2.APIGroupDiscoveryList](testEnv.admin.send(t, request{
 		method: "GET", path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-	}).must(200))
+	}).mustAnswer(200))
 	at := slices.IndexFunc(all.Items, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == newVersion.Group })
 	if at < 0 {
-		t.Fatal("aggregated discovery does not know the group")
+		t.Fatal("aggregated discovery does not contain the group")
 	}
 	var versions []string
 	for _, v := range all.Items[at].Versions {
@@ -60,18 +60,19 @@ func TestClientDiscovery(t *testing.T) {
 	}
 }
 
-// The cluster's own OpenAPI documents have the models, by the names of the CRDs.
+// TestClientOpenAPI checks that the cluster's OpenAPI documents contain the models with the names
+// that the CRDs have.
 func TestClientOpenAPI(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	// kube-apiserver learns schemas some time after a server has come back.
+	a := newNamespace(t)
+	// kube-apiserver fetches the schemas some time after a server has restarted.
 	var definitions map[string]json.RawMessage
-	a.until("the merged document has the models", func(context.Context) error {
-		definitions = into[struct {
+	a.eventually("the merged document has the models", func(context.Context) error {
+		definitions = decode[struct {
 			Definitions map[string]json.RawMessage `json:"definitions"`
-		}](here.admin.send(t, request{method: "GET", path: "/openapi/v2"}).must(200)).Definitions
+		}](testEnv.admin.send(t, request{method: "GET", path: "/openapi/v2"}).mustAnswer(200)).Definitions
 		if definitions["io.kruise.rollouts.v1beta1.Rollout"] == nil || definitions["io.kruise.rollouts.v1alpha1.Rollout"] == nil {
-			return errors.New("it has not")
+			return errors.New("a model is missing")
 		}
 		return nil
 	})
@@ -81,26 +82,27 @@ func TestClientOpenAPI(t *testing.T) {
 		}
 	}
 	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
-		v3 := here.admin.send(t, request{method: "GET", path: "/openapi/v3/apis/" + version.String()}).must(200)
-		v3.must(200, `"x-kubernetes-group-version-kind"`, `"x-kubernetes-list-map-keys"`, "io.kruise.rollouts."+version.Version+".Rollout")
+		v3 := testEnv.admin.send(t, request{method: "GET", path: "/openapi/v3/apis/" + version.String()}).mustAnswer(200)
+		v3.mustAnswer(200, `"x-kubernetes-group-version-kind"`, `"x-kubernetes-list-map-keys"`, "io.kruise.rollouts."+version.Version+".Rollout")
 	}
 }
 
-// Tables have the columns of OpenKruise in both versions, over a watch as well.
+// TestClientTables checks that tables have the columns of OpenKruise in both versions, also in a
+// watch.
 func TestClientTables(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
-	a.seen("web")
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
+	a.awaitObserved("web")
 	const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
-		for _, path := range []string{a.list(version), a.one(version, "web"), a.list(version) + "?watch=1&timeoutSeconds=1"} {
-			answer := here.admin.send(t, request{method: "GET", path: path, accept: accept}).must(200)
+		for _, path := range []string{a.listPath(version), a.rolloutPath(version, "web"), a.listPath(version) + "?watch=1&timeoutSeconds=1"} {
+			answer := testEnv.admin.send(t, request{method: "GET", path: path, accept: accept}).mustAnswer(200)
 			if strings.Contains(path, "watch") {
-				event := into[metav1.WatchEvent](reply{t: t, body: []byte(strings.SplitN(string(answer.body), "\n", 2)[0])})
+				event := decode[metav1.WatchEvent](reply{t: t, body: []byte(strings.SplitN(string(answer.body), "\n", 2)[0])})
 				answer.body = event.Object.Raw
 			}
-			table := into[metav1.Table](answer)
+			table := decode[metav1.Table](answer)
 			var columns []string
 			for _, c := range table.ColumnDefinitions {
 				columns = append(columns, fmt.Sprintf("%s %s %d", c.Name, c.Type, c.Priority))
@@ -116,21 +118,21 @@ func TestClientTables(t *testing.T) {
 			}
 		}
 	}
-	kubectl := func(args ...string) result { return here.admin.kubectl(a, args...) }
-	if out := kubectl("get", "rollouts").works("NAME", "STATUS", "AGE"); strings.Contains(out, "WAITING-FOR") {
+	kubectl := func(args ...string) result { return testEnv.admin.kubectl(a, args...) }
+	if out := kubectl("get", "rollouts").mustSucceed("NAME", "STATUS", "AGE"); strings.Contains(out, "WAITING-FOR") {
 		t.Errorf("the plain table is wide:\n%s", out)
 	}
-	kubectl("get", "rollouts", "-o", "wide").works("WAITING-FOR", "SINCE", "workload")
-	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").works("WAITING-FOR", "SINCE", "workload")
+	kubectl("get", "rollouts", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "workload")
+	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "workload")
 }
 
-// Metadata clients, which are what garbage collector and namespace controller
-// are, list and watch without the rest of the object.
+// TestClientMetadata lists and watches as metadata clients do, such as the garbage collector and
+// the namespace controller.
 func TestClientMetadata(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
-	c, err := metadata.NewForConfig(here.cluster.Config())
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
+	c, err := metadata.NewForConfig(testEnv.cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,7 @@ func TestClientMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		here.admin.kubectl(a, "label", "rollout", "web", "seen-by="+version.Version, "--overwrite").works()
+		testEnv.admin.kubectl(a, "label", "rollout", "web", "seen-by="+version.Version, "--overwrite").mustSucceed()
 		for e := range w.ResultChan() {
 			o, ok := e.Object.(*metav1.PartialObjectMetadata)
 			if !ok {
@@ -161,14 +163,15 @@ func TestClientMetadata(t *testing.T) {
 	}
 }
 
-// A list comes in chunks that belong together, whatever happens meanwhile.
+// TestClientChunks checks that the pages of a list are consistent, even if objects change between
+// the pages.
 func TestClientChunks(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	for i := range 5 {
-		a.idle(fmt.Sprintf("web-%d", i))
+		a.newRolloutWithoutWorkload(fmt.Sprintf("web-%d", i))
 	}
-	c, err := dynamic.NewForConfig(here.cluster.Config())
+	c, err := dynamic.NewForConfig(testEnv.cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,28 +195,28 @@ func TestClientChunks(t *testing.T) {
 		}
 		version, options.Continue = list.GetResourceVersion(), list.GetContinue()
 		if page == 0 {
-			a.idle("web-00")
-			a.idle("web-9")
+			a.newRolloutWithoutWorkload("web-00")
+			a.newRolloutWithoutWorkload("web-9")
 		}
 	}
 	if diff := cmp.Diff([]string{"web-0", "web-1", "web-2", "web-3", "web-4"}, got); diff != "" || options.Continue != "" {
 		t.Errorf("chunks go on with %q; names (-want +got):\n%s", options.Continue, diff)
 	}
-	here.admin.kubectl(a, "get", "rollouts", "--chunk-size=2", "-o", "name").works("web-00", "web-4", "web-9")
-	here.admin.send(t, request{method: "GET", path: a.list(newVersion) + "?limit=2&continue=nonsense"}).must(400, "continue")
+	testEnv.admin.kubectl(a, "get", "rollouts", "--chunk-size=2", "-o", "name").mustSucceed("web-00", "web-4", "web-9")
+	testEnv.admin.send(t, request{method: "GET", path: a.listPath(newVersion) + "?limit=2&continue=nonsense"}).mustAnswer(400, "continue")
 }
 
-// A client says how old an answer may be.
+// TestClientResourceVersions reads with each resourceVersion that a client can request.
 func TestClientResourceVersions(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
-	a.seen("web")
-	before := a.fetch("web").ResourceVersion
-	here.admin.kubectl(a, "label", "rollout", "web", "now=yes").works()
-	after := a.fetch("web").ResourceVersion
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
+	a.awaitObserved("web")
+	before := a.mustGetRollout("web").ResourceVersion
+	testEnv.admin.kubectl(a, "label", "rollout", "web", "now=yes").mustSucceed()
+	after := a.mustGetRollout("web").ResourceVersion
 	list := func(query string) reply {
-		return here.admin.send(t, request{method: "GET", path: a.list(newVersion) + "?" + query})
+		return testEnv.admin.send(t, request{method: "GET", path: a.listPath(newVersion) + "?" + query})
 	}
 	for query, labelled := range map[string]bool{
 		"resourceVersion=" + before + "&resourceVersionMatch=Exact":       false,
@@ -222,24 +225,24 @@ func TestClientResourceVersions(t *testing.T) {
 		"resourceVersion=" + after:                                        true,
 		"":                                                                true,
 	} {
-		if got := strings.Contains(string(list(query).must(200).body), `"now":"yes"`); got != labelled {
+		if got := strings.Contains(string(list(query).mustAnswer(200).body), `"now":"yes"`); got != labelled {
 			t.Errorf("with %q the label was seen %t, want %t", query, got, labelled)
 		}
 	}
-	list("resourceVersion=0").must(200)
-	list("resourceVersionMatch=Exact").must(http.StatusUnprocessableEntity, "resourceVersionMatch")
-	list("resourceVersion="+after+"0000&resourceVersionMatch=NotOlderThan").must(http.StatusGatewayTimeout, "Too large resource version")
-	list("resourceVersion=1&resourceVersionMatch=Sometimes").must(http.StatusUnprocessableEntity, "resourceVersionMatch")
+	list("resourceVersion=0").mustAnswer(200)
+	list("resourceVersionMatch=Exact").mustAnswer(http.StatusUnprocessableEntity, "resourceVersionMatch")
+	list("resourceVersion="+after+"0000&resourceVersionMatch=NotOlderThan").mustAnswer(http.StatusGatewayTimeout, "Too large resource version")
+	list("resourceVersion=1&resourceVersionMatch=Sometimes").mustAnswer(http.StatusUnprocessableEntity, "resourceVersionMatch")
 }
 
-// Informers begin with a watch that tells when it has caught up, and get
-// bookmarks between.
+// TestClientWatchLists starts watches with sendInitialEvents, and expects the bookmark at the end
+// of the list and later bookmarks.
 func TestClientWatchLists(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
-	a.seen("web")
-	c, err := dynamic.NewForConfig(here.cluster.Config())
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
+	a.awaitObserved("web")
+	c, err := dynamic.NewForConfig(testEnv.cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +273,7 @@ func TestClientWatchLists(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		// The last one comes shortly before the watch ends.
+		// The last bookmark is sent shortly before the watch ends.
 		if diff := cmp.Diff([]string{"ADDED web", "BOOKMARK that ends the list", "BOOKMARK"}, slices.Compact(got)); diff != "" {
 			t.Errorf("%s: events (-want +got):\n%s", version, diff)
 		}
@@ -280,27 +283,27 @@ func TestClientWatchLists(t *testing.T) {
 func asObject(e watch.Event) (metav1.Object, error) {
 	o, ok := e.Object.(metav1.Object)
 	if !ok || e.Type == watch.Error {
-		return nil, fmt.Errorf("the watch said %s %v", e.Type, e.Object)
+		return nil, fmt.Errorf("the watch sent %s %v", e.Type, e.Object)
 	}
 	return o, nil
 }
 
-// One object is followed by its name.
+// TestClientFieldSelector watches one object by its name.
 func TestClientFieldSelector(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	a.idle("web")
-	a.idle("web-too")
+	a := newNamespace(t)
+	a.newRolloutWithoutWorkload("web")
+	a.newRolloutWithoutWorkload("web-too")
 	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
-		path := a.list(version) + "?fieldSelector=metadata.name%3Dweb"
-		list := into[metav1.PartialObjectMetadataList](here.admin.send(t, request{method: "GET", path: path}).must(200))
+		path := a.listPath(version) + "?fieldSelector=metadata.name%3Dweb"
+		list := decode[metav1.PartialObjectMetadataList](testEnv.admin.send(t, request{method: "GET", path: path}).mustAnswer(200))
 		if len(list.Items) != 1 || list.Items[0].Name != "web" {
 			t.Errorf("%s: %v", path, list.Items)
 		}
-		watched := here.admin.send(t, request{method: "GET", path: path + "&watch=1&timeoutSeconds=1"}).must(200, `"name":"web"`)
+		watched := testEnv.admin.send(t, request{method: "GET", path: path + "&watch=1&timeoutSeconds=1"}).mustAnswer(200, `"name":"web"`)
 		if strings.Contains(string(watched.body), "web-too") {
-			t.Errorf("%s: the watch tells of others: %s", path, watched.body)
+			t.Errorf("%s: the watch sends events of other objects: %s", path, watched.body)
 		}
-		here.admin.send(t, request{method: "GET", path: a.list(version) + "?fieldSelector=spec.nonsense%3Dweb"}).must(400, "spec.nonsense")
+		testEnv.admin.send(t, request{method: "GET", path: a.listPath(version) + "?fieldSelector=spec.nonsense%3Dweb"}).mustAnswer(400, "spec.nonsense")
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Clients that were built long ago have only the fields of their time. What they
-// read and put back has lost the others.
+// Clients that were built with older API packages know fewer fields. When they read an object and
+// write it back, the other fields are missing.
 
-// rollout030 is a Rollout of v1alpha1 as in release 0.3.0 of OpenKruise
-// Rollouts, which KubeVela has.
+// rollout030 is a Rollout of v1alpha1 as in release 0.3.0 of OpenKruise Rollouts, which KubeVela
+// uses.
 type rollout030 struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -87,8 +87,7 @@ type progress030 struct {
 	LastUpdateTime             *metav1.Time `json:"lastUpdateTime,omitempty"`
 }
 
-// rollout060 is a Rollout of v1beta1 as in release 0.6.0, which Kuberik has. Its
-// spec is complete.
+// rollout060 is a Rollout of v1beta1 as in release 0.6.0, which Kuberik uses. Its spec is complete.
 type rollout060 struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

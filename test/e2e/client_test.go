@@ -25,8 +25,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The tests in client_*_test.go are about clients that were written for
-// OpenKruise: what they send, what they read, and that it works as with CRDs.
+// The tests in client_*_test.go send the requests of clients that were written for the CRDs of
+// OpenKruise Rollouts, and expect the same responses.
 
 const (
 	jsonPatch      = "application/json-patch+json"
@@ -41,7 +41,7 @@ var (
 	rollouts   = newVersion.WithResource("rollouts")
 )
 
-// request is one call of the API as it goes over the wire.
+// request is a raw API request.
 type request struct {
 	method, path string
 	// body is sent as JSON unless it is a string.
@@ -51,7 +51,7 @@ type request struct {
 	more        http.Header
 }
 
-// reply is what came back.
+// reply is the response to a request.
 type reply struct {
 	t        *testing.T
 	request  request
@@ -99,8 +99,8 @@ func (u *user) send(t *testing.T, r request) reply {
 	return reply{t: t, request: r, code: in.StatusCode, body: read, kind: in.Header.Get("Content-Type"), warnings: in.Header.Values("Warning")}
 }
 
-// must wants a code, and words in the answer.
-func (r reply) must(code int, words ...string) reply {
+// mustAnswer fails the test unless the response has this code and contains the words.
+func (r reply) mustAnswer(code int, words ...string) reply {
 	r.t.Helper()
 	if r.code != code {
 		r.t.Fatalf("%s %s: got %d, want %d: %.2000s", r.request.method, r.request.path, r.code, code, r.body)
@@ -113,7 +113,7 @@ func (r reply) must(code int, words ...string) reply {
 	return r
 }
 
-// object is the answer as a client without types has it.
+// object decodes the response without types.
 func (r reply) object() *unstructured.Unstructured {
 	r.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -123,8 +123,8 @@ func (r reply) object() *unstructured.Unstructured {
 	return o
 }
 
-// into decodes an answer.
-func into[T any](r reply) T {
+// decode decodes an answer.
+func decode[T any](r reply) T {
 	r.t.Helper()
 	var v T
 	if err := json.Unmarshal(r.body, &v); err != nil {
@@ -133,32 +133,33 @@ func into[T any](r reply) T {
 	return v
 }
 
-// list is the path of all Rollouts of the namespace in a version.
-func (a *app) list(version schema.GroupVersion) string {
+// listPath is the API path of all Rollouts in the namespace.
+func (a *app) listPath(version schema.GroupVersion) string {
 	return "/apis/" + version.String() + "/namespaces/" + a.namespace + "/rollouts"
 }
 
-// one is the path of a Rollout in a version.
-func (a *app) one(version schema.GroupVersion, name string) string {
-	return a.list(version) + "/" + name
+// rolloutPath is the API path of a Rollout.
+func (a *app) rolloutPath(version schema.GroupVersion, name string) string {
+	return a.listPath(version) + "/" + name
 }
 
-// idle makes a Rollout of a workload that does not exist. Only its API matters.
-func (a *app) idle(name string) *v1beta1.Rollout {
+// newRolloutWithoutWorkload is a Rollout for a workload that does not exist, for tests of the API
+// only.
+func (a *app) newRolloutWithoutWorkload(name string) *v1beta1.Rollout {
 	a.t.Helper()
-	b := &app{plan: plain(), rollout: name}
+	b := &app{plan: planWithoutTraffic(), rollout: name}
 	r := b.newRollout()
 	r.Spec.WorkloadRef.Name = name
 	a.create(r)
 	return r
 }
 
-// seenBy waits until weir-controller has looked at the Rollout and left it alone.
-func (a *app) seen(name string) {
+// awaitObserved waits until the controller has observed the Rollout.
+func (a *app) awaitObserved(name string) {
 	a.t.Helper()
-	a.until(name+" has been looked at", func(ctx context.Context) error {
+	a.eventually(name+" has been observed", func(ctx context.Context) error {
 		r := &v1beta1.Rollout{}
-		if err := here.client.Get(ctx, a.key(name), r); err != nil {
+		if err := testEnv.client.Get(ctx, a.key(name), r); err != nil {
 			return err
 		}
 		if r.Status.ObservedGeneration != r.Generation {
@@ -168,24 +169,24 @@ func (a *app) seen(name string) {
 	})
 }
 
-// fetch reads a Rollout.
-func (a *app) fetch(name string) *v1beta1.Rollout {
+// mustGetRollout reads a Rollout.
+func (a *app) mustGetRollout(name string) *v1beta1.Rollout {
 	a.t.Helper()
 	r := &v1beta1.Rollout{}
-	if err := here.client.Get(a.t.Context(), a.key(name), r); err != nil {
+	if err := testEnv.client.Get(a.t.Context(), a.key(name), r); err != nil {
 		a.t.Fatal(err)
 	}
 	return r
 }
 
-// gone wants an object not to exist.
-func (a *app) gone(o client.Object, name string) func(context.Context) error {
-	return gone(o, a.key(name))
+// isGone returns a check that an object does not exist.
+func (a *app) isGone(o client.Object, name string) func(context.Context) error {
+	return isGone(o, a.key(name))
 }
 
-func gone(o client.Object, key client.ObjectKey) func(context.Context) error {
+func isGone(o client.Object, key client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
-		err := here.client.Get(ctx, key, o)
+		err := testEnv.client.Get(ctx, key, o)
 		if err == nil {
 			return fmt.Errorf("%T %s is still there, finalizers %v", o, key.Name, o.GetFinalizers())
 		}

@@ -33,18 +33,18 @@ func cloneSets() *unstructured.UnstructuredList {
 	return list
 }
 
-// cloned is an application in a CloneSet of five pods.
-type cloned struct {
+// cloneSetApp is an application in a CloneSet with five pods.
+type cloneSetApp struct {
 	*app
-	// kind is another one of Kruise's; empty for a CloneSet.
-	kind schema.GroupVersionKind
-	was  *unstructured.Unstructured
-	// id names what it ships next; empty where nothing does.
-	id string
+	// kind is another kind of OpenKruise; empty for a CloneSet.
+	kind     schema.GroupVersionKind
+	original *unstructured.Unstructured
+	// nextRolloutID is the rollout-id label of the next release; empty for none.
+	nextRolloutID string
 }
 
 // empty is an object of the kind.
-func (s *cloned) empty() *unstructured.Unstructured {
+func (s *cloneSetApp) empty() *unstructured.Unstructured {
 	set := &unstructured.Unstructured{}
 	if set.SetGroupVersionKind(s.kind); s.kind.Empty() {
 		set.SetGroupVersionKind(kruise.CloneSetKind)
@@ -52,35 +52,35 @@ func (s *cloned) empty() *unstructured.Unstructured {
 	return set
 }
 
-func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*v1beta1.Rollout), steps ...v1beta1.Step) *cloned {
+func startCloneSetApp(t *testing.T, routed bool, owners map[string]any, change func(*v1beta1.Rollout), steps ...v1beta1.Step) *cloneSetApp {
 	t.Helper()
-	s := &cloned{app: space(t)}
-	s.plan = plan{replicas: 5, unavailable: 1, routed: routed, grace: 1, steps: steps, change: func(r *v1beta1.Rollout) {
+	s := &cloneSetApp{app: newNamespace(t)}
+	s.plan = plan{replicas: 5, unavailable: 1, withTraffic: routed, grace: 1, steps: steps, customizeRollout: func(r *v1beta1.Rollout) {
 		ofCloneSet(r)
 		if change != nil {
 			change(r)
 		}
 	}}
-	s.begin(owners)
+	s.deployAndAwait(owners)
 	return s
 }
 
-// begin makes it, and waits until it is in service.
-func (s *cloned) begin(owners map[string]any) {
+// deployAndAwait creates the objects, and waits until the Rollout is Healthy.
+func (s *cloneSetApp) deployAndAwait(owners map[string]any) {
 	s.t.Helper()
-	s.make(owners)
-	if s.plan.routed {
+	s.createCloneSet(owners)
+	if s.plan.withTraffic {
 		s.create(s.newService())
 		s.create(s.newIngress())
 	}
 	s.create(s.newRollout())
-	s.until("the Rollout is Healthy", s.healthy)
+	s.eventually("the Rollout is Healthy", s.isHealthy)
 	s.guard = watchPods(s.app)
 	s.guard.atLeast(4)
 }
 
-// make makes the CloneSet, with an update strategy of its owner.
-func (s *cloned) make(strategy map[string]any) {
+// createCloneSet creates the CloneSet with the owner's update strategy.
+func (s *cloneSetApp) createCloneSet(strategy map[string]any) {
 	s.t.Helper()
 	if strategy == nil {
 		strategy = map[string]any{"maxUnavailable": int64(1), "unknownToUs": "stays"}
@@ -99,53 +99,53 @@ func (s *cloned) make(strategy map[string]any) {
 	set.SetGroupVersionKind(s.empty().GroupVersionKind())
 	set.SetName(name)
 	s.create(set)
-	s.until("its pods are ready", s.runsPods(versions{"v1": 5}))
-	s.was = s.set()
+	s.eventually("all pods are ready", s.runsPods(versions{"v1": 5}))
+	s.original = s.getCloneSet()
 }
 
-func (s *cloned) set() *unstructured.Unstructured {
+func (s *cloneSetApp) getCloneSet() *unstructured.Unstructured {
 	s.t.Helper()
 	set := s.empty()
-	if err := here.client.Get(s.t.Context(), s.key(name), set); err != nil {
+	if err := testEnv.client.Get(s.t.Context(), s.key(name), set); err != nil {
 		s.t.Fatal(err)
 	}
 	return set
 }
 
-func (s *cloned) change(body string) {
+func (s *cloneSetApp) patchCloneSet(body string) {
 	s.t.Helper()
 	set := s.empty()
 	set.SetName(name)
 	set.SetNamespace(s.namespace)
-	if err := here.client.Patch(s.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+	if err := testEnv.client.Patch(s.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *cloned) ships(version string) {
+func (s *cloneSetApp) setVersion(version string) {
 	s.t.Helper()
-	s.change(`{"metadata":{"labels":` + s.labelledAs() + `},"spec":{"template":` + templateWith(version) + `}}`)
+	s.patchCloneSet(`{"metadata":{"labels":` + s.labelledAs() + `},"spec":{"template":` + templateWith(version) + `}}`)
 }
 
-func (s *cloned) labelledAs() string {
-	if s.id == "" {
+func (s *cloneSetApp) labelledAs() string {
+	if s.nextRolloutID == "" {
 		return "{}"
 	}
-	return fmt.Sprintf(`{"rollouts.kruise.io/rollout-id":%q}`, s.id)
+	return fmt.Sprintf(`{"rollouts.kruise.io/rollout-id":%q}`, s.nextRolloutID)
 }
 
 func templateWith(version string) string {
 	return fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"image":%q}]}}`, name, image(version))
 }
 
-func (s *cloned) pods(ctx context.Context) ([]corev1.Pod, error) {
+func (s *cloneSetApp) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := here.client.List(ctx, &pods, client.InNamespace(s.namespace))
+	err := testEnv.client.List(ctx, &pods, client.InNamespace(s.namespace))
 	return pods.Items, err
 }
 
-// runsPods reports whether exactly these pods are there, ready, and counted.
-func (s *cloned) runsPods(want versions) func(context.Context) error {
+// runsPods returns a check that exactly these pods exist, are ready, and are counted in the status.
+func (s *cloneSetApp) runsPods(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := s.pods(ctx)
 		if err != nil {
@@ -162,90 +162,91 @@ func (s *cloned) runsPods(want versions) func(context.Context) error {
 			return fmt.Errorf("runs %v, want %v", got, want)
 		}
 		set := s.empty()
-		if err := here.client.Get(ctx, s.key(name), set); err != nil {
+		if err := testEnv.client.Get(ctx, s.key(name), set); err != nil {
 			return err
 		}
 		counted := "readyReplicas"
 		if s.kind == kruise.DaemonSetKind {
 			counted = "numberReady"
 		}
-		if of(set, "status", "observedGeneration") != set.GetGeneration() || of(set, "status", counted) != int64(len(pods)) {
+		if nestedField(set, "status", "observedGeneration") != set.GetGeneration() || nestedField(set, "status", counted) != int64(len(pods)) {
 			return fmt.Errorf("Kruise counts otherwise: %v", set.Object["status"])
 		}
 		return nil
 	}
 }
 
-// of is a field; nil where there is none.
-func of(o *unstructured.Unstructured, path ...string) any {
-	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // as if there were none
+// nestedField returns a field; nil if it does not exist.
+func nestedField(o *unstructured.Unstructured, path ...string) any {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // a field of another type counts as missing
 	return v
 }
 
-// stands wants the CloneSet to be told so, now.
-func (s *cloned) stands(partition any, version string) *unstructured.Unstructured {
+// checkPartition checks the partition and the template version of the CloneSet.
+func (s *cloneSetApp) checkPartition(partition any, version string) *unstructured.Unstructured {
 	s.t.Helper()
-	set := s.set()
-	containers, _ := of(set, "spec", "template", "spec", "containers").([]any)
-	got := of(set, "spec", "updateStrategy", "partition")
+	set := s.getCloneSet()
+	containers, _ := nestedField(set, "spec", "template", "spec", "containers").([]any)
+	got := nestedField(set, "spec", "updateStrategy", "partition")
 	if is := containers[0].(map[string]any)["image"]; got != partition || is != image(version) {
 		s.t.Errorf("partition %v of %v, want %v of %s", got, is, partition, version)
 	}
 	return set
 }
 
-// gives wants everything back as the owner wrote it, but for the version.
-func (s *cloned) gives(version string) {
+// awaitRestored waits until all fields are as the owner wrote them, except for the version.
+func (s *cloneSetApp) awaitRestored(version string) {
 	s.t.Helper()
-	s.until("the Rollout is Healthy", s.healthy)
-	s.isAs(version)
+	s.eventually("the Rollout is Healthy", s.isHealthy)
+	s.checkRestoredAt(version)
 }
 
-func (s *cloned) isAs(version string) {
+func (s *cloneSetApp) checkRestoredAt(version string) {
 	s.t.Helper()
-	n, _ := of(s.set(), "spec", "replicas").(int64)
-	s.until("all pods run "+version, s.runsPods(versions{version: int32(n)})) //nolint:gosec // a few
-	set, was := s.set(), s.was.DeepCopy()
-	was.Object["spec"].(map[string]any)["template"] = of(set, "spec", "template")
+	n, _ := nestedField(s.getCloneSet(), "spec", "replicas").(int64)
+	s.eventually("all pods run "+version, s.runsPods(versions{version: int32(n)})) //nolint:gosec // a few
+	set, was := s.getCloneSet(), s.original.DeepCopy()
+	was.Object["spec"].(map[string]any)["template"] = nestedField(set, "spec", "template")
 	was.Object["spec"].(map[string]any)["replicas"] = n
-	s.same("the spec", of(was, "spec"), of(set, "spec"))
-	s.same("the annotations", was.GetAnnotations(), set.GetAnnotations())
-	s.until("nothing is left beside it", s.alone)
+	s.checkEqual("the spec", nestedField(was, "spec"), nestedField(set, "spec"))
+	s.checkEqual("the annotations", was.GetAnnotations(), set.GetAnnotations())
+	s.eventually("no objects of the release are left", s.hasNoReleaseObjects)
 }
 
-// step waits at a step and wants pods and partition as it says.
-func (s *cloned) step(step int32, updated int64, partition any, version string) {
+// checkStep waits until a step is paused, and checks pods, partition and status.
+func (s *cloneSetApp) checkStep(step int32, updated int64, partition any, version string) {
 	s.t.Helper()
-	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
-	s.inspects(step)
-	set := s.stands(partition, version)
-	r, err := s.stored(s.t.Context())
+	s.eventually(fmt.Sprintf("step %d waits", step), s.waitsAtStep(step))
+	s.checkTreeAndPlan(step)
+	set := s.checkPartition(partition, version)
+	r, err := s.getRollout(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	c := r.Status.Canary
-	if of(set, "status", "updatedReplicas") != updated || int64(c.CanaryReplicas) != updated || int64(c.CanaryReadyReplicas) != updated {
+	if nestedField(set, "status", "updatedReplicas") != updated || int64(c.CanaryReplicas) != updated || int64(c.CanaryReadyReplicas) != updated {
 		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, set.Object["status"], c.CanaryReplicas, c.CanaryReadyReplicas, updated)
 	}
-	stable, is := hashOf(s.was, "currentRevision"), hashOf(set, "updateRevision")
+	stable, is := hashOf(s.original, "currentRevision"), hashOf(set, "updateRevision")
 	if c.StableRevision != stable || c.CanaryRevision != is || c.PodTemplateHash != is {
 		s.t.Errorf("stable %s, new %s of %s; want %s, %s", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, stable, is)
 	}
 }
 
-// hashOf is the end of the name of a revision.
+// hashOf returns the hash at the end of a revision name.
 func hashOf(o *unstructured.Unstructured, field string) string {
-	return fmt.Sprint(of(o, "status", field))[len(name)+1:]
+	return fmt.Sprint(nestedField(o, "status", field))[len(name)+1:]
 }
 
-// called names what it ships next.
-func (s *cloned) called(id string) *cloned {
-	s.id = id
+// withRolloutID sets the rollout-id of the next release.
+func (s *cloneSetApp) withRolloutID(id string) *cloneSetApp {
+	s.nextRolloutID = id
 	return s
 }
 
-// whole wants pods to have the whole name of their revision.
-func (s *cloned) whole(ctx context.Context) error {
+// hasFullRevisionLabels returns an error unless the pods are labelled with the full name of their
+// revision.
+func (s *cloneSetApp) hasFullRevisionLabels(ctx context.Context) error {
 	pods, err := s.pods(ctx)
 	for i := range pods {
 		if got := pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]; got != name+"-"+pods[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
@@ -255,7 +256,7 @@ func (s *cloned) whole(ctx context.Context) error {
 	return err
 }
 
-func (s *cloned) uids() []types.UID {
+func (s *cloneSetApp) podUIDs() []types.UID {
 	s.t.Helper()
 	pods, err := s.pods(s.t.Context())
 	if err != nil {

@@ -19,100 +19,102 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Case 48: a version that never gets ready, and the way back.
-func clonesBack(t *testing.T) {
+// Case 48: a version that never becomes ready, and its rollback.
+func cloneSetRollback(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("failed")
-	s.until("step 1 waits for its pod", s.says("1 of 1 new pods"))
-	s.sees(s.at(1, "StepUpgrade"))
-	s.ships("v1")
-	s.gives("v1")
+	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
+	s.setVersion("failed")
+	s.eventually("step 1 waits for its pod", s.messageContains("1 of 1 new pods"))
+	s.checkNow(s.isAtStage(1, "StepUpgrade"))
+	s.setVersion("v1")
+	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back and keeps the template, held; then it is tried
-// again, and rolled back. There is one more pod at a time, and never one less.
-func clonesAborted(t *testing.T) {
+// cloneSetAborted checks that an abort returns every pod to the stable version and keeps the
+// template held. Then it retries and rolls back. There is at most one additional pod, and never one
+// pod less.
+func cloneSetAborted(t *testing.T) {
 	t.Parallel()
 	owners := map[string]any{"maxUnavailable": int64(0), "maxSurge": int64(1), "partition": "10%"}
-	s := startCloned(t, true, owners, nil, with(manual("20%"), "20%"), with(manual("60%"), "50%"), manual("100%"))
+	s := startCloneSetApp(t, true, owners, nil, withTraffic(manualStep("20%"), "20%"), withTraffic(manualStep("60%"), "50%"), manualStep("100%"))
 	s.guard.atLeast(5)
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
 	s.promote(1)
-	s.step(2, 3, "40%", "v2")
+	s.checkStep(2, 3, "40%", "v2")
 	s.abort()
-	s.stands("100%", "v2")
-	s.sees(s.runsPods(versions{"v1": 5}))
-	s.sees(s.serves(name, versions{"v1": 5}))
-	s.sees(s.weight(""))
-	s.post(here.admin, "retry", "", http.StatusCreated)
-	s.step(1, 1, "80%", "v2")
-	s.post(here.admin, "rollback", "", http.StatusCreated)
-	s.gives("v1")
+	s.checkPartition("100%", "v2")
+	s.checkNow(s.runsPods(versions{"v1": 5}))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 5}))
+	s.checkNow(s.hasCanaryWeight(""))
+	s.post(testEnv.admin, "retry", "", http.StatusCreated)
+	s.checkStep(1, 1, "80%", "v2")
+	s.post(testEnv.admin, "rollback", "", http.StatusCreated)
+	s.awaitRestored("v1")
 }
 
-// When every pod runs the new version, Kruise has forgotten the stable one.
-func clonesAbortedWhenComplete(t *testing.T) {
+// cloneSetAbortedWhenComplete aborts when every pod runs the new version, so OpenKruise no longer
+// has the stable revision in its status.
+func cloneSetAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("1"), manual("100%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
+	s := startCloneSetApp(t, false, nil, nil, manualStep("1"), manualStep("100%"), manualStep("100%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
 	s.promote(1)
-	s.step(2, 5, int64(0), "v2")
+	s.checkStep(2, 5, int64(0), "v2")
 	s.abort()
-	s.stands("100%", "v2")
-	s.sees(s.runsPods(versions{"v1": 5}))
-	s.ships("v3")
-	s.step(1, 1, "80%", "v3")
+	s.checkPartition("100%", "v2")
+	s.checkNow(s.runsPods(versions{"v1": 5}))
+	s.setVersion("v3")
+	s.checkStep(1, 1, "80%", "v3")
 	s.promoteAll()
-	s.gives("v3")
+	s.awaitRestored("v3")
 }
 
-// Case 50: without traffic, the way back may be one of steps, too.
-func clonesBackInBatches(t *testing.T) {
+// Case 50: without traffic, a rollback may be released in steps, too.
+func cloneSetRollbackInBatches(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, func(r *v1beta1.Rollout) {
+	s := startCloneSetApp(t, false, nil, func(r *v1beta1.Rollout) {
 		r.Annotations = map[string]string{"rollouts.kruise.io/rollback-in-batch": "true"}
-	}, manual("20%"), manual("60%"), manual("100%"))
-	s.ships("v2")
-	s.until("step 1 waits", s.waitsAt(1))
+	}, manualStep("20%"), manualStep("60%"), manualStep("100%"))
+	s.setVersion("v2")
+	s.eventually("step 1 waits", s.waitsAtStep(1))
 	s.promote(1)
-	s.step(2, 3, "40%", "v2")
-	s.ships("v1")
-	s.until("step 1 waits on the way back", s.waitsAt(1))
-	s.until("one more is back", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.checkStep(2, 3, "40%", "v2")
+	s.setVersion("v1")
+	s.eventually("step 1 waits on the way back", s.waitsAtStep(1))
+	s.eventually("one more pod is rolled back", s.runsPods(versions{"v1": 3, "v2": 2}))
 	s.promoteAll()
-	s.gives("v1")
+	s.awaitRestored("v1")
 }
 
-// fifths are five equal steps.
-func fifths() []v1beta1.Step {
-	return []v1beta1.Step{manual("20%"), manual("40%"), manual("60%"), manual("80%"), manual("100%")}
+// fiveEqualSteps are five equal steps.
+func fiveEqualSteps() []v1beta1.Step {
+	return []v1beta1.Step{manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("80%"), manualStep("100%")}
 }
 
-// Case 60: the way back has a name of its own, and one pod of each of its steps,
-// though two pods have never left.
-func clonesBackNamed(t *testing.T) {
+// Case 60: the rollback has a rollout-id of its own. Each of its steps labels one pod, although two
+// pods never ran the new version.
+func cloneSetRollbackWithRolloutID(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, func(r *v1beta1.Rollout) {
+	s := startCloneSetApp(t, false, nil, func(r *v1beta1.Rollout) {
 		r.Annotations = map[string]string{"rollouts.kruise.io/rollback-in-batch": "true"}
-	}, fifths()...).called("1")
-	s.ships("v2")
+	}, fiveEqualSteps()...).withRolloutID("1")
+	s.setVersion("v2")
 	for step := int32(1); step <= 2; step++ {
-		s.until("a step waits", s.waitsAt(step))
+		s.eventually("a step waits", s.waitsAtStep(step))
 		s.promote(step)
 	}
-	s.until("step 3 waits", s.waitsAt(3))
-	s.sees(s.labelled("1", map[string]int{"1": 1, "2": 1, "3": 1}))
-	s.called("2").ships("v1")
-	s.labelsSteps("2", 1)
-	s.gives("v1")
+	s.eventually("step 3 waits", s.waitsAtStep(3))
+	s.checkNow(s.podsHaveBatchLabels("1", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.withRolloutID("2").setVersion("v1")
+	s.approveAndCheckLabels("2", 1)
+	s.awaitRestored("v1")
 }
 
-// labelsSteps approves each step from one on, and wants one more pod of a release
-// labelled at each of five.
-func (s *cloned) labelsSteps(id string, from int32) {
+// approveAndCheckLabels approves each step from the given one on, and checks that each of the five
+// steps labels one more pod.
+func (s *cloneSetApp) approveAndCheckLabels(id string, from int32) {
 	s.t.Helper()
 	want := map[string]int{}
 	for step := int32(1); step <= 4; step++ {
@@ -120,160 +122,163 @@ func (s *cloned) labelsSteps(id string, from int32) {
 		if step < from {
 			continue
 		}
-		s.until("a step waits", s.waitsAt(step))
-		s.until("each step has a pod", s.labelled(id, want))
+		s.eventually("a step waits", s.waitsAtStep(step))
+		s.eventually("each step has a pod", s.podsHaveBatchLabels(id, want))
 		s.promote(step)
 	}
 	want["5"] = 1
-	s.until("the Rollout is Healthy", s.healthy)
-	s.sees(s.labelled(id, want))
+	s.eventually("the Rollout is Healthy", s.isHealthy)
+	s.checkNow(s.podsHaveBatchLabels(id, want))
 }
 
-// nameAlone writes a name, and the mark of a release, as some clients do.
-func (s *cloned) nameAlone(id string) {
+// setOnlyRolloutID changes the rollout-id and the in-progress annotation without a new template, as
+// some clients do.
+func (s *cloneSetApp) setOnlyRolloutID(id string) {
 	s.t.Helper()
-	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q},"annotations":{"rollouts.kruise.io/in-progressing":"true"}}}`, id))
+	s.patchCloneSet(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q},"annotations":{"rollouts.kruise.io/in-progressing":"true"}}}`, id))
 }
 
-// Case 61: a name alone is a release of pods that stay, and another name at step 3
-// counts them anew.
-func clonesNameAlone(t *testing.T) {
+// Case 61: a new rollout-id without a new template is a release that keeps its pods. Another
+// rollout-id at step 3 counts the pods again.
+func cloneSetOnlyRolloutID(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, fifths()...)
-	was := s.uids()
-	s.nameAlone("1")
+	s := startCloneSetApp(t, false, nil, nil, fiveEqualSteps()...)
+	was := s.podUIDs()
+	s.setOnlyRolloutID("1")
 	for step := int32(1); step <= 2; step++ {
-		s.until("a step waits", s.waitsAt(step))
+		s.eventually("a step waits", s.waitsAtStep(step))
 		s.promote(step)
 	}
-	s.until("step 3 waits", s.waitsAt(3))
-	s.sees(s.labelled("1", map[string]int{"1": 1, "2": 1, "3": 1}))
-	s.change(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
-	s.until("the pods are counted under the other name", s.labelled("2", map[string]int{"1": 1, "2": 1, "3": 1}))
-	s.labelsSteps("2", 3)
-	s.gives("v1")
-	s.same("the pods", was, s.uids())
+	s.eventually("step 3 waits", s.waitsAtStep(3))
+	s.checkNow(s.podsHaveBatchLabels("1", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.patchCloneSet(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
+	s.eventually("the pods are counted under the other name", s.podsHaveBatchLabels("2", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.approveAndCheckLabels("2", 3)
+	s.awaitRestored("v1")
+	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 62: the name changes again at the first step.
-func clonesRenamed(t *testing.T) {
+// Case 62: the rollout-id changes at the first step.
+func cloneSetRolloutIDChanged(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, fifths()...)
-	was := s.uids()
-	s.nameAlone("1")
-	s.until("step 1 waits", s.waitsAt(1))
-	s.change(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
-	s.labelsSteps("2", 1)
-	s.gives("v1")
-	s.same("the pods", was, s.uids())
+	s := startCloneSetApp(t, false, nil, nil, fiveEqualSteps()...)
+	was := s.podUIDs()
+	s.setOnlyRolloutID("1")
+	s.eventually("step 1 waits", s.waitsAtStep(1))
+	s.patchCloneSet(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
+	s.approveAndCheckLabels("2", 1)
+	s.awaitRestored("v1")
+	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 59: pods that come meanwhile are of both versions, as the step says.
-func clonesScaled(t *testing.T) {
+// Case 59: pods that are added during a step are distributed over both versions as the step
+// requires.
+func cloneSetScaled(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("40%"), manual("60%"), manual("100%")).called("one")
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
+	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("40%"), manualStep("60%"), manualStep("100%")).withRolloutID("one")
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
 	s.promote(1)
-	s.step(2, 2, "60%", "v2")
+	s.checkStep(2, 2, "60%", "v2")
 	s.guard.atMost("v2", 4)
-	s.change(`{"spec":{"replicas":10}}`)
-	s.until("pods of both versions come", s.runsPods(versions{"v1": 6, "v2": 4}))
-	s.until("they are labelled", s.labelled("one", map[string]int{"1": 2, "2": 2}))
-	s.sees(s.waitsAt(2))
-	s.change(`{"spec":{"replicas":5}}`)
+	s.patchCloneSet(`{"spec":{"replicas":10}}`)
+	s.eventually("pods of both versions come", s.runsPods(versions{"v1": 6, "v2": 4}))
+	s.eventually("the pods are labelled", s.podsHaveBatchLabels("one", map[string]int{"1": 2, "2": 2}))
+	s.checkNow(s.waitsAtStep(2))
+	s.patchCloneSet(`{"spec":{"replicas":5}}`)
 	s.guard.atMost("v2", 10)
-	s.until("some go", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.eventually("some pods are deleted", s.runsPods(versions{"v1": 3, "v2": 2}))
 	s.promoteAll()
-	s.gives("v2")
+	s.awaitRestored("v2")
 }
 
-// Without pods Kruise takes the newest template for the current one. Pods that
-// come back are of the stable version all the same.
-func clonesDownToNothing(t *testing.T) {
+// cloneSetScaledToZero scales to 0. Without pods, OpenKruise treats the newest template as the
+// current one. Pods must still be created with the stable version.
+func cloneSetScaledToZero(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("60%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
+	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("60%"), manualStep("100%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
 	s.guard.atLeast(0)
-	s.change(`{"spec":{"replicas":0}}`)
-	s.until("no pod is left", s.runsPods(versions{}))
-	s.until("the stable template is set", func(context.Context) error {
-		containers, _ := of(s.set(), "spec", "template", "spec", "containers").([]any)
+	s.patchCloneSet(`{"spec":{"replicas":0}}`)
+	s.eventually("no pod is left", s.runsPods(versions{}))
+	s.eventually("the stable template is set", func(context.Context) error {
+		containers, _ := nestedField(s.getCloneSet(), "spec", "template", "spec", "containers").([]any)
 		if v := containers[0].(map[string]any)["image"]; v != image("v1") {
 			return fmt.Errorf("the template is of %s", v)
 		}
 		return nil
 	})
 	s.guard.atMost("v2", 1)
-	s.change(`{"spec":{"replicas":5}}`)
-	s.until("one pod is new again", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.patchCloneSet(`{"spec":{"replicas":5}}`)
+	s.eventually("one pod is new again", s.runsPods(versions{"v1": 4, "v2": 1}))
 	s.guard.atMost("v2", 5)
 	s.promoteAll()
-	s.gives("v2")
+	s.awaitRestored("v2")
 }
 
-// Deleting the Rollout goes on natively.
-func clonesDeleted(t *testing.T) {
+// cloneSetRolloutDeleted deletes the Rollout. The release continues natively.
+func cloneSetRolloutDeleted(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.leaves()
-	s.isAs("v2")
+	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
+	s.deleteRollout()
+	s.checkRestoredAt("v2")
 }
 
-// leaves deletes the Rollout, and waits until it is gone.
-func (s *cloned) leaves() {
+// deleteRollout deletes the Rollout, and waits until it is gone.
+func (s *cloneSetApp) deleteRollout() {
 	s.t.Helper()
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.rollout}}
-	if err := here.client.Delete(s.t.Context(), r); err != nil {
+	if err := testEnv.client.Delete(s.t.Context(), r); err != nil {
 		s.t.Fatal(err)
 	}
-	s.until("the Rollout is gone", func(ctx context.Context) error {
-		if _, err := s.stored(ctx); !apierrors.IsNotFound(err) {
+	s.eventually("the Rollout is gone", func(ctx context.Context) error {
+		if _, err := s.getRollout(ctx); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Rollout is there: %w", err)
 		}
 		return nil
 	})
 }
 
-// So does disabling it.
-func clonesDisabled(t *testing.T) {
+// cloneSetRolloutDisabled disables the Rollout. The release continues natively.
+func cloneSetRolloutDisabled(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.disables()
-	s.isAs("v2")
+	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
+	s.disableRollout()
+	s.checkRestoredAt("v2")
 }
 
-// disables waits until the Rollout is.
-func (s *cloned) disables() {
+// disableRollout disables the Rollout, and waits until it is Disabled.
+func (s *cloneSetApp) disableRollout() {
 	s.t.Helper()
-	s.edit(`{"spec":{"disabled":true}}`)
-	s.until("the Rollout is Disabled", s.disabled)
+	s.patchRollout(`{"spec":{"disabled":true}}`)
+	s.eventually("the Rollout is Disabled", s.isDisabled)
 }
 
-// Nobody lets a held one go; what its owner writes is given back in the end.
-func clonesFromOutside(t *testing.T) {
+// cloneSetPausedByUser changes spec.updateStrategy.paused during a release. The change does not
+// release the held CloneSet, and it is restored at the end.
+func cloneSetPausedByUser(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.change(`{"metadata":{"annotations":null},"spec":{"updateStrategy":{"partition":1,"paused":true}}}`)
-	set := s.stands("80%", "v2")
-	if of(set, "spec", "updateStrategy", "paused") == true {
-		t.Error("it is paused")
+	s := startCloneSetApp(t, false, nil, nil, manualStep("20%"), manualStep("100%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
+	s.patchCloneSet(`{"metadata":{"annotations":null},"spec":{"updateStrategy":{"partition":1,"paused":true}}}`)
+	set := s.checkPartition("80%", "v2")
+	if nestedField(set, "spec", "updateStrategy", "paused") == true {
+		t.Error("the CloneSet is paused")
 	}
-	s.until("Kruise has seen it", s.runsPods(versions{"v1": 4, "v2": 1}))
-	s.stays("one pod is new", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.eventually("Kruise has seen it", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.consistently("one pod is new", s.runsPods(versions{"v1": 4, "v2": 1}))
 	s.promoteAll()
-	s.until("the Rollout is Healthy", s.healthy)
-	s.stands(int64(1), "v2")
-	s.until("it is paused as its owner wants", func(context.Context) error {
-		if of(s.set(), "spec", "updateStrategy", "paused") != true {
-			return errors.New("it is not")
+	s.eventually("the Rollout is Healthy", s.isHealthy)
+	s.checkPartition(int64(1), "v2")
+	s.eventually("the CloneSet is paused as its owner has set", func(context.Context) error {
+		if nestedField(s.getCloneSet(), "spec", "updateStrategy", "paused") != true {
+			return errors.New("the CloneSet is not paused")
 		}
 		return nil
 	})

@@ -16,84 +16,84 @@ import (
 	"github.com/weir-rollouts/weir/test/kruise"
 )
 
-// TestKruise tells stories of CloneSets, Advanced StatefulSets and Advanced
-// DaemonSets, beginning where the cluster does not serve them yet. Kruise is played
-// by test/kruise.
+// TestKruise runs scenarios of CloneSets, Advanced StatefulSets and Advanced DaemonSets. It begins
+// before the cluster serves these kinds. Package test/kruise simulates the controllers of
+// OpenKruise.
 func TestKruise(t *testing.T) {
 	t.Parallel()
-	notInstalled(t)
-	stories := map[string]func(*testing.T){
-		"to the end":   clonesToTheEnd,
-		"in place":     clonesInPlace,
-		"third":        clonesThird,
-		"back":         clonesBack,
-		"aborted":      clonesAborted,
-		"complete":     clonesAbortedWhenComplete,
-		"batches":      clonesBackInBatches,
-		"named":        clonesBackNamed,
-		"name alone":   clonesNameAlone,
-		"renamed":      clonesRenamed,
-		"scaled":       clonesScaled,
-		"nothing":      clonesDownToNothing,
-		"deleted":      clonesDeleted,
-		"disabled":     clonesDisabled,
-		"from outside": clonesFromOutside,
-		"forgotten":    clonesForgotten,
+	cloneSetNotInstalled(t)
+	cases := map[string]func(*testing.T){
+		"to the end":               cloneSetToTheEnd,
+		"in place":                 cloneSetInPlace,
+		"third version":            cloneSetThirdVersion,
+		"rollback":                 cloneSetRollback,
+		"aborted":                  cloneSetAborted,
+		"aborted when complete":    cloneSetAbortedWhenComplete,
+		"rollback in batches":      cloneSetRollbackInBatches,
+		"rollback with rollout-id": cloneSetRollbackWithRolloutID,
+		"rollout-id alone":         cloneSetOnlyRolloutID,
+		"rollout-id changed":       cloneSetRolloutIDChanged,
+		"scaled":                   cloneSetScaled,
+		"scaled to zero":           cloneSetScaledToZero,
+		"deleted":                  cloneSetRolloutDeleted,
+		"disabled":                 cloneSetRolloutDisabled,
+		"paused by a user":         cloneSetPausedByUser,
+		"orphaned hold":            cloneSetOrphanedHold,
 
-		"green to the end": greenToTheEnd,
-		"green back":       greenBack,
-		"green third":      greenThird,
-		"green aborted":    greenAborted,
-		"green scaled":     greenScaled,
-		"green deleted":    greenLeft((*cloned).leaves),
-		"green disabled":   greenLeft((*cloned).disables),
+		"blue-green to the end":    blueGreenCloneSet,
+		"blue-green rollback":      blueGreenCloneSetRollback,
+		"blue-green third version": blueGreenCloneSetThirdVersion,
+		"blue-green aborted":       blueGreenCloneSetAborted,
+		"blue-green scaled":        blueGreenCloneSetScaled,
+		"blue-green deleted":       blueGreenCloneSetDeletedOrDisabled((*cloneSetApp).deleteRollout),
+		"blue-green disabled":      blueGreenCloneSetDeletedOrDisabled((*cloneSetApp).disableRollout),
 
-		"ordered to the end": advancedToTheEnd,
-		"ordered in place":   advancedInPlace,
-		"ordered paused":     advancedPaused,
-		"ordered back":       advancedBack,
-		"ordered deleted":    advancedDeleted,
-		"ordered, any group": orderedOfAnyGroup,
+		"Advanced StatefulSet to the end": advancedStatefulSet,
+		"Advanced StatefulSet in place":   advancedStatefulSetInPlace,
+		"Advanced StatefulSet paused":     advancedStatefulSetPaused,
+		"Advanced StatefulSet rollback":   advancedStatefulSetRollback,
+		"Advanced StatefulSet deleted":    advancedStatefulSetRolloutDeleted,
+		"StatefulSet of another group":    statefulSetLikeOfOtherGroup,
 
-		"on nodes to the end":  agentsToTheEnd,
-		"on nodes in place":    agentsInPlace,
-		"on nodes third":       agentsThird,
-		"on nodes back":        agentsBack,
-		"on nodes aborted":     agentsAborted,
-		"on other nodes":       agentsOnOtherNodes,
-		"on nodes deleted":     agentsDeleted,
-		"on nodes left out":    agentsChoosy,
-		"on nodes by an owner": agentsByHand,
+		"Advanced DaemonSet to the end":    advancedDaemonSet,
+		"Advanced DaemonSet in place":      advancedDaemonSetInPlace,
+		"Advanced DaemonSet third version": advancedDaemonSetThirdVersion,
+		"Advanced DaemonSet rollback":      advancedDaemonSetRollback,
+		"Advanced DaemonSet aborted":       advancedDaemonSetAborted,
+		"Advanced DaemonSet nodes change":  advancedDaemonSetNodesChange,
+		"Advanced DaemonSet deleted":       advancedDaemonSetRolloutDeleted,
+		"Advanced DaemonSet with selector": advancedDaemonSetWithSelector,
+		"Advanced DaemonSet with OnDelete": advancedDaemonSetOnDelete,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled", "named", "name alone", "forgotten", "green third", "green aborted", "ordered in place", "on nodes aborted") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "to the end", "aborted", "scaled", "rollback with rollout-id", "rollout-id alone", "orphaned hold", "blue-green third version", "blue-green aborted", "Advanced StatefulSet in place", "Advanced DaemonSet aborted") {
+		t.Run(name, cases[name])
 	}
 }
 
-// A Rollout whose kind is not served says so when it is made and afterwards, can
-// be deleted, and begins its work when the kind is served, without a restart. What
-// has served a kind once is not asked to forget it.
-func notInstalled(t *testing.T) {
-	s := &cloned{app: space(t)}
-	s.plan = plan{replicas: 5, unavailable: 1, steps: []v1beta1.Step{manual("20%"), manual("100%")}, change: ofCloneSet}
+// cloneSetNotInstalled creates a Rollout for a kind that is not served. A warning and the status
+// report this, the Rollout can be deleted, and it starts to work without a restart once the kind is
+// served. Weir keeps watching kinds after that.
+func cloneSetNotInstalled(t *testing.T) {
+	s := &cloneSetApp{app: newNamespace(t)}
+	s.plan = plan{replicas: 5, unavailable: 1, steps: []v1beta1.Step{manualStep("20%"), manualStep("100%")}, customizeRollout: ofCloneSet}
 	s.create(s.newRollout())
-	if served := func(ctx context.Context) error { return here.client.List(ctx, cloneSets()) }; served(t.Context()) != nil {
-		missing := s.says("the cluster does not serve CloneSet.apps.kruise.io", "install what brings it")
-		s.until("the Rollout says what is missing", missing)
-		s.leaves()
+	if served := func(ctx context.Context) error { return testEnv.client.List(ctx, cloneSets()) }; served(t.Context()) != nil {
+		missing := s.messageContains("the cluster does not serve CloneSet.apps.kruise.io", "install what brings it")
+		s.eventually("the Rollout reports what is missing", missing)
+		s.deleteRollout()
 		s.create(s.newRollout())
-		s.until("the Rollout says what is missing", missing)
+		s.eventually("the Rollout reports what is missing", missing)
 		installKruise(t)
-		s.until("CloneSets are served", served)
+		s.eventually("CloneSets are served", served)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(stop)
-	if err := kruise.Start(ctx, here.cluster.Config()); err != nil {
+	if err := kruise.Start(ctx, testEnv.cluster.Config()); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the Rollout waits for its workload", s.says("Workload Not Found"))
-	s.make(nil)
-	s.until("the Rollout is Healthy", s.healthy)
+	s.eventually("the Rollout waits for its workload", s.messageContains("Workload Not Found"))
+	s.createCloneSet(nil)
+	s.eventually("the Rollout is Healthy", s.isHealthy)
 }
 
 func installKruise(t *testing.T) {
@@ -103,69 +103,69 @@ func installKruise(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range definitions {
-		if err := here.client.Create(t.Context(), d); err != nil {
+		if err := testEnv.client.Create(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Case 47: a step with traffic, one without, to the end; then it grows. Pods that
-// are labelled keep the name that Kruise gave their revision.
-func clonesToTheEnd(t *testing.T) {
+// Case 47: a step with traffic, one without, until the end; then the CloneSet is scaled up.
+// Labelled pods keep the revision label of OpenKruise.
+func cloneSetToTheEnd(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%")).called("one")
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.sees(s.weight("20"))
-	s.sees(s.serves(name, versions{"v1": 4}))
-	s.sees(s.serves(name+"-canary", versions{"v2": 1}))
-	s.sees(s.labelled("one", map[string]int{"1": 1}))
+	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("60%")).withRolloutID("one")
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
+	s.checkNow(s.hasCanaryWeight("20"))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 4}))
+	s.checkNow(s.serviceSelects(name+"-canary", versions{"v2": 1}))
+	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{"1": 1}))
 	s.promote(1)
-	s.step(2, 3, "40%", "v2")
-	s.sees(s.weight(""))
-	s.sees(s.serves(name, versions{"v1": 2, "v2": 3}))
-	s.sees(s.labelled("one", map[string]int{"1": 1, "2": 2}))
-	s.sees(s.whole)
+	s.checkStep(2, 3, "40%", "v2")
+	s.checkNow(s.hasCanaryWeight(""))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 2, "v2": 3}))
+	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{"1": 1, "2": 2}))
+	s.checkNow(s.hasFullRevisionLabels)
 	s.promote(2)
-	s.gives("v2")
-	s.change(`{"spec":{"replicas":6}}`)
-	s.until("it grows", s.runsPods(versions{"v2": 6}))
-	s.sees(s.healthy)
+	s.awaitRestored("v2")
+	s.patchCloneSet(`{"spec":{"replicas":6}}`)
+	s.eventually("the CloneSet is scaled up", s.runsPods(versions{"v2": 6}))
+	s.checkNow(s.isHealthy)
 }
 
-// Case 51: pods are updated in place, and are the same pods in the end.
-func clonesInPlace(t *testing.T) {
+// Case 51: pods are updated in place and keep their UIDs.
+func cloneSetInPlace(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, map[string]any{"type": "InPlaceOnly", "maxUnavailable": int64(1)}, nil, manual("20%"), manual("60%"), manual("100%")).called("one")
-	was := s.uids()
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.sees(s.labelled("one", map[string]int{"1": 1}))
+	s := startCloneSetApp(t, false, map[string]any{"type": "InPlaceOnly", "maxUnavailable": int64(1)}, nil, manualStep("20%"), manualStep("60%"), manualStep("100%")).withRolloutID("one")
+	was := s.podUIDs()
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
+	s.checkNow(s.podsHaveBatchLabels("one", map[string]int{"1": 1}))
 	s.promote(1)
-	s.step(2, 3, "40%", "v2")
+	s.checkStep(2, 3, "40%", "v2")
 	s.abort()
-	s.sees(s.runsPods(versions{"v1": 5}))
-	s.stands("100%", "v2")
-	s.post(here.admin, "retry", "", http.StatusCreated)
-	s.step(1, 1, "80%", "v2")
+	s.checkNow(s.runsPods(versions{"v1": 5}))
+	s.checkPartition("100%", "v2")
+	s.post(testEnv.admin, "retry", "", http.StatusCreated)
+	s.checkStep(1, 1, "80%", "v2")
 	s.promoteAll()
-	s.gives("v2")
-	s.same("the pods", was, s.uids())
+	s.awaitRestored("v2")
+	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 49: a third version begins at step 1, and no more of it come than that says.
-func clonesThird(t *testing.T) {
+// Case 49: a third version begins at step 1, with no more pods than that step allows.
+func cloneSetThirdVersion(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("40%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
+	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("40%"), manualStep("100%"))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "80%", "v2")
 	s.promote(1)
-	s.step(2, 2, "60%", "v2")
+	s.checkStep(2, 2, "60%", "v2")
 	s.guard.atMost("v3", 1)
-	s.ships("v3")
-	s.step(1, 1, "80%", "v3")
-	s.sees(s.weight("20"))
+	s.setVersion("v3")
+	s.checkStep(1, 1, "80%", "v3")
+	s.checkNow(s.hasCanaryWeight("20"))
 	s.guard.atMost("v3", 6)
 	s.promoteAll()
-	s.gives("v3")
+	s.awaitRestored("v3")
 }

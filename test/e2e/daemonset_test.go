@@ -13,175 +13,176 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestDaemonSet tells stories of DaemonSets.
+// TestDaemonSet runs scenarios of DaemonSets.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
-	stories := map[string]func(*testing.T){
-		"to the end":         daemonsToTheEnd,
-		"third":              daemonsThird,
-		"never ready":        daemonsNeverReady,
-		"aborted":            daemonsAborted,
-		"aborted when whole": daemonsAbortedWhenWhole,
-		"aborted at once":    daemonsAbortedAtOnce,
-		"nodes come and go":  daemonsOnOtherNodes,
-		"deleted":            daemonsDeleted,
-		"deleted, aborted":   daemonsDeletedAborted,
-		"disabled":           daemonsDisabled,
-		"labelled, jumping":  daemonsLabelled,
-		"on delete":          daemonsOnDelete,
-		"surge":              daemonsSurge,
-		"nowhere":            daemonsNowhere,
+	cases := map[string]func(*testing.T){
+		"to the end":                     daemonSetToTheEnd,
+		"third version":                  daemonSetThirdVersion,
+		"never ready":                    daemonSetNeverReady,
+		"aborted":                        daemonSetAborted,
+		"aborted when complete":          daemonSetAbortedWhenComplete,
+		"aborted before the first batch": daemonSetAbortedBeforeFirstBatch,
+		"nodes join and leave":           daemonSetNodesChange,
+		"deleted":                        daemonSetRolloutDeleted,
+		"deleted after an abort":         daemonSetDeletedAfterAbort,
+		"disabled":                       daemonSetRolloutDisabled,
+		"batch labels and jump":          daemonSetBatchLabels,
+		"OnDelete":                       daemonSetOnDelete,
+		"surge":                          daemonSetSurge,
+		"without nodes":                  daemonSetWithoutNodes,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "nodes come and go") {
-		t.Run(name, stories[name])
+	for _, name := range selectCases(cases, "to the end", "aborted", "nodes join and leave") {
+		t.Run(name, cases[name])
 	}
 }
 
-// Cases 73 and 75: a step with traffic, one without, to the end; then back to what
-// was before, which is a release like any other.
-func daemonsToTheEnd(t *testing.T) {
+// Cases 73 and 75: a step with traffic, one without, until the end; then the earlier version, which
+// is a release like any other.
+func daemonSetToTheEnd(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 4, true, nil, with(manual("1"), "20%"), manual("3"), manual("100%")).serve()
+	s := startDaemonSetApp(t, 4, true, nil, withTraffic(manualStep("1"), "20%"), manualStep("3"), manualStep("100%")).createRollout()
 	s.guard.atMost("v2", 1)
-	s.ships("v2")
-	s.step(1, 1, "v2")
-	s.sees(s.weight("20"))
-	s.sees(s.serves(name, versions{"v1": 3}))
-	s.sees(s.serves(name+"-canary", versions{"v2": 1}))
+	s.setVersion("v2")
+	s.checkStep(1, 1, "v2")
+	s.checkNow(s.hasCanaryWeight("20"))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 3}))
+	s.checkNow(s.serviceSelects(name+"-canary", versions{"v2": 1}))
 	s.guard.atMost("v2", 3)
 	s.promote(1)
-	s.step(2, 3, "v2")
-	s.sees(s.weight(""))
-	s.sees(s.serves(name, versions{"v1": 1, "v2": 3}))
+	s.checkStep(2, 3, "v2")
+	s.checkNow(s.hasCanaryWeight(""))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 1, "v2": 3}))
 	s.guard.atMost("v2", 4)
 	s.promote(2)
-	s.gives("v2")
-	s.ships("v1")
-	s.until("step 1 waits", s.waitsAt(1))
-	s.sees(s.runsPods(versions{"v1": 1, "v2": 3}))
+	s.awaitRestored("v2")
+	s.setVersion("v1")
+	s.eventually("step 1 waits", s.waitsAtStep(1))
+	s.checkNow(s.runsPods(versions{"v1": 1, "v2": 3}))
 	s.promoteAll()
-	s.gives("v1")
-	s.sees(s.succeeded)
+	s.awaitRestored("v1")
+	s.checkNow(s.releaseSucceeded)
 }
 
-// Case 74: a third version begins at step 1; pods of the second go first.
-func daemonsThird(t *testing.T) {
+// Case 74: a third version begins at step 1, and first replaces pods of the second.
+func daemonSetThirdVersion(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, false, nil, manual("1"), manual("2"), manual("100%")).serve()
-	s.ships("v2")
-	s.step(1, 1, "v2")
+	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()
+	s.setVersion("v2")
+	s.checkStep(1, 1, "v2")
 	s.promote(1)
-	s.step(2, 2, "v2")
+	s.checkStep(2, 2, "v2")
 	s.guard.atMost("v3", 1)
-	s.ships("v3")
-	s.step(1, 1, "v3")
-	s.sees(s.runsPods(versions{"v1": 1, "v2": 1, "v3": 1}))
+	s.setVersion("v3")
+	s.checkStep(1, 1, "v3")
+	s.checkNow(s.runsPods(versions{"v1": 1, "v2": 1, "v3": 1}))
 	s.guard.atMost("v3", 3)
 	s.promoteAll()
-	s.gives("v3")
+	s.awaitRestored("v3")
 }
 
-// A version that never gets ready costs one pod, and that only until its owner
-// goes back.
-func daemonsNeverReady(t *testing.T) {
+// daemonSetNeverReady releases a version that never becomes ready. One pod is affected, until the
+// owner sets the earlier version.
+func daemonSetNeverReady(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, true, nil, with(manual("2"), "20%"), manual("100%")).serve()
-	s.ships("failed")
-	s.until("step 1 waits for its pods", s.says("1 of 1 new pods"))
-	s.sees(s.at(1, "StepUpgrade"))
-	s.ships("v1")
-	s.gives("v1")
+	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("2"), "20%"), manualStep("100%")).createRollout()
+	s.setVersion("failed")
+	s.eventually("step 1 waits for its pods", s.messageContains("1 of 1 new pods"))
+	s.checkNow(s.isAtStage(1, "StepUpgrade"))
+	s.setVersion("v1")
+	s.awaitRestored("v1")
 }
 
-// An abort brings every pod back. The stable template stays live, so that nodes
-// which join get no aborted version; then it is tried again, and rolled back.
-func daemonsAborted(t *testing.T) {
+// daemonSetAborted checks that an abort returns every pod to the stable version. The stable
+// template stays live, so that nodes which join do not get the aborted version. Then it retries and
+// rolls back.
+func daemonSetAborted(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, true, nil, with(manual("1"), "20%"), with(manual("2"), "50%"), manual("100%")).serve()
-	s.ships("v2")
-	s.step(1, 1, "v2")
+	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("1"), "20%"), withTraffic(manualStep("2"), "50%"), manualStep("100%")).createRollout()
+	s.setVersion("v2")
+	s.checkStep(1, 1, "v2")
 	s.promote(1)
-	s.step(2, 2, "v2")
+	s.checkStep(2, 2, "v2")
 	s.abort()
-	s.stands(byHand, "v1")
-	s.sees(s.runsPods(versions{"v1": 3}))
-	s.sees(s.serves(name, versions{"v1": 3}))
-	s.sees(s.weight(""))
+	s.checkStrategy(onDelete, "v1")
+	s.checkNow(s.runsPods(versions{"v1": 3}))
+	s.checkNow(s.serviceSelects(name, versions{"v1": 3}))
+	s.checkNow(s.hasCanaryWeight(""))
 	s.guard.atMost("v2", 0)
-	s.joins()
-	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
+	s.joinNode()
+	s.eventually("the new node has a pod", s.runsPods(versions{"v1": 4}))
 	s.guard.atLeast(3)
-	s.ships("v2")
-	s.until("the stable template is live again", s.lives("v1"))
-	s.until("its controller has seen that", s.runsPods(versions{"v1": 4}))
-	s.stays("nothing is released", s.runsPods(versions{"v1": 4}))
-	s.sees(s.isAborted)
+	s.setVersion("v2")
+	s.eventually("the stable template is live again", s.templateIs("v1"))
+	s.eventually("the native controller has observed the change", s.runsPods(versions{"v1": 4}))
+	s.consistently("nothing is released", s.runsPods(versions{"v1": 4}))
+	s.checkNow(s.isAborted)
 	s.guard.atMost("v2", 1)
-	s.post(here.admin, "retry", "", http.StatusCreated)
-	s.step(1, 1, "v2")
-	s.post(here.admin, "rollback", "", http.StatusCreated)
-	s.gives("v1")
+	s.post(testEnv.admin, "retry", "", http.StatusCreated)
+	s.checkStep(1, 1, "v2")
+	s.post(testEnv.admin, "rollback", "", http.StatusCreated)
+	s.awaitRestored("v1")
 }
 
-// When every pod runs the new version its native controller would forget the
-// stable one, as the owner's history limit says. Another version comes after the abort.
-func daemonsAbortedWhenWhole(t *testing.T) {
+// daemonSetAbortedWhenComplete aborts when every pod runs the new version. With the owner's history
+// limit, the native controller would delete the stable revision. Then another version is released.
+func daemonSetAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, false, nil, manual("1"), manual("3")).serve()
-	s.ships("v2")
-	s.step(1, 1, "v2")
+	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("3")).createRollout()
+	s.setVersion("v2")
+	s.checkStep(1, 1, "v2")
 	s.promote(1)
-	s.step(2, 3, "v2")
+	s.checkStep(2, 3, "v2")
 	s.abort()
-	s.stands(byHand, "v1")
-	s.sees(s.runsPods(versions{"v1": 3}))
-	s.ships("v3")
-	s.step(1, 1, "v3")
+	s.checkStrategy(onDelete, "v1")
+	s.checkNow(s.runsPods(versions{"v1": 3}))
+	s.setVersion("v3")
+	s.checkStep(1, 1, "v3")
 	s.promoteAll()
-	s.gives("v3")
+	s.awaitRestored("v3")
 }
 
-// An abort before the first batch, which waits for a Service that is not there,
-// keeps the aborted version from nodes that join, too.
-func daemonsAbortedAtOnce(t *testing.T) {
+// daemonSetAbortedBeforeFirstBatch aborts while the release waits for a missing Service, before the
+// first batch. Nodes that join do not get the aborted version.
+func daemonSetAbortedBeforeFirstBatch(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, true, nil, with(manual("1"), "20%"), manual("100%")).serve()
-	if err := here.client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}); err != nil {
+	s := startDaemonSetApp(t, 3, true, nil, withTraffic(manualStep("1"), "20%"), manualStep("100%")).createRollout()
+	if err := testEnv.client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}); err != nil {
 		t.Fatal(err)
 	}
-	s.ships("v2")
-	s.until("the release waits for the Service", s.doing("Initializing"))
+	s.setVersion("v2")
+	s.eventually("the release waits for the Service", s.hasProgressingReason("Initializing"))
 	s.abort()
-	s.stands(byHand, "v1")
+	s.checkStrategy(onDelete, "v1")
 	s.guard.atMost("v2", 0)
-	s.joins()
-	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
+	s.joinNode()
+	s.eventually("the new node has a pod", s.runsPods(versions{"v1": 4}))
 	s.create(s.newService())
 	s.guard.atMost("v2", 1)
-	s.post(here.admin, "retry", "", http.StatusCreated)
-	s.step(1, 1, "v2")
-	s.post(here.admin, "rollback", "", http.StatusCreated)
-	s.gives("v1")
+	s.post(testEnv.admin, "retry", "", http.StatusCreated)
+	s.checkStep(1, 1, "v2")
+	s.post(testEnv.admin, "rollback", "", http.StatusCreated)
+	s.awaitRestored("v1")
 }
 
-// A node that joins while a step waits gets the newest version, which counts; one
-// that leaves takes its pod along.
-func daemonsOnOtherNodes(t *testing.T) {
+// daemonSetNodesChange adds and removes nodes while a step is paused. The pod of a new node runs
+// the newest version and counts as updated.
+func daemonSetNodesChange(t *testing.T) {
 	t.Parallel()
-	s := startDaemons(t, 3, false, nil, manual("1"), manual("2"), manual("100%")).serve()
-	s.ships("v2")
-	s.step(1, 1, "v2")
-	s.joins()
-	s.until("the new node has a pod", s.runsPods(versions{"v1": 2, "v2": 2}))
-	s.stays("the step waits", s.waitsAt(1))
+	s := startDaemonSetApp(t, 3, false, nil, manualStep("1"), manualStep("2"), manualStep("100%")).createRollout()
+	s.setVersion("v2")
+	s.checkStep(1, 1, "v2")
+	s.joinNode()
+	s.eventually("the new node has a pod", s.runsPods(versions{"v1": 2, "v2": 2}))
+	s.consistently("the step waits", s.waitsAtStep(1))
 	s.guard.atLeast(3)
 	s.promote(1)
-	s.step(2, 2, "v2")
+	s.checkStep(2, 2, "v2")
 	s.guard.atLeast(2)
-	s.lose(s.namespace + "-3")
+	s.loseNode(s.namespace + "-3")
 	s.nodes = 3
-	s.until("the step has its share again", s.runsPods(versions{"v1": 1, "v2": 2}))
-	s.until("step 2 waits", s.waitsAt(2))
+	s.eventually("the step has its share again", s.runsPods(versions{"v1": 1, "v2": 2}))
+	s.eventually("step 2 waits", s.waitsAtStep(2))
 	s.promote(2)
-	s.gives("v2")
+	s.awaitRestored("v2")
 }

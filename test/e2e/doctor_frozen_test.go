@@ -17,23 +17,23 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// The doctor finds a webhook without authority while weir-apiserver is frozen. This
-// does not run beside tests that need what is broken.
+// TestDoctorFrozen removes the CA bundle of the webhook while weir-apiserver is frozen, and the
+// doctor reports it. This test does not run in parallel with tests that need the webhook.
 func TestDoctorFrozen(t *testing.T) {
-	// A running server would write the caBundle again.
-	if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
+	// A running server would restore the caBundle.
+	if err := testEnv.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
+		if err := testEnv.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	}()
 	nobody := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
 	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
-	if err := here.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
+	if err := testEnv.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	here.until(t, "it is found", here.diagnosed("certificates",
+	testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("certificates",
 		"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
 }

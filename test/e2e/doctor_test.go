@@ -24,41 +24,42 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// The doctor finds nothing wrong with what the manifests install. Then two
-// things break, and each is named with what mends it, and nothing else is. This
-// does not run beside tests that need what is broken.
+// TestDoctor checks that the doctor reports no problems of a fresh installation. Then it breaks two
+// things. The doctor must report each with its fix, and nothing else. This test does not run in
+// parallel with tests that need what is broken.
 func TestDoctor(t *testing.T) {
-	here.until(t, "nothing is wrong", here.diagnosed(""))
+	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
 	t.Run("rule", func(t *testing.T) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "weir-controller"}}
-		here.change(t, role, func() {
+		testEnv.change(t, role, func() {
 			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "horizontalpodautoscalers") })
 		})
-		here.until(t, "it is found", here.diagnosed("access",
+		testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("access",
 			"weir-controller may not: ", "patch horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
 	})
 	t.Run("leader", func(t *testing.T) {
-		if err := here.cluster.Kill(cluster.WeirController); err != nil {
+		if err := testEnv.cluster.Kill(cluster.WeirController); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := here.cluster.Start(cluster.WeirController); err != nil {
+			if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 				t.Error(err)
 			}
 		})
-		if elects() {
+		if usesLeaderElection() {
 			runs := map[bool]string{true: cluster.WeirController, false: cluster.WeirAPIServer}[*apart]
-			here.until(t, "it is found", here.diagnosed("leader", "no controller leads", "app.kubernetes.io/name="+runs))
+			testEnv.eventually(t, "the doctor reports it", testEnv.doctorFinds("leader", "no controller leads", "app.kubernetes.io/name="+runs))
 		}
 	})
-	here.until(t, "nothing is wrong", here.diagnosed(""))
+	testEnv.eventually(t, "nothing is wrong", testEnv.doctorFinds(""))
 }
 
-// elects reports whether weir-controller holds a lease, see TestMain.
-func elects() bool { return !testing.Short() }
+// usesLeaderElection reports whether weir-controller holds a lease, see TestMain.
+func usesLeaderElection() bool { return !testing.Short() }
 
-// diagnosed wants the doctor to find that one check only, and to say so.
-func (w *world) diagnosed(check string, words ...string) func(context.Context) error {
+// doctorFinds returns a check that the doctor reports exactly one problem, of this check and with
+// these words.
+func (w *environment) doctorFinds(check string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		code, results, err := w.doctor(ctx)
 		if err != nil {
@@ -66,11 +67,11 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 		}
 		var said strings.Builder
 		for _, r := range results {
-			// A server that does not answer shows neither its storage nor what it serves, and its lease
-			// expires.
-			beside := r.Check == "leader" && !elects() ||
+			// If the server does not answer, the checks of its storage and its API fail, too, and
+			// its lease expires.
+			expected := r.Check == "leader" && !usesLeaderElection() ||
 				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd", "leader"}, r.Check))
-			if r.Status == doctor.OK || beside {
+			if r.Status == doctor.OK || expected {
 				continue
 			}
 			if r.Check != check {
@@ -79,22 +80,22 @@ func (w *world) diagnosed(check string, words ...string) func(context.Context) e
 			fmt.Fprintln(&said, r.What, r.Fix)
 		}
 		if check != "" && (said.Len() == 0 || code != 1) {
-			return fmt.Errorf("it found nothing, and ended with %d", code)
+			return fmt.Errorf("the doctor found nothing, and ended with %d", code)
 		}
-		if check == "" && elects() && code != 0 {
-			return fmt.Errorf("it ended with %d", code)
+		if check == "" && usesLeaderElection() && code != 0 {
+			return fmt.Errorf("the doctor ended with %d", code)
 		}
 		for _, word := range words {
 			if !strings.Contains(said.String(), word) {
-				return fmt.Errorf("it said %q, want %q in it", said.String(), word)
+				return fmt.Errorf("the message is %q, want %q in it", said.String(), word)
 			}
 		}
 		return nil
 	}
 }
 
-// doctor runs the command as an administrator beside the embedded etcd would.
-func (w *world) doctor(ctx context.Context) (int, []doctor.Result, error) {
+// doctor runs the command as an administrator does on the host of the embedded etcd.
+func (w *environment) doctor(ctx context.Context) (int, []doctor.Result, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.cluster.WeirBin(), cluster.WeirAPIServer), "doctor", "-o=json",
 		"--kubeconfig="+w.cluster.Kubeconfig(), "--data-dir="+w.cluster.WeirData())
 	var out, said bytes.Buffer
@@ -108,7 +109,7 @@ func (w *world) doctor(ctx context.Context) (int, []doctor.Result, error) {
 }
 
 // change changes an object of the installation until the test ends.
-func (w *world) change(t *testing.T, o client.Object, how func()) {
+func (w *environment) change(t *testing.T, o client.Object, how func()) {
 	t.Helper()
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		t.Fatal(err)

@@ -24,99 +24,99 @@ import (
 
 // failure is a row of the table in docs/guarantees.md.
 type failure struct {
-	what string
-	// begin is what happens, and end is what ends it.
+	name string
+	// begin causes the failure, and end ends it.
 	begin, end func() error
-	// meanwhile is what is left.
-	meanwhile
+	// expectations are what works meanwhile.
+	expectations
 }
 
-// meanwhile is what works during a failure. That pods, traffic and holds stay as
-// they are, and that the rest of Kubernetes works, is no matter of a row.
-type meanwhile struct {
-	// unseen reports whether kube-apiserver is gone, so that there is nothing to see.
-	unseen bool
-	// decides reports whether Rollouts are read and decisions recorded.
-	decides bool
-	// admits reports whether the webhook answers.
-	admits bool
-	// listed reports whether the API group is there, whatever its objects are.
-	listed bool
-	// deletes reports whether namespaces can be deleted.
-	deletes bool
+// expectations are what works during a failure. That pods, traffic and holds stay as they are, and
+// that the rest of Kubernetes works, is expected of every failure.
+type expectations struct {
+	// kubeAPIServerDown reports whether kube-apiserver is down, so that nothing can be checked.
+	kubeAPIServerDown bool
+	// acceptsDecisions reports whether Rollouts can be read and decisions are recorded.
+	acceptsDecisions bool
+	// webhookAnswers reports whether the webhook answers.
+	webhookAnswers bool
+	// apiDiscovered reports whether discovery lists the API group.
+	apiDiscovered bool
+	// deletesNamespaces reports whether namespaces can be deleted.
+	deletesNamespaces bool
 }
 
-// What a failure leaves.
+// Expectations that several failures share.
 var (
-	noMoves  = meanwhile{decides: true, admits: true, listed: true, deletes: true}
-	noPods   = meanwhile{decides: true, admits: true, listed: true}
-	noStore  = meanwhile{admits: true, listed: true}
-	noServer = meanwhile{}
-	noKube   = meanwhile{unseen: true}
+	noReconciles = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true, deletesNamespaces: true}
+	noPods       = expectations{acceptsDecisions: true, webhookAnswers: true, apiDiscovered: true}
+	noStore      = expectations{webhookAnswers: true, apiDiscovered: true}
+	noServer     = expectations{}
+	noKube       = expectations{kubeAPIServerDown: true}
 )
 
-// failures are those of the small installation.
+// failures are the failures of an installation without replicas.
 func failures() []failure {
 	server, controller, kube := cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer
 	rows := []failure{
-		{"weir-apiserver is killed", killed(server), started(server), noServer},
-		{"weir-apiserver is told to end", ended(server), started(server), noServer},
-		{"weir-apiserver is frozen", frozen(server), woken(server), noServer},
-		{"weir-apiserver is out of reach", leadsTo("127.0.0.2"), leadsTo("localhost"), noServer},
-		{"its disk is full", inOrder(filled(server), writes), inOrder(killed(server), started(server)), noServer},
-		{"weir-controller is killed", killed(controller), started(controller), noMoves},
-		{"weir-controller is told to end", ended(controller), started(controller), noMoves},
+		{"weir-apiserver is killed", killEach(server), startEach(server), noServer},
+		{"weir-apiserver is terminated", terminateEach(server), startEach(server), noServer},
+		{"weir-apiserver is frozen", freezeEach(server), unfreezeEach(server), noServer},
+		{"weir-apiserver is out of reach", pointServiceTo("127.0.0.2"), pointServiceTo("localhost"), noServer},
+		{"the disk of weir-apiserver is full", inOrder(fillDiskOfEach(server), storeSomething), inOrder(killEach(server), startEach(server)), noServer},
+		{"weir-controller is killed", killEach(controller), startEach(controller), noReconciles},
+		{"weir-controller is terminated", terminateEach(controller), startEach(controller), noReconciles},
 		{
 			"kube-apiserver restarts while Weir is down",
-			inOrder(killed(controller, server, kube), started(kube)), started(server, controller), noServer,
+			inOrder(killEach(controller, server, kube), startEach(kube)), startEach(server, controller), noServer,
 		},
-		{"kube-apiserver is killed", killed(kube), started(kube), noKube},
-		{"kube-controller-manager is killed", killed(cluster.ControllerManager), started(cluster.ControllerManager), noPods},
+		{"kube-apiserver is killed", killEach(kube), startEach(kube), noKube},
+		{"kube-controller-manager is killed", killEach(cluster.ControllerManager), startEach(cluster.ControllerManager), noPods},
 	}
-	if *apart { // else it is the server that is frozen
-		rows = append(rows, failure{"weir-controller is frozen", frozen(controller), woken(controller), noMoves})
+	if *apart { // otherwise this freezes the server
+		rows = append(rows, failure{"weir-controller is frozen", freezeEach(controller), unfreezeEach(controller), noReconciles})
 	}
-	return rows[:few(1, len(rows))]
+	return rows[:shortOrFull(1, len(rows))]
 }
 
-// One release goes through all failures. Each finds it at a step that waits, and
-// leaves it there; then the step is approved, if it could not be before, and the
-// next one waits. These do not run beside other tests.
+// TestFailures takes one release through all failures. During each failure the release stays at its
+// paused step. After that the step is approved, unless this was possible before, and the next step
+// pauses. This test does not run in parallel with others.
 func TestFailures(t *testing.T) {
-	suffer(t, failures())
+	runFailures(t, failures())
 }
 
-func suffer(t *testing.T, rows []failure) {
-	s := newSufferer(t, int32(len(rows)))
+func runFailures(t *testing.T, rows []failure) {
+	s := newFailureApp(t, int32(len(rows)))
 	for i, row := range rows {
 		step := int32(i + 1)
-		if !t.Run(row.what, func(t *testing.T) { s.suffer(t, row, step) }) {
-			return // those after it would find a cluster that is broken already
+		if !t.Run(row.name, func(t *testing.T) { s.runThroughFailure(t, row, step) }) {
+			return // later rows would run in a broken cluster
 		}
 	}
-	s.recovers()
+	s.checkRecovery()
 }
 
-// inSteps is a release of so many steps that wait, each with more traffic than
-// the one before, and a last one.
-func inSteps(n int32) plan {
-	p := usual()
+// planWithManySteps is a plan with this many paused steps, each with more traffic than the one
+// before, and a last step.
+func planWithManySteps(n int32) plan {
+	p := defaultPlan()
 	p.replicas, p.steps = 8, nil
 	for i := range n + 1 {
-		p.steps = append(p.steps, with(manual(strconv.Itoa(int(podsAt(i+1, n)))), fmt.Sprintf("%d%%", i+1)))
+		p.steps = append(p.steps, withTraffic(manualStep(strconv.Itoa(int(podsAt(i+1, n)))), fmt.Sprintf("%d%%", i+1)))
 	}
-	p.steps = append(p.steps, manual("100%"))
+	p.steps = append(p.steps, manualStep("100%"))
 	return p
 }
 
-// podsAt is how many new pods there are at a step, of the first n+1.
+// podsAt returns the number of new pods at a step of planWithManySteps.
 func podsAt(step, n int32) int32 { return 1 + 5*(step-1)/n }
 
 func inOrder(first, second func() error) func() error {
 	return func() error { return errors.Join(first(), second()) }
 }
 
-// each does something to processes, one after the other.
+// each calls do for each process in turn.
 func each(names []string, do func(string) error) func() error {
 	return func() error {
 		for _, name := range names {
@@ -128,43 +128,43 @@ func each(names []string, do func(string) error) func() error {
 	}
 }
 
-func killed(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.Kill(n) })
+func killEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.Kill(n) })
 }
 
-func ended(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.End(n) })
+func terminateEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.End(n) })
 }
 
-func started(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.Start(n) })
+func startEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.Start(n) })
 }
 
-func frozen(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.Signal(n, syscall.SIGSTOP) })
+func freezeEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.Signal(n, syscall.SIGSTOP) })
 }
 
-func woken(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.Signal(n, syscall.SIGCONT) })
+func unfreezeEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.Signal(n, syscall.SIGCONT) })
 }
 
-func filled(names ...string) func() error {
-	return each(names, func(n string) error { return here.cluster.FillDisk(n) })
+func fillDiskOfEach(names ...string) func() error {
+	return each(names, func(n string) error { return testEnv.cluster.FillDisk(n) })
 }
 
-// writes makes weir-apiserver store something, which fails.
-func writes() error {
+// storeSomething makes weir-apiserver write to its store, which must fail.
+func storeSomething() error {
 	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "never"}}
-	if err := here.client.Create(context.Background(), h); err == nil {
-		return errors.New("it was stored")
+	if err := testEnv.client.Create(context.Background(), h); err == nil {
+		return errors.New("the object was stored")
 	}
 	return nil
 }
 
-// leadsTo is where the Service of weir-apiserver leads.
-func leadsTo(host string) func() error {
+// pointServiceTo changes the address of the Service of weir-apiserver.
+func pointServiceTo(host string) func() error {
 	return func() error {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: cluster.WeirAPIServer}}
-		return here.client.Patch(context.Background(), s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"externalName":%q}}`, host)))
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: cluster.WeirAPIServer}}
+		return testEnv.client.Patch(context.Background(), s, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"externalName":%q}}`, host)))
 	}
 }

@@ -26,19 +26,19 @@ import (
 
 var gatewayV1 = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
 
-// TestGatewayV1 releases by routes of the Gateway API as they are served today. The
-// test is the gateway. Another test has older kinds of the same names, so no other
-// test runs at the same time, and these go before any does.
+// TestGatewayV1 releases with routes of the Gateway API v1. The test plays the gateway. Another
+// test installs older CRDs with the same names, so this test does not run in parallel with others
+// and runs before them.
 func TestGatewayV1(t *testing.T) {
 	plurals := []string{"httproutes", "grpcroutes"}
-	installs(t, gatewayKinds(t, "traefik", plurals...)...)
+	installCRDs(t, gatewayKinds(t, "traefik", plurals...)...)
 	t.Run("routes", gatewayRoutes)
-	uninstalls(t, plurals)
-	start(t, plain()) // weir-controller is at work again
+	uninstallGatewayAPI(t, plurals)
+	start(t, planWithoutTraffic()) // weir-controller has restarted
 }
 
 func gatewayRoutes(t *testing.T) {
-	byHeader := manual("2")
+	byHeader := manualStep("2")
 	byHeader.Matches = []v1beta1.RouteMatch{{Headers: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user", Value: "me"}}}}
 	for kind, tc := range map[string]struct {
 		spec, narrowed string
@@ -59,9 +59,9 @@ func gatewayRoutes(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			p := usual()
-			p.steps = []v1beta1.Step{byHeader, with(manual("50%"), "40%")}
-			p.change = func(r *v1beta1.Rollout) {
+			p := defaultPlan()
+			p.steps = []v1beta1.Step{byHeader, withTraffic(manualStep("50%"), "40%")}
+			p.customizeRollout = func(r *v1beta1.Rollout) {
 				ref := &r.Spec.Strategy.Canary.TrafficRoutings[0]
 				ref.Ingress = nil
 				tc.names(ref)
@@ -73,48 +73,48 @@ func gatewayRoutes(t *testing.T) {
 				a.create(router(t, gatewayV1.WithKind(kind), tc.spec))
 			}
 			a := start(t, p)
-			gatewayStory(a, gatewayV1.WithKind(kind), tc.narrowed)
+			releaseThroughGateway(a, gatewayV1.WithKind(kind), tc.narrowed)
 		})
 	}
 }
 
-func gatewayStory(a *app, kind schema.GroupVersionKind, narrowed string) {
+func releaseThroughGateway(a *app, kind schema.GroupVersionKind, narrowed string) {
 	a.t.Helper()
-	before, _ := a.reads(kind)
-	a.judges(kind, "True")
+	before, _ := a.readRouter(kind)
+	a.setRouteStatus(kind, "True")
 	a.release("v2")
-	a.until("the gateway has not seen it", a.says("edge has not seen it yet"))
-	a.judges(kind, "False")
-	a.until("the refusal is told", a.says("edge: Accepted is False: Told: by the test"))
-	a.stays("it remains at its step", a.at(1, "StepTrafficRouting"))
-	a.judges(kind, "True")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.inspects(1)
-	if spec, _ := a.reads(kind); !strings.Contains(spec, narrowed) || strings.Count(spec, `"web-canary"`) != 1 {
+	a.eventually("the gateway has not observed the route", a.messageContains("edge has not seen it yet"))
+	a.setRouteStatus(kind, "False")
+	a.eventually("the rejected route is reported", a.messageContains("edge: Accepted is False: Told: by the test"))
+	a.consistently("the release stays at its step", a.isAtStage(1, "StepTrafficRouting"))
+	a.setRouteStatus(kind, "True")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.checkTreeAndPlan(1)
+	if spec, _ := a.readRouter(kind); !strings.Contains(spec, narrowed) || strings.Count(spec, `"web-canary"`) != 1 {
 		a.t.Errorf("%s is not in %s", narrowed, spec)
 	}
 	a.promote(1)
-	a.until("the gateway has not seen the share", a.says("edge has not seen it yet"))
-	a.judges(kind, "True")
-	a.until("step 2 waits", a.waitsAt(2))
-	if spec, _ := a.reads(kind); !strings.Contains(spec, `"name":"web","port":80,"weight":60`) || !strings.Contains(spec, `"name":"web-canary","port":80,"weight":40`) {
+	a.eventually("the gateway has not observed the weight", a.messageContains("edge has not seen it yet"))
+	a.setRouteStatus(kind, "True")
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	if spec, _ := a.readRouter(kind); !strings.Contains(spec, `"name":"web","port":80,"weight":60`) || !strings.Contains(spec, `"name":"web-canary","port":80,"weight":40`) {
 		a.t.Errorf("no share of 40 in %s", spec)
 	}
 	a.promote(2)
-	a.until("the Rollout is Healthy", a.released("v2"))
-	after, annotations := a.reads(kind)
-	a.same("the route", before, after)
-	a.same("its annotations", 0, len(annotations))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.released("v2"))
+	after, annotations := a.readRouter(kind)
+	a.checkEqual("the route", before, after)
+	a.checkEqual("its annotations", 0, len(annotations))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// judges says, as a gateway, what it makes of the route as it is now.
-func (a *app) judges(kind schema.GroupVersionKind, accepted string) {
+// setRouteStatus writes the status of the route as a gateway does.
+func (a *app) setRouteStatus(kind schema.GroupVersionKind, accepted string) {
 	a.t.Helper()
-	a.until("the gateway has said so", func(ctx context.Context) error {
+	a.eventually("the gateway has written its status", func(ctx context.Context) error {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(kind)
-		if err := here.client.Get(ctx, a.key(name), o); err != nil {
+		if err := testEnv.client.Get(ctx, a.key(name), o); err != nil {
 			return err
 		}
 		condition := func(kind, status string) any {
@@ -127,13 +127,13 @@ func (a *app) judges(kind schema.GroupVersionKind, accepted string) {
 			"controllerName": "e2e.example.com/edge", "parentRef": map[string]any{"name": "edge"},
 			"conditions": []any{condition("Accepted", accepted), condition("ResolvedRefs", "True")},
 		}}}
-		return here.client.Status().Update(ctx, o)
+		return testEnv.client.Status().Update(ctx, o)
 	})
 }
 
-// uninstalls takes kinds of the Gateway API away, for the tests that come after.
-// weir-controller remembers what a cluster serves, and is started anew.
-func uninstalls(t *testing.T, plurals []string) {
+// uninstallGatewayAPI deletes CRDs of the Gateway API for the tests that follow. weir-controller
+// caches what a cluster serves, so it is restarted.
+func uninstallGatewayAPI(t *testing.T, plurals []string) {
 	t.Helper()
 	ctx, cancel := patience.Context(t.Context(), patience.Long)
 	defer cancel()
@@ -141,19 +141,19 @@ func uninstalls(t *testing.T, plurals []string) {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		crd.SetName(plural + "." + gatewayV1.Group)
-		if err := client.IgnoreNotFound(here.client.Delete(ctx, crd)); err != nil {
+		if err := client.IgnoreNotFound(testEnv.client.Delete(ctx, crd)); err != nil {
 			t.Error(err)
 		}
 		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(here.client.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
+			return apierrors.IsNotFound(testEnv.client.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
 		})
 		if err != nil {
 			t.Errorf("%s is not gone: %v", crd.GetName(), err)
 		}
 	}
-	for _, step := range []func(string) error{here.cluster.Kill, here.cluster.Start} {
+	for _, step := range []func(string) error{testEnv.cluster.Kill, testEnv.cluster.Start} {
 		if err := step(cluster.WeirController); err != nil {
-			t.Error(fmt.Errorf("starting weir-controller anew: %w", err))
+			t.Error(fmt.Errorf("restarting weir-controller: %w", err))
 		}
 	}
 }

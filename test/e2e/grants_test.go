@@ -19,48 +19,48 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-var printGrants = flag.Bool("e2e.grants", false, "print which permissions of Weir no request of this run has used")
+var printGrants = flag.Bool("e2e.grants", false, "print the permissions of Weir that no request of this run has used")
 
-// unseen are permissions of which no request tells, and why they are granted.
-// The plugin OwnerReferencesPermissionEnforcement, which the clusters of these
-// tests have, asks for them inside of kube-apiserver: without them it refuses to
-// create objects that block the deletion of their owner.
-var unseen = map[string]string{
+// grantedWithoutRequest are permissions that no request in the audit log uses, and why they are
+// granted. The admission plugin OwnerReferencesPermissionEnforcement, which these clusters enable,
+// checks them inside of kube-apiserver. Without them, it refuses to create objects that block the
+// deletion of their owner.
+var grantedWithoutRequest = map[string]string{
 	"weir-controller: update rollouts/finalizers.rollouts.kruise.io":        "a canary Service or Ingress of a Rollout",
 	"weir-controller: update trafficroutings/finalizers.rollouts.kruise.io": "a canary Ingress of a TrafficRouting",
 	"weir-controller: update batchreleases/finalizers.rollouts.kruise.io":   "the extra Deployment of a canary release",
 	"weir-controller: update deployments/finalizers.apps":                   "a ReplicaSet",
 }
 
-// refused are what is asked without a right to it, and why that is so.
-var refused = map[string]string{
-	"weir-controller: list splits.e2e.example.com":        "TestScriptOfAKind grants it when the Rollout has said that it is missing",
-	"weir-controller: list statefulsets.apps.example.com": "TestKruise grants it then, too",
+// requestedWithoutGrant are requests that are denied on purpose, and why.
+var requestedWithoutGrant = map[string]string{
+	"weir-controller: list splits.e2e.example.com":        "TestScriptForCustomKind grants it after the Rollout has reported it as missing",
+	"weir-controller: list statefulsets.apps.example.com": "TestKruise grants it after the Rollout has reported it as missing",
 }
 
-// grants are what Weir's processes are granted, and what they asked for, in all
+// grantAudit collects the permissions that Weir's processes have, and those that they used, in all
 // clusters of this run.
-type grants struct {
+type grantAudit struct {
 	dirs     []string
 	granted  map[grant]bool
 	bindings map[string]bool
 	asked    cluster.Audit
 }
 
-// grant is a permission that a role gives. Both roles of the one process give some.
+// grant is a permission that a role gives. The single process has two roles, whose permissions may
+// overlap.
 type grant struct {
 	role string
 	cluster.Permission
 }
 
-var granted = grants{
+var permissionAudit = grantAudit{
 	granted: map[grant]bool{}, bindings: map[string]bool{},
 	asked: cluster.Audit{Granted: map[cluster.Permission]bool{}, Denied: map[cluster.Permission]bool{}, Bindings: map[string]bool{}},
 }
 
-// note adds a cluster that is about to end, and was installed from a directory
-// of artifacts.
-func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
+// addCluster adds the audit log of a cluster that is about to be stopped.
+func (g *grantAudit) addCluster(ctx context.Context, c *cluster.Cluster) error {
 	dir := c.Directory()
 	objects, err := c.Render(ctx, dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
 	}
 	for _, each := range all {
 		g.bindings[each.Binding] = true
-		for p := range split(each) {
+		for p := range rulesOf(each) {
 			g.granted[grant{each.Role.Kind + " " + each.Role.Name, p}] = true
 		}
 	}
@@ -87,8 +87,8 @@ func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// split is what the rules of a grant say, one by one.
-func split(g doctor.Grant) map[cluster.Permission]bool {
+// rulesOf returns the single permissions of a grant.
+func rulesOf(g doctor.Grant) map[cluster.Permission]bool {
 	all := map[cluster.Permission]bool{}
 	for _, rule := range g.Rules {
 		names := rule.ResourceNames
@@ -110,15 +110,15 @@ func split(g doctor.Grant) map[cluster.Permission]bool {
 	return all
 }
 
-// complete reports whether this run has shown all that Weir does.
-func (g *grants) complete() bool {
+// complete reports whether this run included all tests.
+func (g *grantAudit) complete() bool {
 	chosen := func(name string) bool { return flag.Lookup(name).Value.String() != "" }
 	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.ContainsFunc(g.dirs, func(dir string) bool { return strings.HasPrefix(dir, "ha") })
 }
 
-// judge says what is granted and never needed, and what was needed and is not
-// granted. The first can only be told after a complete run.
-func (g *grants) judge() error {
+// check reports permissions that are granted and never used, and permissions that are used and not
+// granted. The former can only be reported after a complete run.
+func (g *grantAudit) check() error {
 	unused := g.unused()
 	if *printGrants {
 		fmt.Printf("permissions of Weir that were not used:\n\t%s\n", strings.Join(unused, "\n\t"))
@@ -132,11 +132,11 @@ func (g *grants) judge() error {
 	}
 	denied := map[string]bool{}
 	for p := range g.asked.Denied {
-		// A kube-apiserver that has just started does not know the roles yet, be they
-		// ours or, as of the ConfigMap that each aggregated server reads, its own.
+		// A kube-apiserver that has just started has not loaded the roles yet: neither Weir's nor
+		// its own, for example the one for the ConfigMap that each aggregated server reads.
 		known := len(g.covering(p)) > 0 || g.asked.Granted[p]
 		p.Namespace, p.Name = "", ""
-		denied[p.String()] = denied[p.String()] || !known && refused[p.String()] == ""
+		denied[p.String()] = denied[p.String()] || !known && requestedWithoutGrant[p.String()] == ""
 	}
 	for _, p := range slices.Sorted(maps.Keys(denied)) {
 		if denied[p] {
@@ -146,8 +146,8 @@ func (g *grants) judge() error {
 	return errors.Join(wrong...)
 }
 
-// covering are the grants that allow what was asked, by role.
-func (g *grants) covering(asked cluster.Permission) map[string][]grant {
+// covering returns the grants that allow a request, by role.
+func (g *grantAudit) covering(asked cluster.Permission) map[string][]grant {
 	by := map[string][]grant{}
 	for p := range g.granted {
 		if p.Covers(asked) {
@@ -157,13 +157,13 @@ func (g *grants) covering(asked cluster.Permission) map[string][]grant {
 	return by
 }
 
-// unused are the permissions without which every request would have been
-// granted, but for those that no request can show.
-func (g *grants) unused() []string {
+// unused returns the permissions without which every request would still have been granted, except
+// for those that no request can show.
+func (g *grantAudit) unused() []string {
 	needed := map[grant]bool{}
 	for asked := range g.asked.Granted {
 		for _, by := range g.covering(asked) {
-			if len(by) == 1 { // of two of a role that say the same, either can go
+			if len(by) == 1 { // of two equal permissions of a role, either one is unused
 				needed[by[0]] = true
 			}
 		}
@@ -172,9 +172,9 @@ func (g *grants) unused() []string {
 	for p := range g.granted {
 		watch := p
 		watch.Verb = "watch"
-		// A watch begins with a list where kube-apiserver cannot stream one.
+		// A watch starts with a list if kube-apiserver cannot stream the initial objects.
 		seen := needed[p] || p.Verb == "list" && needed[watch]
-		if seen == (unseen[p.String()] != "") {
+		if seen == (grantedWithoutRequest[p.String()] != "") {
 			all = append(all, p.String())
 		}
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// guard watches the pods of an application from outside: how many are ready at
-// least, and how many there are of a version at most.
-type guard struct {
+// availabilityGuard watches the pods of an application. It reports a fault when fewer pods are
+// ready, or more pods of a version exist, than allowed.
+type availabilityGuard struct {
 	app  *app
 	quit context.CancelFunc
 	done chan struct{}
@@ -45,11 +45,11 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// watchPods begins with the pods that are there, and returns when it sees them.
-func watchPods(a *app) *guard {
+// watchPods lists the existing pods, and returns when the watch is established.
+func watchPods(a *app) *availabilityGuard {
 	a.t.Helper()
 	ctx, quit := context.WithCancel(context.Background())
-	g := &guard{app: a, quit: quit, done: make(chan struct{}), pods: map[string]*corev1.Pod{}, limits: map[string]int32{}}
+	g := &availabilityGuard{app: a, quit: quit, done: make(chan struct{}), pods: map[string]*corev1.Pod{}, limits: map[string]int32{}}
 	events, err := g.list(ctx)
 	if err != nil {
 		quit()
@@ -59,9 +59,9 @@ func watchPods(a *app) *guard {
 	return g
 }
 
-func (g *guard) list(ctx context.Context) (watch.Interface, error) {
+func (g *availabilityGuard) list(ctx context.Context) (watch.Interface, error) {
 	var list corev1.PodList
-	if err := here.client.List(ctx, &list, client.InNamespace(g.app.namespace)); err != nil {
+	if err := testEnv.client.List(ctx, &list, client.InNamespace(g.app.namespace)); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	g.mu.Lock()
@@ -69,34 +69,34 @@ func (g *guard) list(ctx context.Context) (watch.Interface, error) {
 	for i := range list.Items {
 		g.pods[list.Items[i].Name] = &list.Items[i]
 	}
-	g.judge()
+	g.checkPods()
 	g.mu.Unlock()
-	return here.client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{
+	return testEnv.client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{
 		Namespace: g.app.namespace, Raw: listFrom(list.ResourceVersion),
 	})
 }
 
-func (g *guard) follow(ctx context.Context, events watch.Interface) {
+func (g *availabilityGuard) follow(ctx context.Context, events watch.Interface) {
 	defer close(g.done)
 	for {
 		for e := range events.ResultChan() {
-			g.see(e)
+			g.observePod(e)
 		}
-		// A kube-apiserver that was killed is back in a while.
-		err := patience.Until(ctx, "the guard sees", func(ctx context.Context) (err error) {
+		// A killed kube-apiserver restarts soon.
+		err := patience.Until(ctx, "the guard watches pods", func(ctx context.Context) (err error) {
 			events, err = g.list(ctx)
 			return err
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				g.fault("the guard is blind: %v", err)
+				g.fault("the guard cannot watch pods: %v", err)
 			}
 			return
 		}
 	}
 }
 
-func (g *guard) see(e watch.Event) {
+func (g *availabilityGuard) observePod(e watch.Event) {
 	pod, ok := e.Object.(*corev1.Pod)
 	if !ok {
 		return
@@ -108,11 +108,11 @@ func (g *guard) see(e watch.Event) {
 	} else {
 		g.pods[pod.Name] = pod
 	}
-	g.judge()
+	g.checkPods()
 }
 
-// judge is called with the lock held.
-func (g *guard) judge() {
+// checkPods reports faults. The caller holds the lock.
+func (g *availabilityGuard) checkPods() {
 	var n int32
 	there := versions{}
 	for _, pod := range g.pods {
@@ -124,36 +124,36 @@ func (g *guard) judge() {
 		}
 	}
 	if n < g.floor {
-		g.faultLocked("%d pods are ready, which must never be less than %d; there are %v", n, g.floor, there)
+		g.faultLocked("%d pods are ready, want at least %d at all times; pods are %v", n, g.floor, there)
 	}
 	for version, limit := range g.limits {
 		if there[version] > limit {
-			g.faultLocked("%d pods of %s, which must never be more than %d; there are %v", there[version], version, limit, there)
+			g.faultLocked("%d pods of %s, want at most %d at all times; pods are %v", there[version], version, limit, there)
 		}
 	}
 }
 
-func (g *guard) fault(format string, args ...any) {
+func (g *availabilityGuard) fault(format string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.faultLocked(format, args...)
 }
 
-func (g *guard) faultLocked(format string, args ...any) {
+func (g *availabilityGuard) faultLocked(format string, args ...any) {
 	g.faults = append(g.faults, fmt.Sprintf(format, args...))
 }
 
 // atLeast sets how many pods must be ready from now on.
-func (g *guard) atLeast(n int32) {
+func (g *availabilityGuard) atLeast(n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.floor = n
-	g.judge()
+	g.checkPods()
 }
 
-// whenReady sets how many pods must be ready as soon as the guard sees that many. Its watch may be behind
-// the status of the Deployment on a busy machine.
-func (g *guard) whenReady(n int32) error {
+// whenReady sets how many pods must be ready as soon as the guard observes that many. On a busy
+// machine, the guard's watch may lag behind the status of the Deployment.
+func (g *availabilityGuard) whenReady(n int32) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var seen int32
@@ -170,15 +170,15 @@ func (g *guard) whenReady(n int32) error {
 }
 
 // atMost limits the pods of a version from now on.
-func (g *guard) atMost(version string, n int32) {
+func (g *availabilityGuard) atMost(version string, n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limits = maps.Clone(g.limits)
 	g.limits[version] = n
-	g.judge()
+	g.checkPods()
 }
 
-func (g *guard) stop(t *testing.T) {
+func (g *availabilityGuard) stop(t *testing.T) {
 	g.quit()
 	<-g.done
 	const most = 5

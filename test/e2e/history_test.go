@@ -21,46 +21,46 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
-// Every release is on file: what it was, who decided what, and how it ended.
-// The record outlives its Rollout, and only so many are kept.
+// TestHistory checks that every release has a RolloutHistory with its version, its decisions and
+// its outcome. Histories outlive their Rollout, and only a limited number is kept.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
-	alice := a.may("historian-alice", "weir-promoter")
+	a := start(t, defaultPlan())
+	alice := a.userWithClusterRole("historian-alice", "weir-promoter")
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("the release is on file", a.filed("1 "))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the release has a history", a.hasHistories("1 "))
 	a.post(alice, "promote", `{"reason":"looks fine","expect":{"step":1}}`, http.StatusCreated)
-	a.until("step 2 waits", a.waitsAt(2))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.promoteAll()
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("the release is complete", a.filed("1 completed succeeded"))
-	a.tells(1)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the release is complete", a.hasHistories("1 completed succeeded"))
+	a.checkHistory(1)
 
 	a.release("v3")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.abort()
-	a.until("the abort is on file", a.filed("1 completed succeeded", "2  aborted"))
+	a.eventually("the history contains the abort", a.hasHistories("1 completed succeeded", "2  aborted"))
 	a.cancel("v2")
-	a.until("the release is complete", a.filed("1 completed succeeded", "2 completed aborted"))
+	a.eventually("the release is complete", a.hasHistories("1 completed succeeded", "2 completed aborted"))
 
-	here.admin.kubectl(a, "get", "rollouthistories", "-l", "rollouts.kruise.io/rollout-name="+name).works(name + "-")
-	here.admin.kubectl(a, "get", "rollouthistories", "-o", `jsonpath={range .items[*]}{.status.outcome} {end}`).works("succeeded", "aborted")
+	testEnv.admin.kubectl(a, "get", "rollouthistories", "-l", "rollouts.kruise.io/rollout-name="+name).mustSucceed(name + "-")
+	testEnv.admin.kubectl(a, "get", "rollouthistories", "-o", `jsonpath={range .items[*]}{.status.outcome} {end}`).mustSucceed("succeeded", "aborted")
 
 	a.release("v4")
-	a.until("step 1 waits", a.waitsAt(1))
-	r, err := a.stored(t.Context())
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	r, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.client.Delete(t.Context(), r); err != nil {
+	if err := testEnv.client.Delete(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the last word is on file, and the oldest release is not", a.filed("2 completed aborted", "3 completed deleted"))
+	a.eventually("the last release has a history, and the oldest history is deleted", a.hasHistories("2 completed aborted", "3 completed deleted"))
 }
 
-// tells wants a history to say all there is to say of the first release.
-func (a *app) tells(number int) {
+// checkHistory checks all fields of the history of the first release.
+func (a *app) checkHistory(number int) {
 	a.t.Helper()
 	all, err := a.histories(a.t.Context())
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *app) tells(number int) {
 	for _, d := range h.Status.Decisions {
 		decisions = append(decisions, fmt.Sprintf("%s %d %s %s %s", d.Verb, d.Step, d.User, d.Outcome, d.Reason))
 	}
-	a.same("the decisions", []string{"promote 1 historian-alice applied looks fine", "promote 2 admin applied "}, decisions)
+	a.checkEqual("the decisions", []string{"promote 1 historian-alice applied looks fine", "promote 2 admin applied "}, decisions)
 	var steps []int32
 	for _, s := range h.Status.CanarySteps {
 		steps = append(steps, s.CanaryStepIndex)
@@ -79,7 +79,7 @@ func (a *app) tells(number int) {
 			a.t.Errorf("step %d has the times %+v", s.CanaryStepIndex, s.StepTimes)
 		}
 	}
-	a.same("the steps", []int32{1, 2, 3}, steps)
+	a.checkEqual("the steps", []int32{1, 2, 3}, steps)
 	if h.Status.StartTime == nil || h.Status.EndTime == nil || h.Status.StableRevision == "" || h.Status.UpdateRevision == "" {
 		a.t.Errorf("something is missing in %+v", h.Status)
 	}
@@ -90,18 +90,18 @@ func (a *app) tells(number int) {
 	if err := json.Unmarshal(h.Spec.Stable.Data.Raw, &stable); err != nil {
 		a.t.Fatal(err)
 	}
-	a.same("the stable version", "v1", versionOf(&stable.Template.Spec))
+	a.checkEqual("the stable version", "v1", versionOf(&stable.Template.Spec))
 	var plan v1alpha1.RolloutSpec
 	if err := json.Unmarshal(h.Spec.Rollout.Data.Raw, &plan); err != nil {
 		a.t.Fatal(err)
 	}
-	a.same("the number of steps", 3, len(plan.Strategy.Canary.Steps))
+	a.checkEqual("the number of steps", 3, len(plan.Strategy.Canary.Steps))
 }
 
-// histories are those of the application, by number of release.
+// histories returns the histories of the application, ordered by release.
 func (a *app) histories(ctx context.Context) ([]v1alpha1.RolloutHistory, error) {
 	var list v1alpha1.RolloutHistoryList
-	if err := here.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
+	if err := testEnv.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(x, y v1alpha1.RolloutHistory) int { return cmp.Compare(numberOf(&x), numberOf(&y)) })
@@ -110,8 +110,8 @@ func (a *app) histories(ctx context.Context) ([]v1alpha1.RolloutHistory, error) 
 
 func numberOf(h metav1.Object) string { return h.GetLabels()["rollouts.kruise.io/release-number"] }
 
-// filed wants exactly these histories, each as "number phase outcome".
-func (a *app) filed(want ...string) func(context.Context) error {
+// hasHistories returns a check that exactly these histories exist, each as "number phase outcome".
+func (a *app) hasHistories(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := a.histories(ctx)
 		var got []string
@@ -124,7 +124,7 @@ func (a *app) filed(want ...string) func(context.Context) error {
 			got = append(got, text)
 		}
 		if err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("on file are %q, want %q", got, want)
+			err = fmt.Errorf("histories are %q, want %q", got, want)
 		}
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// installations are the directories of artifacts that install Weir, and the values
-// of the chart that ask for each.
+// installations are the directories of artifacts that install Weir, and the chart values that
+// select each.
 var installations = []struct {
 	dir, storage string
 	oneProcess   bool
@@ -33,18 +33,18 @@ var installations = []struct {
 	{"small-apart", "volume", false}, {"ha-apart", "etcd", false}, {"external-etcd-apart", "external", false},
 }
 
-// Every installation is accepted by a real kube-apiserver, and asks for no more
-// than it needs. What runs here was installed from one of them, so they are not stored.
+// TestInstallations checks that a real kube-apiserver accepts every installation, and that none has
+// unsafe settings. The cluster of the tests was installed from one of them, so these are dry runs.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
-	components, err := here.cluster.Components()
+	components, err := testEnv.cluster.Components()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range installations {
 		t.Run(i.dir, func(t *testing.T) {
 			t.Parallel()
-			objects, err := here.cluster.Render(t.Context(), i.dir, components...)
+			objects, err := testEnv.cluster.Render(t.Context(), i.dir, components...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,21 +53,22 @@ func TestInstallations(t *testing.T) {
 				if object.GetLabels()["app.kubernetes.io/part-of"] != "weir" {
 					t.Errorf("%s has no label app.kubernetes.io/part-of=weir, by which an uninstallation finds it", name)
 				}
-				for _, complaint := range complaints(t, object) {
+				for _, complaint := range securityProblems(t, object) {
 					t.Errorf("%s: %s", name, complaint)
 				}
 			}
-			if err := here.cluster.Check(t.Context(), objects); err != nil {
+			if err := testEnv.cluster.Check(t.Context(), objects); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// With cert-manager nobody else issues a certificate or says whom to trust.
+// TestCertManager checks that with cert-manager Weir itself issues no certificates and writes no CA
+// bundles.
 func TestCertManager(t *testing.T) {
 	t.Parallel()
-	objects, err := here.cluster.Render(t.Context(), "small", "cert-manager")
+	objects, err := testEnv.cluster.Render(t.Context(), "small", "cert-manager")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestCertManager(t *testing.T) {
 		pod := podOf(t, o)
 		for _, arg := range []string{"--tls-mode=files", "--data-dir=/var/lib/weir/data"} {
 			if !slices.Contains(pod.Containers[0].Args, arg) {
-				t.Errorf("weir-apiserver is not told %s: %q", arg, pod.Containers[0].Args)
+				t.Errorf("weir-apiserver has no flag %s: %q", arg, pod.Containers[0].Args)
 			}
 		}
 		if len(pod.Volumes) != 2 {
@@ -90,14 +91,15 @@ func TestCertManager(t *testing.T) {
 		}
 	}
 	if published != 4 {
-		t.Errorf("%d objects get the authority, want the APIServices and the webhook", published)
+		t.Errorf("%d objects get the CA bundle, want the APIServices and the webhook", published)
 	}
 }
 
-// Where there can be no policies, the webhook refuses what it cannot hold.
+// TestWebhookOnly checks the installation for clusters without policies: the webhook refuses
+// updates that it cannot hold.
 func TestWebhookOnly(t *testing.T) {
 	t.Parallel()
-	objects, err := here.cluster.Render(t.Context(), "small", "webhook-only")
+	objects, err := testEnv.cluster.Render(t.Context(), "small", "webhook-only")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,16 +116,16 @@ func TestWebhookOnly(t *testing.T) {
 		}
 	}
 	if refused != 1 {
-		t.Errorf("%d webhooks refuse what they cannot hold, want 1", refused)
+		t.Errorf("%d webhooks refuse updates that they cannot hold, want 1", refused)
 	}
 }
 
-// The chart is what the manifests are, with values.
+// TestChart checks that the chart with values renders the manifests.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	var all []chart.Installation
 	for _, i := range installations {
-		objects, err := here.cluster.Render(t.Context(), i.dir)
+		objects, err := testEnv.cluster.Render(t.Context(), i.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,25 +138,25 @@ func TestChart(t *testing.T) {
 	golden.At(t, filepath.Join("..", "..", "charts", "weir", "templates", "install.yaml"), text)
 }
 
-// complaints are what is unsafe in an object of the installation.
-func complaints(t *testing.T, object *unstructured.Unstructured) []string {
+// securityProblems returns the unsafe settings of an object.
+func securityProblems(t *testing.T, object *unstructured.Unstructured) []string {
 	t.Helper()
 	switch object.GetKind() {
 	case "Deployment", "StatefulSet":
-		return podComplaints(podOf(t, object))
+		return podSecurityProblems(podOf(t, object))
 	case "ClusterRole":
-		return roleComplaints("", typed[rbacv1.ClusterRole](t, object.Object).Rules)
+		return roleProblems("", typed[rbacv1.ClusterRole](t, object.Object).Rules)
 	case "Role":
-		return roleComplaints(object.GetNamespace(), typed[rbacv1.Role](t, object.Object).Rules)
+		return roleProblems(object.GetNamespace(), typed[rbacv1.Role](t, object.Object).Rules)
 	case "APIService":
 		if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
-			return []string{"it does not verify the server"}
+			return []string{"it does not verify the TLS certificate of the server"}
 		}
 	}
 	return nil
 }
 
-// podOf is the pod that a workload makes.
+// podOf returns the pod template of a workload.
 func podOf(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 	t.Helper()
 	template, _, err := unstructured.NestedMap(object.Object, "spec", "template")
@@ -164,7 +166,7 @@ func podOf(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 	return typed[corev1.PodTemplateSpec](t, template).Spec
 }
 
-func podComplaints(pod corev1.PodSpec) []string {
+func podSecurityProblems(pod corev1.PodSpec) []string {
 	var all []string
 	complain := func(wrong bool, what string) {
 		if wrong {
@@ -173,24 +175,24 @@ func podComplaints(pod corev1.PodSpec) []string {
 	}
 	s := pod.SecurityContext
 	complain(pod.ServiceAccountName == "", "it runs as the default service account")
-	complain(pod.HostNetwork || pod.HostPID || pod.HostIPC, "it shares something with its node")
+	complain(pod.HostNetwork || pod.HostPID || pod.HostIPC, "it uses a namespace or a volume of its node")
 	complain(s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot, "it may run as root")
-	complain(s == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault, "no system call is kept from it")
+	complain(s == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault, "it has no seccomp profile")
 	for _, c := range pod.Containers {
 		s := c.SecurityContext
-		complain(s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem, "it may write to its image")
-		complain(s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation, "it may gain privileges")
+		complain(s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem, "its root filesystem is writable")
+		complain(s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation, "it allows privilege escalation")
 		complain(s == nil || s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL"), "it has capabilities")
-		complain(c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero(), "it requests nothing, so it is evicted first")
-		complain(c.Resources.Limits.Memory().IsZero(), "it may take all memory of its node")
+		complain(c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero(), "it has no resource requests, so it is evicted first")
+		complain(c.Resources.Limits.Memory().IsZero(), "it has no memory limit")
 		complain(c.StartupProbe == nil || c.ReadinessProbe == nil || c.LivenessProbe == nil, "it lacks a probe")
 	}
 	return all
 }
 
-// roleComplaints are those about a role, of a namespace if it has one. weir-sources is there
-// for the credentials of metric sources, which are read by the names that those give.
-func roleComplaints(namespace string, rules []rbacv1.PolicyRule) []string {
+// roleProblems returns the unsafe rules of a role; namespace is empty for a ClusterRole. The role
+// weir-sources is for the credentials of metric sources, which are read by name.
+func roleProblems(namespace string, rules []rbacv1.PolicyRule) []string {
 	var all []string
 	for _, r := range rules {
 		for _, names := range [][]string{r.APIGroups, r.Resources, r.Verbs} {
@@ -215,18 +217,18 @@ func typed[T any](t *testing.T, object map[string]any) T {
 	return out
 }
 
-// In each form, the Service of artifacts/monitoring selects the pods whose port has the
-// metrics of the controllers.
+// TestScraped checks for each installation that the Service of artifacts/monitoring selects the
+// pods and the port with the metrics of the controllers.
 func TestScraped(t *testing.T) {
 	t.Parallel()
-	monitoring, err := here.cluster.Render(t.Context(), "monitoring")
+	monitoring, err := testEnv.cluster.Render(t.Context(), "monitoring")
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(monitoring, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Service" })
 	selector := labels.SelectorFromSet(typed[corev1.Service](t, monitoring[i].Object).Spec.Selector)
 	for _, i := range installations {
-		objects, err := here.cluster.Render(t.Context(), i.dir)
+		objects, err := testEnv.cluster.Render(t.Context(), i.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +244,7 @@ func TestScraped(t *testing.T) {
 			}
 		}
 		if want := map[bool]string{true: "weir-apiserver", false: "weir-controller"}[i.oneProcess]; !slices.Equal(selected, []string{want}) {
-			t.Errorf("%s: the metrics of %q are read, want those of %s", i.dir, selected, want)
+			t.Errorf("%s: the metrics of %q are scraped, want those of %s", i.dir, selected, want)
 		}
 	}
 }

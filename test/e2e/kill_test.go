@@ -20,33 +20,32 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Both processes are killed at every stage of a release, of its abort and of its
-// end, and once more just after each decision. The release goes on where it was:
-// every step waits in its turn, and no approval is lost. These tests do not run
-// beside others, which would see the server missing.
+// TestKill kills both processes at every stage of a release, of its abort and of its end, and once
+// more just after each decision. The release continues where it was: every step pauses in turn, and
+// no approval is lost. These tests do not run in parallel with others, which need the server.
 func TestKill(t *testing.T) {
-	for round := range few(1, 2) {
+	for round := range shortOrFull(1, 2) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
-			a := start(t, usual())
+			a := start(t, defaultPlan())
 			k := newKiller(a, round)
 			a.release("v2")
-			k.follow(k.approves, a.released("v2"))
-			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied"))
-			a.traceless(workloadType)
+			k.follow(k.approveAndKill, a.released("v2"))
+			a.checkNow(a.hasDecisions("promote 1 admin applied", "promote 2 admin applied"))
+			a.checkRestored(workloadTypeLabel)
 			t.Logf("killed %d times: %v", k.kills, k.stages)
 		})
 	}
 }
 
-// released wants the release of a version to be complete.
+// released returns a check that the release of a version is complete.
 func (a *app) released(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return errors.Join(a.healthy(ctx), a.runs(versions{version: a.plan.replicas})(ctx))
+		return errors.Join(a.isHealthy(ctx), a.runs(versions{version: a.plan.replicas})(ctx))
 	}
 }
 
-// killer kills both processes at each stage that it has not seen before.
-type killer struct {
+// processKiller kills both processes at each stage that it has not observed before.
+type processKiller struct {
 	app    *app
 	round  int
 	kills  int
@@ -56,12 +55,13 @@ type killer struct {
 	approved int32
 }
 
-func newKiller(a *app, round int) *killer {
-	return &killer{app: a, round: round, seen: map[string]bool{}}
+func newKiller(a *app, round int) *processKiller {
+	return &processKiller{app: a, round: round, seen: map[string]bool{}}
 }
 
-// follow kills at each stage until the end. waiting is told of each step that waits.
-func (k *killer) follow(waiting func(step int32), end func(context.Context) error) {
+// follow kills the processes at each stage until the end condition is met. It calls waiting for
+// each paused step.
+func (k *processKiller) follow(waiting func(step int32), end func(context.Context) error) {
 	k.app.t.Helper()
 	ctx, cancel := patience.Context(k.app.t.Context(), 2*patience.Long)
 	defer cancel()
@@ -71,19 +71,19 @@ func (k *killer) follow(waiting func(step int32), end func(context.Context) erro
 			return
 		}
 	}
-	k.app.t.Fatalf("it does not end; stages seen: %v", k.stages)
+	k.app.t.Fatalf("the release does not end; observed stages: %v", k.stages)
 }
 
-// untilNext watches until a new stage is seen, or the watch ends, and kills.
-func (k *killer) untilNext(ctx context.Context, waiting func(int32)) {
+// untilNext watches until it observes a new stage, or the watch ends, and kills the processes.
+func (k *processKiller) untilNext(ctx context.Context, waiting func(int32)) {
 	k.app.t.Helper()
-	// A stage that lasts gets no event, so the watch ends after a while.
+	// A stage that lasts causes no event, so the watch ends after a while.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	events, err := here.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(k.app.namespace))
+	events, err := testEnv.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(k.app.namespace))
 	if err != nil {
-		k.app.until("the server answers", func(ctx context.Context) error {
-			_, err := k.app.stored(ctx)
+		k.app.eventually("the server answers", func(ctx context.Context) error {
+			_, err := k.app.getRollout(ctx)
 			return err
 		})
 		return
@@ -116,18 +116,18 @@ func stageOf(r *v1beta1.Rollout) string {
 	return s
 }
 
-// approves wants steps to wait one after the other, and kills again when the
-// approval is stored.
-func (k *killer) approves(step int32) {
+// approveAndKill checks that steps pause one after the other, and kills the processes again when
+// the approval is stored.
+func (k *processKiller) approveAndKill(step int32) {
 	a := k.app
 	a.t.Helper()
 	if step != k.approved+1 {
 		a.t.Fatalf("after step %d, step %d waits", k.approved, step)
 	}
-	a.sees(a.waitsAt(step))
-	a.until("the pods are those of the step", a.runs(map[int32]versions{1: {"v1": 4, "v2": 2}, 2: {"v1": 3, "v2": 3}}[step]))
-	a.until("the server answers", func(ctx context.Context) error {
-		_, err := a.stored(ctx)
+	a.checkNow(a.waitsAtStep(step))
+	a.eventually("the pods are those of the step", a.runs(map[int32]versions{1: {"v1": 4, "v2": 2}, 2: {"v1": 3, "v2": 3}}[step]))
+	a.eventually("the server answers", func(ctx context.Context) error {
+		_, err := a.getRollout(ctx)
 		return err
 	})
 	a.promote(step)
@@ -135,20 +135,20 @@ func (k *killer) approves(step int32) {
 	k.kill()
 }
 
-// kill ends both at once, and starts both again.
-func (k *killer) kill() {
+// kill kills both processes at once, and starts both again.
+func (k *processKiller) kill() {
 	k.app.t.Helper()
 	victims := []string{cluster.WeirController, cluster.WeirAPIServer}
 	if (k.kills+k.round)%2 == 1 {
 		victims[0], victims[1] = victims[1], victims[0]
 	}
 	for _, victim := range victims {
-		if err := here.cluster.Kill(victim); err != nil {
+		if err := testEnv.cluster.Kill(victim); err != nil {
 			k.app.t.Fatal(err)
 		}
 	}
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
-		if err := here.cluster.Start(name); err != nil {
+		if err := testEnv.cluster.Start(name); err != nil {
 			k.app.t.Fatal(err)
 		}
 	}

@@ -18,58 +18,58 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// kubeFreezes are how long kube-apiserver is frozen: for little longer than the lease may go
-// without a renewal, and for long enough that several attempts to start again fail.
+// kubeFreezes are how long kube-apiserver is frozen: slightly longer than the deadline of the lease
+// renewal, and long enough that several restarts of the controllers fail.
 var kubeFreezes = []time.Duration{6 * time.Second, 20 * time.Second}
 
-// TestKubeAPIServerFrozen freezes kube-apiserver while a release moves. The lease cannot be
-// renewed, so the controllers stop, and start again once kube-apiserver answers. The process
-// of weir-apiserver must stay: its API and webhook restart for nobody. This does not run
-// beside other tests.
+// TestKubeAPIServerFrozen freezes kube-apiserver during a release. The lease cannot be renewed, so
+// the controllers stop, and start again once kube-apiserver answers. The process of weir-apiserver
+// must continue, because its API and webhook need no lease. This test does not run in parallel with
+// others.
 func TestKubeAPIServerFrozen(t *testing.T) {
-	a := midway(t)
-	pid, err := here.cluster.Pid(cluster.WeirAPIServer)
+	a := startPausedAtStep1(t)
+	pid, err := testEnv.cluster.Pid(cluster.WeirAPIServer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, long := range kubeFreezes {
 		step := int32(i + 1)
 		a.promote(step)
-		if err := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGSTOP); err != nil {
+		if err := testEnv.cluster.Signal(cluster.KubeAPIServer, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, long, true, func(context.Context) (bool, error) {
 			return false, sameServer(pid)
 		})
-		if woken := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGCONT); woken != nil {
+		if woken := testEnv.cluster.Signal(cluster.KubeAPIServer, syscall.SIGCONT); woken != nil {
 			t.Fatal(woken)
 		}
 		if !wait.Interrupted(err) {
 			t.Fatal(err)
 		}
 		if step < 2 {
-			a.until("the next step waits", a.waitsAt(step+1))
+			a.eventually("the next step waits", a.waitsAtStep(step+1))
 		}
 	}
-	a.until("the release is complete", a.released("v2"))
-	a.until("the controllers lead again", leadsAgain)
-	a.stays("weir-apiserver", func(context.Context) error { return sameServer(pid) })
+	a.eventually("the release is complete", a.released("v2"))
+	a.eventually("the controllers lead again", leadsAgain)
+	a.consistently("weir-apiserver", func(context.Context) error { return sameServer(pid) })
 }
 
 // sameServer reports whether weir-apiserver is still the process that it was.
 func sameServer(pid int) error {
-	now, err := here.cluster.Pid(cluster.WeirAPIServer)
+	now, err := testEnv.cluster.Pid(cluster.WeirAPIServer)
 	if err == nil && now != pid {
 		err = errors.New("weir-apiserver has ended, and was started again")
 	}
 	return err
 }
 
-// leadsAgain asks the controllers whether they lead.
+// leadsAgain returns an error unless the metrics report that the controllers lead.
 func leadsAgain(ctx context.Context) error {
-	page, err := here.page(ctx, here.cluster.Metrics())
+	page, err := testEnv.getPage(ctx, testEnv.cluster.Metrics())
 	if err == nil && !strings.Contains(page, "weir_controller_leads 1") {
-		err = errors.New("the metrics do not say that the controllers lead")
+		err = errors.New("the metrics do not report that the controllers lead")
 	}
 	return err
 }

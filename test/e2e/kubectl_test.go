@@ -14,28 +14,28 @@ import (
 	"testing"
 )
 
-// What a user finds out with kubectl alone.
+// TestKubectlReads checks what kubectl shows about Rollouts.
 func TestKubectlReads(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
-	kubectl := func(args ...string) result { return here.admin.kubectl(a, args...) }
-	kubectl("get", "rollouts").works("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "web", "Healthy", "Completed")
-	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "web", "-o", "yaml").works("apiVersion: rollouts.kruise.io/v1alpha1", "objectRef:")
-	kubectl("get", "rollout", "web", "-o", "yaml").works("apiVersion: rollouts.kruise.io/v1beta1", "workloadRef:")
-	// kube-apiserver learns schemas some time after a server has come back.
-	a.until("the schemas are known", func(context.Context) error {
+	a := start(t, defaultPlan())
+	kubectl := func(args ...string) result { return testEnv.admin.kubectl(a, args...) }
+	kubectl("get", "rollouts").mustSucceed("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "web", "Healthy", "Completed")
+	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "web", "-o", "yaml").mustSucceed("apiVersion: rollouts.kruise.io/v1alpha1", "objectRef:")
+	kubectl("get", "rollout", "web", "-o", "yaml").mustSucceed("apiVersion: rollouts.kruise.io/v1beta1", "workloadRef:")
+	// kube-apiserver fetches the schemas some time after a server has restarted.
+	a.eventually("the schemas are published", func(context.Context) error {
 		if r := kubectl("explain", "rollout"); r.failed {
 			return errors.New(r.out)
 		}
 		return nil
 	})
-	kubectl("explain", "rollout.spec.strategy").works("canary", "blueGreen", "paused", "Paused freezes a release")
-	kubectl("explain", "rollout.spec.strategy.canary.steps", "--api-version=rollouts.kruise.io/v1alpha1").works("weight", "pause")
-	kubectl("explain", "rollout", "--recursive").works("decisions", "rolloutHash", "gracePeriodSeconds")
-	kubectl("api-resources", "--api-group=rollouts.kruise.io").works("rollouts", "batchreleases")
-	kubectl("auth", "can-i", "create", "rollouts/promote").works("yes")
-	kubectl("describe", "rollout", "web").works("Steps:", "Phase:")
-	here.user(t, "nobody").kubectl(a, "get", "rollouts").fails("Forbidden", "nobody")
+	kubectl("explain", "rollout.spec.strategy").mustSucceed("canary", "blueGreen", "paused", "Paused freezes a release")
+	kubectl("explain", "rollout.spec.strategy.canary.steps", "--api-version=rollouts.kruise.io/v1alpha1").mustSucceed("weight", "pause")
+	kubectl("explain", "rollout", "--recursive").mustSucceed("decisions", "rolloutHash", "gracePeriodSeconds")
+	kubectl("api-resources", "--api-group=rollouts.kruise.io").mustSucceed("rollouts", "batchreleases")
+	kubectl("auth", "can-i", "create", "rollouts/promote").mustSucceed("yes")
+	kubectl("describe", "rollout", "web").mustSucceed("Steps:", "Phase:")
+	testEnv.user(t, "nobody").kubectl(a, "get", "rollouts").mustFail("Forbidden", "nobody")
 }
 
 func (p plan) yaml() string {
@@ -55,119 +55,121 @@ spec:
 ` + steps.String()
 }
 
-// Manifests are applied from either side, and wrong ones are refused with the
-// field that is wrong.
+// TestKubectlWrites applies manifests with client-side and server-side apply. Invalid ones are
+// refused with the name of the field.
 func TestKubectlWrites(t *testing.T) {
 	t.Parallel()
-	a := space(t)
-	good := plain().yaml()
+	a := newNamespace(t)
+	good := planWithoutTraffic().yaml()
 	apply := func(manifest string, args ...string) result {
-		return here.admin.kubectlWith(a, manifest, append([]string{"apply", "-f", "-"}, args...)...)
+		return testEnv.admin.kubectlWith(a, manifest, append([]string{"apply", "-f", "-"}, args...)...)
 	}
 	const field = "spec.strategy.canary.steps"
-	apply(strings.Replace(good, "replicas: 2", "replicaz: 2", 1)).fails("strict", field+"[0].replicaz")
-	apply(strings.Replace(good, "replicas: 2", "replicas: 120%", 1)).fails("invalid", field+"[0].replicas", "120%")
-	apply(strings.Replace(good, "replicas: 2", "replicas: 70%", 1)).fails("invalid", field+"[1].replicas")
-	apply(strings.Replace(good, "replicas: 2", "replicas: -1", 1)).fails("invalid", field+"[0].replicas")
-	apply(strings.Replace(good, "kind: Deployment, ", "", 1)).fails("invalid", "spec.workloadRef")
-	here.admin.kubectl(a, "get", "rollouts").works("No resources found")
+	apply(strings.Replace(good, "replicas: 2", "replicaz: 2", 1)).mustFail("strict", field+"[0].replicaz")
+	apply(strings.Replace(good, "replicas: 2", "replicas: 120%", 1)).mustFail("invalid", field+"[0].replicas", "120%")
+	apply(strings.Replace(good, "replicas: 2", "replicas: 70%", 1)).mustFail("invalid", field+"[1].replicas")
+	apply(strings.Replace(good, "replicas: 2", "replicas: -1", 1)).mustFail("invalid", field+"[0].replicas")
+	apply(strings.Replace(good, "kind: Deployment, ", "", 1)).mustFail("invalid", "spec.workloadRef")
+	testEnv.admin.kubectl(a, "get", "rollouts").mustSucceed("No resources found")
 
-	apply(good, "--dry-run=server").works("created (server dry run)")
-	apply(good, "--server-side").works("serverside-applied")
-	apply(good, "--server-side").works("serverside-applied")
-	apply(strings.Replace(good, "replicas: 2", "replicas: 1", 1), "--server-side").works("serverside-applied")
-	here.admin.kubectl(a, "get", "rollout", "web", "-o", "jsonpath={"+"."+field+"[0].replicas}").works("1")
-	apply(strings.Replace(good, "replicas: 2", "replicas: 3", 1), "--server-side", "--field-manager=other").fails("conflict", "steps")
-	apply(good).works("configured")
+	apply(good, "--dry-run=server").mustSucceed("created (server dry run)")
+	apply(good, "--server-side").mustSucceed("serverside-applied")
+	apply(good, "--server-side").mustSucceed("serverside-applied")
+	apply(strings.Replace(good, "replicas: 2", "replicas: 1", 1), "--server-side").mustSucceed("serverside-applied")
+	testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "jsonpath={"+"."+field+"[0].replicas}").mustSucceed("1")
+	apply(strings.Replace(good, "replicas: 2", "replicas: 3", 1), "--server-side", "--field-manager=other").mustFail("conflict", "steps")
+	apply(good).mustSucceed("configured")
 
 	other := strings.Replace(good, "name: web\nspec", "name: web-too\nspec", 1)
-	here.admin.kubectlWith(a, other, "create", "-f", "-").fails("Conflict", a.namespace+"/web)", "claimed")
-	here.admin.kubectlWith(a, good, "create", "-f", "-").fails("AlreadyExists")
-	here.admin.kubectl(a, "delete", "rollout", "web").works("deleted")
-	here.admin.kubectlWith(a, other, "create", "-f", "-").works("web-too created")
+	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustFail("Conflict", a.namespace+"/web)", "claimed")
+	testEnv.admin.kubectlWith(a, good, "create", "-f", "-").mustFail("AlreadyExists")
+	testEnv.admin.kubectl(a, "delete", "rollout", "web").mustSucceed("deleted")
+	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustSucceed("web-too created")
 }
 
-// The verbs, as kubectl sends them.
+// TestKubectlVerbs sends the verbs with kubectl.
 func TestKubectlVerbs(t *testing.T) {
 	t.Parallel()
-	p := usual()
+	p := defaultPlan()
 	p.grace = 3
 	a := start(t, p)
-	manager, victor := a.may("maria", "weir-release-manager"), a.may("victor", "view")
+	manager, victor := a.userWithClusterRole("maria", "weir-release-manager"), a.userWithClusterRole("victor", "view")
 	raw := func(u *user, verb, body string) result {
 		return u.kubectlWith(a, body, "create", "--raw", a.path()+"/"+verb, "-f", "-")
 	}
-	raw(manager, "promote", "").fails("no release is in progress", "Healthy")
-	raw(manager, "abort", "").fails("no release is in progress", "Healthy")
+	raw(manager, "promote", "").mustFail("no release is in progress", "Healthy")
+	raw(manager, "abort", "").mustFail("no release is in progress", "Healthy")
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	raw(victor, "promote", "").fails("Forbidden", `"victor"`, "rollouts/promote")
-	raw(victor, "abort", "").fails("Forbidden", `"victor"`, "rollouts/abort")
-	raw(manager, "promote", `{"expect":{"step":2}}`).fails("expected step 2", "at step 1")
-	raw(manager, "promote", `{"reason":`).fails("BadRequest")
-	manager.kubectlWith(a, "", "create", "--raw", a.path()+"/promote?dryRun=All", "-f", "-").works("maria")
-	a.sees(a.onRecord())
-	raw(manager, "promote", `{"reason":"looks good","requestID":"build-1"}`).works(`"user":"maria"`, `"reason":"looks good"`)
-	raw(manager, "promote", "").fails("Conflict", "step")
-	raw(manager, "promote", `{"requestID":"build-1"}`).works(`"requestID":"build-1"`)
-	a.until("step 2 waits", a.waitsAt(2))
-	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").works(`"kind":"Rollout"`)
-	a.until("the Rollout is Healthy", a.healthy)
-	raw(manager, "promote", "").fails("no release is in progress")
-	a.sees(a.onRecord("promote 1 maria applied", "promote 2 maria applied"))
-	here.admin.kubectl(a, "create", "--raw", strings.Replace(a.path(), "/web", "/none", 1)+"/promote", "-f", "/dev/null").fails("NotFound")
-	here.admin.kubectl(a, "create", "--raw", strings.Replace(a.path(), "v1beta1", "v1alpha1", 1)+"/promote", "-f", "/dev/null").fails("no release is in progress")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	raw(victor, "promote", "").mustFail("Forbidden", `"victor"`, "rollouts/promote")
+	raw(victor, "abort", "").mustFail("Forbidden", `"victor"`, "rollouts/abort")
+	raw(manager, "promote", `{"expect":{"step":2}}`).mustFail("expected step 2", "at step 1")
+	raw(manager, "promote", `{"reason":`).mustFail("BadRequest")
+	manager.kubectlWith(a, "", "create", "--raw", a.path()+"/promote?dryRun=All", "-f", "-").mustSucceed("maria")
+	a.checkNow(a.hasDecisions())
+	raw(manager, "promote", `{"reason":"looks good","requestID":"build-1"}`).mustSucceed(`"user":"maria"`, `"reason":"looks good"`)
+	raw(manager, "promote", "").mustFail("Conflict", "step")
+	raw(manager, "promote", `{"requestID":"build-1"}`).mustSucceed(`"requestID":"build-1"`)
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").mustSucceed(`"kind":"Rollout"`)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	raw(manager, "promote", "").mustFail("no release is in progress")
+	a.checkNow(a.hasDecisions("promote 1 maria applied", "promote 2 maria applied"))
+	testEnv.admin.kubectl(a, "create", "--raw", strings.Replace(a.path(), "/web", "/none", 1)+"/promote", "-f", "/dev/null").mustFail("NotFound")
+	testEnv.admin.kubectl(a, "create", "--raw", strings.Replace(a.path(), "v1beta1", "v1alpha1", 1)+"/promote", "-f", "/dev/null").mustFail("no release is in progress")
 }
 
-// A user's commands that would move a held Deployment change nothing.
-func TestHeldAgainstKubectl(t *testing.T) {
+// TestKubectlCannotReleaseHeld runs commands that would release a held Deployment. They have no
+// effect.
+func TestKubectlCannotReleaseHeld(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	kubectl := func(args ...string) result { return here.admin.kubectl(a, args...) }
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	kubectl := func(args ...string) result { return testEnv.admin.kubectl(a, args...) }
 	asBefore := func() {
 		t.Helper()
-		a.sees(a.held)
-		a.stays("nothing changes", a.runs(versions{"v1": 4, "v2": 2}))
-		a.sees(a.waitsAt(1))
+		a.checkNow(a.isHeld)
+		a.consistently("nothing changes", a.runs(versions{"v1": 4, "v2": 2}))
+		a.checkNow(a.waitsAtStep(1))
 	}
 	a.guard.atMost("v2", 2)
-	kubectl("rollout", "undo", "deployment/web").fails("paused")
-	kubectl("rollout", "restart", "deployment/web").fails("paused")
-	kubectl("rollout", "resume", "deployment/web").works()
+	kubectl("rollout", "undo", "deployment/web").mustFail("paused")
+	kubectl("rollout", "restart", "deployment/web").mustFail("paused")
+	kubectl("rollout", "resume", "deployment/web").mustSucceed()
 	asBefore()
-	// An owner may change the strategy, for the time after the release.
+	// The owner may change the strategy, which takes effect after the release.
 	kubectl("patch", "deployment", "web", "-p",
-		`{"spec":{"paused":false,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3,"maxUnavailable":1}}}}`).works()
+		`{"spec":{"paused":false,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3,"maxUnavailable":1}}}}`).mustSucceed()
 	a.before.deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntVal = 3
 	asBefore()
-	kubectl("annotate", "deployment", "web", "rollouts.kruise.io/in-progressing-", "batchrelease.rollouts.kruise.io/control-info-").works()
+	kubectl("annotate", "deployment", "web", "rollouts.kruise.io/in-progressing-", "batchrelease.rollouts.kruise.io/control-info-").mustSucceed()
 	asBefore()
-	kubectl("label", "deployment", "web", "rollouts.kruise.io/workload-type-").works()
-	kubectl("rollout", "resume", "deployment/web").works()
+	kubectl("label", "deployment", "web", "rollouts.kruise.io/workload-type-").mustSucceed()
+	kubectl("rollout", "resume", "deployment/web").mustSucceed()
 	asBefore()
 	a.guard.atMost("v2", 3)
-	a.post(here.admin, "promote", "", http.StatusCreated)
-	a.until("step 2 waits", a.waitsAt(2))
+	a.post(testEnv.admin, "promote", "", http.StatusCreated)
+	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.cancel("v1")
 }
 
-// So it is after an abort: the aborted version comes back by no command.
-func TestAbortedAgainstKubectl(t *testing.T) {
+// TestKubectlCannotReleaseAborted runs the same commands after an abort. None of them releases the
+// aborted version.
+func TestKubectlCannotReleaseAborted(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.abort()
-	a.isBack("v1")
+	a.checkAborted("v1")
 	a.guard.atMost("v2", 0)
-	kubectl := func(args ...string) result { return here.admin.kubectl(a, args...) }
-	kubectl("rollout", "undo", "deployment/web").fails("paused")
-	kubectl("rollout", "restart", "deployment/web").fails("paused")
-	kubectl("rollout", "resume", "deployment/web").works()
-	kubectl("patch", "deployment", "web", "-p", `{"spec":{"paused":false,"strategy":{"type":"Recreate","rollingUpdate":null}}}`).works()
-	a.stays("v1 stays", a.runs(versions{"v1": 6}))
-	a.isBack("v1")
+	kubectl := func(args ...string) result { return testEnv.admin.kubectl(a, args...) }
+	kubectl("rollout", "undo", "deployment/web").mustFail("paused")
+	kubectl("rollout", "restart", "deployment/web").mustFail("paused")
+	kubectl("rollout", "resume", "deployment/web").mustSucceed()
+	kubectl("patch", "deployment", "web", "-p", `{"spec":{"paused":false,"strategy":{"type":"Recreate","rollingUpdate":null}}}`).mustSucceed()
+	a.consistently("v1 stays", a.runs(versions{"v1": 6}))
+	a.checkAborted("v1")
 	a.cancel("v1")
 }

@@ -3,13 +3,12 @@
 
 //go:build e2e
 
-// Package e2e answers: does a release do what was promised, on a real control
-// plane, seen from outside?
+// Package e2e tests whole releases on a real control plane, through the APIs that users have.
 //
-// One cluster serves all tests; each has namespaces of its own. Tests that kill
-// processes run first, one after the other; the others run beside each other.
-// From the start of an application to the end of its test a guard watches its
-// pods, so every test also shows that none of its moves costs availability.
+// All tests share one cluster, and each test has its own namespaces. Tests that kill processes run
+// first, one at a time. All other tests run in parallel. From the start of an application until the
+// end of its test, an availabilityGuard watches the pods. So every test also verifies that the
+// release never makes too many pods unavailable.
 package e2e
 
 import (
@@ -27,18 +26,18 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// here is where all tests run.
-var here *world
+// testEnv is the control plane that all tests share.
+var testEnv *environment
 
-// Cases must hold however fast pods become ready, on each version of Kubernetes.
+// The tests must pass for any pod startup time and on each supported version of Kubernetes.
 var (
 	podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
-	apart    = flag.Bool("e2e.apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
-	kube     = flag.String("e2e.kube", "", "a directory with the binaries of Kubernetes, other than bin/kube")
+	apart    = flag.Bool("e2e.apart", false, "run weir-controller as a separate process instead of running the controllers in weir-apiserver")
+	kube     = flag.String("e2e.kube", "", "directory with the Kubernetes binaries; bin/kube if empty")
 )
 
 func TestMain(m *testing.M) {
-	// Tests mostly wait, so more of them than processors run beside each other.
+	// Tests mostly wait, so more tests run in parallel than there are processors.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -63,18 +62,18 @@ func run(m *testing.M) (int, error) {
 	}
 	opts := cluster.Options{
 		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, WeirEnv: []string{cluster.DetectMutations}, Apart: *apart,
-		// So few that a test can have one too many; and a source on this machine.
+		// A small history limit that a test can exceed, and metric sources on this machine.
 		WeirControllerArgs: []string{"--history-limit=2", "--source-hosts=127.0.0.1"},
 	}
 	if testing.Short() {
-		// A lease that a killed process held is waited for, for fifteen seconds.
+		// With leader election, a restarted process waits 15 s for the lease of the killed process.
 		opts.WeirControllerArgs = append(opts.WeirControllerArgs, "--leader-elect=false")
 	}
 	c, err := cluster.Start(ctx, opts)
 	if err != nil {
 		return 1, fmt.Errorf("%w (its logs are in %s)", err, dir)
 	}
-	if here, err = newWorld(c); err != nil {
+	if testEnv, err = newEnvironment(c); err != nil {
 		return 1, err
 	}
 	running := context.AfterFunc(ctx, func() {
@@ -87,7 +86,7 @@ func run(m *testing.M) (int, error) {
 		select {} // the interruption exits
 	}
 	if code == 0 {
-		err = errors.Join(granted.note(ctx, c), granted.judge())
+		err = errors.Join(permissionAudit.addCluster(ctx, c), permissionAudit.check())
 	}
 	if err := errors.Join(err, c.Stop()); err != nil {
 		return 1, fmt.Errorf("%w\nthe logs of the cluster are in %s", err, dir)
@@ -98,16 +97,16 @@ func run(m *testing.M) (int, error) {
 	return 0, os.RemoveAll(dir)
 }
 
-// some are the cases for a short pass, or all of them.
-func some[V any](cases map[string]V, short ...string) []string {
+// selectCases returns all case names, sorted, or only the given ones in short mode.
+func selectCases[V any](cases map[string]V, short ...string) []string {
 	if testing.Short() {
 		return short
 	}
 	return slices.Sorted(maps.Keys(cases))
 }
 
-// few chooses between the number for a short pass and that for a full one.
-func few(short, full int) int {
+// shortOrFull returns short in short mode, and full otherwise.
+func shortOrFull(short, full int) int {
 	if testing.Short() {
 		return short
 	}

@@ -17,8 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// permission is a request, and who may send it. Nothing is stored: all of them
-// are tried with dryRun.
+// permission is a request and the users who may send it. All requests are dry runs.
 type permission struct {
 	name         string
 	method, path string
@@ -28,7 +27,7 @@ type permission struct {
 
 const everybody = "view edit admin promoter manager author starred wild"
 
-// permissions is the table of docs/permissions.md. A path begins at the namespace.
+// permissions is the table of docs/permissions.md. Paths are relative to the namespace.
 var permissions = []permission{
 	{"read a Rollout", "GET", "rollouts/web", "", everybody},
 	{"read its status", "GET", "rollouts/web/status", "", "view edit admin promoter manager wild"},
@@ -50,7 +49,7 @@ var permissions = []permission{
 	{"approve by the status", "PATCH", "rollouts/web/status", `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`, "admin promoter manager wild"},
 	{"jump by the status", "PATCH", "rollouts/web/status", `{"status":{"canaryStatus":{"nextStepIndex":3}}}`, "admin manager wild"},
 	{"approve by the spec", "PATCH", "rollouts/web", noPause, "admin wild"},
-	// Neither is possible now, which only those are told who may ask.
+	// Neither verb is possible now, but only permitted users get that error.
 	{"resume", "POST", "rollouts/web/resume", `{}`, "admin promoter manager wild"},
 	{"retry", "POST", "rollouts/web/retry", `{}`, "admin manager wild"},
 }
@@ -62,49 +61,49 @@ const other = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","meta
 	"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"other"},
 	"strategy":{"canary":{"steps":[{"replicas":"20%"},{"replicas":"100%"}]}}}}`
 
-// Each role may do what the table says and nothing else, through kube-apiserver
-// and with its users, while step 1 of a release waits.
+// TestPermissions checks that each role may do exactly what the table lists, through kube-apiserver
+// and as a user, while step 1 of a release is paused.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
+	a := start(t, planWithoutTraffic())
 	verbs := func(resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{resource}, Verbs: verbs}
 	}
 	users := map[string]*user{
-		"view": a.may("perm-view", "view"), "edit": a.may("perm-edit", "edit"), "admin": a.may("perm-admin", "admin"),
-		"promoter": a.may("perm-promoter", "weir-promoter"), "manager": a.may("perm-manager", "weir-release-manager"),
-		// Who may create Rollouts has no verb, whatever else a name of a resource
-		// with a star looks like: RBAC knows "*/promote" and "*", but not "rollouts/*".
-		"author":  a.mayOnly("perm-author", verbs("rollouts", "create", "get"), verbs("rollouts/*", "*")),
-		"starred": a.mayOnly("perm-starred", verbs("*/promote", "create"), verbs("rollouts", "get")),
-		"wild":    a.mayOnly("perm-wild", verbs("*", "*")),
-		"nobody":  here.user(t, "perm-nobody"),
+		"view": a.userWithClusterRole("perm-view", "view"), "edit": a.userWithClusterRole("perm-edit", "edit"), "admin": a.userWithClusterRole("perm-admin", "admin"),
+		"promoter": a.userWithClusterRole("perm-promoter", "weir-promoter"), "manager": a.userWithClusterRole("perm-manager", "weir-release-manager"),
+		// The permission to create Rollouts includes no verb. In RBAC, "*/promote" and "*" are
+		// wildcards, but "rollouts/*" is not.
+		"author":  a.userWithRules("perm-author", verbs("rollouts", "create", "get"), verbs("rollouts/*", "*")),
+		"starred": a.userWithRules("perm-starred", verbs("*/promote", "create"), verbs("rollouts", "get")),
+		"wild":    a.userWithRules("perm-wild", verbs("*", "*")),
+		"nobody":  testEnv.user(t, "perm-nobody"),
 	}
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	for _, p := range permissions {
 		for role, u := range users {
 			if strings.Contains(" "+p.who+" ", " "+role+" ") {
-				// The cluster's own roles take a moment to contain ours, and a refusal is kept for seconds.
-				a.until(p.name+" as "+role, func(ctx context.Context) error {
-					err := u.tries(ctx, a, p)
+				// The aggregation of Weir's roles takes a moment, and kube-apiserver caches refusals for seconds.
+				a.eventually(p.name+" as "+role, func(ctx context.Context) error {
+					err := u.dryRun(ctx, a, p)
 					if err != nil && !errors.Is(err, errForbidden) {
 						t.Fatalf("%s as %s: %v", p.name, role, err)
 					}
 					return err
 				})
-			} else if err := u.tries(t.Context(), a, p); !errors.Is(err, errForbidden) {
+			} else if err := u.dryRun(t.Context(), a, p); !errors.Is(err, errForbidden) {
 				t.Errorf("%s as %s should be forbidden, but the answer is %v", p.name, role, err)
 			}
 		}
 	}
-	a.sees(a.onRecord())
+	a.checkNow(a.hasDecisions())
 }
 
 var errForbidden = errors.New("forbidden")
 
-// tries sends a request that stores nothing.
-func (u *user) tries(ctx context.Context, a *app, p permission) error {
+// dryRun sends a request that stores nothing.
+func (u *user) dryRun(ctx context.Context, a *app, p permission) error {
 	url := u.host + "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace + "/" + p.path
 	if p.method != http.MethodGet {
 		url += "?dryRun=All"

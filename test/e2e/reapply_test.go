@@ -20,13 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writes counts the versions of the Deployment that are stored meanwhile, but
-// for those that only say how many pods there are: the native controller may
-// still be at that.
-func (a *app) writes(during func()) (all, ours int) {
+// countWrites counts the writes of the Deployment during a function, except for those that only
+// update the pod counts of the status.
+func (a *app) countWrites(during func()) (all, ours int) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
-	events, err := here.client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(a.namespace), client.MatchingFields{"metadata.name": name})
+	events, err := testEnv.client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(a.namespace), client.MatchingFields{"metadata.name": name})
 	if err != nil {
 		cancel()
 		a.t.Fatal(err)
@@ -57,15 +56,15 @@ func (a *app) writes(during func()) (all, ours int) {
 			}
 		}
 	})
-	a.stays("it rests", func(context.Context) error { return nil })
+	a.consistently("the Deployment no longer changes", func(context.Context) error { return nil })
 	cancel()
 	events.Stop()
 	counted.Wait()
 	return all, ours
 }
 
-// sameButStatus reports whether two versions differ in what the server keeps for each
-// write and in the status.
+// sameButStatus reports whether two versions differ only in the status and in fields that the
+// server sets on each write.
 func sameButStatus(a, b *appsv1.Deployment) bool {
 	plain := func(d *appsv1.Deployment) *appsv1.Deployment {
 		d = d.DeepCopy()
@@ -75,36 +74,36 @@ func sameButStatus(a, b *appsv1.Deployment) bool {
 	return equality.Semantic.DeepEqual(plain(a), plain(b))
 }
 
-// An owner who applies the same manifest every second disturbs no release: steps
-// wait, pods and traffic are those of the step, and in the end all is the owner's.
+// TestReapply applies the same manifest every second during a release. Steps pause, pods and
+// traffic are those of the step, and at the end all fields are the owner's.
 func TestReapply(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		plan func() plan
 		ways []string
 	}{
-		"apply":       {usual, []string{"apply"}},
-		"server-side": {usual, []string{"server-side"}},
-		"forced":      {usual, []string{"forced"}},
-		"replace":     {usual, []string{"replace"}},
-		"canary":      {beside, []string{"apply", "forced", "replace"}},
-		"blue-green":  {switched, []string{"apply", "forced", "replace"}},
+		"apply":       {defaultPlan, []string{"apply"}},
+		"server-side": {defaultPlan, []string{"server-side"}},
+		"forced":      {defaultPlan, []string{"forced"}},
+		"replace":     {defaultPlan, []string{"replace"}},
+		"canary":      {canaryPlan, []string{"apply", "forced", "replace"}},
+		"blue-green":  {blueGreenPlan, []string{"apply", "forced", "replace"}},
 	}
-	for _, kind := range some(cases, "apply") {
+	for _, kind := range selectCases(cases, "apply") {
 		c := cases[kind]
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			o := owned(t, c.plan(), c.ways...)
+			o := startWithGitOpsOwner(t, c.plan(), c.ways...)
 			stepOne := map[string]versions{"canary": {"v1": 6, "v2": 1}, "blue-green": {"v1": 6, "v2": 3}}[kind]
 			if stepOne == nil {
 				stepOne = versions{"v1": 4, "v2": 2}
 				o.guard.atMost("v2", 2)
 			}
-			o.wants("v2")
-			o.until("step 1 waits", o.waiting(1))
+			o.setVersion("v2")
+			o.eventually("step 1 waits", o.waitsInAnyStyle(1))
 			before := o.applied()
-			all, ours := o.writes(func() {
-				o.until("it was applied some times", func(context.Context) error {
+			all, ours := o.countWrites(func() {
+				o.eventually("the manifest was applied several times", func(context.Context) error {
 					if n := o.applied() - before; n < 2*len(c.ways) {
 						return fmt.Errorf("%d times", n)
 					}
@@ -113,8 +112,8 @@ func TestReapply(t *testing.T) {
 			})
 			n := o.applied() - before
 			t.Logf("applied %d times, which made %d writes, %d of them Weir's", n, all, ours)
-			// Who replaces drops the native controller's notes, which it writes again,
-			// and says that it has seen it. Weir adds nothing to that.
+			// Replacing the object drops the native controller's annotations, which the controller
+			// writes again. Weir writes nothing in addition.
 			most := 0
 			if slices.Contains(c.ways, "replace") {
 				most = 3 * (n + 1)
@@ -122,28 +121,28 @@ func TestReapply(t *testing.T) {
 			if all > most || ours > 0 {
 				t.Errorf("applied %d times, which made %d writes, %d of them Weir's", n, all, ours)
 			}
-			o.sees(o.waiting(1))
-			o.sees(o.runs(stepOne))
-			if kind != "blue-green" { // whose first step routes nothing
-				o.sees(o.weight("20"))
+			o.checkNow(o.waitsInAnyStyle(1))
+			o.checkNow(o.runs(stepOne))
+			if kind != "blue-green" { // the first step of this style routes no traffic
+				o.checkNow(o.hasCanaryWeight("20"))
 			}
-			o.until("the Service selects v1", o.serves(name, versions{"v1": stepOne["v1"]}))
+			o.eventually("the Service selects v1", o.serviceSelects(name, versions{"v1": stepOne["v1"]}))
 			o.guard.atMost("v2", 12)
 			o.promoteAll()
-			o.until("the Rollout is Healthy", o.healthy)
-			o.settled(versions{"v2": 6})
+			o.eventually("the Rollout is Healthy", o.isHealthy)
+			o.awaitPods(versions{"v2": 6})
 			o.quit()
 			o.done.Wait()
-			o.noted()
-			o.traceless(workloadType)
+			o.ignoreLastApplied()
+			o.checkRestored(workloadTypeLabel)
 		})
 	}
 }
 
-// waiting wants a step to wait, in any style.
-func (a *app) waiting(step int32) func(context.Context) error {
+// waitsInAnyStyle returns a check that a step is paused, in any style.
+func (a *app) waitsInAnyStyle(step int32) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err == nil && (reason(r) != "InRolling" || r.Status.CurrentStepIndex != step || r.Status.CurrentStepState != "StepPaused") {
 			err = fmt.Errorf("step %d does not wait: %s, step %d %s", step, describe(r), r.Status.CurrentStepIndex, r.Status.CurrentStepState)
 		}
@@ -151,42 +150,42 @@ func (a *app) waiting(step int32) func(context.Context) error {
 	}
 }
 
-// An aborted version stays aborted while its manifest is applied again, and goes
-// when the owner takes it back in Git.
+// TestReapplyAborted applies the manifest of an aborted version repeatedly. The version stays
+// aborted until the owner reverts the manifest.
 func TestReapplyAborted(t *testing.T) {
 	t.Parallel()
-	plans := map[string]func() plan{"partition": usual, "canary": beside, "blue-green": switched}
-	for _, style := range some(plans, "partition") {
+	plans := map[string]func() plan{"partition": defaultPlan, "canary": canaryPlan, "blue-green": blueGreenPlan}
+	for _, style := range selectCases(plans, "partition") {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
-			o := owned(t, plans[style](), "apply", "forced", "replace")
-			o.wants("v2")
-			o.until("step 1 waits", o.waiting(1))
+			o := startWithGitOpsOwner(t, plans[style](), "apply", "forced", "replace")
+			o.setVersion("v2")
+			o.eventually("step 1 waits", o.waitsInAnyStyle(1))
 			o.abort()
-			o.until("all pods run v1", o.runs(versions{"v1": 6}))
+			o.eventually("all pods run v1", o.runs(versions{"v1": 6}))
 			o.guard.atMost("v2", 0)
 			before := o.applied()
-			o.until("it was applied some times", func(context.Context) error {
+			o.eventually("the manifest was applied several times", func(context.Context) error {
 				if n := o.applied() - before; n < 6 {
 					return fmt.Errorf("%d times", n)
 				}
 				return nil
 			})
-			o.isBack("v1")
-			o.sees(o.isAborted)
-			o.wants("v1")
-			o.until("the Rollout is Healthy", o.healthy)
-			o.settled(versions{"v1": 6})
+			o.checkAborted("v1")
+			o.checkNow(o.isAborted)
+			o.setVersion("v1")
+			o.eventually("the Rollout is Healthy", o.isHealthy)
+			o.awaitPods(versions{"v1": 6})
 			o.quit()
 			o.done.Wait()
-			o.noted()
-			o.traceless(workloadType)
+			o.ignoreLastApplied()
+			o.checkRestored(workloadTypeLabel)
 		})
 	}
 }
 
-// drift is what differs between what the owner wrote and what is stored, field
-// by field, as tools see it that compare both.
+// drift returns the paths of fields that differ between the manifest and the stored object, as
+// GitOps tools detect them.
 func drift(wrote, stored any, path string) []string {
 	fields, ok := wrote.(map[string]any)
 	if !ok {
@@ -209,8 +208,8 @@ func drift(wrote, stored any, path string) []string {
 	return out
 }
 
-// specs are those of what the owner has.
-func (a *app) specs(o original) map[string]any {
+// specs returns the fields that the owner's manifest has.
+func (a *app) specs(o originalObjects) map[string]any {
 	a.t.Helper()
 	out := map[string]any{}
 	for kind, object := range map[string]any{"Deployment": &o.deployment, "Service": &o.service, "Ingress": &o.ingress} {
@@ -223,43 +222,43 @@ func (a *app) specs(o original) map[string]any {
 	return out
 }
 
-// What the documentation has tools ignore while a release is under way is what
-// differs then, and nothing else.
+// TestDrift checks that only those fields differ during a release that the documentation tells
+// GitOps tools to ignore.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		plan func() plan
 		want []string
 	}{
-		"partition": {usual, []string{
+		"partition": {defaultPlan, []string{
 			".Deployment.paused", ".Deployment.revisionHistoryLimit", ".Deployment.strategy.rollingUpdate.maxSurge",
 			".Deployment.strategy.rollingUpdate.maxUnavailable", ".Deployment.strategy.type", ".Service.selector.pod-template-hash",
 		}},
-		"canary": {beside, []string{".Deployment.paused", ".Deployment.revisionHistoryLimit", ".Service.selector.pod-template-hash"}},
-		"blue-green": {switched, []string{
+		"canary": {canaryPlan, []string{".Deployment.paused", ".Deployment.revisionHistoryLimit", ".Service.selector.pod-template-hash"}},
+		"blue-green": {blueGreenPlan, []string{
 			".Deployment.minReadySeconds", ".Deployment.progressDeadlineSeconds", ".Deployment.revisionHistoryLimit",
 			".Deployment.strategy.rollingUpdate.maxSurge", ".Service.selector.pod-template-hash",
 		}},
 	}
-	for _, style := range some(cases, "partition") {
+	for _, style := range selectCases(cases, "partition") {
 		c := cases[style]
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			p := c.plan()
-			p.owners = func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(3)) }
+			p.customizeDeployment = func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(3)) }
 			a := start(t, p)
 			a.release("v2")
-			a.until("step 1 waits", a.waiting(1))
-			now := a.original()
+			a.eventually("step 1 waits", a.waitsInAnyStyle(1))
+			now := a.readOriginals()
 			now.deployment.Spec.Template = a.before.deployment.Spec.Template
 			if diff := cmp.Diff(c.want, drift(a.specs(a.before), a.specs(now), "")); diff != "" {
 				t.Errorf("what differs (-want +got):\n%s", diff)
 			}
 			a.abort()
 			a.release("v1")
-			a.until("the Rollout is Healthy", a.healthy)
-			a.settled(versions{"v1": 6})
-			a.traceless(workloadType)
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.awaitPods(versions{"v1": 6})
+			a.checkRestored(workloadTypeLabel)
 		})
 	}
 }

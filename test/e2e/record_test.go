@@ -31,33 +31,32 @@ import (
 // storagePrefix is where weir-apiserver stores everything, in all versions.
 const storagePrefix = "/registry/rollouts.kruise.io/"
 
-// recordTo is a directory of pkg/apiserver/testdata/stored; "make record" names it.
-var recordTo = flag.String("e2e.record", "", "where to write what weir-apiserver stores")
+// recordTo is the directory of pkg/apiserver/testdata/stored that "make record" sets.
+var recordTo = flag.String("e2e.record", "", "directory for the recorded objects of weir-apiserver")
 
-// TestRecord brings releases into every state in which they can stay, and writes
-// down how each is stored, so that later versions can be tested with it: see
-// TestStored of pkg/apiserver.
+// TestRecord brings releases into every state in which they can stay, and records how each is
+// stored, so that later versions can be tested with it: see TestStored of pkg/apiserver.
 func TestRecord(t *testing.T) {
 	var apps []*app
-	for _, s := range states() {
-		a := spaceOf(t, s.name).start(s.plan)
+	for _, s := range recordedStates() {
+		a := newNamedNamespace(t, s.name).start(s.plan)
 		s.reach(a)
 		apps = append(apps, a)
 	}
-	// Nobody touches what follows, and nothing moves while it is read.
-	if err := here.cluster.Kill(cluster.WeirController); err != nil {
+	// No user writes from here on, and nothing changes while the store is read.
+	if err := testEnv.cluster.Kill(cluster.WeirController); err != nil {
 		t.Fatal(err)
 	}
-	everything(t)
+	storeEveryField(t)
 	if err := os.RemoveAll(*recordTo); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range storedNow(t) {
-		if parts := strings.Split(key, "/"); parts[3] == "rollouthistories" && !slices.Contains(onFile, parts[4]) {
+	for key, value := range readStore(t) {
+		if parts := strings.Split(key, "/"); parts[3] == "rollouthistories" && !slices.Contains(statesWithHistory, parts[4]) {
 			continue
 		}
 		if key == storagePrefix+"leader" {
-			continue // the fence is no object
+			continue // the write fence is not an object
 		}
 		path := filepath.Join(*recordTo, strings.TrimPrefix(key, storagePrefix)+".json")
 		var text bytes.Buffer
@@ -66,7 +65,7 @@ func TestRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := here.cluster.Start(cluster.WeirController); err != nil {
+	if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range apps {
@@ -75,10 +74,10 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// undecided is plain with a check that no source answers.
-func undecided() plan {
-	p := plain()
-	p.change = func(r *v1beta1.Rollout) {
+// planWithSilentCheck is planWithoutTraffic with a check whose source does not answer.
+func planWithSilentCheck() plan {
+	p := planWithoutTraffic()
+	p.customizeRollout = func(r *v1beta1.Rollout) {
 		r.Spec.Strategy.Canary.Analysis = &v1beta1.Analysis{
 			OnFail: v1beta1.OnFailWait, Checks: []v1beta1.Check{{SuccessRate: new("99%")}},
 		}
@@ -86,13 +85,13 @@ func undecided() plan {
 	return p
 }
 
-// onFile are the states whose histories are recorded. Those of the others are alike.
-var onFile = []string{"partition", "promoted-at-once", "everything"}
+// statesWithHistory are the states whose histories are recorded. Those of the others are alike.
+var statesWithHistory = []string{"partition", "promoted-at-once", "everything"}
 
-// storedNow is everything that weir-apiserver has in its etcd.
-func storedNow(t *testing.T) map[string][]byte {
+// readStore returns everything that weir-apiserver has stored in its etcd.
+func readStore(t *testing.T) map[string][]byte {
 	t.Helper()
-	endpoint, err := store.EndpointIn(here.cluster.WeirData())
+	endpoint, err := store.EndpointIn(testEnv.cluster.WeirData())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +99,7 @@ func storedNow(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = etcd.Close() }() // it only reads
+	defer func() { _ = etcd.Close() }() // the client only reads
 	got, err := etcd.Get(t.Context(), storagePrefix, clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
@@ -112,84 +111,84 @@ func storedNow(t *testing.T) map[string][]byte {
 	return all
 }
 
-// state is one in which a release can stay. Its name is that of its namespace.
-type state struct {
+// recordedState is a state in which a release can stay. Its name is the name of its namespace.
+type recordedState struct {
 	name  string
 	plan  plan
 	reach func(a *app)
 }
 
-func states() []state {
-	routed := usual()
-	routed.steps = append(routed.steps[:2:2], with(timed("80%", 3600), "80%"), routed.steps[2])
+func recordedStates() []recordedState {
+	routed := defaultPlan()
+	routed.steps = append(routed.steps[:2:2], withTraffic(timedStep("80%", 3600), "80%"), routed.steps[2])
 	routing := newTrafficRouting(v1alpha1.TrafficRoutingRef{Service: name, GracePeriodSeconds: new(int32(1)), Ingress: &v1alpha1.IngressRef{Name: name}},
 		v1alpha1.TrafficRoutingStrategy{Weight: new(int32(20))})
-	return []state{
-		{"idle", usual(), func(*app) {}},
+	return []recordedState{
+		{"idle", defaultPlan(), func(*app) {}},
 		{"partition", routed, func(a *app) {
-			a.first()
-			a.post(here.admin, "promote", `{"reason":"looks fine","requestID":"1","expect":{"step":1},"override":true}`, http.StatusCreated)
-			a.until("step 2 waits", a.waitsAt(2))
+			a.releaseAndAwaitStep1()
+			a.post(testEnv.admin, "promote", `{"reason":"looks fine","requestID":"1","expect":{"step":1},"override":true}`, http.StatusCreated)
+			a.eventually("step 2 waits", a.waitsAtStep(2))
 			a.promote(2)
-			a.until("step 3 waits", a.waitsAt(3))
+			a.eventually("step 3 waits", a.waitsAtStep(3))
 		}},
-		{"canary", beside(), (*app).first},
-		{"blue-green", switched(), func(a *app) {
+		{"canary", canaryPlan(), (*app).releaseAndAwaitStep1},
+		{"blue-green", blueGreenPlan(), func(a *app) {
 			a.release("v2")
-			a.until("step 1 waits", a.green(1))
+			a.eventually("step 1 waits", a.waitsAtBlueGreenStep(1))
 		}},
-		{"fronted", fronted(routing), func(a *app) {
+		{"fronted", planWithTrafficRouting(routing), func(a *app) {
 			a.create(routing)
-			a.until("the TrafficRouting is Healthy", a.routingIs("Healthy"))
-			a.first()
+			a.eventually("the TrafficRouting is Healthy", a.trafficRoutingPhase("Healthy"))
+			a.releaseAndAwaitStep1()
 		}},
-		{"paused", plain(), func(a *app) {
-			a.first()
-			a.post(here.admin, "pause", "", http.StatusCreated)
-			a.until("it is paused", a.doing("Paused"))
+		{"paused", planWithoutTraffic(), func(a *app) {
+			a.releaseAndAwaitStep1()
+			a.post(testEnv.admin, "pause", "", http.StatusCreated)
+			a.eventually("the release is paused", a.hasProgressingReason("Paused"))
 		}},
-		{"approved-by-status", plain(), func(a *app) {
-			a.first()
-			here.admin.kubectl(a, "patch", "rollout", name, "--subresource=status", "--type=merge",
-				`-p={"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`).works()
-			a.until("step 2 waits", a.waitsAt(2))
+		{"approved-by-status", planWithoutTraffic(), func(a *app) {
+			a.releaseAndAwaitStep1()
+			testEnv.admin.kubectl(a, "patch", "rollout", name, "--subresource=status", "--type=merge",
+				`-p={"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`).mustSucceed()
+			a.eventually("step 2 waits", a.waitsAtStep(2))
 		}},
-		{"aborted", usual(), func(a *app) {
-			a.first()
+		{"aborted", defaultPlan(), func(a *app) {
+			a.releaseAndAwaitStep1()
 			a.abort()
 		}},
-		{"upgrading", plain(), func(a *app) {
+		{"upgrading", planWithoutTraffic(), func(a *app) {
 			a.release("failed")
-			a.until("its pods do not come", a.at(1, v1beta1.StepUpgrade))
+			a.eventually("the pods of the step are not ready", a.isAtStage(1, v1beta1.StepUpgrade))
 		}},
-		{"promoted-at-once", plain(), func(a *app) {
-			a.first()
+		{"promoted-at-once", planWithoutTraffic(), func(a *app) {
+			a.releaseAndAwaitStep1()
 			a.promoteAll()
-			a.until("the Rollout is Healthy", a.released("v2"))
-			a.until("the release is complete", a.filed("1 completed succeeded"))
+			a.eventually("the Rollout is Healthy", a.released("v2"))
+			a.eventually("the release is complete", a.hasHistories("1 completed succeeded"))
 		}},
-		{"jumped", plain(), func(a *app) {
-			a.first()
-			here.admin.kubectlWith(a, `{"step":2}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
-				"create", "--raw", a.path()+"/jump", "-f", "-").works()
-			a.until("step 2 waits", a.waitsAt(2))
+		{"jumped", planWithoutTraffic(), func(a *app) {
+			a.releaseAndAwaitStep1()
+			testEnv.admin.kubectlWith(a, `{"step":2}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
+				"create", "--raw", a.path()+"/jump", "-f", "-").mustSucceed()
+			a.eventually("step 2 waits", a.waitsAtStep(2))
 		}},
-		{"overridden", undecided(), func(a *app) {
-			a.first()
-			here.admin.kubectlWith(a, `{"step":2,"override":true,"reason":"known problem"}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
-				"create", "--raw", a.path()+"/jump", "-f", "-").works()
-			a.until("step 2 waits", a.waitsAt(2))
+		{"overridden", planWithSilentCheck(), func(a *app) {
+			a.releaseAndAwaitStep1()
+			testEnv.admin.kubectlWith(a, `{"step":2,"override":true,"reason":"known problem"}`, "--as=alice", "--as-uid=uid-of-alice", "--as-group=system:masters",
+				"create", "--raw", a.path()+"/jump", "-f", "-").mustSucceed()
+			a.eventually("step 2 waits", a.waitsAtStep(2))
 		}},
-		{"disabled", plain(), func(a *app) {
-			a.edit(`{"spec":{"disabled":true}}`)
-			a.until("it is disabled", a.disabled)
+		{"disabled", planWithoutTraffic(), func(a *app) {
+			a.patchRollout(`{"spec":{"disabled":true}}`)
+			a.eventually("the Rollout is disabled", a.isDisabled)
 		}},
-		{"deleted", plain(), func(a *app) {
-			a.first()
-			a.edit(`{"metadata":{"finalizers":["rollouts.kruise.io/rollout","example.com/wait"]}}`)
-			here.admin.kubectl(a, "delete", "rollout", name, "--wait=false").works()
-			a.until("only the other finalizer is left", func(ctx context.Context) error {
-				r, err := a.stored(ctx)
+		{"deleted", planWithoutTraffic(), func(a *app) {
+			a.releaseAndAwaitStep1()
+			a.patchRollout(`{"metadata":{"finalizers":["rollouts.kruise.io/rollout","example.com/wait"]}}`)
+			testEnv.admin.kubectl(a, "delete", "rollout", name, "--wait=false").mustSucceed()
+			a.eventually("only the other finalizer is left", func(ctx context.Context) error {
+				r, err := a.getRollout(ctx)
 				if err == nil && len(r.Finalizers) > 1 {
 					err = fmt.Errorf("there are %v", r.Finalizers)
 				}
@@ -199,17 +198,16 @@ func states() []state {
 	}
 }
 
-// first starts a release, whose first step waits.
-func (a *app) first() {
+// releaseAndAwaitStep1 starts a release and waits until its first step is paused.
+func (a *app) releaseAndAwaitStep1() {
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 }
 
-// everything stores objects with every field that there is, in the version that
-// each is written in.
-func everything(t *testing.T) {
+// storeEveryField stores objects in which every field is set, in each API version.
+func storeEveryField(t *testing.T) {
 	t.Helper()
-	a := spaceOf(t, "everything")
+	a := newNamedNamespace(t, "everything")
 	file, err := os.Open(filepath.Join("testdata", "everything.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +224,7 @@ func everything(t *testing.T) {
 			continue
 		}
 		o.Object["status"] = status
-		if err := here.client.Status().Update(t.Context(), o); err != nil {
+		if err := testEnv.client.Status().Update(t.Context(), o); err != nil {
 			t.Fatalf("writing the status of %s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}

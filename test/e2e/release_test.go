@@ -15,41 +15,41 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The brief's two manifests, with shorter pauses: the first step is approved,
-// the second passes by its time.
+// TestBrief applies the manifests of the project brief with shorter pauses: the first step is
+// approved, the second passes after its duration.
 func TestBrief(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	a.rollout = "rollouts-demo"
 	a.plan.replicas = 6
-	here.admin.kubectlWith(a, manifest(t, "echoserver.yaml"), "create", "-f", "-").works()
-	a.until("the Deployment is ready", a.runs(versions{"1.10.2": 6}))
-	here.admin.kubectlWith(a, manifest(t, "rollout.yaml"), "create", "-f", "-").works("rollouts-demo created")
-	a.until("the Rollout is Healthy", a.healthy)
+	testEnv.admin.kubectlWith(a, manifest(t, "echoserver.yaml"), "create", "-f", "-").mustSucceed()
+	a.eventually("the Deployment is ready", a.runs(versions{"1.10.2": 6}))
+	testEnv.admin.kubectlWith(a, manifest(t, "rollout.yaml"), "create", "-f", "-").mustSucceed("rollouts-demo created")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.guard = watchPods(a)
 	a.guard.atLeast(5) // 25 % of 6 is one pod
-	here.admin.kubectl(a, "get", "rollouts").works("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "Healthy")
+	testEnv.admin.kubectl(a, "get", "rollouts").mustSucceed("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "Healthy")
 
-	here.admin.kubectl(a, "set", "image", "deployment/web", "web=example.com/web:v2").works()
-	a.sees(a.held)
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("its pods are there", a.runs(versions{"1.10.2": 4, "v2": 2}))
-	a.sees(a.weight("20"))
-	a.sees(a.serves("web", versions{"1.10.2": 4}))
-	a.sees(a.serves("web-canary", versions{"v2": 2}))
+	testEnv.admin.kubectl(a, "set", "image", "deployment/web", "web=example.com/web:v2").mustSucceed()
+	a.checkNow(a.isHeld)
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"1.10.2": 4, "v2": 2}))
+	a.checkNow(a.hasCanaryWeight("20"))
+	a.checkNow(a.serviceSelects("web", versions{"1.10.2": 4}))
+	a.checkNow(a.serviceSelects("web-canary", versions{"v2": 2}))
 
-	manager := a.may("maria", "weir-release-manager")
-	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").works(`"kind":"Rollout"`, "maria")
-	a.until("step 2 waits", a.waitsAt(2))
-	a.until("its pods are there", a.runs(versions{"1.10.2": 3, "v2": 3}))
-	a.sees(a.weight("50"))
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("its pods are there", a.runs(versions{"v2": 6}))
-	a.sees(a.onRecord("promote 1 maria applied"))
-	a.until("nothing is left beside the application", a.alone)
+	manager := a.userWithClusterRole("maria", "weir-release-manager")
+	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").mustSucceed(`"kind":"Rollout"`, "maria")
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.eventually("the pods of the step run", a.runs(versions{"1.10.2": 3, "v2": 3}))
+	a.checkNow(a.hasCanaryWeight("50"))
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
+	a.checkNow(a.hasDecisions("promote 1 maria applied"))
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }
 
-// manifest reads an example, with names and pauses of the tests.
+// manifest reads an example, and replaces its names and pauses.
 func manifest(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../artifacts/examples/" + file)
@@ -64,53 +64,54 @@ func manifest(t *testing.T, file string) string {
 	).Replace(string(data))
 }
 
-// A release leaves nothing behind, however it ends.
-func TestTraceless(t *testing.T) {
+// TestReleaseLeavesNothingBehind checks for every end of a release that no objects or annotations
+// are left.
+func TestReleaseLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*app){
 		"completed": func(a *app) {
 			a.promoteAll()
-			a.until("the Rollout is Healthy", a.healthy)
-			a.until("its pods are there", a.runs(versions{"v2": 6}))
-			a.traceless(workloadType)
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
+			a.checkRestored(workloadTypeLabel)
 		},
 		"cancelled": func(a *app) {
 			a.cancel("v1")
 		},
 		"deleted": func(a *app) {
-			here.admin.kubectl(a, "delete", "rollout", "web").works()
-			a.until("all pods run v2", a.runs(versions{"v2": 6}))
-			a.traceless()
+			testEnv.admin.kubectl(a, "delete", "rollout", "web").mustSucceed()
+			a.eventually("all pods run v2", a.runs(versions{"v2": 6}))
+			a.checkRestored()
 		},
 		"disabled": func(a *app) {
-			a.edit(`{"spec":{"disabled":true}}`)
-			a.until("the Rollout is disabled", a.disabled)
-			a.until("all pods run v2", a.runs(versions{"v2": 6}))
-			a.traceless()
+			a.patchRollout(`{"spec":{"disabled":true}}`)
+			a.eventually("the Rollout is disabled", a.isDisabled)
+			a.eventually("all pods run v2", a.runs(versions{"v2": 6}))
+			a.checkRestored()
 			a.release("v3")
-			a.until("nobody holds the Deployment", a.runs(versions{"v3": 6}))
+			a.eventually("the Deployment is not held", a.runs(versions{"v3": 6}))
 		},
 		"disabled and enabled": func(a *app) {
-			a.edit(`{"spec":{"disabled":true}}`)
-			a.until("the Rollout is disabled", a.disabled)
-			a.edit(`{"spec":{"disabled":false}}`)
-			a.until("the Rollout is Healthy", a.healthy)
-			a.until("all pods run v2", a.runs(versions{"v2": 6}))
+			a.patchRollout(`{"spec":{"disabled":true}}`)
+			a.eventually("the Rollout is disabled", a.isDisabled)
+			a.patchRollout(`{"spec":{"disabled":false}}`)
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.eventually("all pods run v2", a.runs(versions{"v2": 6}))
 			a.release("v3")
-			a.sees(a.held)
-			a.until("step 1 waits", a.waitsAt(1))
-			a.until("its pods are there", a.runs(versions{"v2": 4, "v3": 2}))
+			a.checkNow(a.isHeld)
+			a.eventually("step 1 waits", a.waitsAtStep(1))
+			a.eventually("the pods of the step run", a.runs(versions{"v2": 4, "v3": 2}))
 		},
-		// The native controller may be anywhere between v1 and v2.
+		// The native controller may be at any point between v1 and v2.
 		"disabled, enabled and released at once": func(a *app) {
-			a.edit(`{"spec":{"disabled":true}}`)
-			a.until("the Rollout is disabled", a.disabled)
-			a.edit(`{"spec":{"disabled":false}}`)
-			a.until("the Rollout is Healthy", a.healthy)
+			a.patchRollout(`{"spec":{"disabled":true}}`)
+			a.eventually("the Rollout is disabled", a.isDisabled)
+			a.patchRollout(`{"spec":{"disabled":false}}`)
+			a.eventually("the Rollout is Healthy", a.isHealthy)
 			a.release("v3")
-			a.sees(a.held)
-			a.until("step 1 waits", a.waitsAt(1))
-			a.until("its pods are there", func(ctx context.Context) error {
+			a.checkNow(a.isHeld)
+			a.eventually("step 1 waits", a.waitsAtStep(1))
+			a.eventually("the pods of the step run", func(ctx context.Context) error {
 				if a.runs(versions{"v1": 4, "v3": 2})(ctx) == nil {
 					return nil
 				}
@@ -118,55 +119,55 @@ func TestTraceless(t *testing.T) {
 			})
 		},
 	}
-	for _, name := range some(ends, "completed", "deleted", "disabled and enabled") {
+	for _, name := range selectCases(ends, "completed", "deleted", "disabled and enabled") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := start(t, usual())
+			a := start(t, defaultPlan())
 			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
 			ends[name](a)
 		})
 	}
 }
 
-// A version whose image cannot be pulled never passes its step, and the message
-// says why.
+// TestBadImage releases an image that cannot be pulled. Its step never passes, and the message
+// reports the reason.
 func TestBadImage(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	a.release("failed")
-	a.until("the message names the reason", a.says("step(1/3)", "container web", "ImagePull"))
+	a.eventually("the message names the reason", a.messageContains("step(1/3)", "container web", "ImagePull"))
 	a.guard.atMost("failed", 2)
-	a.stays("the step should not pass", a.at(1, "StepUpgrade"))
-	a.sees(a.weight(""))
-	a.post(here.admin, "promote", "", 409, "StepUpgrade")
+	a.consistently("the step should not pass", a.isAtStage(1, "StepUpgrade"))
+	a.checkNow(a.hasCanaryWeight(""))
+	a.post(testEnv.admin, "promote", "", 409, "StepUpgrade")
 	a.abort()
-	a.isBack("v1")
+	a.checkAborted("v1")
 	a.guard.atMost("failed", 0)
 
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promoteAll()
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("its pods are there", a.runs(versions{"v2": 6}))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// A timed step passes by itself, and not before its time.
+// TestTimedStep checks that a timed step passes without approval, and not before its duration.
 func TestTimedStep(t *testing.T) {
 	t.Parallel()
-	p := plain()
-	p.steps = []v1beta1.Step{timed("1", 3), manual("100%")}
+	p := planWithoutTraffic()
+	p.steps = []v1beta1.Step{timedStep("1", 3), manualStep("100%")}
 	a := start(t, p)
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	r, err := a.stored(t.Context())
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	r, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	since := r.Status.Canary.LastUpdateTime.Time
-	a.until("the Rollout is Healthy", func(ctx context.Context) error {
-		if err := a.healthy(ctx); err != nil {
+	a.eventually("the Rollout is Healthy", func(ctx context.Context) error {
+		if err := a.isHealthy(ctx); err != nil {
 			return err
 		}
 		if waited := time.Since(since); waited < 3*time.Second {
@@ -174,6 +175,6 @@ func TestTimedStep(t *testing.T) {
 		}
 		return nil
 	})
-	a.until("its pods are there", a.runs(versions{"v2": 6}))
-	a.sees(a.onRecord())
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 6}))
+	a.checkNow(a.hasDecisions())
 }

@@ -15,23 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a snapshot has of a namespace that has gone since is there again, with
-// nobody to delete it. The doctor says how.
+// TestRestoreWithoutNamespace restores a snapshot with objects of a namespace that has been deleted
+// since. No namespace deletion removes these objects, so the doctor reports the command that does.
 func TestRestoreWithoutNamespace(t *testing.T) {
-	a := start(t, usual())
-	a.sweep()
+	a := start(t, defaultPlan())
+	a.deleteOtherObjects()
 	snapshot := filepath.Join(t.TempDir(), "weir.db")
-	a.weir("snapshot", snapshot)
+	a.runSnapshotCommand("snapshot", snapshot)
 	a.guard.stop(t)
 	a.guard = nil
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
-	if err := here.client.Delete(t.Context(), namespace); err != nil {
+	if err := testEnv.client.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the namespace is gone", gone(namespace, client.ObjectKey{Name: a.namespace}))
+	a.eventually("the namespace is gone", isGone(namespace, client.ObjectKey{Name: a.namespace}))
 	a.replaceStore(snapshot)
 	const remove = "delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all"
-	a.until("it is found", here.diagnosed("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
-	here.admin.kubectl(a, strings.Fields(remove)...).works()
-	a.until("nothing is wrong", here.diagnosed(""))
+	a.eventually("the doctor reports it", testEnv.doctorFinds("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
+	testEnv.admin.kubectl(a, strings.Fields(remove)...).mustSucceed()
+	a.eventually("nothing is wrong", testEnv.doctorFinds(""))
 }

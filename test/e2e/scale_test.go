@@ -15,151 +15,151 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Deployment may be scaled at any time: the share of the new version is kept.
+// TestScaleMidStep scales a Deployment during steps. The new version keeps its share.
 func TestScaleMidStep(t *testing.T) {
 	t.Parallel()
-	p := usual()
-	p.steps[0] = with(manual("20%"), "20%")
+	p := defaultPlan()
+	p.steps[0] = withTraffic(manualStep("20%"), "20%")
 	a := start(t, p)
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("its pods are there", a.runs(versions{"v1": 4, "v2": 2}))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v2": 2}))
 	a.scale(10)
-	a.settled(versions{"v1": 8, "v2": 2})
-	a.until("step 1 waits", a.waitsAt(1))
+	a.awaitPods(versions{"v1": 8, "v2": 2})
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.scale(3)
-	a.settled(versions{"v1": 2, "v2": 1})
-	a.until("step 1 waits", a.waitsAt(1))
+	a.awaitPods(versions{"v1": 2, "v2": 1})
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.until("its pods are there", a.runs(versions{"v1": 1, "v2": 2}))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 1, "v2": 2}))
 	a.scale(8)
-	a.settled(versions{"v1": 4, "v2": 4})
-	a.until("step 2 waits", a.waitsAt(2))
+	a.awaitPods(versions{"v1": 4, "v2": 4})
+	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.promote(2)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("its pods are there", a.runs(versions{"v2": 8}))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the pods of the step run", a.runs(versions{"v2": 8}))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// Scaled to zero and back while a step waits: no more pods of the new version
-// come back than were approved.
+// TestScaleToZeroHeld scales to zero and back while a step is paused. Afterwards there are no more
+// pods of the new version than were approved.
 func TestScaleToZeroHeld(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.guard.atMost("v2", 2)
-	for range few(1, 3) {
+	for range shortOrFull(1, 3) {
 		a.scale(0)
-		a.settled(versions{})
+		a.awaitPods(versions{})
 		a.scale(6)
-		a.settled(versions{"v1": 4, "v2": 2})
-		a.until("step 1 waits", a.waitsAt(1))
+		a.awaitPods(versions{"v1": 4, "v2": 2})
+		a.eventually("step 1 waits", a.waitsAtStep(1))
 	}
 	a.scale(0)
-	a.settled(versions{})
-	a.post(here.admin, "abort", "", 201)
-	a.until("the release is aborted", a.isAborted)
+	a.awaitPods(versions{})
+	a.post(testEnv.admin, "abort", "", 201)
+	a.eventually("the release is aborted", a.isAborted)
 	a.guard.atMost("v2", 0)
 	a.scale(6)
-	a.settled(versions{"v1": 6})
-	a.isBack("v1")
+	a.awaitPods(versions{"v1": 6})
+	a.checkAborted("v1")
 	a.cancel("v1")
 }
 
-// Scaled to zero and back after an abort: the stable version comes back, and no
-// pod of the aborted one.
+// TestScaleToZeroAborted scales to zero and back after an abort. Only pods of the stable version
+// are created.
 func TestScaleToZeroAborted(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
-	a.until("step 2 waits", a.waitsAt(2))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
 	a.abort()
-	a.isBack("v1")
+	a.checkAborted("v1")
 	a.guard.atMost("v2", 0)
-	for range few(1, 3) {
+	for range shortOrFull(1, 3) {
 		a.scale(0)
-		a.settled(versions{})
-		// Scaled up before its empty set is gone, v2 would get the pods.
-		a.until("the set of v2 is gone", func(ctx context.Context) error {
-			sets, err := a.sets(ctx)
+		a.awaitPods(versions{})
+		// If the Deployment were scaled up before the empty ReplicaSet of v2 is deleted, v2 would get the pods.
+		a.eventually("the ReplicaSet of v2 is gone", func(ctx context.Context) error {
+			sets, err := a.replicaSets(ctx)
 			if err == nil && slices.ContainsFunc(sets, func(rs appsv1.ReplicaSet) bool { return versionOf(&rs.Spec.Template.Spec) == "v2" }) {
-				err = errors.New("it is there")
+				err = errors.New("the ReplicaSet of v2 exists")
 			}
 			return err
 		})
 		a.scale(4)
-		a.settled(versions{"v1": 4})
+		a.awaitPods(versions{"v1": 4})
 		a.scale(6)
-		a.settled(versions{"v1": 6})
+		a.awaitPods(versions{"v1": 6})
 	}
-	a.isBack("v1")
+	a.checkAborted("v1")
 	a.release("v3")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.until("its pods are there", a.runs(versions{"v1": 4, "v3": 2}))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.eventually("the pods of the step run", a.runs(versions{"v1": 4, "v3": 2}))
 	a.promoteAll()
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("its pods are there", a.runs(versions{"v3": 6}))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the pods of the step run", a.runs(versions{"v3": 6}))
+	a.checkRestored(workloadTypeLabel)
 }
 
-// Everything is scaled away while a step waits, and comes back: the new version
-// ends up with its share.
+// TestScaleToZeroMidStep deletes all pods while a step is paused, and scales up again. The new
+// version ends up with its share.
 func TestScaleToZeroMidStep(t *testing.T) {
 	t.Parallel()
-	for _, style := range some(styles, "blue-green") {
+	for _, style := range selectCases(styles, "blue-green") {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			a := start(t, styles[style]())
 			a.release("v2")
-			a.until("step 1 waits", a.waiting(1))
+			a.eventually("step 1 waits", a.waitsInAnyStyle(1))
 			a.guard.atLeast(0)
 			a.scale(0)
-			a.until("no pod is left", a.runs(versions{}))
-			a.until("step 1 still waits", a.waiting(1))
+			a.eventually("no pod is left", a.runs(versions{}))
+			a.eventually("step 1 still waits", a.waitsInAnyStyle(1))
 			a.scale(6)
-			// Scaled up before the empty new set is gone, that gets all pods first.
-			a.until("the new version has its share", a.runs(map[string]versions{
+			// If the Deployment is scaled up before the empty new ReplicaSet is deleted, that one first gets all pods.
+			a.eventually("the new version has its share", a.runs(map[string]versions{
 				"partition": {"v1": 4, "v2": 2}, "canary": {"v1": 6, "v2": 1}, "blue-green": {"v1": 6, "v2": 3},
 			}[style]))
-			a.until("step 1 waits", a.waiting(1))
+			a.eventually("step 1 waits", a.waitsInAnyStyle(1))
 			a.abort()
-			a.until("all pods run v1", a.runs(versions{"v1": 6}))
+			a.eventually("all pods run v1", a.runs(versions{"v1": 6}))
 		})
 	}
 }
 
-// Scaled while an abort is under way, in both directions and to zero.
+// TestScaleWhileAborting scales during an abort, up, down and to zero.
 func TestScaleWhileAborting(t *testing.T) {
 	t.Parallel()
 	sizes := map[string]int32{"up": 12, "down": 3, "to zero": 0}
-	for _, name := range some(sizes, "to zero") {
+	for _, name := range selectCases(sizes, "to zero") {
 		replicas := sizes[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := start(t, usual())
+			a := start(t, defaultPlan())
 			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.promote(1)
-			a.until("step 2 waits", a.waitsAt(2))
-			a.post(here.admin, "abort", "", 201)
+			a.eventually("step 2 waits", a.waitsAtStep(2))
+			a.post(testEnv.admin, "abort", "", 201)
 			a.scale(replicas)
-			a.until("the release is aborted", a.isAborted)
+			a.eventually("the release is aborted", a.isAborted)
 			a.guard.atMost("v2", 0)
-			a.settled(versions{"v1": replicas})
+			a.awaitPods(versions{"v1": replicas})
 			a.scale(6)
-			a.settled(versions{"v1": 6})
-			a.isBack("v1")
+			a.awaitPods(versions{"v1": 6})
+			a.checkAborted("v1")
 			a.cancel("v1")
 		})
 	}
 }
 
-// The owner's limits hold for every surge and unavailability.
-func TestFloors(t *testing.T) {
+// TestOwnerLimitsHold checks maxSurge and maxUnavailable for several values.
+func TestOwnerLimitsHold(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ surge, unavailable int32 }{
 		"surge only":       {surge: 1},
@@ -167,36 +167,36 @@ func TestFloors(t *testing.T) {
 		"both":             {surge: 3, unavailable: 2},
 		"all at once":      {surge: 10},
 	}
-	for _, name := range some(cases, "surge only", "unavailable only") {
+	for _, name := range selectCases(cases, "surge only", "unavailable only") {
 		limits := cases[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := plain()
+			p := planWithoutTraffic()
 			p.replicas, p.surge, p.unavailable = 10, limits.surge, limits.unavailable
 			a := start(t, p)
-			a.watchSizes(p.replicas + max(1, p.surge))
+			a.watchReplicaSetSizes(p.replicas + max(1, p.surge))
 			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.promote(1)
-			a.until("step 2 waits", a.waitsAt(2))
+			a.eventually("step 2 waits", a.waitsAtStep(2))
 			a.abort()
-			a.isBack("v1")
+			a.checkAborted("v1")
 			a.release("v3")
-			a.until("step 1 waits", a.waitsAt(1))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
 			a.promoteAll()
-			a.until("the Rollout is Healthy", a.healthy)
-			a.until("its pods are there", a.runs(versions{"v3": 10}))
-			a.traceless(workloadType)
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.eventually("the pods of the step run", a.runs(versions{"v3": 10}))
+			a.checkRestored(workloadTypeLabel)
 		})
 	}
 }
 
-// watchSizes wants the ReplicaSets never to be asked for more pods than that,
-// all together. Pods come and go later than sizes change, so sizes are watched.
-func (a *app) watchSizes(most int32) {
+// watchReplicaSetSizes reports a fault if the ReplicaSets together request more pods than allowed.
+// Sizes are watched because pods are created and deleted later than sizes change.
+func (a *app) watchReplicaSetSizes(most int32) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	events, err := here.client.Watch(ctx, &appsv1.ReplicaSetList{}, client.InNamespace(a.namespace))
+	events, err := testEnv.client.Watch(ctx, &appsv1.ReplicaSetList{}, client.InNamespace(a.namespace))
 	if err != nil {
 		cancel()
 		a.t.Fatal(err)
@@ -220,7 +220,7 @@ func (a *app) watchSizes(most int32) {
 				all += n
 			}
 			if all > most {
-				a.t.Errorf("sizes %v are more than %d together", sizes, most)
+				a.t.Errorf("sizes %v together exceed %d", sizes, most)
 			}
 		}
 	}()

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// begin releases a version. What is approved of it is the first step.
-func (s *soaker) begin(version string) {
+// startRelease releases a version. Only its first step is allowed so far.
+func (s *soakUser) startRelease(version string) {
 	s.t.Helper()
 	if version == s.live {
 		return
@@ -30,45 +30,45 @@ func (s *soaker) begin(version string) {
 	was := s.live
 	s.live = version
 	if version == s.stable {
-		s.again(func() error { return s.setVersion(version) })
-		s.until("the release is cancelled", s.healthy)
+		s.retry(func() error { return s.setVersion(version) })
+		s.eventually("the release is cancelled", s.isHealthy)
 		return
 	}
-	s.allow(1)
-	before := s.revision()
-	s.again(func() error { return s.setVersion(version) })
-	s.until("the release of "+version+" has begun", func(context.Context) error {
-		if s.revision() == before {
+	s.allowStep(1)
+	before := s.canaryRevision()
+	s.retry(func() error { return s.setVersion(version) })
+	s.eventually("the release of "+version+" has begun", func(context.Context) error {
+		if s.canaryRevision() == before {
 			return errors.New("the Rollout is about another revision")
 		}
 		return nil
 	})
-	// A version that cannot start takes the place of no pod that is needed.
+	// A version that cannot start must not replace pods that are needed.
 	if was != s.stable && version != "failed" {
-		s.until("the version before is gone", s.without(was))
+		s.eventually("the pods of the previous version are gone", s.hasNoPodsOf(was))
 		s.guard.atMost(was, 0)
 	}
 }
 
-// revision is what the Rollout is about.
-func (s *soaker) revision() string {
+// canaryRevision returns the revision in the status of the Rollout.
+func (s *soakUser) canaryRevision() string {
 	s.t.Helper()
 	var r *v1beta1.Rollout
-	s.again(func() (err error) {
-		r, err = s.stored(s.t.Context())
+	s.retry(func() (err error) {
+		r, err = s.getRollout(s.t.Context())
 		return err
 	})
 	return r.Status.Canary.CanaryRevision
 }
 
-func (s *soaker) setVersion(version string) error {
-	return s.patch(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
+func (s *soakUser) setVersion(version string) error {
+	return s.patchDeployment(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
 }
 
-// without wants no pods of a version.
-func (s *soaker) without(version string) func(context.Context) error {
+// hasNoPodsOf returns a check that there are no pods of a version.
+func (s *soakUser) hasNoPodsOf(version string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		sets, err := s.sets(ctx)
+		sets, err := s.replicaSets(ctx)
 		for i := range sets {
 			if rs := &sets[i]; versionOf(&rs.Spec.Template.Spec) == version && rs.Status.Replicas > 0 {
 				return fmt.Errorf("%s has %d pods", rs.Name, rs.Status.Replicas)
@@ -78,8 +78,8 @@ func (s *soaker) without(version string) func(context.Context) error {
 	}
 }
 
-// allow lifts the limit of the live version to that of a step, if it is higher.
-func (s *soaker) allow(step int32) {
+// allowStep raises the pod limit of the live version to that of a step, if it is higher.
+func (s *soakUser) allowStep(step int32) {
 	s.t.Helper()
 	size := s.plan.steps[step-1].Replicas
 	n, err := intstr.GetScaledValueFromIntOrPercent(size, int(s.plan.replicas), true)
@@ -90,38 +90,39 @@ func (s *soaker) allow(step int32) {
 	s.guard.atMost(s.live, s.allowed)
 }
 
-// resize scales and waits for all pods that can become ready.
-func (s *soaker) resize(replicas int32) {
+// scaleAndAwait scales, and waits for all pods that can become ready.
+func (s *soakUser) scaleAndAwait(replicas int32) {
 	s.t.Helper()
 	s.guard.atLeast(max(0, min(replicas, s.plan.replicas)-s.plan.unavailable))
 	s.plan.replicas = replicas
 	for step := range s.plan.steps {
-		// A share of more pods is more pods.
-		if n, err := intstr.GetScaledValueFromIntOrPercent(s.plan.steps[step].Replicas, int(replicas), true); err == nil && s.reached(step+1) {
+		// A percentage of more pods is more pods.
+		if n, err := intstr.GetScaledValueFromIntOrPercent(s.plan.steps[step].Replicas, int(replicas), true); err == nil && s.mayHaveReached(step+1) {
 			s.allowed = max(s.allowed, int32(n))
 		}
 	}
 	if s.live != s.stable && s.allowed > 0 {
-		s.guard.raise(s.live, s.allowed)
+		s.guard.raiseLimit(s.live, s.allowed)
 	}
-	s.again(func() error { return s.patch(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
-	s.until("enough pods are ready", func(ctx context.Context) error {
-		d, err := s.deployment(ctx)
+	s.retry(func() error { return s.patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
+	s.eventually("enough pods are ready", func(ctx context.Context) error {
+		d, err := s.getDeployment(ctx)
 		if err == nil && (d.Status.ReadyReplicas < replicas-s.plan.unavailable || (replicas == 0 && d.Status.Replicas > 0)) {
 			err = fmt.Errorf("%d of %d pods are ready", d.Status.ReadyReplicas, replicas)
 		}
 		return err
 	})
-	s.until("the guard sees the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
+	s.eventually("the guard has observed the pods", func(context.Context) error { return s.guard.whenReady(max(0, replicas-s.plan.unavailable)) })
 }
 
-// toZeroAndBack scales up only when Weir has deleted the empty ReplicaSets that are younger than the stable
-// one. The native controller would give all pods to the youngest, which docs/styles.md lists as a known limit.
-func (s *soaker) toZeroAndBack() {
+// toZeroAndBack scales to zero, and scales up only when Weir has deleted the empty ReplicaSets that
+// are younger than the stable one. The native controller would give all pods to the youngest, which
+// docs/styles.md lists as a known limit.
+func (s *soakUser) toZeroAndBack() {
 	s.t.Helper()
-	s.resize(0)
-	s.until("no younger ReplicaSet is left", func(ctx context.Context) error {
-		sets, err := s.sets(ctx)
+	s.scaleAndAwait(0)
+	s.eventually("no younger ReplicaSet is left", func(ctx context.Context) error {
+		sets, err := s.replicaSets(ctx)
 		if err != nil {
 			return err
 		}
@@ -136,22 +137,22 @@ func (s *soaker) toZeroAndBack() {
 		}
 		return nil
 	})
-	s.resize(6)
+	s.scaleAndAwait(6)
 }
 
-// reached reports whether the release may have come to a step.
-func (s *soaker) reached(step int) bool {
-	r, err := s.stored(s.t.Context())
+// mayHaveReached reports whether the release may have come to a step.
+func (s *soakUser) mayHaveReached(step int) bool {
+	r, err := s.getRollout(s.t.Context())
 	return err != nil || (r.Status.Canary != nil && int(r.Status.Canary.CurrentStepIndex) >= step)
 }
 
-// decide sends a verb until it is answered, which its requestID makes safe.
-func (s *soaker) decide(verb, fields string) {
+// sendVerb sends a verb until it is answered. The requestID makes retries safe.
+func (s *soakUser) sendVerb(verb, fields string) {
 	s.t.Helper()
 	s.number++
 	id := fmt.Sprintf("%s-%d", verb, s.number)
-	s.again(func() error {
-		got, err := here.admin.post(s.t.Context(), s.app, verb, fmt.Sprintf(`{"requestID":%q,%s}`, id, fields))
+	s.retry(func() error {
+		got, err := testEnv.admin.post(s.t.Context(), s.app, verb, fmt.Sprintf(`{"requestID":%q,%s}`, id, fields))
 		switch {
 		case err != nil:
 			return err
@@ -166,15 +167,15 @@ func (s *soaker) decide(verb, fields string) {
 	})
 }
 
-func (s *soaker) setPaused(paused bool) error {
+func (s *soakUser) setPaused(paused bool) error {
 	r := &v1beta1.Rollout{}
 	r.Namespace, r.Name = s.namespace, s.rollout
 	body := fmt.Sprintf(`{"spec":{"strategy":{"paused":%t}}}`, paused)
-	if err := here.client.Patch(s.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+	if err := testEnv.client.Patch(s.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		return err
 	}
-	return s.await("it is so", func(ctx context.Context) error {
-		r, err := s.stored(ctx)
+	return s.await("the field has been written", func(ctx context.Context) error {
+		r, err := s.getRollout(ctx)
 		if err == nil && (reason(r) == "Paused") != paused {
 			err = fmt.Errorf("paused should be %t: %s", paused, describe(r))
 		}
@@ -182,33 +183,33 @@ func (s *soaker) setPaused(paused bool) error {
 	})
 }
 
-// again repeats what a crash made fail.
-func (s *soaker) again(try func() error) {
+// retry repeats a request until it succeeds, because a crash can make it fail.
+func (s *soakUser) retry(try func() error) {
 	s.t.Helper()
-	s.until("it is accepted", func(context.Context) error { return try() })
+	s.eventually("the request is accepted", func(context.Context) error { return try() })
 }
 
-// finish releases a last version to its end.
-func (s *soaker) finish() {
+// finish releases a last version until its end.
+func (s *soakUser) finish() {
 	s.t.Helper()
-	s.again(func() error {
-		r, err := s.stored(s.t.Context())
+	s.retry(func() error {
+		r, err := s.getRollout(s.t.Context())
 		if err == nil && r.Spec.Strategy.Paused != nil && *r.Spec.Strategy.Paused {
 			err = s.setPaused(false)
 		}
 		return err
 	})
-	s.begin("last")
-	s.rest()
-	s.allow(int32(len(s.plan.steps)))
-	s.decide("promote", `"full":true`)
-	s.until("the Rollout is Healthy", s.healthy)
-	s.until("all pods run it", s.runs(versions{"last": s.plan.replicas}))
-	s.traceless(workloadType)
+	s.startRelease("last")
+	s.awaitIdle()
+	s.allowStep(int32(len(s.plan.steps)))
+	s.sendVerb("promote", `"full":true`)
+	s.eventually("the Rollout is Healthy", s.isHealthy)
+	s.eventually("all pods run the last version", s.runs(versions{"last": s.plan.replicas}))
+	s.checkRestored(workloadTypeLabel)
 }
 
-// raise lifts the limit of a version, if it has one and that is lower.
-func (g *guard) raise(version string, n int32) {
+// raiseLimit raises the pod limit of a version, if it has a lower one.
+func (g *availabilityGuard) raiseLimit(version string, n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if limit, ok := g.limits[version]; ok && limit > 0 && limit < n {

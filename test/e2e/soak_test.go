@@ -19,15 +19,14 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak.time", 20*time.Minute, "how long users and crashes go on")
-	soakApps = flag.Int("soak.apps", 6, "how many applications there are")
-	soakSeed = flag.Uint64("soak.seed", 0, "repeats the choices of an earlier run; 0 makes new ones")
+	soakTime = flag.Duration("soak.time", 20*time.Minute, "how long users act and processes crash")
+	soakApps = flag.Int("soak.apps", 6, "number of applications")
+	soakSeed = flag.Uint64("soak.seed", 0, "random seed, to repeat an earlier run; 0 chooses a new one")
 )
 
-// Users do what they like, processes crash, and what is seen from outside must
-// hold all the time: no pod below the owner's limits, no pod of a version beyond
-// what was approved, no pod of an aborted one, no decision lost. In the end
-// every application is released.
+// TestSoak lets users take random actions while processes crash. At all times, no application has
+// fewer ready pods than its owner's limits allow, no version has more pods than approved, no
+// aborted version gets pods, and no decision is lost. At the end every application is released.
 func TestSoak(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
@@ -37,21 +36,21 @@ func TestSoak(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *soakTime)
 	defer cancel()
 	crashed := make(chan int, 1)
-	go func() { crashed <- crash(ctx, t, rand.New(rand.NewPCG(seed, 0))) }()
+	go func() { crashed <- crashProcesses(ctx, t, rand.New(rand.NewPCG(seed, 0))) }()
 	t.Run("apps", func(t *testing.T) {
 		for i := range *soakApps {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
-				// Every size that is scaled to leaves the stable version some pods at
-				// each step but the last. Where it has none, the native controller
-				// gives new pods to the other version before they can be taken back.
-				p := usual()
-				p.routed = i%2 == 0
-				p.steps = []v1beta1.Step{manual("20%"), manual("50%"), manual("100%")}
-				if p.routed {
-					p.steps = []v1beta1.Step{with(manual("20%"), "20%"), with(manual("50%"), "50%"), with(manual("100%"), "100%")}
+				// With each of these sizes, the stable version has some pods at every step except
+				// for the last. Without stable pods, the native controller would create new pods of
+				// the other version before Weir can scale it down.
+				p := defaultPlan()
+				p.withTraffic = i%2 == 0
+				p.steps = []v1beta1.Step{manualStep("20%"), manualStep("50%"), manualStep("100%")}
+				if p.withTraffic {
+					p.steps = []v1beta1.Step{withTraffic(manualStep("20%"), "20%"), withTraffic(manualStep("50%"), "50%"), withTraffic(manualStep("100%"), "100%")}
 				}
-				s := &soaker{app: start(t, p), random: rand.New(rand.NewPCG(seed, uint64(i)+1)), stable: "v1", live: "v1"}
+				s := &soakUser{app: start(t, p), random: rand.New(rand.NewPCG(seed, uint64(i)+1)), stable: "v1", live: "v1"}
 				s.soak(ctx)
 				s.finish()
 				t.Logf("moves: %v", s.moves)
@@ -62,8 +61,8 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d crashes", <-crashed)
 }
 
-// crash kills a process now and then, or asks it to end, and starts it again.
-func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
+// crashProcesses kills or terminates a random process now and then, and starts it again.
+func crashProcesses(ctx context.Context, t *testing.T, random *rand.Rand) int {
 	victims := []string{cluster.WeirController, cluster.WeirAPIServer, cluster.WeirController, cluster.ControllerManager}
 	for n := 0; ; n++ {
 		select {
@@ -72,15 +71,15 @@ func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
 		case <-time.After(time.Duration(10+random.IntN(30)) * time.Second):
 		}
 		victim := victims[random.IntN(len(victims))]
-		stop := []func(string) error{here.cluster.Kill, here.cluster.End}[random.IntN(2)]
+		stop := []func(string) error{testEnv.cluster.Kill, testEnv.cluster.End}[random.IntN(2)]
 		if err := stop(victim); err != nil {
 			t.Errorf("ending %s: %v", victim, err)
 			return n
 		}
-		if err := here.cluster.Start(victim); err != nil {
-			// On a busy machine a leader may lose its lease and end, too.
+		if err := testEnv.cluster.Start(victim); err != nil {
+			// On a busy machine a leader may also lose its lease and exit.
 			t.Logf("starting %s: %.200v", victim, err)
-			if err := here.cluster.Start(cluster.WeirController); err != nil {
+			if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 				t.Errorf("starting weir-controller: %v", err)
 				return n
 			}
@@ -88,46 +87,46 @@ func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
 	}
 }
 
-// soaker is the user of one application.
-type soaker struct {
+// soakUser is the user of one application.
+type soakUser struct {
 	*app
 	random *rand.Rand
-	// stable is what serves when a release does not come to its end, and live
-	// what the Deployment's template has.
+	// stable is the version that serves when a release does not complete, and live the version of
+	// the Deployment's template.
 	stable, live string
 	number       int
 	// allowed is how many pods of the live version may exist so far.
 	allowed int32
-	// accepted are the decisions of this release that were answered with 201.
+	// accepted are the decisions of this release that got the response 201.
 	accepted []string
 	moves    map[string]int
 }
 
-func (s *soaker) soak(ctx context.Context) {
+func (s *soakUser) soak(ctx context.Context) {
 	s.t.Helper()
 	s.moves = map[string]int{}
 	for ctx.Err() == nil && !s.t.Failed() {
-		r := s.rest()
-		moves := s.possible(r)
+		r := s.awaitIdle()
+		moves := s.possibleMoves(r)
 		move := moves[s.random.IntN(len(moves))]
 		s.moves[move]++
-		s.do(move, r)
+		s.doMove(move, r)
 	}
 }
 
-// rest waits until nothing moves without a user, and looks at the record.
-func (s *soaker) rest() *v1beta1.Rollout {
+// awaitIdle waits until the release needs a user to continue, and checks the recorded decisions.
+func (s *soakUser) awaitIdle() *v1beta1.Rollout {
 	s.t.Helper()
 	var seen *v1beta1.Rollout
-	s.until("it comes to rest", func(ctx context.Context) error {
-		r, err := s.stored(ctx)
+	s.eventually("the release waits for a user or is complete", func(ctx context.Context) error {
+		r, err := s.getRollout(ctx)
 		if err != nil {
 			return err
 		}
 		seen = r
-		return s.resting(ctx, r)
+		return s.isIdle(ctx, r)
 	})
-	s.remembers(seen)
+	s.checkDecisions(seen)
 	if seen.Status.Phase == v1beta1.PhaseHealthy && s.live != s.stable {
 		s.stable = s.live
 		s.guard.atMost(s.stable, 1<<20)
@@ -135,8 +134,8 @@ func (s *soaker) rest() *v1beta1.Rollout {
 	return seen
 }
 
-func (s *soaker) resting(ctx context.Context, r *v1beta1.Rollout) error {
-	d, err := s.deployment(ctx)
+func (s *soakUser) isIdle(ctx context.Context, r *v1beta1.Rollout) error {
+	d, err := s.getDeployment(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,14 +143,14 @@ func (s *soaker) resting(ctx context.Context, r *v1beta1.Rollout) error {
 	if r.Status.Phase == v1beta1.PhaseHealthy && settled && s.live == versionOf(&d.Spec.Template.Spec) {
 		return nil
 	}
-	if r.Status.Phase == v1beta1.PhaseProgressing && s.waits(r) {
+	if r.Status.Phase == v1beta1.PhaseProgressing && s.isWaiting(r) {
 		return nil
 	}
-	return fmt.Errorf("it moves: %s", describe(r))
+	return fmt.Errorf("the release is in progress: %s", describe(r))
 }
 
-// waits reports whether a release moves no further by itself.
-func (s *soaker) waits(r *v1beta1.Rollout) bool {
+// isWaiting reports whether the release waits for a user.
+func (s *soakUser) isWaiting(r *v1beta1.Rollout) bool {
 	switch reason(r) {
 	case "Aborted", "Paused":
 		return true
@@ -163,8 +162,8 @@ func (s *soaker) waits(r *v1beta1.Rollout) bool {
 	}
 }
 
-// remembers wants every accepted decision of the release to be on record.
-func (s *soaker) remembers(r *v1beta1.Rollout) {
+// checkDecisions checks that every accepted decision of the release is recorded.
+func (s *soakUser) checkDecisions(r *v1beta1.Rollout) {
 	s.t.Helper()
 	record := map[string]bool{}
 	for _, d := range r.Status.Decisions {
@@ -172,12 +171,12 @@ func (s *soaker) remembers(r *v1beta1.Rollout) {
 	}
 	for _, id := range s.accepted {
 		if !record[id] {
-			s.t.Fatalf("decision %s was accepted and is not on record", id)
+			s.t.Fatalf("decision %s was accepted and is not recorded", id)
 		}
 	}
 }
 
-func (s *soaker) possible(r *v1beta1.Rollout) []string {
+func (s *soakUser) possibleMoves(r *v1beta1.Rollout) []string {
 	switch {
 	case r.Status.Phase == v1beta1.PhaseHealthy:
 		return []string{"release", "release", "release", "release bad", "scale"}
@@ -193,38 +192,38 @@ func (s *soaker) possible(r *v1beta1.Rollout) []string {
 	}
 }
 
-func (s *soaker) do(move string, r *v1beta1.Rollout) {
+func (s *soakUser) doMove(move string, r *v1beta1.Rollout) {
 	s.t.Helper()
 	revision := fmt.Sprintf(`"revision":%q`, r.Status.Canary.CanaryRevision)
 	step := r.Status.Canary.CurrentStepIndex
 	map[string]func(){
 		"release": func() {
 			s.number++
-			s.begin(fmt.Sprintf("v%d", s.number+1))
+			s.startRelease(fmt.Sprintf("v%d", s.number+1))
 		},
-		"release bad": func() { s.begin("failed") },
-		"cancel":      func() { s.begin(s.stable) },
+		"release bad": func() { s.startRelease("failed") },
+		"cancel":      func() { s.startRelease(s.stable) },
 		"promote": func() {
-			s.allow(step + 1)
-			s.decide("promote", fmt.Sprintf(`"expect":{"step":%d,%s}`, step, revision))
+			s.allowStep(step + 1)
+			s.sendVerb("promote", fmt.Sprintf(`"expect":{"step":%d,%s}`, step, revision))
 		},
 		"promote all": func() {
-			s.allow(int32(len(s.plan.steps)))
-			s.decide("promote", `"full":true,"expect":{`+revision+`}`)
+			s.allowStep(int32(len(s.plan.steps)))
+			s.sendVerb("promote", `"full":true,"expect":{`+revision+`}`)
 		},
 		"abort": func() {
-			s.decide("abort", `"expect":{`+revision+`}`)
-			s.until("the release is aborted", s.isAborted)
+			s.sendVerb("abort", `"expect":{`+revision+`}`)
+			s.eventually("the release is aborted", s.isAborted)
 			s.guard.atMost(s.live, 0)
-			s.settled(versions{s.stable: s.plan.replicas})
+			s.awaitPods(versions{s.stable: s.plan.replicas})
 		},
-		"pause":            func() { s.again(func() error { return s.setPaused(true) }) },
-		"resume":           func() { s.again(func() error { return s.setPaused(false) }) },
-		"scale":            func() { s.resize(int32(3 + s.random.IntN(7))) },
+		"pause":            func() { s.retry(func() error { return s.setPaused(true) }) },
+		"resume":           func() { s.retry(func() error { return s.setPaused(false) }) },
+		"scale":            func() { s.scaleAndAwait(int32(3 + s.random.IntN(7))) },
 		"to zero and back": s.toZeroAndBack,
 		"meddle": func() {
-			here.admin.kubectl(s.app, "rollout", "resume", "deployment/web")
-			here.admin.kubectl(s.app, "rollout", "undo", "deployment/web")
+			testEnv.admin.kubectl(s.app, "rollout", "resume", "deployment/web")
+			testEnv.admin.kubectl(s.app, "rollout", "undo", "deployment/web")
 		},
 	}[move]()
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// crds is the cluster while CRDs serve the API.
-type crds struct {
+// crdInstallation is the cluster while CRDs serve the API instead of Weir.
+type crdInstallation struct {
 	t *testing.T
-	// steps waits for things of the cluster.
+	// steps provides the wait functions for cluster-scoped objects.
 	steps *app
 	// services are Weir's APIServices.
 	services []*unstructured.Unstructured
 }
 
-var theirKinds = []struct {
+var openKruiseKinds = []struct {
 	plural, singular, kind string
 	versions               []string
 }{
@@ -39,7 +39,7 @@ var theirKinds = []struct {
 	{"rollouthistories", "rollouthistory", "RolloutHistory", []string{"v1alpha1"}},
 }
 
-const theirGroup = "rollouts.kruise.io"
+const openKruiseGroup = "rollouts.kruise.io"
 
 func definition(plural, singular, kind string, versions []string) *unstructured.Unstructured {
 	var served []any
@@ -51,9 +51,9 @@ func definition(plural, singular, kind string, versions []string) *unstructured.
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": plural + "." + theirGroup},
+		"metadata": map[string]any{"name": plural + "." + openKruiseGroup},
 		"spec": map[string]any{
-			"group": theirGroup, "scope": "Namespaced", "versions": served,
+			"group": openKruiseGroup, "scope": "Namespaced", "versions": served,
 			"names": map[string]any{"plural": plural, "singular": singular, "kind": kind, "listKind": kind + "List"},
 		},
 	}}
@@ -66,21 +66,21 @@ func apiService(name string) *unstructured.Unstructured {
 	return s
 }
 
-// servedByCRDs installs CRDs like those of OpenKruise, and takes the API from
-// Weir: its controller stands still.
-func servedByCRDs(t *testing.T) *crds {
+// switchToCRDs installs CRDs like those of OpenKruise, removes Weir's APIServices, and stops
+// weir-controller.
+func switchToCRDs(t *testing.T) *crdInstallation {
 	t.Helper()
-	c := &crds{t: t, steps: &app{t: t}}
+	c := &crdInstallation{t: t, steps: &app{t: t}}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		s := apiService(version + "." + theirGroup)
-		if err := here.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		s := apiService(version + "." + openKruiseGroup)
+		if err := testEnv.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
 			t.Fatal(err)
 		}
 		c.services = append(c.services, s)
 	}
-	c.steps.sweep() // an import begins with nothing stored
-	for _, k := range theirKinds {
-		if err := here.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
+	c.steps.deleteOtherObjects() // an import requires an empty store
+	for _, k := range openKruiseKinds {
+		if err := testEnv.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,31 +88,31 @@ func servedByCRDs(t *testing.T) *crds {
 	return c
 }
 
-// serveCRDs is the way back: kube-apiserver itself registers what no APIService
-// of ours hides.
-func (c *crds) serveCRDs() {
+// serveCRDs is the way back to the CRDs: kube-apiserver registers local APIServices for them once
+// Weir's are deleted.
+func (c *crdInstallation) serveCRDs() {
 	c.t.Helper()
-	if err := here.cluster.End(cluster.WeirController); err != nil {
+	if err := testEnv.cluster.End(cluster.WeirController); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, s := range c.services {
-		if err := here.client.Delete(context.WithoutCancel(c.t.Context()), apiService(s.GetName())); client.IgnoreNotFound(err) != nil {
+		if err := testEnv.client.Delete(context.WithoutCancel(c.t.Context()), apiService(s.GetName())); client.IgnoreNotFound(err) != nil {
 			c.t.Fatal(err)
 		}
 	}
 	for _, s := range c.services {
-		c.steps.until("the CRDs serve "+s.GetName(), c.serves(s.GetName(), false))
+		c.steps.eventually("the CRDs serve "+s.GetName(), c.servesAPIService(s.GetName(), false))
 	}
-	for _, k := range theirKinds {
-		c.steps.until(k.plural+" of the CRD are served", func(ctx context.Context) error {
+	for _, k := range openKruiseKinds {
+		c.steps.eventually(k.plural+" of the CRD are served", func(ctx context.Context) error {
 			_, err := listed(ctx, k.kind, k.versions[0])
 			return err
 		})
 	}
 }
 
-// serveWeir patches as docs/migrate.md says.
-func (c *crds) serveWeir() {
+// serveWeir patches the APIServices as docs/migrate.md describes.
+func (c *crdInstallation) serveWeir() {
 	c.t.Helper()
 	for _, s := range c.services {
 		patch, err := json.Marshal(map[string]any{
@@ -121,21 +121,21 @@ func (c *crds) serveWeir() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		err = here.client.Patch(c.t.Context(), apiService(s.GetName()), client.RawPatch(types.MergePatchType, patch))
+		err = testEnv.client.Patch(c.t.Context(), apiService(s.GetName()), client.RawPatch(types.MergePatchType, patch))
 		if err != nil {
 			c.t.Fatal(err)
 		}
 	}
 	for _, s := range c.services {
-		c.steps.until("Weir serves "+s.GetName(), c.serves(s.GetName(), true))
+		c.steps.eventually("Weir serves "+s.GetName(), c.servesAPIService(s.GetName(), true))
 	}
 }
 
-// serves wants an APIService to be available, and remote or not.
-func (c *crds) serves(name string, remote bool) func(context.Context) error {
+// servesAPIService returns a check that an APIService is available, and whether it is remote.
+func (c *crdInstallation) servesAPIService(name string, remote bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := apiService(name)
-		if err := here.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+		if err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 			return err
 		}
 		if _, found, _ := unstructured.NestedMap(s.Object, "spec", "service"); found != remote {
@@ -147,27 +147,27 @@ func (c *crds) serves(name string, remote bool) func(context.Context) error {
 				return nil
 			}
 		}
-		return errors.New("it is not available")
+		return errors.New("the APIService is not available")
 	}
 }
 
-// listed reads all objects of one kind of ours.
+// listed lists all objects of one of Weir's kinds.
 func listed(ctx context.Context, kind, version string) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: theirGroup, Version: version, Kind: kind + "List"})
-	return list, here.client.List(ctx, list)
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: openKruiseGroup, Version: version, Kind: kind + "List"})
+	return list, testEnv.client.List(ctx, list)
 }
 
-// sweep deletes what is stored of other applications. Namespaces of tests before
-// go slowly, and those of tests that failed stay.
-func (a *app) sweep() {
+// deleteOtherObjects deletes stored objects of other tests. Their namespaces are deleted slowly,
+// and those of failed tests stay.
+func (a *app) deleteOtherObjects() {
 	a.t.Helper()
-	for _, k := range theirKinds {
-		a.until("there are no other "+k.plural, func(ctx context.Context) error {
+	for _, k := range openKruiseKinds {
+		a.eventually("there are no other "+k.plural, func(ctx context.Context) error {
 			list, err := listed(ctx, k.kind, k.versions[0])
 			for i := range list.Items {
 				if o := &list.Items[i]; o.GetNamespace() != a.namespace {
-					err = errors.Join(err, fmt.Errorf("there is %s/%s", o.GetNamespace(), o.GetName()), client.IgnoreNotFound(here.client.Delete(ctx, o)))
+					err = errors.Join(err, fmt.Errorf("there is %s/%s", o.GetNamespace(), o.GetName()), client.IgnoreNotFound(testEnv.client.Delete(ctx, o)))
 				}
 			}
 			return err
@@ -175,46 +175,46 @@ func (a *app) sweep() {
 	}
 }
 
-// restore removes the CRDs with what they have, and lets Weir serve again.
-func (c *crds) restore() {
+// restore deletes the CRDs with their objects, and restores Weir's APIServices.
+func (c *crdInstallation) restore() {
 	c.serveCRDs()
 	ctx := context.WithoutCancel(c.t.Context())
-	for _, k := range theirKinds {
+	for _, k := range openKruiseKinds {
 		list, err := listed(ctx, k.kind, k.versions[0])
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		for i := range list.Items {
 			bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-			err := errors.Join(here.client.Patch(ctx, &list.Items[i], bare), client.IgnoreNotFound(here.client.Delete(ctx, &list.Items[i])))
+			err := errors.Join(testEnv.client.Patch(ctx, &list.Items[i], bare), client.IgnoreNotFound(testEnv.client.Delete(ctx, &list.Items[i])))
 			if err != nil {
 				c.t.Error(err)
 			}
 		}
 	}
-	for _, k := range theirKinds {
+	for _, k := range openKruiseKinds {
 		d := definition(k.plural, k.singular, k.kind, k.versions)
-		if err := here.client.Delete(ctx, d); err != nil {
+		if err := testEnv.client.Delete(ctx, d); err != nil {
 			c.t.Error(err)
 		}
-		c.steps.until("the CRD of "+k.plural+" is gone", gone(d, client.ObjectKeyFromObject(d)))
+		c.steps.eventually("the CRD of "+k.plural+" is gone", isGone(d, client.ObjectKeyFromObject(d)))
 	}
-	// kube-apiserver publishes the schema of an APIService that is created, not of one that changes its service.
+	// kube-apiserver publishes the schema when an APIService is created, and not when its service changes.
 	for _, s := range c.services {
-		c.steps.until("the APIService of the CRDs is gone", gone(s.DeepCopy(), client.ObjectKeyFromObject(s)))
+		c.steps.eventually("the APIService of the CRDs is gone", isGone(s.DeepCopy(), client.ObjectKeyFromObject(s)))
 		s.SetResourceVersion("")
-		if err := here.client.Create(ctx, s); err != nil {
+		if err := testEnv.client.Create(ctx, s); err != nil {
 			c.t.Fatal(err)
 		}
 	}
 	for _, s := range c.services {
-		c.steps.until("Weir serves "+s.GetName(), c.serves(s.GetName(), true))
+		c.steps.eventually("Weir serves "+s.GetName(), c.servesAPIService(s.GetName(), true))
 	}
-	here.as(c.t, cluster.WeirController)
+	testEnv.startProcess(c.t, cluster.WeirController)
 }
 
-// as starts a process again.
-func (w *world) as(t *testing.T, name string) {
+// startProcess starts a process again.
+func (w *environment) startProcess(t *testing.T, name string) {
 	t.Helper()
 	if err := w.cluster.Start(name); err != nil {
 		t.Fatal(err)

@@ -26,14 +26,14 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Releases that OpenKruise has begun go on where they are: the same objects, the
-// same pods, the next approval, the end. After that the custom resources are
-// still what they were, should somebody want to go back. This test does not run
-// beside others, which would see the API of the CRDs.
+// TestTakeOver takes over releases that OpenKruise has begun. They continue where they are, with
+// the same objects and pods, until their end. The custom resources stay unchanged, so that the user
+// can go back to OpenKruise. This test does not run in parallel with others, which would read the
+// API of the CRDs.
 func TestTakeOver(t *testing.T) {
-	c := servedByCRDs(t)
+	c := switchToCRDs(t)
 	defer c.restore()
-	half, extra := c.halfWay(t), c.withExtra(t)
+	half, extra := c.partitionReleaseAtStep2(t), c.canaryReleaseAtStep1(t)
 	routing := &v1alpha1.TrafficRouting{Spec: v1alpha1.TrafficRoutingSpec{
 		ObjectRef: []v1alpha1.TrafficRoutingRef{{Service: name, Ingress: &v1alpha1.IngressRef{Name: name}}},
 		Strategy:  v1alpha1.TrafficRoutingStrategy{Weight: new(int32(20))},
@@ -41,88 +41,89 @@ func TestTakeOver(t *testing.T) {
 	routing.Name = "shared"
 	half.create(routing)
 	apps := []*app{half, extra}
-	before := look(t, apps)
+	before := readTakeoverState(t, apps)
 
 	twin := half.newRollout()
 	twin.Name = "twin"
 	half.create(twin)
-	c.imports(false, "in the way", "twin", "one Rollout")
-	c.imports(false, "--dry-run", "in the way", "twin")
-	if err := here.client.Delete(t.Context(), twin); err != nil {
+	c.runImport(false, "in the way", "twin", "one Rollout")
+	c.runImport(false, "--dry-run", "in the way", "twin")
+	if err := testEnv.client.Delete(t.Context(), twin); err != nil {
 		t.Fatal(err)
 	}
-	c.imports(true, "--dry-run", "step 2 of 3, StepPaused", "step 1 of 2, StepPaused", "nothing was stored")
-	c.imports(true, "stored 5 objects", "kubectl patch apiservice v1beta1.rollouts.kruise.io")
-	c.imports(true, "stored 5 objects") // as after one that was interrupted
+	c.runImport(true, "--dry-run", "step 2 of 3, StepPaused", "step 1 of 2, StepPaused", "nothing was stored")
+	c.runImport(true, "stored 5 objects", "kubectl patch apiservice v1beta1.rollouts.kruise.io")
+	c.runImport(true, "stored 5 objects") // as after an interrupted import
 
 	c.serveWeir()
-	c.imports(false, "--dry-run", "the API is not that of the CRDs")
-	here.as(t, cluster.WeirController)
-	half.until("step 2 waits", half.waitsAt(2))
-	extra.until("step 1 waits", extra.waitsAt(1))
-	half.until("its batch was taken over", half.batchTakenOver)
-	extra.until("its batch was taken over", extra.batchTakenOver)
-	before.same(t, look(t, apps))
-	half.sees(half.weight("50"))
-	half.sees(half.serves(name, versions{"v1": 3}))
-	half.sees(half.serves(name+"-canary", versions{"v2": 3}))
+	c.runImport(false, "--dry-run", "the API is not that of the CRDs")
+	testEnv.startProcess(t, cluster.WeirController)
+	half.eventually("step 2 waits", half.waitsAtStep(2))
+	extra.eventually("step 1 waits", extra.waitsAtStep(1))
+	half.eventually("the batch was taken over", half.batchTakenOver)
+	extra.eventually("the batch was taken over", extra.batchTakenOver)
+	before.checkUnchanged(t, readTakeoverState(t, apps))
+	half.checkNow(half.hasCanaryWeight("50"))
+	half.checkNow(half.serviceSelects(name, versions{"v1": 3}))
+	half.checkNow(half.serviceSelects(name+"-canary", versions{"v2": 3}))
 
 	half.promote(2)
-	half.until("the Rollout is Healthy", half.healthy)
-	half.settled(versions{"v2": 6})
-	half.traceless(workloadType)
+	half.eventually("the Rollout is Healthy", half.isHealthy)
+	half.awaitPods(versions{"v2": 6})
+	half.checkRestored(workloadTypeLabel)
 
 	extra.promote(1)
-	extra.until("step 2 waits", extra.waitsAt(2))
-	extra.sees(extra.extra(3))
+	extra.eventually("step 2 waits", extra.waitsAtStep(2))
+	extra.checkNow(extra.hasExtraDeployment(3))
 	extra.promote(2)
-	extra.until("the Rollout is Healthy", extra.healthy)
-	extra.until("the extra Deployment is gone", extra.extra(0))
-	extra.settled(versions{"v2": 6})
-	extra.traceless(workloadType)
+	extra.eventually("the Rollout is Healthy", extra.isHealthy)
+	extra.eventually("the extra Deployment is gone", extra.hasExtraDeployment(0))
+	extra.awaitPods(versions{"v2": 6})
+	extra.checkRestored(workloadTypeLabel)
 
 	c.serveCRDs()
-	half.sees(half.waitsAt(2))
-	extra.sees(extra.waitsAt(1))
+	half.checkNow(half.waitsAtStep(2))
+	extra.checkNow(extra.waitsAtStep(1))
 	for _, a := range apps {
-		if got := a.fetch(name).UID; got != before.uids[a] {
+		if got := a.mustGetRollout(name).UID; got != before.uids[a] {
 			t.Errorf("the custom resource of %s has uid %s, want %s", a.namespace, got, before.uids[a])
 		}
 	}
 }
 
-// batchTakenOver wants Weir's controller to have seen the batch, and to find it ready.
+// batchTakenOver returns an error unless Weir's controller has observed the batch and reports it as
+// ready.
 func (a *app) batchTakenOver(ctx context.Context) error {
 	b := &v1beta1.BatchRelease{}
-	if err := here.client.Get(ctx, a.key(name), b); err != nil {
+	if err := testEnv.client.Get(ctx, a.key(name), b); err != nil {
 		return err
 	}
-	if b.Status.ObservedReleasePlanHash == theirHash || b.Status.CanaryStatus.BatchState != v1beta1.BatchReady {
+	if b.Status.ObservedReleasePlanHash == openKruisePlanHash || b.Status.CanaryStatus.BatchState != v1beta1.BatchReady {
 		return fmt.Errorf("batch %d is %s", b.Status.CanaryStatus.CurrentBatch, b.Status.CanaryStatus.BatchState)
 	}
 	return nil
 }
 
-// seen is what a takeover must not change.
-type seen struct {
+// takeoverState is the state that a takeover must not change.
+type takeoverState struct {
 	uids map[*app]types.UID
 	pods map[types.UID]string
 }
 
-func look(t *testing.T, apps []*app) seen {
+func readTakeoverState(t *testing.T, apps []*app) takeoverState {
 	t.Helper()
-	s := seen{map[*app]types.UID{}, map[types.UID]string{}}
+	s := takeoverState{map[*app]types.UID{}, map[types.UID]string{}}
 	for _, a := range apps {
-		r := a.fetch(name)
+		r := a.mustGetRollout(name)
 		s.uids[a] = r.UID
 		s.pods[r.UID] = fmt.Sprint(r.CreationTimestamp, r.Generation, r.Finalizers, r.Status.Canary.CurrentStepIndex, r.Status.Canary.State, r.Status.Canary.LastUpdateTime)
 		var pods corev1.PodList
-		if err := here.client.List(t.Context(), &pods, client.InNamespace(a.namespace)); err != nil {
+		if err := testEnv.client.List(t.Context(), &pods, client.InNamespace(a.namespace)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			// The batch of a pod may be noted as it goes on.
+			// Pods may be labelled with their batch meanwhile.
 			maps.DeleteFunc(pod.Labels, func(k, _ string) bool {
 				return strings.HasPrefix(k, "rollouts.kruise.io/") || k == appsv1.ControllerRevisionHashLabelKey
 			})
@@ -132,24 +133,25 @@ func look(t *testing.T, apps []*app) seen {
 	return s
 }
 
-func (s seen) same(t *testing.T, now seen) {
+func (s takeoverState) checkUnchanged(t *testing.T, now takeoverState) {
 	t.Helper()
 	if !maps.Equal(s.uids, now.uids) || !maps.Equal(s.pods, now.pods) {
 		t.Errorf("the takeover changed something:\n%v\n%v", s, now)
 	}
 }
 
-// imports runs the command, and wants these words of it. Those with dashes are arguments.
-func (c *crds) imports(works bool, words ...string) {
+// runImport runs the import. Words with dashes are arguments; all other words must be in the
+// output.
+func (c *crdInstallation) runImport(works bool, words ...string) {
 	c.t.Helper()
-	command(c.t, works, append([]string{"import", "--data-dir=" + here.cluster.WeirData()}, words...)...)
+	runWeirCommand(c.t, works, append([]string{"import", "--data-dir=" + testEnv.cluster.WeirData()}, words...)...)
 }
 
-// command runs one of weir-apiserver as the administrator. Words that are no
-// flags are wanted in what it says.
-func command(t *testing.T, works bool, words ...string) {
+// runWeirCommand runs a command of weir-apiserver as the administrator. Words without dashes must
+// be in the output.
+func runWeirCommand(t *testing.T, works bool, words ...string) {
 	t.Helper()
-	args, want := []string{words[0], "--kubeconfig=" + here.cluster.Kubeconfig()}, []string(nil)
+	args, want := []string{words[0], "--kubeconfig=" + testEnv.cluster.Kubeconfig()}, []string(nil)
 	for _, word := range words[1:] {
 		if strings.HasPrefix(word, "--") {
 			args = append(args, word)
@@ -157,7 +159,7 @@ func command(t *testing.T, works bool, words ...string) {
 			want = append(want, word)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(here.cluster.WeirBin(), cluster.WeirAPIServer), args...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(testEnv.cluster.WeirBin(), cluster.WeirAPIServer), args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -166,7 +168,7 @@ func command(t *testing.T, works bool, words ...string) {
 		t.Fatal(err)
 	}
 	if (err == nil) != works {
-		t.Fatalf("%s: %v, want it to work: %t\n%s", words[0], err, works, out.String())
+		t.Fatalf("%s: %v, want success: %t\n%s", words[0], err, works, out.String())
 	}
-	result{t: t, line: words[0], out: out.String()}.has(want)
+	result{t: t, line: words[0], out: out.String()}.mustContain(want)
 }

@@ -34,9 +34,9 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// replica keeps certificates in the namespace of an application, as each
-// weir-apiserver does in its own.
-func (a *app) replica(rows []certs.Certificate, dir string) (*certs.Manager, error) {
+// newCertManager manages certificates in the namespace of the application, as each weir-apiserver
+// does in its own.
+func (a *app) newCertManager(rows []certs.Certificate, dir string) (*certs.Manager, error) {
 	m := &certs.Manager{
 		Policy: certs.Policy{
 			Certificates:  append([]certs.Certificate{certs.ServingCertificate(a.namespace, "weir-apiserver")}, rows...),
@@ -48,20 +48,20 @@ func (a *app) replica(rows []certs.Certificate, dir string) (*certs.Manager, err
 		m.Files[row.Secret] = filepath.Join(dir, row.Secret)
 	}
 	var err, dynamicErr error
-	m.Client, err = kubernetes.NewForConfig(here.cluster.Config())
-	m.Dynamic, dynamicErr = dynamic.NewForConfig(here.cluster.Config())
+	m.Client, err = kubernetes.NewForConfig(testEnv.cluster.Config())
+	m.Dynamic, dynamicErr = dynamic.NewForConfig(testEnv.cluster.Config())
 	return m, errors.Join(err, dynamicErr)
 }
 
-// Replicas that start at once, with nothing there, serve with one certificate of
-// one authority.
-func TestCertificatesAgreed(t *testing.T) {
+// TestReplicasAgreeOnCertificates starts replicas concurrently without any stored certificate. All
+// of them must serve the same certificate of the same CA.
+func TestReplicasAgreeOnCertificates(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	var replicas [4]*certs.Manager
 	var starting sync.WaitGroup
 	for i := range replicas {
-		m, err := a.replica(nil, "")
+		m, err := a.newCertManager(nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestCertificatesAgreed(t *testing.T) {
 		})
 	}
 	starting.Wait()
-	a.until("all serve what is stored", func(ctx context.Context) error {
+	a.eventually("all replicas serve the stored certificate", func(ctx context.Context) error {
 		issuer, err := secretOf(ctx, a.namespace, certs.AuthoritySecret)
 		leaf, leafErr := secretOf(ctx, a.namespace, certs.ServingSecret)
 		if err := errors.Join(err, leafErr); err != nil {
@@ -84,7 +84,7 @@ func TestCertificatesAgreed(t *testing.T) {
 			return err
 		}
 		if len(made) != 1 {
-			return fmt.Errorf("%d authorities were made", len(made))
+			return fmt.Errorf("%d CAs were created", len(made))
 		}
 		for i, m := range replicas {
 			if cert, _ := m.Serving().CurrentCertKeyContent(); string(cert) != string(leaf.Data[corev1.TLSCertKey]) {
@@ -95,44 +95,43 @@ func TestCertificatesAgreed(t *testing.T) {
 	})
 }
 
-// An etcd with these certificates lets in who shows the client's, and nobody
-// else. It goes on doing so, without a restart, after the authority that it has
-// read at its start was replaced.
+// TestCertificatesOfEtcd checks that etcd with these certificates accepts only clients with the
+// client certificate, also after the CA was replaced, without a restart.
 func TestCertificatesOfEtcd(t *testing.T) {
 	t.Parallel()
-	a := space(t)
+	a := newNamespace(t)
 	dir := t.TempDir()
-	m, err := a.replica(certs.EtcdCertificates(a.namespace, "weir-etcd"), dir)
+	m, err := a.newCertManager(certs.EtcdCertificates(a.namespace, "weir-etcd"), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Start(t.Context(), patience.Scaled(patience.Long)); err != nil {
 		t.Fatal(err)
 	}
-	url := a.etcd(dir)
+	url := a.startEtcd(dir)
 	before, err := os.ReadFile(filepath.Join(dir, certs.EtcdClientSecret, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.until("etcd answers", asksEtcd(url, dir, before, true))
-	if err := asksEtcd(url, dir, before, false)(t.Context()); err == nil {
-		t.Error("etcd lets in whoever shows no certificate")
+	a.eventually("etcd answers", etcdAnswers(url, dir, before, true))
+	if err := etcdAnswers(url, dir, before, false)(t.Context()); err == nil {
+		t.Error("etcd accepts clients without a certificate")
 	}
 
 	issuer := &corev1.Secret{}
 	issuer.Namespace, issuer.Name = a.namespace, certs.AuthoritySecret
 	ask := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+certs.RotateAnnotation+`":""}}}`))
-	if err := here.client.Patch(t.Context(), issuer, ask); err != nil {
+	if err := testEnv.client.Patch(t.Context(), issuer, ask); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the authority was replaced, and the files with it", func(context.Context) error {
+	a.eventually("the CA and the files were replaced", func(context.Context) error {
 		for _, name := range []string{certs.EtcdServerSecret, certs.EtcdPeerSecret, certs.EtcdClientSecret} {
 			after, err := os.ReadFile(filepath.Join(dir, name, "ca.crt"))
 			if err != nil {
 				return err
 			}
 			if strings.Contains(string(after), string(before)) {
-				return fmt.Errorf("%s still trusts the old one", name)
+				return fmt.Errorf("%s still trusts the old CA", name)
 			}
 		}
 		return nil
@@ -141,12 +140,12 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.until("etcd lets in who has read the old one", asksEtcd(url, dir, before, true))
-	a.until("etcd lets in who has read the new one", asksEtcd(url, dir, after, true))
+	a.eventually("etcd accepts clients with the old certificates", etcdAnswers(url, dir, before, true))
+	a.eventually("etcd accepts clients with the new certificates", etcdAnswers(url, dir, after, true))
 }
 
-// etcd runs a member with the certificates in the directory.
-func (a *app) etcd(dir string) string {
+// startEtcd runs an etcd member with the certificates in the directory.
+func (a *app) startEtcd(dir string) string {
 	a.t.Helper()
 	var urls [2]string
 	for i := range urls {
@@ -160,7 +159,7 @@ func (a *app) etcd(dir string) string {
 		}
 	}
 	file := func(secret, name string) string { return filepath.Join(dir, secret, name) }
-	cmd := exec.CommandContext(a.t.Context(), filepath.Join(here.cluster.Bin(), "etcd"), "--log-level=error",
+	cmd := exec.CommandContext(a.t.Context(), filepath.Join(testEnv.cluster.Bin(), "etcd"), "--log-level=error",
 		"--data-dir="+filepath.Join(dir, "data"), "--unsafe-no-fsync",
 		"--listen-client-urls="+urls[0], "--advertise-client-urls="+urls[0],
 		"--listen-peer-urls="+urls[1], "--initial-advertise-peer-urls="+urls[1], "--initial-cluster=default="+urls[1],
@@ -174,15 +173,15 @@ func (a *app) etcd(dir string) string {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone already, with the context
+		_ = cmd.Process.Kill() // the process may have ended with the context
 		_ = cmd.Wait()
 	})
 	return urls[0]
 }
 
-// asksEtcd connects anew, as somebody who trusts the bundle, with the client's
-// certificate or none.
-func asksEtcd(url, dir string, bundle []byte, shows bool) func(context.Context) error {
+// etcdAnswers returns a check that etcd answers on a new connection, with the client certificate or
+// without.
+func etcdAnswers(url, dir string, bundle []byte, shows bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		config := &tls.Config{RootCAs: x509.NewCertPool()}
 		config.RootCAs.AppendCertsFromPEM(bundle)
@@ -208,7 +207,7 @@ func asksEtcd(url, dir string, bundle []byte, shows bool) func(context.Context) 
 			return err
 		}
 		if !strings.Contains(string(body), `"health":"true"`) {
-			return fmt.Errorf("etcd says %s", body)
+			return fmt.Errorf("etcd answers %s", body)
 		}
 		return nil
 	}

@@ -19,29 +19,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/certs"
 )
 
-// Certificates and their authorities last for seconds, and follow each other
-// while clients read, hold and connect. Nothing fails. Then all is down for so
-// long that nothing is valid any more, and starts by itself. A release that waits
-// goes on afterwards.
+// TestCertificatesRotate uses certificates and CAs that are valid for seconds only, and rotates
+// them while clients read, hold and connect. No request fails. Then all processes are stopped until
+// no certificate is valid any more. They must start without help, and a paused release must
+// continue.
 func TestCertificatesRotate(t *testing.T) {
-	a, releasing := start(t, plain()), midway(t)
-	t.Cleanup(func() { restart(t, func() { forget(t) }) })
-	restart(t, func() { forget(t) }, "--tls-lifetime=10s", "--tls-ca-lifetime=30s", "--tls-ca-overlap=3s")
-	a.until("the webhook answers", a.wouldHold)
+	a, releasing := start(t, planWithoutTraffic()), startPausedAtStep1(t)
+	t.Cleanup(func() { restartWithChange(t, func() { forgetCertificates(t) }) })
+	restartWithChange(t, func() { forgetCertificates(t) }, "--tls-lifetime=10s", "--tls-ca-lifetime=30s", "--tls-ca-overlap=3s")
+	a.eventually("the webhook answers", a.webhookHolds)
 
-	l := a.load()
+	l := a.startContinuousLoad()
 	issuers, leaves := sets.New[string](), sets.New[string]()
 	const wanted = 4
 	err := a.await("certificates were replaced", func(ctx context.Context) error {
-		issuer, err := secretOf(ctx, system, certs.AuthoritySecret)
-		leaf, leafErr := secretOf(ctx, system, certs.ServingSecret)
+		issuer, err := secretOf(ctx, systemNamespace, certs.AuthoritySecret)
+		leaf, leafErr := secretOf(ctx, systemNamespace, certs.ServingSecret)
 		if err := errors.Join(err, leafErr); err != nil {
 			return err
 		}
 		issuers.Insert(string(issuer.Data["ca.crt"]))
 		leaves.Insert(string(leaf.Data[corev1.TLSCertKey]))
 		if issuers.Len() < wanted || leaves.Len() < 2*wanted {
-			return fmt.Errorf("%d authorities and %d certificates were seen", issuers.Len(), leaves.Len())
+			return fmt.Errorf("%d CAs and %d certificates were observed", issuers.Len(), leaves.Len())
 		}
 		return nil
 	})
@@ -49,10 +49,10 @@ func TestCertificatesRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d authorities, %d certificates", issuers.Len(), leaves.Len())
+	t.Logf("%d CAs, %d certificates", issuers.Len(), leaves.Len())
 
-	restart(t, func() {
-		secret, err := secretOf(t.Context(), system, certs.AuthoritySecret)
+	restartWithChange(t, func() {
+		secret, err := secretOf(t.Context(), systemNamespace, certs.AuthoritySecret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,20 +60,20 @@ func TestCertificatesRotate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.until("nothing is valid", func(context.Context) error {
+		a.eventually("nothing is valid", func(context.Context) error {
 			for _, cert := range made {
 				if time.Now().Before(cert.NotAfter) {
-					return fmt.Errorf("an authority is valid until %s", cert.NotAfter)
+					return fmt.Errorf("a CA is valid until %s", cert.NotAfter)
 				}
 			}
 			return nil
 		})
 	})
-	a.until("it is read", a.read)
-	a.until("the webhook answers", a.wouldHold)
-	a.until("connections are safe", greet)
-	releasing.sees(releasing.runs(versions{"v1": 4, "v2": 2}))
-	releasing.until("step 1 waits", releasing.waitsAt(1))
+	a.eventually("the API answers", a.readRollouts)
+	a.eventually("the webhook answers", a.webhookHolds)
+	a.eventually("connections are verified", connectToBothPorts)
+	releasing.checkNow(releasing.runs(versions{"v1": 4, "v2": 2}))
+	releasing.eventually("step 1 waits", releasing.waitsAtStep(1))
 	releasing.promoteAll()
-	releasing.until("the release is complete", releasing.released("v2"))
+	releasing.eventually("the release is complete", releasing.released("v2"))
 }

@@ -32,31 +32,31 @@ import (
 )
 
 const (
-	system     = "weir-system"
-	serverName = "weir-apiserver.weir-system.svc"
+	systemNamespace = "weir-system"
+	serverName      = "weir-apiserver.weir-system.svc"
 )
 
 func secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	return secret, here.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	return secret, testEnv.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 }
 
-// authorities are whom callers of weir-apiserver have to trust.
+// authorities returns the CA bundle that callers of weir-apiserver have to trust.
 func authorities(t *testing.T) []byte {
 	t.Helper()
-	secret, err := secretOf(t.Context(), system, certs.ServingSecret)
+	secret, err := secretOf(t.Context(), systemNamespace, certs.ServingSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return secret.Data[corev1.ServiceAccountRootCAKey]
 }
 
-// trusted is whom kube-apiserver trusts by an APIService, and the port.
-func trusted(ctx context.Context, version string) ([]byte, int64, error) {
+// trustedByAPIService returns the CA bundle and the port of an APIService.
+func trustedByAPIService(ctx context.Context, version string) ([]byte, int64, error) {
 	service := &unstructured.Unstructured{}
 	service.SetAPIVersion("apiregistration.k8s.io/v1")
 	service.SetKind("APIService")
-	if err := here.client.Get(ctx, client.ObjectKey{Name: version + ".rollouts.kruise.io"}, service); err != nil {
+	if err := testEnv.client.Get(ctx, client.ObjectKey{Name: version + ".rollouts.kruise.io"}, service); err != nil {
 		return nil, 0, err
 	}
 	text, _, err := unstructured.NestedString(service.Object, "spec", "caBundle")
@@ -71,18 +71,18 @@ func trusted(ctx context.Context, version string) ([]byte, int64, error) {
 	return bundle, port, err
 }
 
-// trustedByWebhook is the same of workload admission.
+// trustedByWebhook returns the CA bundle and the port of the webhook.
 func trustedByWebhook(ctx context.Context) ([]byte, int64, error) {
 	hook := &admissionv1.MutatingWebhookConfiguration{}
-	if err := here.client.Get(ctx, client.ObjectKey{Name: "weir-workloads"}, hook); err != nil {
+	if err := testEnv.client.Get(ctx, client.ObjectKey{Name: "weir-workloads"}, hook); err != nil {
 		return nil, 0, err
 	}
 	config := hook.Webhooks[0].ClientConfig
 	return config.CABundle, int64(*config.Service.Port), nil
 }
 
-// shakesHands connects as somebody who trusts the bundle.
-func shakesHands(ctx context.Context, bundle []byte, port int64) error {
+// handshake connects as a client that trusts the bundle.
+func handshake(ctx context.Context, bundle []byte, port int64) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: serverName}}
@@ -93,26 +93,26 @@ func shakesHands(ctx context.Context, bundle []byte, port int64) error {
 	return conn.Close()
 }
 
-// greet connects to both ports, anew each time.
-func greet(ctx context.Context) error {
-	api, apiPort, err := trusted(ctx, "v1beta1")
+// connectToBothPorts opens a new connection to each port.
+func connectToBothPorts(ctx context.Context) error {
+	api, apiPort, err := trustedByAPIService(ctx, "v1beta1")
 	hook, hookPort, hookErr := trustedByWebhook(ctx)
 	if err := errors.Join(err, hookErr); err != nil {
 		return err
 	}
-	return errors.Join(shakesHands(ctx, api, apiPort), shakesHands(ctx, hook, hookPort))
+	return errors.Join(handshake(ctx, api, apiPort), handshake(ctx, hook, hookPort))
 }
 
-// read goes through kube-apiserver.
-func (a *app) read(ctx context.Context) error {
-	return here.client.Get(ctx, a.key(name), &v1beta1.Rollout{})
+// readRollouts reads through kube-apiserver.
+func (a *app) readRollouts(ctx context.Context) error {
+	return testEnv.client.Get(ctx, a.key(name), &v1beta1.Rollout{})
 }
 
-// wouldHold asks the webhook, and changes nothing.
-func (a *app) wouldHold(ctx context.Context) error {
+// webhookHolds returns an error unless the webhook holds a dry-run update.
+func (a *app) webhookHolds(ctx context.Context) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"try":"this"}}}}}`))
-	if err := here.client.Patch(ctx, d, patch, client.DryRunAll); err != nil {
+	if err := testEnv.client.Patch(ctx, d, patch, client.DryRunAll); err != nil {
 		return err
 	}
 	if !d.Spec.Paused {
@@ -121,8 +121,8 @@ func (a *app) wouldHold(ctx context.Context) error {
 	return nil
 }
 
-// load asks again and again until it is ended; nothing may fail.
-type load struct {
+// continuousLoad repeats requests until it is ended. No request may fail.
+type continuousLoad struct {
 	t    *testing.T
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -130,10 +130,10 @@ type load struct {
 	n    map[string]*atomic.Int64
 }
 
-func (a *app) load() *load {
+func (a *app) startContinuousLoad() *continuousLoad {
 	ctx, stop := context.WithCancel(a.t.Context())
-	l := &load{t: a.t, stop: stop, n: map[string]*atomic.Int64{}, asks: map[string]func(context.Context) error{
-		"reads": a.read, "holds": a.wouldHold, "handshakes": greet,
+	l := &continuousLoad{t: a.t, stop: stop, n: map[string]*atomic.Int64{}, asks: map[string]func(context.Context) error{
+		"reads": a.readRollouts, "holds": a.webhookHolds, "handshakes": connectToBothPorts,
 	}}
 	for what, ask := range l.asks {
 		n := &atomic.Int64{}
@@ -150,7 +150,7 @@ func (a *app) load() *load {
 	return l
 }
 
-func (l *load) end() {
+func (l *continuousLoad) end() {
 	l.stop()
 	l.done.Wait()
 	for what, n := range l.n {
@@ -158,58 +158,57 @@ func (l *load) end() {
 	}
 }
 
-// restart starts weir-apiserver with certificates that somebody changes while
-// it is down.
-func restart(t *testing.T, change func(), args ...string) {
+// restartWithChange restarts weir-apiserver, and changes its certificates while it is down.
+func restartWithChange(t *testing.T, change func(), args ...string) {
 	t.Helper()
-	if err := here.cluster.End(cluster.WeirAPIServer); err != nil {
+	if err := testEnv.cluster.End(cluster.WeirAPIServer); err != nil {
 		t.Fatal(err)
 	}
 	change()
-	if err := here.cluster.StartWith(cluster.WeirAPIServer, args...); err != nil {
+	if err := testEnv.cluster.StartWith(cluster.WeirAPIServer, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func forget(t *testing.T) {
+func forgetCertificates(t *testing.T) {
 	for _, name := range []string{certs.AuthoritySecret, certs.ServingSecret} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
-		if err := client.IgnoreNotFound(here.client.Delete(context.WithoutCancel(t.Context()), secret)); err != nil {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
+		if err := client.IgnoreNotFound(testEnv.client.Delete(context.WithoutCancel(t.Context()), secret)); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// Whatever somebody deletes, empties or damages is mended at once, with nobody
-// doing anything.
-func TestCertificatesMended(t *testing.T) {
-	a := start(t, plain())
+// TestCertificatesRepaired deletes, empties or damages certificates, which Weir must repair at once
+// without help.
+func TestCertificatesRepaired(t *testing.T) {
+	a := start(t, planWithoutTraffic())
 	tests := []struct {
 		what  string
 		doing func(ctx context.Context) error
 	}{
-		{"the certificate is deleted", func(ctx context.Context) error { return remove(ctx, certs.ServingSecret) }},
-		{"the authority is deleted", func(ctx context.Context) error { return remove(ctx, certs.AuthoritySecret) }},
+		{"the certificate is deleted", func(ctx context.Context) error { return deleteSecret(ctx, certs.ServingSecret) }},
+		{"the CA is deleted", func(ctx context.Context) error { return deleteSecret(ctx, certs.AuthoritySecret) }},
 		{"both are deleted", func(ctx context.Context) error {
-			return errors.Join(remove(ctx, certs.ServingSecret), remove(ctx, certs.AuthoritySecret))
+			return errors.Join(deleteSecret(ctx, certs.ServingSecret), deleteSecret(ctx, certs.AuthoritySecret))
 		}},
 		{"the certificate is damaged", func(ctx context.Context) error {
-			return spoil(ctx, certs.ServingSecret, corev1.TLSCertKey)
+			return damageSecret(ctx, certs.ServingSecret, corev1.TLSCertKey)
 		}},
-		{"the key of the authority is damaged", func(ctx context.Context) error {
-			return spoil(ctx, certs.AuthoritySecret, "ca.key")
+		{"the key of the CA is damaged", func(ctx context.Context) error {
+			return damageSecret(ctx, certs.AuthoritySecret, "ca.key")
 		}},
-		{"nobody is trusted", func(ctx context.Context) error {
+		{"the CA bundles are empty", func(ctx context.Context) error {
 			hook := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
 			empty := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`))
-			err := here.client.Patch(ctx, hook, empty)
+			err := testEnv.client.Patch(ctx, hook, empty)
 			for _, version := range []string{"v1beta1", "v1alpha1"} {
 				service := &unstructured.Unstructured{}
 				service.SetAPIVersion("apiregistration.k8s.io/v1")
 				service.SetKind("APIService")
 				service.SetName(version + ".rollouts.kruise.io")
 				empty := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":null}}`))
-				err = errors.Join(err, here.client.Patch(ctx, service, empty))
+				err = errors.Join(err, testEnv.client.Patch(ctx, service, empty))
 			}
 			return err
 		}},
@@ -218,23 +217,23 @@ func TestCertificatesMended(t *testing.T) {
 		if err := tt.doing(t.Context()); err != nil {
 			t.Fatalf("when %s: %v", tt.what, err)
 		}
-		a.until(tt.what+" and everything is whole again", whole)
-		a.until(tt.what+" and it is read", a.read)
-		a.until(tt.what+" and the webhook answers", a.wouldHold)
-		a.until(tt.what+" and connections are safe", greet)
+		a.eventually(tt.what+" and all certificates are consistent again", certificatesConsistent)
+		a.eventually(tt.what+" and the API answers", a.readRollouts)
+		a.eventually(tt.what+" and the webhook answers", a.webhookHolds)
+		a.eventually(tt.what+" and connections are verified", connectToBothPorts)
 	}
 }
 
-// whole wants both Secrets, and whoever calls to trust what they say.
-func whole(ctx context.Context) error {
-	issuer, err := secretOf(ctx, system, certs.AuthoritySecret)
-	leaf, leafErr := secretOf(ctx, system, certs.ServingSecret)
+// certificatesConsistent checks both Secrets, and that callers trust their CA.
+func certificatesConsistent(ctx context.Context) error {
+	issuer, err := secretOf(ctx, systemNamespace, certs.AuthoritySecret)
+	leaf, leafErr := secretOf(ctx, systemNamespace, certs.ServingSecret)
 	if err := errors.Join(err, leafErr); err != nil {
 		return err
 	}
 	want := string(issuer.Data["ca-bundle.crt"])
-	beta, _, betaErr := trusted(ctx, "v1beta1")
-	alpha, _, alphaErr := trusted(ctx, "v1alpha1")
+	beta, _, betaErr := trustedByAPIService(ctx, "v1beta1")
+	alpha, _, alphaErr := trustedByAPIService(ctx, "v1alpha1")
 	hook, _, hookErr := trustedByWebhook(ctx)
 	if err := errors.Join(betaErr, alphaErr, hookErr); err != nil {
 		return err
@@ -243,7 +242,7 @@ func whole(ctx context.Context) error {
 		"v1beta1": beta, "v1alpha1": alpha, "the webhook": hook, "the certificate": leaf.Data[corev1.ServiceAccountRootCAKey],
 	} {
 		if want == "" || string(bundle) != want {
-			return fmt.Errorf("%s does not go by the bundle of the authority", who)
+			return fmt.Errorf("%s does not have the CA bundle", who)
 		}
 	}
 	if _, err := tls.X509KeyPair(leaf.Data[corev1.TLSCertKey], leaf.Data[corev1.TLSPrivateKeyKey]); err != nil {
@@ -253,12 +252,12 @@ func whole(ctx context.Context) error {
 	return err
 }
 
-func remove(ctx context.Context, name string) error {
-	return here.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}})
+func deleteSecret(ctx context.Context, name string) error {
+	return testEnv.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}})
 }
 
-func spoil(ctx context.Context, name, key string) error {
+func damageSecret(ctx context.Context, name, key string) error {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, key, base64.StdEncoding.EncodeToString([]byte("nonsense")))
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
-	return here.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch)))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
+	return testEnv.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch)))
 }

@@ -25,10 +25,10 @@ import (
 
 const front = "front"
 
-// fronted is an application whose requests a TrafficRouting sends.
-func fronted(r *v1alpha1.TrafficRouting) plan {
-	p := usual()
-	p.change = func(rollout *v1beta1.Rollout) {
+// planWithTrafficRouting is a plan whose traffic is routed by a TrafficRouting.
+func planWithTrafficRouting(r *v1alpha1.TrafficRouting) plan {
+	p := defaultPlan()
+	p.customizeRollout = func(rollout *v1beta1.Rollout) {
 		name := r.Name
 		rollout.Spec.Strategy.Canary.TrafficRoutings = nil
 		rollout.Spec.Strategy.Canary.TrafficRoutingRef = &name
@@ -46,16 +46,16 @@ func newTrafficRouting(ref v1alpha1.TrafficRoutingRef, strategy v1alpha1.Traffic
 	}
 }
 
-// routing reads the TrafficRouting.
-func (a *app) routing(ctx context.Context) (*v1alpha1.TrafficRouting, error) {
+// getTrafficRouting reads the TrafficRouting.
+func (a *app) getTrafficRouting(ctx context.Context) (*v1alpha1.TrafficRouting, error) {
 	r := &v1alpha1.TrafficRouting{}
-	return r, here.client.Get(ctx, a.key(front), r)
+	return r, testEnv.client.Get(ctx, a.key(front), r)
 }
 
-// routingIs wants the TrafficRouting to be in a phase.
-func (a *app) routingIs(phase v1alpha1.Phase) func(context.Context) error {
+// trafficRoutingPhase returns a check of the phase of the TrafficRouting.
+func (a *app) trafficRoutingPhase(phase v1alpha1.Phase) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.routing(ctx)
+		r, err := a.getTrafficRouting(ctx)
 		if err == nil && (r.Status.Phase != phase || r.Status.Message != "TrafficRouting is "+string(phase)) {
 			err = fmt.Errorf("the TrafficRouting is %s, %q", r.Status.Phase, r.Status.Message)
 		}
@@ -63,64 +63,64 @@ func (a *app) routingIs(phase v1alpha1.Phase) func(context.Context) error {
 	}
 }
 
-// TestTrafficRouting releases with a TrafficRouting in front of the Service: its
-// weight is edited, its route is tampered with, and its controller is killed.
-// When the Rollout is Healthy, it is so at the very next read. Since a process is
-// killed, no other test runs at the same time.
+// TestTrafficRouting releases with a TrafficRouting in front of the Service. Its weight is edited,
+// its route is changed by a user, and its controller is killed. When the Rollout is Healthy, the
+// next read of the TrafficRouting must be Healthy, too. Since it kills a process, this test does
+// not run in parallel with others.
 func TestTrafficRouting(t *testing.T) {
 	weight, grace := int32(20), int32(1)
 	r := newTrafficRouting(v1alpha1.TrafficRoutingRef{
 		Service: name, GracePeriodSeconds: &grace, Ingress: &v1alpha1.IngressRef{Name: name},
 	}, v1alpha1.TrafficRoutingStrategy{Weight: &weight})
-	a := start(t, fronted(r))
+	a := start(t, planWithTrafficRouting(r))
 	a.create(r)
-	a.until("the TrafficRouting is Healthy", a.routingIs("Healthy"))
-	here.admin.kubectl(a, "get", "trafficrouting").works("STATUS", "MESSAGE", "Healthy", "TrafficRouting is Healthy")
+	a.eventually("the TrafficRouting is Healthy", a.trafficRoutingPhase("Healthy"))
+	testEnv.admin.kubectl(a, "get", "trafficrouting").mustSucceed("STATUS", "MESSAGE", "Healthy", "TrafficRouting is Healthy")
 
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.routingIs("Progressing"))
-	a.sees(a.weight("20"))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.checkNow(a.trafficRoutingPhase("Progressing"))
+	a.checkNow(a.hasCanaryWeight("20"))
 
-	here.admin.kubectl(a, "patch", "trafficrouting", front, "--type=merge", "-p", `{"spec":{"strategy":{"weight":40}}}`).works()
-	a.until("the edit is routed", a.weight("40"))
-	here.admin.kubectl(a, "annotate", "--overwrite", "ingress", name+"-canary", "nginx.ingress.kubernetes.io/canary-weight=90").works()
-	a.until("the route is put right", a.weight("40"))
-	a.until("an event says so", func(context.Context) error {
-		events := here.admin.kubectl(a, "get", "events", "--field-selector=reason=TrafficCorrected", "-o", "name").works()
+	testEnv.admin.kubectl(a, "patch", "trafficrouting", front, "--type=merge", "-p", `{"spec":{"strategy":{"weight":40}}}`).mustSucceed()
+	a.eventually("the edit is routed", a.hasCanaryWeight("40"))
+	testEnv.admin.kubectl(a, "annotate", "--overwrite", "ingress", name+"-canary", "nginx.ingress.kubernetes.io/canary-weight=90").mustSucceed()
+	a.eventually("the route is restored", a.hasCanaryWeight("40"))
+	a.eventually("an event reports it", func(context.Context) error {
+		events := testEnv.admin.kubectl(a, "get", "events", "--field-selector=reason=TrafficCorrected", "-o", "name").mustSucceed()
 		if events == "" || events == "No resources found" {
 			return errors.New("no event")
 		}
 		return nil
 	})
 
-	if err := here.cluster.Kill(cluster.WeirController); err != nil {
+	if err := testEnv.cluster.Kill(cluster.WeirController); err != nil {
 		t.Fatal(err)
 	}
-	if err := here.cluster.Start(cluster.WeirController); err != nil {
+	if err := testEnv.cluster.Start(cluster.WeirController); err != nil {
 		t.Fatal(err)
 	}
 	a.promote(1)
-	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.weight("40"))
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	a.checkNow(a.hasCanaryWeight("40"))
 	a.promote(2)
-	a.until("the Rollout is Healthy", a.released("v2"))
-	a.sees(a.routingIs("Healthy"))
-	a.traceless(workloadType)
+	a.eventually("the Rollout is Healthy", a.released("v2"))
+	a.checkNow(a.trafficRoutingPhase("Healthy"))
+	a.checkRestored(workloadTypeLabel)
 
-	// Who deletes it in the middle of a release gets the route back first.
+	// If the TrafficRouting is deleted during a release, its route is restored first.
 	a.release("v3")
-	a.until("step 1 waits again", a.waitsAt(1))
-	here.admin.kubectl(a, "delete", "trafficrouting", front, "--timeout=60s").works()
-	if err := here.client.Get(t.Context(), a.key(name+"-canary"), &networkingv1.Ingress{}); !apierrors.IsNotFound(err) {
+	a.eventually("step 1 waits again", a.waitsAtStep(1))
+	testEnv.admin.kubectl(a, "delete", "trafficrouting", front, "--timeout=60s").mustSucceed()
+	if err := testEnv.client.Get(t.Context(), a.key(name+"-canary"), &networkingv1.Ingress{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the canary Ingress is left: %v", err)
 	}
 	a.abort()
-	a.until("the release is aborted", a.isAborted)
+	a.eventually("the release is aborted", a.isAborted)
 }
 
-// meshed is an object of Istio with a spec.
-func meshed(kind, name, spec string) *unstructured.Unstructured {
+// newIstioObject is an object of Istio with a spec.
+func newIstioObject(kind, name, spec string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1alpha3", "kind": kind, "metadata": map[string]any{"name": name},
 	}}
@@ -140,34 +140,34 @@ const (
 	ruleRouted   = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"},{"labels":{"istio.service.tag":"gray"},"name":"canary"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
 )
 
-// spelled wants an object of Istio to have a spec, and its original on it.
-func (a *app) spelled(kind, name, spec, original string) {
+// checkIstioObject checks the spec of an object of Istio, and the original spec in its annotation.
+func (a *app) checkIstioObject(kind, name, spec, original string) {
 	a.t.Helper()
-	u := meshed(kind, name, "{}")
-	if err := here.client.Get(a.t.Context(), a.key(name), u); err != nil {
+	u := newIstioObject(kind, name, "{}")
+	if err := testEnv.client.Get(a.t.Context(), a.key(name), u); err != nil {
 		a.t.Fatal(err)
 	}
 	now, err := json.Marshal(u.Object["spec"])
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.same("the "+kind, spec, string(now))
-	a.same("its annotation", original, u.GetAnnotations()[originalSpec])
+	a.checkEqual("the "+kind, spec, string(now))
+	a.checkEqual("its annotation", original, u.GetAnnotations()[originalSpec])
 }
 
-// TestCaseTrafficRouting is the case of a mesh: a Rollout of v1alpha1 that names a
-// TrafficRouting by its annotation, which matches a header.
+// TestCaseTrafficRouting is a case with Istio: a v1alpha1 Rollout references a TrafficRouting with
+// its annotation. The TrafficRouting matches a header.
 func TestCaseTrafficRouting(t *testing.T) {
 	t.Parallel()
-	installs(t, "testdata/virtualservices.yaml", "testdata/destinationrules.yaml")
-	a := space(t)
-	a.plan = plain()
+	installCRDs(t, "testdata/virtualservices.yaml", "testdata/destinationrules.yaml")
+	a := newNamespace(t)
+	a.plan = planWithoutTraffic()
 	a.plan.replicas = 4
-	objects := []client.Object{meshed("VirtualService", "vs-demo", pagesBefore), meshed("DestinationRule", "ds-demo", ruleBefore)}
+	objects := []client.Object{newIstioObject("VirtualService", "vs-demo", pagesBefore), newIstioObject("DestinationRule", "ds-demo", ruleBefore)}
 	for _, o := range objects {
-		a.until("the kind is served", func(ctx context.Context) error {
+		a.eventually("the kind is served", func(ctx context.Context) error {
 			o.SetNamespace(a.namespace)
-			return client.IgnoreAlreadyExists(here.client.Create(ctx, o))
+			return client.IgnoreAlreadyExists(testEnv.client.Create(ctx, o))
 		})
 	}
 	exact := "Exact"
@@ -182,24 +182,24 @@ func TestCaseTrafficRouting(t *testing.T) {
 	}}}))
 	a.create(a.newService())
 	a.create(a.newDeployment())
-	a.until("the Deployment is ready", a.runs(versions{"v1": 4}))
-	old := oldRollout(sized(v1alpha1.Step{}, 1))
+	a.eventually("the Deployment is ready", a.runs(versions{"v1": 4}))
+	old := newV1alpha1Rollout(withReplicas(v1alpha1.Step{}, 1))
 	old.Annotations = map[string]string{"rollouts.kruise.io/trafficrouting": front}
 	old.Spec.Strategy.Canary.TrafficRoutings = nil
 	a.rollout = old.Name
 	a.create(old)
-	a.until("the Rollout is Healthy", a.healthy)
-	a.until("the TrafficRouting is Healthy", a.routingIs("Healthy"))
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	a.eventually("the TrafficRouting is Healthy", a.trafficRoutingPhase("Healthy"))
 
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.routingIs("Progressing"))
-	a.spelled("VirtualService", "vs-demo", pagesRouted, `{"spec":`+pagesBefore+`}`)
-	a.spelled("DestinationRule", "ds-demo", ruleRouted, `{"spec":`+ruleBefore+`}`)
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	a.checkNow(a.trafficRoutingPhase("Progressing"))
+	a.checkIstioObject("VirtualService", "vs-demo", pagesRouted, `{"spec":`+pagesBefore+`}`)
+	a.checkIstioObject("DestinationRule", "ds-demo", ruleRouted, `{"spec":`+ruleBefore+`}`)
 	a.promote(1)
-	a.until("the Rollout is Healthy again", a.healthy)
-	a.sees(a.routingIs("Healthy"))
-	a.spelled("VirtualService", "vs-demo", pagesBefore, "")
-	a.spelled("DestinationRule", "ds-demo", ruleBefore, "")
-	a.until("nothing is left beside the application", a.alone)
+	a.eventually("the Rollout is Healthy again", a.isHealthy)
+	a.checkNow(a.trafficRoutingPhase("Healthy"))
+	a.checkIstioObject("VirtualService", "vs-demo", pagesBefore, "")
+	a.checkIstioObject("DestinationRule", "ds-demo", ruleBefore, "")
+	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }

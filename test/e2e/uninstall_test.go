@@ -19,93 +19,94 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// Weir leaves a cluster as it found it, and not in the middle of a release: that
-// is finished by the native controller, or aborted and left paused. What was
-// aborted before is not released by it. This test does not run beside others,
-// whose Rollouts it would delete.
+// TestUninstall removes Weir from a cluster. Rollouts with a release in progress block this until
+// the release is completed natively, or aborted and left paused. An aborted version is not
+// released. This test does not run in parallel with others, because it deletes their Rollouts.
 func TestUninstall(t *testing.T) {
 	endings := map[string]struct {
 		version string
 		paused  bool
 	}{"--finish": {"v2", false}, "--leave-paused": {"v1", true}}
-	for _, ending := range some(endings, "--finish") {
+	for _, ending := range selectCases(endings, "--finish") {
 		leaves := endings[ending]
 		t.Run(ending[2:], func(t *testing.T) {
 			defer reinstall(t)
-			idle, live, aborted := start(t, plain()), start(t, usual()), start(t, plain())
+			idle, live, aborted := start(t, planWithoutTraffic()), start(t, defaultPlan()), start(t, planWithoutTraffic())
 			for _, a := range []*app{live, aborted} {
 				a.release("v2")
-				a.until("step 1 waits", a.waitsAt(1))
+				a.eventually("step 1 waits", a.waitsAtStep(1))
 			}
 			aborted.abort()
 
-			command(t, false, "uninstall", live.namespace+"/web", "are under way")
-			live.sees(live.waitsAt(1))
-			command(t, true, "uninstall", ending, " rollouts", "deleted apiservices v1beta1.rollouts.kruise.io")
+			runWeirCommand(t, false, "uninstall", live.namespace+"/web", "are under way")
+			live.checkNow(live.waitsAtStep(1))
+			runWeirCommand(t, true, "uninstall", ending, " rollouts", "deleted apiservices v1beta1.rollouts.kruise.io")
 
-			live.settled(versions{leaves.version: 6})
-			live.givenBack(leaves.paused)
-			aborted.settled(versions{"v1": 6})
-			aborted.givenBack(true)
-			idle.givenBack(false)
+			live.awaitPods(versions{leaves.version: 6})
+			live.checkUninstalled(leaves.paused)
+			aborted.awaitPods(versions{"v1": 6})
+			aborted.checkUninstalled(true)
+			idle.checkUninstalled(false)
 			idle.release("v3")
-			idle.settled(versions{"v3": 6})
-			nothingBlocks(t)
+			idle.awaitPods(versions{"v3": 6})
+			checkNamespaceDeletion(t)
 		})
 	}
 }
 
-// givenBack wants all as its owner made it, but the pause where it is to stay.
-func (a *app) givenBack(paused bool) {
+// checkUninstalled checks that all fields are as the owner wrote them, except for the pause of an
+// aborted Deployment.
+func (a *app) checkUninstalled(paused bool) {
 	a.t.Helper()
-	d, err := a.deployment(a.t.Context())
+	d, err := a.getDeployment(a.t.Context())
 	if err != nil || d.Spec.Paused != paused {
 		a.t.Errorf("paused: %t, want %t, %v", err == nil && d.Spec.Paused, paused, err)
 	}
 	a.before.deployment.Spec.Paused = paused
-	a.traceless()
+	a.checkRestored()
 }
 
-// nothingBlocks stops all of Weir, and wants a namespace to be deleted all the same.
-func nothingBlocks(t *testing.T) {
+// checkNamespaceDeletion stops all processes of Weir, and checks that a namespace can still be
+// deleted.
+func checkNamespaceDeletion(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
-		if err := here.cluster.End(name); err != nil {
+		if err := testEnv.cluster.End(name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	hook := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := here.client.Get(t.Context(), client.ObjectKey{Name: "weir-workloads"}, hook); !apierrors.IsNotFound(err) {
-		t.Errorf("the webhook: %v, want it gone", err)
+	if err := testEnv.client.Get(t.Context(), client.ObjectKey{Name: "weir-workloads"}, hook); !apierrors.IsNotFound(err) {
+		t.Errorf("the webhook still exists: %v", err)
 	}
-	a := space(t)
+	a := newNamespace(t)
 	namespace := &corev1.Namespace{}
 	namespace.Name = a.namespace
-	if err := here.client.Delete(t.Context(), namespace); err != nil {
+	if err := testEnv.client.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the namespace is gone", func(ctx context.Context) error {
-		err := here.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+	a.eventually("the namespace is gone", func(ctx context.Context) error {
+		err := testEnv.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 		if err == nil {
-			return fmt.Errorf("it is %s: %v", namespace.Status.Phase, namespace.Status.Conditions)
+			return fmt.Errorf("the namespace is %s: %v", namespace.Status.Phase, namespace.Status.Conditions)
 		}
 		return client.IgnoreNotFound(err)
 	})
 }
 
-// reinstall makes the cluster what the other tests want.
+// reinstall installs Weir again for the other tests.
 func reinstall(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	objects, err := here.cluster.Installation(ctx)
+	objects, err := testEnv.cluster.Installation(ctx)
 	if err == nil {
-		err = here.cluster.Apply(ctx, objects)
+		err = testEnv.cluster.Apply(ctx, objects)
 	}
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
-		err = errors.Join(err, here.cluster.End(name))
+		err = errors.Join(err, testEnv.cluster.End(name))
 	}
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
-		err = errors.Join(err, here.cluster.Start(name))
+		err = errors.Join(err, testEnv.cluster.Start(name))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -21,35 +21,34 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// previous is made by hack/previous.sh; "make upgrade" names it.
-var previous = flag.String("e2e.previous", "", "a directory with the binaries and the artifacts of another version")
+// previous is a directory that hack/previous.sh creates; "make upgrade" sets it.
+var previous = flag.String("e2e.previous", "", "directory with the binaries and the artifacts of another version")
 
-// version is one of Weir that can be installed.
+// version is an installable version of Weir.
 type version struct {
 	bin       string
 	manifests fs.FS
 }
 
-// TestUpgrade replaces one process after the other by this version, goes all the
-// way back, and upgrades again, with artifacts/ha-apart and in the middle of releases.
-// At every point of that a step is approved and released, by whichever server
-// answers and whichever controller leads, and requests never fail. Decisions that an older
-// version stored are there after that, in their order.
+// TestUpgrade replaces one process after the other with this version, downgrades all of them, and
+// upgrades again, with artifacts/ha-apart and during releases. After each replacement a step is
+// approved and released by whichever server answers and whichever controller leads, and no request
+// fails. Decisions that an older version stored must still exist in their order.
 func TestUpgrade(t *testing.T) {
 	older := version{*previous, os.DirFS(filepath.Join(*previous, "artifacts"))}
-	newer := version{here.cluster.WeirBin(), artifacts.Files}
-	replicated(t, cluster.Options{WeirBin: older.bin, Artifacts: older.manifests, Apart: true})
+	newer := version{testEnv.cluster.WeirBin(), artifacts.Files}
+	startReplicatedCluster(t, cluster.Options{WeirBin: older.bin, Artifacts: older.manifests, Apart: true})
 
-	waiting, aborted, green := midway(t), midway(t), start(t, switched())
+	waiting, aborted, green := startPausedAtStep1(t), startPausedAtStep1(t), start(t, blueGreenPlan())
 	aborted.abort()
 	green.release("v2")
-	green.until("step 1 waits", green.green(1))
-	busy := midway(t)
-	busy.jumps(50)
-	a := start(t, small(14))
+	green.eventually("step 1 waits", green.waitsAtBlueGreenStep(1))
+	busy := startPausedAtStep1(t)
+	busy.jumpRepeatedly(50)
+	a := start(t, planWithPods(14))
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	before, err := a.stored(t.Context())
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	before, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,67 +60,68 @@ func TestUpgrade(t *testing.T) {
 		to    version
 		order []string
 	}{{newer, up}, {older, back}, {newer, up}} {
-		if err := here.cluster.Upgrade(t.Context(), change.to.bin, change.to.manifests); err != nil {
+		if err := testEnv.cluster.Upgrade(t.Context(), change.to.bin, change.to.manifests); err != nil {
 			t.Fatal(err)
 		}
-		calls := waiting.calls(midway(t))
+		calls := waiting.startLoad(startPausedAtStep1(t))
 		for _, process := range change.order {
-			replace(t, process)
+			replaceProcess(t, process)
 			a.approveSteps(step, step)
 			step++
 		}
 		for _, failed := range calls.end(t) {
 			t.Error(failed)
 		}
-		aborted.sees(aborted.isAborted)
-		green.sees(green.green(1))
-		busy.jumps(5)
-		busy.sees(busy.hasDecisions(change.to == newer))
+		aborted.checkNow(aborted.isAborted)
+		green.checkNow(green.waitsAtBlueGreenStep(1))
+		busy.jumpRepeatedly(5)
+		busy.checkNow(busy.hasUpgradeDecisions(change.to == newer))
 	}
-	busy.until("step 1 waits", busy.waitsAt(1))
+	busy.eventually("step 1 waits", busy.waitsAtStep(1))
 	busy.promoteAll()
-	busy.until("the release is complete", busy.released("v2"))
-	busy.until("each decision is on file", busy.decisionsFiled)
+	busy.eventually("the release is complete", busy.released("v2"))
+	busy.eventually("the history has each decision", busy.historyHasDecisions)
 
 	a.promoteAll()
-	a.until("the release is complete", a.released("v2"))
-	a.sees(a.onRecord(promotions(step)...))
-	if after, err := a.stored(t.Context()); err != nil || after.UID != before.UID {
+	a.eventually("the release is complete", a.released("v2"))
+	a.checkNow(a.hasDecisions(promoteRecords(step)...))
+	if after, err := a.getRollout(t.Context()); err != nil || after.UID != before.UID {
 		t.Errorf("the uid was %s and is %s: %v", before.UID, after.UID, err)
 	}
-	a.traceless(workloadType)
+	a.checkRestored(workloadTypeLabel)
 	green.promote(1)
-	green.until("step 2 waits", green.green(2))
+	green.eventually("step 2 waits", green.waitsAtBlueGreenStep(2))
 	green.promote(2)
-	green.until("the Rollout is Healthy", green.released("v2"))
+	green.eventually("the Rollout is Healthy", green.released("v2"))
 	aborted.cancel("v1")
 }
 
-// small is a plan of so many pods, one more in each step.
-func small(pods int) plan {
-	p := plain()
+// planWithPods is a plan with this many pods, one more in each step.
+func planWithPods(pods int) plan {
+	p := planWithoutTraffic()
 	p.replicas, p.steps = int32(pods), nil
 	for i := range pods {
-		p.steps = append(p.steps, v1beta1.Step{Replicas: manual(strconv.Itoa(i + 1)).Replicas})
+		p.steps = append(p.steps, v1beta1.Step{Replicas: manualStep(strconv.Itoa(i + 1)).Replicas})
 	}
 	return p
 }
 
-// jumps decides that many times to go on at the step where the release is.
-func (a *app) jumps(times int) {
+// jumpRepeatedly sends this many jumps to the current step.
+func (a *app) jumpRepeatedly(times int) {
 	a.t.Helper()
 	for range times {
-		if err := a.verb("jump", `{"step":1}`); err != nil {
+		if err := a.sendVerbOnce("jump", `{"step":1}`); err != nil {
 			a.t.Fatal(err)
 		}
 	}
 }
 
-// hasDecisions wants each decision to be on record, once and in order; of the version before
-// that keeps some beside the status only the latest.
-func (a *app) hasDecisions(all bool) func(context.Context) error {
+// hasUpgradeDecisions returns a check that each decision is recorded once and in order. The
+// previous version keeps older decisions outside of the status, so there only the latest are
+// checked.
+func (a *app) hasUpgradeDecisions(all bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err != nil {
 			return err
 		}
@@ -138,8 +138,9 @@ func (a *app) hasDecisions(all bool) func(context.Context) error {
 	}
 }
 
-// decisionsFiled wants the history to have each decision, those before the upgrades and after.
-func (a *app) decisionsFiled(ctx context.Context) error {
+// historyHasDecisions returns an error unless the history has each decision, from before and after
+// the upgrades.
+func (a *app) historyHasDecisions(ctx context.Context) error {
 	all, err := a.histories(ctx)
 	if err != nil {
 		return err
@@ -159,19 +160,19 @@ func (a *app) decisionsFiled(ctx context.Context) error {
 	return nil
 }
 
-// replace ends a process, and starts what is installed now.
-func replace(t *testing.T, process string) {
+// replaceProcess ends a process, and starts the installed version.
+func replaceProcess(t *testing.T, process string) {
 	t.Helper()
-	if err := here.cluster.End(process); err != nil {
+	if err := testEnv.cluster.End(process); err != nil {
 		t.Fatal(err)
 	}
-	if err := here.cluster.Start(process); err != nil {
+	if err := testEnv.cluster.Start(process); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// promotions are on record when each of the steps was approved by the administrator.
-func promotions(steps int32) []string {
+// promoteRecords are the recorded decisions after the administrator has approved this many steps.
+func promoteRecords(steps int32) []string {
 	var all []string
 	for i := range steps {
 		all = append(all, fmt.Sprintf("promote %d admin applied", i+1))

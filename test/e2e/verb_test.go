@@ -23,33 +23,34 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// Twenty promotions of one step at once: one counts, and one step advances.
+// TestPromoteOnce sends twenty concurrent promotes of one step. One of them succeeds, and the
+// release advances by one step.
 func TestPromoteOnce(t *testing.T) {
 	t.Parallel()
-	for round := range few(1, 5) {
+	for round := range shortOrFull(1, 5) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			t.Parallel()
-			a := start(t, plain())
+			a := start(t, planWithoutTraffic())
 			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
 			codes := map[int]int{}
-			for _, got := range atOnce(t, 20, func(int) (answer, error) {
-				return here.admin.post(t.Context(), a, "promote", expectStep(1))
+			for _, got := range concurrently(t, 20, func(int) (answer, error) {
+				return testEnv.admin.post(t.Context(), a, "promote", expectStep(1))
 			}) {
 				codes[got.code]++
 			}
 			if codes[http.StatusCreated] != 1 || codes[http.StatusConflict] != 19 {
 				t.Errorf("got %v, want one 201 and nineteen 409", codes)
 			}
-			a.until("step 2 waits", a.waitsAt(2))
-			a.stays("step 2 was not approved", a.waitsAt(2))
-			a.sees(a.onRecord("promote 1 admin applied"))
+			a.eventually("step 2 waits", a.waitsAtStep(2))
+			a.consistently("step 2 was not approved", a.waitsAtStep(2))
+			a.checkNow(a.hasDecisions("promote 1 admin applied"))
 		})
 	}
 }
 
-// atOnce asks so many times at the same moment.
-func atOnce(t *testing.T, times int, ask func(int) (answer, error)) []answer {
+// concurrently sends this many requests at the same time.
+func concurrently(t *testing.T, times int, ask func(int) (answer, error)) []answer {
 	t.Helper()
 	answers := make([]answer, times)
 	var wg sync.WaitGroup
@@ -68,39 +69,40 @@ func atOnce(t *testing.T, times int, ask func(int) (answer, error)) []answer {
 	return answers
 }
 
-// An approval that is sent the moment a step pauses is not lost.
-func TestApprovalTheMomentItPauses(t *testing.T) {
+// TestApprovalRightAfterPause sends an approval at the moment at which a step pauses. It must not
+// be lost.
+func TestApprovalRightAfterPause(t *testing.T) {
 	t.Parallel()
-	apps, steps := few(2, 10), int32(few(10, 20))
+	apps, steps := shortOrFull(2, 10), int32(shortOrFull(10, 20))
 	for i := range apps {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			p := plan{replicas: steps, surge: 1}
 			for n := int32(1); n <= steps; n++ {
-				p.steps = append(p.steps, manual(strconv.Itoa(int(n))))
+				p.steps = append(p.steps, manualStep(strconv.Itoa(int(n))))
 			}
 			a := start(t, p)
 			a.release("v2")
 			approved := a.approveAtOnce(steps)
-			a.until("the Rollout is Healthy", a.healthy)
-			a.until("its pods are there", a.runs(versions{"v2": steps}))
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.eventually("all pods run", a.runs(versions{"v2": steps}))
 			var want []string
 			for n := int32(1); n <= steps; n++ {
 				want = append(want, fmt.Sprintf("promote %d admin applied", n))
 			}
-			a.sees(a.onRecord(want...))
+			a.checkNow(a.hasDecisions(want...))
 			t.Logf("%d approvals, none lost", approved)
 		})
 	}
 }
 
-// approveAtOnce follows the Rollout and approves each step the moment it
-// pauses, in turn by the verb with and without expectations and by the status.
+// approveAtOnce watches the Rollout and approves each step as soon as it pauses: with the verb,
+// with the verb and expectations, and with a status write in turn.
 func (a *app) approveAtOnce(steps int32) int32 {
 	a.t.Helper()
 	ctx, cancel := patience.Context(a.t.Context(), 2*patience.Long)
 	defer cancel()
-	events, err := here.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(a.namespace))
+	events, err := testEnv.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(a.namespace))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -130,61 +132,61 @@ func (a *app) approve(step int32, seen *v1beta1.Rollout) {
 	case 0:
 		a.promote(step)
 	case 1:
-		a.post(here.admin, "promote", "", http.StatusCreated)
+		a.post(testEnv.admin, "promote", "", http.StatusCreated)
 	default:
-		// As clients of OpenKruise do, with the version that they have seen.
+		// Clients of OpenKruise send the resourceVersion that they have read.
 		next := seen.DeepCopy()
 		next.Status.Canary.State = "StepReady"
 		patch := client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{})
-		if err := here.client.Status().Patch(a.t.Context(), next, patch); err != nil {
+		if err := testEnv.client.Status().Patch(a.t.Context(), next, patch); err != nil {
 			a.t.Fatalf("approving step %d by the status: %v", step, err)
 		}
 	}
 }
 
-// One user promotes, another aborts, at the same moment: the outcome is one that
-// some order of the two explains, and both are answered accordingly.
+// TestPromoteVersusAbort sends a promote and an abort at the same time. The result must be that of
+// one of the two orders, and both responses must agree with it.
 func TestPromoteVersusAbort(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
-	alice, bob := a.may("alice", "weir-promoter"), a.may("bob", "weir-release-manager")
+	a := start(t, planWithoutTraffic())
+	alice, bob := a.userWithClusterRole("alice", "weir-promoter"), a.userWithClusterRole("bob", "weir-release-manager")
 	tally := map[string]int{}
-	for round := range few(5, 40) {
+	for round := range shortOrFull(5, 40) {
 		a.release(fmt.Sprintf("v%d", round+2))
-		a.until("step 1 waits", a.fresh(round))
-		got := atOnce(t, 2, func(i int) (answer, error) {
+		a.eventually("step 1 waits", a.waitsInRound(round))
+		got := concurrently(t, 2, func(i int) (answer, error) {
 			who, verb := []*user{alice, bob}[i], []string{"promote", "abort"}[i]
-			// Who is first is left to chance; one of them looks twice before.
+			// The order is random; one of the users reads twice before the request.
 			for range (round + i) % 2 * (round % 3) {
-				if err := who.look(t.Context(), a); err != nil {
+				if err := who.canReadRollout(t.Context(), a); err != nil {
 					return answer{}, err
 				}
 			}
 			return who.post(t.Context(), a, verb, `{}`)
 		})
 		promoted, aborted := got[0], got[1]
-		a.until("the release is aborted", a.isAborted)
-		a.isBack("v1")
-		a.sees(func(ctx context.Context) error { return a.explains(ctx, promoted, aborted) })
+		a.eventually("the release is aborted", a.isAborted)
+		a.checkAborted("v1")
+		a.checkNow(func(ctx context.Context) error { return a.recordMatchesAnswers(ctx, promoted, aborted) })
 		tally[fmt.Sprintf("promote %d, abort %d", promoted.code, aborted.code)]++
 	}
 	t.Log(tally)
 }
 
-// fresh wants the release of this round to wait at step 1.
-func (a *app) fresh(round int) func(context.Context) error {
+// waitsInRound returns a check that the release of this round is paused at step 1.
+func (a *app) waitsInRound(round int) func(context.Context) error {
 	version := fmt.Sprintf("v%d", round+2)
 	return func(ctx context.Context) error {
-		if err := a.waitsAt(1)(ctx); err != nil {
+		if err := a.waitsAtStep(1)(ctx); err != nil {
 			return err
 		}
 		return a.runs(versions{"v1": 4, version: 2})(ctx)
 	}
 }
 
-// explains wants the record of the release to agree with the answers.
-func (a *app) explains(ctx context.Context, promoted, aborted answer) error {
-	r, err := a.stored(ctx)
+// recordMatchesAnswers checks that the recorded decisions agree with the responses.
+func (a *app) recordMatchesAnswers(ctx context.Context, promoted, aborted answer) error {
+	r, err := a.getRollout(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,54 +199,54 @@ func (a *app) explains(ctx context.Context, promoted, aborted answer) error {
 	want := "abort by bob"
 	switch {
 	case aborted.code != http.StatusCreated:
-		return fmt.Errorf("abort was answered %s, though the release was under way", aborted)
+		return fmt.Errorf("abort was answered %s, although the release was in progress", aborted)
 	case promoted.code == http.StatusCreated:
 		want = "promote by alice, abort by bob"
 	case promoted.code != http.StatusConflict || !strings.Contains(promoted.message, "aborted by bob"):
 		return fmt.Errorf("promote was answered %s, want 409 that names who aborted", promoted)
 	}
 	if got := strings.Join(record, ", "); got != want {
-		return fmt.Errorf("on record is %q after answers %s and %s, want %q", got, promoted, aborted, want)
+		return fmt.Errorf("recorded decisions are %q after answers %s and %s, want %q", got, promoted, aborted, want)
 	}
 	return nil
 }
 
-// rolloutWriter is what other tools are allowed that write Rollouts.
+// rolloutWriter are the permissions of other tools that write Rollouts.
 var rolloutWriter = rbacv1.PolicyRule{
 	APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
 	Verbs: []string{"get", "list", "watch", "update", "patch"},
 }
 
-// Clients of OpenKruise approve by a write of the status, in both versions. It
-// takes the permission to promote.
+// TestLegacyApproval approves with a status write as clients of OpenKruise do, in both versions.
+// This requires the permission to promote.
 func TestLegacyApproval(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			a := start(t, plain())
-			alice := a.may("alice", "weir-promoter")
-			writer := a.writer()
+			a := start(t, planWithoutTraffic())
+			alice := a.userWithClusterRole("alice", "weir-promoter")
+			writer := a.newStatusWriter()
 			patch := []string{"patch", "rollouts." + version + ".rollouts.kruise.io", "web", "--subresource=status", "--type=merge",
 				`-p={"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`}
-			alice.kubectl(a, patch...).fails("Conflict", "no release is in progress")
+			alice.kubectl(a, patch...).mustFail("Conflict", "no release is in progress")
 			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
-			writer.kubectl(a, patch...).fails("Forbidden", "rollouts/promote", "walter")
-			a.sees(a.waitsAt(1))
-			alice.kubectl(a, patch...).works("patched")
-			a.until("step 2 waits", a.waitsAt(2))
-			alice.kubectl(a, patch...).works("patched")
-			a.until("the Rollout is Healthy", a.healthy)
-			a.sees(a.onRecord("promote 1 alice applied", "promote 2 alice applied"))
-			a.sees(a.via("status"))
+			a.eventually("step 1 waits", a.waitsAtStep(1))
+			writer.kubectl(a, patch...).mustFail("Forbidden", "rollouts/promote", "walter")
+			a.checkNow(a.waitsAtStep(1))
+			alice.kubectl(a, patch...).mustSucceed("patched")
+			a.eventually("step 2 waits", a.waitsAtStep(2))
+			alice.kubectl(a, patch...).mustSucceed("patched")
+			a.eventually("the Rollout is Healthy", a.isHealthy)
+			a.checkNow(a.hasDecisions("promote 1 alice applied", "promote 2 alice applied"))
+			a.checkNow(a.via("status"))
 		})
 	}
 }
 
 func (a *app) via(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := a.stored(ctx)
+		r, err := a.getRollout(ctx)
 		if err != nil {
 			return err
 		}
@@ -257,19 +259,20 @@ func (a *app) via(want string) func(context.Context) error {
 	}
 }
 
-// A writer of the status who only may change wishes cannot change anything else.
-func TestStatusIsTheServers(t *testing.T) {
+// TestStatusWritesAreRestricted writes the status as a user who may only change the fields that
+// request something. Other fields stay unchanged.
+func TestStatusWritesAreRestricted(t *testing.T) {
 	t.Parallel()
-	a := start(t, plain())
-	a.mayOnly("walter", rbacv1.PolicyRule{
+	a := start(t, planWithoutTraffic())
+	a.userWithRules("walter", rbacv1.PolicyRule{
 		APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
 		Verbs: []string{"get", "patch"},
 	})
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
-	a.until("step 2 waits", a.waitsAt(2))
-	before, err := a.stored(t.Context())
+	a.eventually("step 2 waits", a.waitsAtStep(2))
+	before, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,13 +284,13 @@ func TestStatusIsTheServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here.user(t, "walter").kubectl(a, "patch", "rollout", "web", "--subresource=status", "--type=merge", "-p", string(body)).works()
-	after, err := a.stored(t.Context())
+	testEnv.user(t, "walter").kubectl(a, "patch", "rollout", "web", "--subresource=status", "--type=merge", "-p", string(body)).mustSucceed()
+	after, err := a.getRollout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.same("the status", before.Status, after.Status)
-	// The administrator may write progress, but not the record.
+	a.checkEqual("the status", before.Status, after.Status)
+	// The administrator may write the progress, but not the recorded decisions.
 	forged = map[string]any{"decisions": []any{}}
 	body, err = json.Marshal(map[string]any{"status": forged})
 	if err != nil {
@@ -295,8 +298,8 @@ func TestStatusIsTheServers(t *testing.T) {
 	}
 	r := &v1beta1.Rollout{}
 	r.Namespace, r.Name = a.namespace, a.rollout
-	if err := here.client.Status().Patch(t.Context(), r, client.RawPatch(types.MergePatchType, body)); err != nil {
+	if err := testEnv.client.Status().Patch(t.Context(), r, client.RawPatch(types.MergePatchType, body)); err != nil {
 		t.Fatal(err)
 	}
-	a.sees(a.onRecord("promote 1 admin applied"))
+	a.checkNow(a.hasDecisions("promote 1 admin applied"))
 }

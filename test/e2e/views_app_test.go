@@ -21,17 +21,17 @@ import (
 // tree reads the tree of an application.
 func (u *user) tree(ctx context.Context, a *app) (*v1beta1.RolloutTree, error) {
 	tree := &v1beta1.RolloutTree{}
-	return tree, u.reads(ctx, a, "tree", tree)
+	return tree, u.readView(ctx, a, "tree", tree)
 }
 
-// inspects opens the tree of a step that waits, and asks for its plan: they show the release as
-// its status counts it, and all of it, whatever its kinds are.
-func (a *app) inspects(step int32) {
+// checkTreeAndPlan reads the tree and the plan of a paused step. They must agree with the status
+// and contain all objects.
+func (a *app) checkTreeAndPlan(step int32) {
 	a.t.Helper()
-	s := here.admin.stream(a)
+	s := testEnv.admin.watchTree(a)
 	defer s.body.Close()
-	s.until(a, "the tree", shows(func(tree *v1beta1.RolloutTree) error {
-		r, err := a.stored(a.t.Context())
+	s.awaitEvent(a, "the tree", treeMatches(func(tree *v1beta1.RolloutTree) error {
+		r, err := a.getRollout(a.t.Context())
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (a *app) inspects(step int32) {
 		}
 		update, updated := "update", int32(0)
 		if c := r.Status.Canary; c != nil && c.CanaryRevision == c.StableRevision {
-			update = "stable" // it goes back in batches
+			update = "stable" // a rollback in batches
 		}
 		for _, n := range tree.Nodes {
 			if n.Role == "revision" && n.Revision == update && n.Pods != nil {
@@ -55,7 +55,7 @@ func (a *app) inspects(step int32) {
 		return nil
 	}))
 	var plan v1beta1.RolloutPlan
-	if err := here.admin.reads(a.t.Context(), a, "plan", &plan); err != nil {
+	if err := testEnv.admin.readView(a.t.Context(), a, "plan", &plan); err != nil {
 		a.t.Fatal(err)
 	}
 	for _, f := range plan.Status.Findings {
@@ -68,11 +68,12 @@ func (a *app) inspects(step int32) {
 	}
 }
 
-// foretells wants the plan of the next release to find what will keep step 1 from going on.
-func (a *app) foretells(code string) {
+// checkPlanFinds checks that the plan of the next release reports the problem that will block step
+// 1.
+func (a *app) checkPlanFinds(code string) {
 	a.t.Helper()
 	var plan v1beta1.RolloutPlan
-	if err := here.admin.reads(a.t.Context(), a, "plan", &plan); err != nil {
+	if err := testEnv.admin.readView(a.t.Context(), a, "plan", &plan); err != nil {
 		a.t.Fatal(err)
 	}
 	if f := plan.Status.Findings; len(f) == 0 || f[0].Severity != "Error" || f[0].Code != code || f[0].Step != 1 {
@@ -80,8 +81,8 @@ func (a *app) foretells(code string) {
 	}
 }
 
-// reads reads what is computed about a Rollout.
-func (u *user) reads(ctx context.Context, a *app, what string, into any) error {
+// readView reads a computed view of a Rollout.
+func (u *user) readView(ctx context.Context, a *app, what string, into any) error {
 	response, err := u.get(ctx, strings.TrimSuffix(a.path()+"/"+what, "/"))
 	if err != nil {
 		return err
@@ -106,28 +107,28 @@ func (u *user) get(ctx context.Context, path string) (*http.Response, error) {
 	return nil, errors.Join(err, response.Body.Close(), fmt.Errorf("%s: %s", response.Status, body))
 }
 
-// stream is a tree that a user watches.
-type stream struct {
+// treeStream is a watch of a tree.
+type treeStream struct {
 	body   io.Closer
 	events chan event
 }
 
-// event is one of a stream; the last one has an error.
+// event is an event of a treeStream; the last one has an error.
 type event struct {
 	kind string
 	tree v1beta1.RolloutTree
 	err  error
 }
 
-// stream watches the tree of an application through kube-apiserver until the test ends.
-func (u *user) stream(a *app) *stream {
+// watchTree watches the tree of an application through kube-apiserver until the test ends.
+func (u *user) watchTree(a *app) *treeStream {
 	a.t.Helper()
 	path := strings.Replace(a.path(), "/v1beta1/", "/v1beta1/watch/", 1) + "/tree"
 	response, err := u.get(a.t.Context(), path)
 	if err != nil {
 		a.t.Fatalf("watching the tree as %s: %v", u.name, err)
 	}
-	s := &stream{body: response.Body, events: make(chan event, 1000)}
+	s := &treeStream{body: response.Body, events: make(chan event, 1000)}
 	go func() {
 		defer close(s.events)
 		decoder := json.NewDecoder(response.Body)
@@ -146,16 +147,16 @@ func (u *user) stream(a *app) *stream {
 			}
 		}
 	}()
-	a.t.Cleanup(func() { _ = s.body.Close() }) // it may have ended
+	a.t.Cleanup(func() { _ = s.body.Close() }) // the stream may have ended
 	return s
 }
 
-// until waits for an event that is right.
-func (s *stream) until(a *app, what string, right func(event) error) event {
+// awaitEvent waits for a matching event.
+func (s *treeStream) awaitEvent(a *app, what string, right func(event) error) event {
 	a.t.Helper()
 	var last event
 	wrong := errors.New("no event came")
-	a.until(what, func(ctx context.Context) error {
+	a.eventually(what, func(ctx context.Context) error {
 		select {
 		case e, ok := <-s.events:
 			if !ok {
@@ -173,7 +174,7 @@ func (s *stream) until(a *app, what string, right func(event) error) event {
 
 func hasEnded(e event) error {
 	if e.err == nil && e.kind != "ERROR" {
-		return fmt.Errorf("it goes on with %s", e.kind)
+		return fmt.Errorf("the stream continues with %s", e.kind)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func isKind(kind string) func(event) error {
 	}
 }
 
-func shows(right func(*v1beta1.RolloutTree) error) func(event) error {
+func treeMatches(right func(*v1beta1.RolloutTree) error) func(event) error {
 	return func(e event) error {
 		if e.err != nil {
 			return e.err
@@ -196,14 +197,14 @@ func shows(right func(*v1beta1.RolloutTree) error) func(event) error {
 	}
 }
 
-// hides wants the kinds to be hidden, no other ones, and to have no nodes.
-func hides(kinds ...string) func(*v1beta1.RolloutTree) error {
+// hidesKinds returns a check that exactly these kinds are hidden and have no nodes.
+func hidesKinds(kinds ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		var hidden []string
 		for _, h := range tree.Hidden {
 			hidden = append(hidden, h.Kind)
 			if slices.ContainsFunc(tree.Nodes, func(n v1beta1.Node) bool { return n.Kind == h.Kind }) {
-				return fmt.Errorf("%s is hidden, and shown", h.Kind)
+				return fmt.Errorf("%s is hidden, but has nodes", h.Kind)
 			}
 			if h.Permission == "" || h.Message != "" {
 				return fmt.Errorf("%s is hidden for %q, %q", h.Kind, h.Permission, h.Message)
@@ -217,8 +218,9 @@ func hides(kinds ...string) func(*v1beta1.RolloutTree) error {
 	}
 }
 
-// serves wants a revision to have so many ready pods, and to serve a share of the requests.
-func serves(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
+// revisionServes returns a check that a revision has this many ready pods and this share of the
+// traffic.
+func revisionServes(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		pods := int32(0)
 		var r *v1beta1.Node
@@ -237,7 +239,7 @@ func serves(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) er
 	}
 }
 
-func all(of ...func(*v1beta1.RolloutTree) error) func(*v1beta1.RolloutTree) error {
+func allOf(of ...func(*v1beta1.RolloutTree) error) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		for _, right := range of {
 			if err := right(tree); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// requestTimeout is how long kube-apiserver lets a request go on that is not a watch.
+// requestTimeout is the timeout of kube-apiserver for requests other than watches.
 const requestTimeout = time.Minute
 
 var eachKind = []string{"BatchRelease", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "Service"}
@@ -33,8 +33,8 @@ func rule(group, verb string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{verb}}
 }
 
-// allows wants why to say that a user may use the verbs, and no other ones.
-func allows(verbs ...string) func(*v1beta1.RolloutTree) error {
+// allowsVerbs returns a check that the view lists exactly these verbs as allowed for the user.
+func allowsVerbs(verbs ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
 		var allowed []string
 		for _, a := range tree.Why.Actions {
@@ -49,12 +49,12 @@ func allows(verbs ...string) func(*v1beta1.RolloutTree) error {
 	}
 }
 
-// Each role sees what it may see of a release, and which verbs it may use, through
-// kube-apiserver; a stream outlives the time of a request there, and ends when its right is
-// taken away.
+// TestViews checks for each role which objects of a release and which verbs the views show, through
+// kube-apiserver. A watch lasts longer than the request timeout, and ends when the user loses the
+// permission.
 func TestViews(t *testing.T) {
 	t.Parallel()
-	a := start(t, usual())
+	a := start(t, defaultPlan())
 	watcher := []rbacv1.PolicyRule{rule("rollouts.kruise.io", "get", "rollouts", "rollouts/tree"), rule("rollouts.kruise.io", "watch", "rollouts/tree")}
 	behindPods := append(watcher[:2:2],
 		rule("rollouts.kruise.io", "get", "batchreleases"), rule("apps", "get", "deployments"), rule("apps", "list", "replicasets"),
@@ -63,20 +63,20 @@ func TestViews(t *testing.T) {
 	onePod := rule("", "list", "pods")
 	onePod.ResourceNames = []string{"web-0"}
 	users := map[*user]func(*v1beta1.RolloutTree) error{
-		a.may("views-view", "view"):                             all(hides(), allows()),
-		a.may("views-edit", "edit"):                             all(hides(), allows()),
-		a.may("views-admin", "admin"):                           all(hides(), allows("promote", "abort", "rollback", "retry", "pause", "resume", "jump")),
-		a.may("views-promoter", "weir-promoter"):                all(hides(eachKind[1:]...), allows("promote", "pause", "resume")),
-		a.mayOnly("views-blind", watcher...):                    all(hides(eachKind...), allows()),
-		a.mayOnly("views-no-pods", behindPods...):               all(hides("Pod"), allows()),
-		a.mayOnly("views-a-pod", append(behindPods, onePod)...): all(hides("Pod"), allows()),
-		a.mayOnly("views-approver", append(watcher, rule("rollouts.kruise.io", "create", "rollouts/promote"))...): all(hides(eachKind...), allows("promote")),
+		a.userWithClusterRole("views-view", "view"):                                                                     allOf(hidesKinds(), allowsVerbs()),
+		a.userWithClusterRole("views-edit", "edit"):                                                                     allOf(hidesKinds(), allowsVerbs()),
+		a.userWithClusterRole("views-admin", "admin"):                                                                   allOf(hidesKinds(), allowsVerbs("promote", "abort", "rollback", "retry", "pause", "resume", "jump")),
+		a.userWithClusterRole("views-promoter", "weir-promoter"):                                                        allOf(hidesKinds(eachKind[1:]...), allowsVerbs("promote", "pause", "resume")),
+		a.userWithRules("views-blind", watcher...):                                                                      allOf(hidesKinds(eachKind...), allowsVerbs()),
+		a.userWithRules("views-no-pods", behindPods...):                                                                 allOf(hidesKinds("Pod"), allowsVerbs()),
+		a.userWithRules("views-a-pod", append(behindPods, onePod)...):                                                   allOf(hidesKinds("Pod"), allowsVerbs()),
+		a.userWithRules("views-approver", append(watcher, rule("rollouts.kruise.io", "create", "rollouts/promote"))...): allOf(hidesKinds(eachKind...), allowsVerbs("promote")),
 	}
-	viewer, leaver := here.user(t, "views-view"), here.user(t, "views-edit")
+	viewer, leaver := testEnv.user(t, "views-view"), testEnv.user(t, "views-edit")
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
 	for u, right := range users {
-		a.until("the tree of "+u.name, func(ctx context.Context) error {
+		a.eventually("the tree of "+u.name, func(ctx context.Context) error {
 			tree, err := u.tree(ctx, a)
 			if err != nil {
 				return err
@@ -85,74 +85,74 @@ func TestViews(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	long, short := viewer.stream(a), leaver.stream(a)
-	long.until(a, "the state", isKind("ADDED"))
-	long.until(a, "step 1", shows(all(serves("update", 2, 20), serves("stable", 4, 80), hides())))
-	short.until(a, "the state", isKind("ADDED"))
-	a.remove(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "views-edit-edit"}})
-	short.until(a, "the end without a right", hasEnded)
-	a.until("a minute is over", func(context.Context) error {
+	long, short := viewer.watchTree(a), leaver.watchTree(a)
+	long.awaitEvent(a, "the state", isKind("ADDED"))
+	long.awaitEvent(a, "step 1", treeMatches(allOf(revisionServes("update", 2, 20), revisionServes("stable", 4, 80), hidesKinds())))
+	short.awaitEvent(a, "the state", isKind("ADDED"))
+	a.deleteObject(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "views-edit-edit"}})
+	short.awaitEvent(a, "the end without a right", hasEnded)
+	a.eventually("a minute is over", func(context.Context) error {
 		if left := requestTimeout + time.Second - time.Since(began); left > 0 {
 			return fmt.Errorf("%s are left", left)
 		}
 		return nil
 	})
 	a.promote(1)
-	long.until(a, "step 2", shows(all(serves("update", 3, 50), serves("stable", 3, 50))))
-	a.sees(a.onRecord("promote 1 admin applied"))
+	long.awaitEvent(a, "step 2", treeMatches(allOf(revisionServes("update", 3, 50), revisionServes("stable", 3, 50))))
+	a.checkNow(a.hasDecisions("promote 1 admin applied"))
 }
 
-func (a *app) remove(o client.Object) {
+func (a *app) deleteObject(o client.Object) {
 	a.t.Helper()
 	o.SetNamespace(a.namespace)
-	if err := here.client.Delete(a.t.Context(), o); err != nil {
+	if err := testEnv.client.Delete(a.t.Context(), o); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// A server that is killed under open streams ends them, and the next one begins with the
-// state.
+// TestViewsKilled kills a server with open watches. They end, and new watches begin with the
+// current state.
 func TestViewsKilled(t *testing.T) {
-	a := start(t, usual())
-	u := a.may("views-killed", "view")
+	a := start(t, defaultPlan())
+	u := a.userWithClusterRole("views-killed", "view")
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	var streams []*stream
-	for range few(10, 100) {
-		s := u.stream(a)
-		s.until(a, "the state", isKind("ADDED"))
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	var streams []*treeStream
+	for range shortOrFull(10, 100) {
+		s := u.watchTree(a)
+		s.awaitEvent(a, "the state", isKind("ADDED"))
 		streams = append(streams, s)
 	}
-	if err := here.cluster.Kill(cluster.WeirAPIServer); err != nil {
+	if err := testEnv.cluster.Kill(cluster.WeirAPIServer); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range streams {
-		s.until(a, "the end", hasEnded)
+		s.awaitEvent(a, "the end", hasEnded)
 	}
-	if err := here.cluster.Start(cluster.WeirAPIServer); err != nil {
+	if err := testEnv.cluster.Start(cluster.WeirAPIServer); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the server answers", func(ctx context.Context) error {
+	a.eventually("the server answers", func(ctx context.Context) error {
 		_, err := u.tree(ctx, a)
 		return err
 	})
-	u.stream(a).until(a, "the state", shows(serves("update", 2, 20)))
+	u.watchTree(a).awaitEvent(a, "the state", treeMatches(revisionServes("update", 2, 20)))
 }
 
-// What a user may not see, and what makes no sense, is refused with a word about it, through
+// TestViewsRefused checks the error messages of forbidden and invalid requests, through
 // kube-apiserver.
 func TestViewsRefused(t *testing.T) {
 	t.Parallel()
-	a, other := midway(t), space(t)
-	getter := a.mayOnly("views-getter", rule("rollouts.kruise.io", "get", "rollouts"))
-	viewer := a.may("views-refused", "view")
+	a, other := startPausedAtStep1(t), newNamespace(t)
+	getter := a.userWithRules("views-getter", rule("rollouts.kruise.io", "get", "rollouts"))
+	viewer := a.userWithClusterRole("views-refused", "view")
 	for _, view := range []string{"why", "tree", "plan", "history"} {
-		a.sees(getter.refused(a, view, "403", "cannot", "rollouts/"+view))
-		a.sees(viewer.refused(other, view, "403", other.namespace))
-		a.sees(here.admin.refused(other, view, "404", "not found"))
+		a.checkNow(getter.viewIsRefused(a, view, "403", "cannot", "rollouts/"+view))
+		a.checkNow(viewer.viewIsRefused(other, view, "403", other.namespace))
+		a.checkNow(testEnv.admin.viewIsRefused(other, view, "404", "not found"))
 	}
 	var spec struct{ Spec v1beta1.RolloutSpec }
-	if err := here.admin.reads(t.Context(), a, "", &spec); err != nil {
+	if err := testEnv.admin.readView(t.Context(), a, "", &spec); err != nil {
 		t.Fatal(err)
 	}
 	replan, err := json.Marshal(spec.Spec)
@@ -177,16 +177,16 @@ func TestViewsRefused(t *testing.T) {
 		{other, `{}`, http.StatusNotFound, "not found"},
 		{other, `{"spec":{"rollout":` + string(replan) + `}}`, http.StatusCreated, ""},
 	} {
-		got, err := here.admin.post(t.Context(), tt.of, "plan", tt.body)
+		got, err := testEnv.admin.post(t.Context(), tt.of, "plan", tt.body)
 		if err != nil || got.code != tt.code || !strings.Contains(got.message, tt.says) {
 			t.Errorf("a plan of %.60s: got %.200s %v, want %d %s", tt.body, got, err, tt.code, tt.says)
 		}
 	}
-	a.sees(a.waitsAt(1))
+	a.checkNow(a.waitsAtStep(1))
 }
 
-// refused wants a read, and the watch of a tree, to be refused.
-func (u *user) refused(a *app, view string, words ...string) func(context.Context) error {
+// viewIsRefused returns a check that a read, and the watch of a tree, are refused.
+func (u *user) viewIsRefused(a *app, view string, words ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		paths := []string{a.path() + "/" + view}
 		if view == "tree" {

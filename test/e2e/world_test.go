@@ -34,19 +34,20 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// world is the one control plane.
-type world struct {
+// environment is the control plane of the tests and its users.
+type environment struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
-	// policies reports whether kube-apiserver has them, as it does since Kubernetes 1.36.
+	// policies reports whether kube-apiserver serves admission policies, as it does since
+	// Kubernetes 1.36.
 	policies bool
 
 	mu    sync.Mutex
 	users map[string]*user
 }
 
-func newWorld(c *cluster.Cluster) (*world, error) {
+func newEnvironment(c *cluster.Cluster) (*environment, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), weir.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -61,12 +62,12 @@ func newWorld(c *cluster.Cluster) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, client: cl, policies: policies, users: map[string]*user{}}
+	w := &environment{cluster: c, client: cl, policies: policies, users: map[string]*user{}}
 	w.admin, err = newUser("admin", c.Kubeconfig(), c.Config())
 	return w, err
 }
 
-// user is somebody with a client certificate.
+// user is a Kubernetes user with a client certificate.
 type user struct {
 	name       string
 	kubeconfig string
@@ -79,7 +80,7 @@ func newUser(name, kubeconfig string, config *rest.Config) (*user, error) {
 	return &user{name: name, kubeconfig: kubeconfig, host: config.Host, http: c}, err
 }
 
-func (w *world) user(t *testing.T, name string) *user {
+func (w *environment) user(t *testing.T, name string) *user {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +103,7 @@ func (w *world) user(t *testing.T, name string) *user {
 	return u
 }
 
-// answer is what a verb was answered with.
+// answer is the response to a verb.
 type answer struct {
 	code    int
 	message string
@@ -110,7 +111,7 @@ type answer struct {
 
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.code, a.message) }
 
-// post sends a verb.
+// post sends a verb for the Rollout of an application.
 func (u *user) post(ctx context.Context, a *app, verb, body string) (answer, error) {
 	url := u.host + a.path() + "/" + verb
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -137,7 +138,7 @@ func (u *user) post(ctx context.Context, a *app, verb, body string) (answer, err
 	return got, nil
 }
 
-// result is what a command did.
+// result is the outcome of a command.
 type result struct {
 	t      *testing.T
 	line   string
@@ -145,21 +146,21 @@ type result struct {
 	out    string
 }
 
-// kubectl runs it as a user in the namespace of an application.
+// kubectl runs kubectl as this user in the namespace of an application.
 func (u *user) kubectl(a *app, args ...string) result {
 	return u.kubectlWith(a, "", args...)
 }
 
-// kubectlWith gives it something to read from standard input.
+// kubectlWith runs kubectl with text on its standard input.
 func (u *user) kubectlWith(a *app, stdin string, args ...string) result {
 	a.t.Helper()
 	return u.kubectlIn(a, nil, stdin, args...)
 }
 
-// kubectlIn adds to its environment.
+// kubectlIn runs kubectl with additional environment variables.
 func (u *user) kubectlIn(a *app, env []string, stdin string, args ...string) result {
 	a.t.Helper()
-	cmd := exec.CommandContext(a.t.Context(), filepath.Join(here.cluster.Bin(), "kubectl"), append([]string{"-n", a.namespace}, args...)...)
+	cmd := exec.CommandContext(a.t.Context(), filepath.Join(testEnv.cluster.Bin(), "kubectl"), append([]string{"-n", a.namespace}, args...)...)
 	cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + u.kubeconfig}, env)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
@@ -172,70 +173,71 @@ func (u *user) kubectlIn(a *app, env []string, stdin string, args ...string) res
 	return result{t: a.t, line: "kubectl " + strings.Join(args, " "), failed: err != nil, out: out.String()}
 }
 
-// works wants success, and the words in the output.
-func (r result) works(words ...string) string {
+// mustSucceed fails the test unless the command succeeded and its output contains the words.
+func (r result) mustSucceed(words ...string) string {
 	r.t.Helper()
 	if r.failed {
 		r.t.Fatalf("%s should have succeeded:\n%s", r.line, r.out)
 	}
-	r.has(words)
+	r.mustContain(words)
 	return r.out
 }
 
-// fails wants a failure, and the words in the output.
-func (r result) fails(words ...string) {
+// mustFail fails the test unless the command failed and its output contains the words.
+func (r result) mustFail(words ...string) {
 	r.t.Helper()
 	if !r.failed {
 		r.t.Fatalf("%s should have failed:\n%s", r.line, r.out)
 	}
-	r.has(words)
+	r.mustContain(words)
 }
 
-func (r result) has(words []string) {
+func (r result) mustContain(words []string) {
 	r.t.Helper()
 	for _, word := range words {
 		if !strings.Contains(r.out, word) {
-			r.t.Fatalf("%s should have said %q:\n%s", r.line, word, r.out)
+			r.t.Fatalf("the output of %s should contain %q:\n%s", r.line, word, r.out)
 		}
 	}
 }
 
-// may lets a user do what a ClusterRole says, in the namespace of the
-// application, and waits until that is known.
-func (a *app) may(name, role string) *user {
+// userWithClusterRole binds a ClusterRole to a user in the namespace of the application, and waits
+// until the authorizer knows the binding.
+func (a *app) userWithClusterRole(name, role string) *user {
 	a.t.Helper()
-	u := here.user(a.t, name)
+	u := testEnv.user(a.t, name)
 	a.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
 	})
-	a.known(u, role)
+	a.awaitPermission(u, role)
 	return u
 }
 
-// mayOnly lets a user do exactly what the rules say.
-func (a *app) mayOnly(name string, rules ...rbacv1.PolicyRule) *user {
+// userWithRules gives a user exactly these permissions in the namespace of the application.
+func (a *app) userWithRules(name string, rules ...rbacv1.PolicyRule) *user {
 	a.t.Helper()
-	u := here.user(a.t, name)
+	u := testEnv.user(a.t, name)
 	a.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
 	a.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
 	})
-	a.known(u, name)
+	a.awaitPermission(u, name)
 	return u
 }
 
-// known waits until the user may read Rollouts, which every role of the tests includes.
-func (a *app) known(u *user, role string) {
+// awaitPermission waits until the user may read Rollouts, which every role of the tests allows.
+func (a *app) awaitPermission(u *user, role string) {
 	a.t.Helper()
-	a.until(u.name+" has the role "+role, func(ctx context.Context) error { return u.look(ctx, a) })
+	a.eventually(u.name+" has the role "+role, func(ctx context.Context) error { return u.canReadRollout(ctx, a) })
 }
 
-// look reads the Rollout; that there is none yet is no error.
-func (u *user) look(ctx context.Context, a *app) error {
+// canReadRollout returns an error if the user may not read the Rollout. It returns nil if the
+// Rollout does not exist.
+func (u *user) canReadRollout(ctx context.Context, a *app) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+a.path(), nil)
 	if err != nil {
 		return err

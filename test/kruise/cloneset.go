@@ -22,14 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// doomedKey is on pods that are to be replaced.
-const doomedKey = "apps.kruise.io/specified-delete"
+// replaceKey is the label of pods that must be replaced.
+const replaceKey = "apps.kruise.io/specified-delete"
 
 // cloneSets reconciles CloneSets.
 type cloneSets struct{ client.Client }
 
-// cloneSet is one as it is stored, with its pods. Its own are neither done nor on
-// their way out.
+// cloneSet is a stored workload with its active pods: neither completed nor being deleted.
 type cloneSet struct {
 	object *unstructured.Unstructured
 	spec   spec
@@ -54,7 +53,7 @@ type spec struct {
 		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
 		MaxSurge       *intstr.IntOrString `json:"maxSurge"`
 		Paused         bool                `json:"paused"`
-		// RollingUpdate is what a StatefulSet has, or a DaemonSet.
+		// RollingUpdate is set for StatefulSets and DaemonSets.
 		RollingUpdate struct {
 			Partition         *intstr.IntOrString `json:"partition"`
 			PodUpdatePolicy   string              `json:"podUpdatePolicy"`
@@ -65,7 +64,7 @@ type spec struct {
 	} `json:"updateStrategy"`
 }
 
-// Reconcile makes one move, or none, and counts.
+// Reconcile carries out at most one move, and updates the status.
 func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.read(ctx, CloneSetKind, req.NamespacedName)
 	if s == nil || err != nil {
@@ -81,7 +80,7 @@ func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.count(ctx, s); err != nil {
+	if err := r.updateStatus(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	if wait := s.spec.MinReadySeconds; wait > 0 && wait < 60 {
@@ -90,7 +89,7 @@ func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// read reads a set with its pods and revisions; nil if it is gone or going.
+// read reads a workload with its pods and revisions; nil if it is deleted or being deleted.
 func (r *cloneSets) read(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (*cloneSet, error) {
 	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()}
 	s.object.SetGroupVersionKind(kind)
@@ -104,7 +103,7 @@ func (r *cloneSets) read(ctx context.Context, kind schema.GroupVersionKind, name
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec: %w", err)
 	}
-	if err := r.revise(ctx, s); err != nil {
+	if err := r.reconcileRevisions(ctx, s); err != nil {
 		return nil, err
 	}
 	s.pods, err = r.podsOf(ctx, s.object)
@@ -120,18 +119,18 @@ func (r *cloneSets) podsOf(ctx context.Context, o client.Object) ([]corev1.Pod, 
 	}), err
 }
 
-// tally counts pods of one side: those of the update revision, or the others.
-type tally struct{ all, doomed, unavailable int }
+// podTally counts the pods of the update revision, or of all other revisions.
+type podTally struct{ all, toReplace, unavailable int }
 
-func (s *cloneSet) tally(updated bool) (t tally) {
+func (s *cloneSet) tallyPods(updated bool) (t podTally) {
 	for i := range s.pods {
 		p := &s.pods[i]
 		if s.updated(p) != updated {
 			continue
 		}
 		t.all++
-		if s.doomed(p) {
-			t.doomed++
+		if s.isToReplace(p) {
+			t.toReplace++
 		} else if !s.available(p) {
 			t.unavailable++
 		}
@@ -140,11 +139,11 @@ func (s *cloneSet) tally(updated bool) (t tally) {
 }
 
 func (s *cloneSet) updated(p *corev1.Pod) bool {
-	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.known(s.update)
+	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.revisionLabel(s.update)
 }
 
-func (s *cloneSet) doomed(p *corev1.Pod) bool {
-	return p.Labels[doomedKey] == "true" || slices.Contains(s.spec.ScaleStrategy.PodsToDelete, p.Name)
+func (s *cloneSet) isToReplace(p *corev1.Pod) bool {
+	return p.Labels[replaceKey] == "true" || slices.Contains(s.spec.ScaleStrategy.PodsToDelete, p.Name)
 }
 
 func ready(p *corev1.Pod) *corev1.PodCondition {
@@ -176,8 +175,8 @@ func (s *cloneSet) scaled(v *intstr.IntOrString, otherwise string, up bool) int 
 	return n
 }
 
-// partition is how many pods stay at the old revision. A share under all of them
-// leaves one to be updated.
+// partition is the number of pods that stay at the old revision. A percentage below 100% leaves at
+// least one pod to update.
 func (s *cloneSet) partition() int {
 	p := s.spec.UpdateStrategy.Partition
 	n := min(s.scaled(p, "0", true), s.replicas())
@@ -187,43 +186,43 @@ func (s *cloneSet) partition() int {
 	return n
 }
 
-// move is what is to be done about the pods.
-type move struct {
+// nextMove is the next action on the pods.
+type nextMove struct {
 	create, createOld, remove, removeOld int
-	// readyMayGo is how many available pods may be removed now.
+	// readyMayGo is how many available pods may be deleted now.
 	readyMayGo int
-	// update is how many pods are to be updated, and unavailableMayBe how many may
-	// be unavailable then.
+	// update is how many pods should be updated, and unavailableMayBe how many may be unavailable
+	// meanwhile.
 	update, unavailableMayBe int
 }
 
-func (s *cloneSet) move() move {
-	was, is := s.tally(false), s.tally(true)
+func (s *cloneSet) decideMove() nextMove {
+	was, is := s.tallyPods(false), s.tallyPods(true)
 	n, keep, total := s.replicas(), s.partition(), len(s.pods)
 	maxSurge := s.scaled(s.spec.UpdateStrategy.MaxSurge, "0", true)
 	if s.spec.UpdateStrategy.Paused {
 		maxSurge = 0
 	}
 	maxUnavailable := s.scaled(s.spec.UpdateStrategy.MaxUnavailable, "20%", maxSurge == 0)
-	unavailable, dying := was.unavailable+is.unavailable, was.doomed+is.doomed
+	unavailable, dying := was.unavailable+is.unavailable, was.toReplace+is.toReplace
 	update := min(max(was.all-keep, 0), max(n-keep-is.all, 0))
 
 	replacing := min(max(unavailable+dying-maxUnavailable, 0), dying)
 	surge, surgeOld := min(maxSurge, max(replacing, update)), 0
 	if replacing >= update {
-		surgeOld = min(surge, max(replacing-is.doomed, 0))
+		surgeOld = min(surge, max(replacing-is.toReplace, 0))
 	}
-	return move{
+	return nextMove{
 		create: n + surge - total, createOld: max(keep+surgeOld-was.all, 0),
-		remove: total - dying - n - surge, removeOld: max(was.all-was.doomed-keep-surgeOld, 0),
+		remove: total - dying - n - surge, removeOld: max(was.all-was.toReplace-keep-surgeOld, 0),
 		readyMayGo: max(maxUnavailable+total-n-unavailable, 0),
 		update:     update, unavailableMayBe: maxUnavailable + total - n,
 	}
 }
 
-// scale makes pods and removes them, and tells whether it did.
+// scale creates and deletes pods, and reports whether it changed anything.
 func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
-	m := s.move()
+	m := s.decideMove()
 	if m.create > 0 {
 		for i := range m.create {
 			revision := s.update
@@ -236,7 +235,7 @@ func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 		}
 		return true, nil
 	}
-	going := s.going()
+	going := s.podsToRemove()
 	for _, p := range going {
 		if err := r.Delete(ctx, p); err != nil {
 			return true, fmt.Errorf("deleting a pod: %w", err)
@@ -245,16 +244,16 @@ func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 	return len(going) > 0, nil
 }
 
-// going are the pods to be removed now: those to be replaced, or else those that
-// are too many. One that is ready, however long, goes only where it may be missing.
-func (s *cloneSet) going() []*corev1.Pod {
-	m := s.move()
-	all := s.chosen(s.doomed)
+// podsToRemove returns the pods to delete now: those marked for replacement, otherwise surplus
+// pods. A ready pod is deleted only if it may be missing.
+func (s *cloneSet) podsToRemove() []*corev1.Pod {
+	m := s.decideMove()
+	all := s.podsByDeletionOrder(s.isToReplace)
 	if len(all) == 0 && m.remove > 0 {
 		old := min(m.removeOld, m.remove)
-		all = s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+		all = s.podsByDeletionOrder(func(p *corev1.Pod) bool { return !s.updated(p) })
 		all = all[:min(old, len(all))]
-		others := s.chosen(s.updated)
+		others := s.podsByDeletionOrder(s.updated)
 		all = append(all, others[:min(m.remove-old, len(others))]...)
 	}
 	return slices.DeleteFunc(all, func(p *corev1.Pod) bool {
@@ -266,8 +265,8 @@ func (s *cloneSet) going() []*corev1.Pod {
 	})
 }
 
-// chosen are pods in the order in which they go: those first that serve least.
-func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
+// podsByDeletionOrder sorts pods in the order of their deletion: the least useful ones first.
+func (s *cloneSet) podsByDeletionOrder(which func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range s.pods {
 		if which(&s.pods[i]) {
@@ -276,7 +275,7 @@ func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
 	}
 	rank := func(p *corev1.Pod) int {
 		switch {
-		case s.doomed(p):
+		case s.isToReplace(p):
 			return 0
 		case ready(p) == nil:
 			return 1
@@ -293,12 +292,12 @@ func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
 	return out
 }
 
-// update brings pods to the update revision: in place, or by their end.
+// update updates pods to the update revision, in place or by deleting them.
 func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
 	if refreshed, err := r.refresh(ctx, s); refreshed || err != nil || s.spec.UpdateStrategy.Paused {
 		return err
 	}
-	for _, p := range s.next() {
+	for _, p := range s.podsToUpdate() {
 		if err := r.updatePod(ctx, s, p); err != nil {
 			return err
 		}
@@ -306,11 +305,11 @@ func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
 	return nil
 }
 
-// next are the pods to be updated now. Neither all pods nor those of the update
-// revision may be unavailable beyond a limit; one that is already does not count
-// again among all.
-func (s *cloneSet) next() []*corev1.Pod {
-	m := s.move()
+// podsToUpdate returns the pods to update now. Neither of all pods nor of those of the update
+// revision may more than a limit be unavailable; an unavailable pod does not count again among all
+// pods.
+func (s *cloneSet) podsToUpdate() []*corev1.Pod {
+	m := s.decideMove()
 	all, updated := 0, 0
 	for i := range s.pods {
 		if p := &s.pods[i]; !s.available(p) {
@@ -320,7 +319,7 @@ func (s *cloneSet) next() []*corev1.Pod {
 			}
 		}
 	}
-	waiting := s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+	waiting := s.podsByDeletionOrder(func(p *corev1.Pod) bool { return !s.updated(p) })
 	for i, p := range waiting {
 		if i == m.update || updated+i >= m.unavailableMayBe || s.available(p) && all >= m.unavailableMayBe {
 			return waiting[:i]

@@ -16,10 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TestMove says what Kruise does next about five pods that are wanted: a letter for
-// each that is there says which revision it runs, small ones are not ready, and a
-// star behind one says that it is to be replaced. Pods without years to wait for
-// are available at once.
+// TestMove checks the next action on the pods of a CloneSet with five replicas. Each letter is a
+// pod and names its revision; a lower-case letter is a pod that is not ready, and a star after it
+// marks a pod for replacement. Unless minReadySeconds is set, ready pods are available at once.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	const years = 2147483646
@@ -30,33 +29,33 @@ func TestMove(t *testing.T) {
 		paused                 bool
 		want                   string
 	}{
-		"surge brings new pods":                       {pods: "AAAAA", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 5"},
-		"a share of it brings a share":                {pods: "AAAAA", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "creates 3"},
-		"all there, nothing ready goes":               {pods: "AAAAABBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
-		"a share there, nothing is replaced":          {pods: "AAAAABBB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "nothing"},
-		"an old one that is not ready goes":           {pods: "AAAAaBBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "removes a"},
-		"a new one that is not ready stays":           {pods: "AAAAABBBBb", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
-		"a new one that is lost comes while few are":  {pods: "AAAAABB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "creates 1"},
-		"a new one that is lost of all does not":      {pods: "AAAAABBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
-		"but for old ones that are to go":             {pods: "A*A*A*A*A*BBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 1"},
-		"and so a share grows":                        {pods: "A*A*A*A*A*BBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 2"},
-		"which stay while none may be missing":        {pods: "A*A*A*A*A*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
-		"though not if they are not ready":            {pods: "A*A*A*A*a*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "removes a"},
-		"a third for which some are to go":            {pods: "A*A*A*A*A*BBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "creates 2"},
-		"a third, and pods are marked to be replaced": {pods: "AAAAABBBBB", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
-		"which stay while they are ready":             {pods: "AAAAAB*B*B*B*B*", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
-		"a third that goes nowhere":                   {pods: "AAAAABBBBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "nothing"},
-		"a third that is paused":                      {pods: "AAAAABBBBB", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, paused: true, want: "nothing"},
-		"smaller, and nothing ready goes":             {pods: "AAAAAAAABBBB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "replaces A"},
-		"given back, old ones go":                     {pods: "AAAAABBBBB", live: "b", partition: "0", surge: "1", gone: "0", want: "removes AAAAA"},
-		"given back half-way":                         {pods: "AAAAABBB", live: "b", partition: "0", surge: "1", gone: "0", want: "removes AA"},
-		"the first again, new ones go":                {pods: "AAAAABBBBB", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BBBBB"},
-		"and what is marked, of either":               {pods: "A*AAAABBBBB*", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BA"},
-		"the first again, held at all":                {pods: "AAAAABBBBB", live: "a", partition: "100%", surge: "1", gone: "0", want: "removes AAAAA"},
-		"stable lost some on the way back":            {pods: "AAABBBBB", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BB"},
-		"natively, one more first":                    {pods: "AAAAA", live: "b", partition: "0", surge: "1", gone: "0", want: "creates 1"},
-		"natively, one less":                          {pods: "AAAAA", live: "b", partition: "0", gone: "1", want: "replaces A"},
-		"natively, none while one is not ready":       {pods: "AAAAb", live: "b", partition: "0", gone: "1", want: "nothing"},
+		"surge brings new pods":                            {pods: "AAAAA", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 5"},
+		"a partial surge creates a share":                  {pods: "AAAAA", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "creates 3"},
+		"all pods exist, no ready pod is deleted":          {pods: "AAAAABBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"a share exists, nothing is replaced":              {pods: "AAAAABBB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "nothing"},
+		"an old unready pod is deleted":                    {pods: "AAAAaBBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "removes a"},
+		"a new unready pod stays":                          {pods: "AAAAABBBBb", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"a lost new pod is created again below the share":  {pods: "AAAAABB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "creates 1"},
+		"a lost new pod is not created again if all exist": {pods: "AAAAABBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"a lost new pod is created if old pods are marked": {pods: "A*A*A*A*A*BBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 1"},
+		"a share grows with marked pods":                   {pods: "A*A*A*A*A*BBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 2"},
+		"marked pods stay while none may be missing":       {pods: "A*A*A*A*A*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"marked unready pods are deleted":                  {pods: "A*A*A*A*a*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "removes a"},
+		"a third revision with marked pods":                {pods: "A*A*A*A*A*BBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "creates 2"},
+		"a third revision marks pods for replacement":      {pods: "AAAAABBBBB", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
+		"marked pods stay while they are ready":            {pods: "AAAAAB*B*B*B*B*", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
+		"a third revision with a full partition":           {pods: "AAAAABBBBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"a third revision, paused":                         {pods: "AAAAABBBBB", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, paused: true, want: "nothing"},
+		"scaled down, no ready pod is deleted":             {pods: "AAAAAAAABBBB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "replaces A"},
+		"settings restored, old pods are deleted":          {pods: "AAAAABBBBB", live: "b", partition: "0", surge: "1", gone: "0", want: "removes AAAAA"},
+		"settings restored with a share":                   {pods: "AAAAABBB", live: "b", partition: "0", surge: "1", gone: "0", want: "removes AA"},
+		"the first revision again, new pods are deleted":   {pods: "AAAAABBBBB", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BBBBB"},
+		"marked pods of both revisions are deleted":        {pods: "A*AAAABBBBB*", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BA"},
+		"the first revision again, with a full partition":  {pods: "AAAAABBBBB", live: "a", partition: "100%", surge: "1", gone: "0", want: "removes AAAAA"},
+		"stable pods lost during the rollback":             {pods: "AAABBBBB", live: "a", partition: "0", surge: "1", gone: "0", want: "removes BB"},
+		"rolling update with a surge":                      {pods: "AAAAA", live: "b", partition: "0", surge: "1", gone: "0", want: "creates 1"},
+		"rolling update without a surge":                   {pods: "AAAAA", live: "b", partition: "0", gone: "1", want: "replaces A"},
+		"rolling update, none while a pod is not ready":    {pods: "AAAAb", live: "b", partition: "0", gone: "1", want: "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +67,7 @@ func TestMove(t *testing.T) {
 				u.MaxSurge = new(intstr.Parse(tc.surge))
 			}
 			s.pods = podsOf(tc.pods, s.now)
-			if got := s.does(); got != tc.want {
+			if got := s.describeMove(); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})
@@ -79,7 +78,7 @@ func podsOf(letters string, now time.Time) []corev1.Pod {
 	var pods []corev1.Pod
 	for i, letter := range letters {
 		if letter == '*' {
-			pods[len(pods)-1].Labels[doomedKey] = "true"
+			pods[len(pods)-1].Labels[replaceKey] = "true"
 			continue
 		}
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -94,8 +93,8 @@ func podsOf(letters string, now time.Time) []corev1.Pod {
 	return pods
 }
 
-// does says what the next move would be.
-func (s *cloneSet) does() string {
+// describeMove returns the next move as text.
+func (s *cloneSet) describeMove() string {
 	say := func(what string, pods []*corev1.Pod) string {
 		names := []string{what}
 		for _, p := range pods {
@@ -104,12 +103,12 @@ func (s *cloneSet) does() string {
 		return strings.Join(names, "")
 	}
 	switch {
-	case s.move().create > 0:
-		return fmt.Sprintf("creates %d", s.move().create)
-	case len(s.going()) > 0:
-		return say("removes ", s.going())
-	case !s.spec.UpdateStrategy.Paused && len(s.next()) > 0:
-		return say("replaces ", s.next())
+	case s.decideMove().create > 0:
+		return fmt.Sprintf("creates %d", s.decideMove().create)
+	case len(s.podsToRemove()) > 0:
+		return say("removes ", s.podsToRemove())
+	case !s.spec.UpdateStrategy.Paused && len(s.podsToUpdate()) > 0:
+		return say("replaces ", s.podsToUpdate())
 	default:
 		return "nothing"
 	}

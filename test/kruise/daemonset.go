@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// daemonSets reconciles Advanced DaemonSets: a pod of the live template on each node
-// that its selector matches and that has none; old ones are replaced on as many
-// nodes as the partition leaves. A surge is not played.
+// daemonSets reconciles Advanced DaemonSets: it creates a pod of the live template on each matching
+// node without a pod, and replaces old pods on as many nodes as the partition allows. A surge is
+// not simulated.
 type daemonSets struct{ cloneSets }
 
-var joinsOrLeaves = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+var nodeJoinsOrLeaves = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
-// everyDaemonSet is looked at when a node joins or leaves.
-func everyDaemonSet(c client.Client) handler.EventHandler {
+// enqueueAllDaemonSets requeues all DaemonSets when a node joins or leaves.
+func enqueueAllDaemonSets(c client.Client) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) (all []reconcile.Request) { //nolint:forbidigo // a test may panic
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(DaemonSetKind)
@@ -43,7 +43,7 @@ func everyDaemonSet(c client.Client) handler.EventHandler {
 	})
 }
 
-// Reconcile fills nodes or replaces pods, and counts.
+// Reconcile creates missing pods or replaces old ones, and updates the status.
 func (r *daemonSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.read(ctx, DaemonSetKind, req.NamespacedName)
 	if s == nil || err != nil {
@@ -53,12 +53,12 @@ func (r *daemonSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	moved, err := r.fill(ctx, s, nodes)
+	moved, err := r.createMissingPods(ctx, s, nodes)
 	if err == nil && !moved {
 		moved, err = r.refresh(ctx, s)
 	}
 	if u := s.spec.UpdateStrategy; err == nil && !moved && u.Type == "RollingUpdate" && !u.RollingUpdate.Paused {
-		err = r.roll(ctx, s, nodes)
+		err = r.replaceOldPods(ctx, s, nodes)
 	}
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -66,10 +66,10 @@ func (r *daemonSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.number(ctx, s, nodes)
+	return ctrl.Result{}, r.updateStatus(ctx, s, nodes)
 }
 
-// nodes are the names of those that are to have a pod.
+// nodes returns the names of the nodes that need a pod.
 func (r *daemonSets) nodes(ctx context.Context, s *cloneSet) ([]string, error) {
 	var list corev1.NodeList
 	err := r.List(ctx, &list, client.MatchingLabels(s.spec.Template.Spec.NodeSelector))
@@ -83,9 +83,9 @@ func (r *daemonSets) nodes(ctx context.Context, s *cloneSet) ([]string, error) {
 	return names, err
 }
 
-// fill makes a pod on each node that has none, and tells whether it did. One that is
-// on its way out still has its node.
-func (r *daemonSets) fill(ctx context.Context, s *cloneSet, nodes []string) (bool, error) {
+// createMissingPods creates a pod on each node without one, and reports whether it did. A
+// terminating pod still occupies its node.
+func (r *daemonSets) createMissingPods(ctx context.Context, s *cloneSet, nodes []string) (bool, error) {
 	var list corev1.PodList
 	if err := r.List(ctx, &list, client.InNamespace(s.object.GetNamespace())); err != nil {
 		return false, err
@@ -118,10 +118,10 @@ func (s *cloneSet) byNode() map[string]*corev1.Pod {
 	return pods
 }
 
-// roll replaces old pods: of all nodes but as many as the partition says, those first
-// that are updated, then those without a pod, then by their names from behind. One
-// that is not available costs nothing.
-func (r *daemonSets) roll(ctx context.Context, s *cloneSet, nodes []string) error {
+// replaceOldPods replaces old pods on all nodes except as many as the partition: nodes with updated
+// pods count first, then those without a pod, then the others by descending name. An unavailable
+// pod can be replaced without limit.
+func (r *daemonSets) replaceOldPods(ctx context.Context, s *cloneSet, nodes []string) error {
 	pods := s.byNode()
 	var updated, empty, old []string
 	for _, node := range slices.Backward(nodes) {
@@ -159,7 +159,7 @@ func (r *daemonSets) roll(ctx context.Context, s *cloneSet, nodes []string) erro
 	return nil
 }
 
-// replace updates a pod in place if its owner wants that and it can be, or ends it.
+// replace updates a pod in place if its owner allows it and it is possible, or deletes it.
 func (r *daemonSets) replace(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
 	if s.spec.UpdateStrategy.RollingUpdate.RollingUpdateType == "InPlaceIfPossible" {
 		if images, ok := r.onlyImages(ctx, s, p); ok {
@@ -169,8 +169,8 @@ func (r *daemonSets) replace(ctx context.Context, s *cloneSet, p *corev1.Pod) er
 	return r.Delete(ctx, p)
 }
 
-// number writes the status, if it is another.
-func (r *daemonSets) number(ctx context.Context, s *cloneSet, nodes []string) error {
+// updateStatus writes the status if it has changed.
+func (r *daemonSets) updateStatus(ctx context.Context, s *cloneSet, nodes []string) error {
 	var current, readies, available, updated int64
 	pods := s.byNode()
 	for _, node := range nodes {
@@ -191,11 +191,11 @@ func (r *daemonSets) number(ctx context.Context, s *cloneSet, nodes []string) er
 	}
 	desired := int64(len(nodes))
 	status := map[string]any{
-		"observedGeneration": s.object.GetGeneration(), "daemonSetHash": s.known(s.update),
+		"observedGeneration": s.object.GetGeneration(), "daemonSetHash": s.revisionLabel(s.update),
 		"desiredNumberScheduled": desired, "currentNumberScheduled": current, "numberMisscheduled": int64(len(s.pods)) - current,
 		"numberReady": readies, "updatedNumberScheduled": updated, "numberAvailable": available, "numberUnavailable": desired - available,
 	}
-	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // none at first
+	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // empty before the first revision
 		return nil
 	}
 	s.object.Object["status"] = status

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kruise answers what Kruise would do with its workloads, as far as a
-// release sees it: revisions, partitions, surge, updates in place, counters. It
-// stands in for Kruise in test clusters, which have a real kube-apiserver and
-// pods that kwok plays. It was written from what Kruise documents and does, and
-// must not know that Weir exists.
+// Package kruise simulates the controllers of OpenKruise, as far as they matter for a release:
+// revisions, partitions, surge, in-place updates and status counters. It is used in test clusters
+// with a real kube-apiserver and with pods that kwok simulates. It follows the documentation and
+// the behaviour of OpenKruise, and must not depend on Weir.
 package kruise

@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// updatedInPlace is the readiness gate of pods that may be updated in place.
+// updatedInPlace is the readiness gate of pods that support in-place updates.
 const updatedInPlace corev1.PodConditionType = "InPlaceUpdateReady"
 
-// revise finds the revisions, and makes that of a new template.
-func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
+// reconcileRevisions finds the revisions, and creates one for a new template.
+func (r *cloneSets) reconcileRevisions(ctx context.Context, s *cloneSet) error {
 	var list appsv1.ControllerRevisionList
 	if err := r.List(ctx, &list, client.InNamespace(s.object.GetNamespace())); err != nil {
 		return fmt.Errorf("listing revisions: %w", err)
@@ -42,7 +42,7 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 	if len(all) > 0 {
 		next = all[len(all)-1].Revision + 1
 	}
-	current, _, _ := unstructured.NestedString(s.object.Object, "status", "currentRevision") // empty at first
+	current, _, _ := unstructured.NestedString(s.object.Object, "status", "currentRevision") // empty before the first status
 	for i := range all {
 		if all[i].Name == name {
 			s.update = &all[i]
@@ -60,8 +60,8 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 			},
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
-		// As Kruise does, and Kubernetes: a selector of the pods selects their revisions, too.
-		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.known(s.update)})
+		// As in OpenKruise and Kubernetes, a selector of the pods also selects their revisions.
+		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.revisionLabel(s.update)})
 		if err := r.Create(ctx, s.update); err != nil {
 			return fmt.Errorf("creating a revision: %w", err)
 		}
@@ -74,20 +74,20 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 	if s.current == nil {
 		s.current = s.update
 	}
-	return r.forget(ctx, s, all)
+	return r.truncateHistory(ctx, s, all)
 }
 
-// forget deletes the oldest revisions that nothing runs, beyond the limit.
-func (r *cloneSets) forget(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
+// truncateHistory deletes the oldest unused revisions beyond the limit.
+func (r *cloneSets) truncateHistory(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
 	pods, err := r.podsOf(ctx, s.object)
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{s.known(s.current): true, s.known(s.update): true}
+	live := map[string]bool{s.revisionLabel(s.current): true, s.revisionLabel(s.update): true}
 	for i := range pods {
 		live[pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]] = true
 	}
-	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[s.known(&c)] })
+	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[s.revisionLabel(&c)] })
 	limit := 10
 	if s.spec.RevisionHistoryLimit != nil {
 		limit = int(*s.spec.RevisionHistoryLimit)
@@ -100,8 +100,8 @@ func (r *cloneSets) forget(ctx context.Context, s *cloneSet, all []appsv1.Contro
 	return nil
 }
 
-// revisionOf names the live template and keeps it: as its type in Go has it, so
-// that one which says the same in other words is the same.
+// revisionOf returns the name and the data of the live template's revision. The template is decoded
+// into its Go type, so that equal templates with different JSON are equal.
 func revisionOf(s *cloneSet) (name string, data []byte, err error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.spec.Template)
 	if err != nil {
@@ -110,7 +110,7 @@ func revisionOf(s *cloneSet) (name string, data []byte, err error) {
 	template["$patch"] = "replace"
 	data, err = json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 	h := fnv.New32a()
-	_, _ = h.Write(data) // a hash does not fail
+	_, _ = h.Write(data) // writing to a hash does not fail
 	return fmt.Sprintf("%s-%x", s.object.GetName(), h.Sum32()), data, err
 }
 
@@ -121,7 +121,7 @@ func templateOf(c *appsv1.ControllerRevision) corev1.PodTemplateSpec {
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(c.Data.Raw, &kept); err != nil {
-		panic(err) // it was written here
+		panic(err) // this package has encoded it
 	}
 	return kept.Spec.Template
 }
@@ -131,36 +131,36 @@ func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	p.Namespace, p.GenerateName = s.object.GetNamespace(), s.object.GetName()+"-"
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, s.object.GroupVersionKind())}
-	p.Labels = s.named(p.Labels, revision)
+	p.Labels = s.podLabels(p.Labels, revision)
 	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: updatedInPlace})
 	return p
 }
 
-// named are labels with the revision, which is known to Services by the end of its
-// name where Kruise knows it by the whole.
-func (s *cloneSet) named(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
+// podLabels adds the revision labels: the short hash for Services, and the full name where
+// OpenKruise uses it.
+func (s *cloneSet) podLabels(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[appsv1.ControllerRevisionHashLabelKey] = s.known(revision)
+	labels[appsv1.ControllerRevisionHashLabelKey] = s.revisionLabel(revision)
 	if s.object.GetKind() != DaemonSetKind.Kind {
-		labels[appsv1.DefaultDeploymentUniqueLabelKey] = short(revision.Name)
+		labels[appsv1.DefaultDeploymentUniqueLabelKey] = shortRevision(revision.Name)
 	}
 	return labels
 }
 
-// known is how pods of a revision are labelled: in a DaemonSet by the end of its name.
-func (s *cloneSet) known(revision *appsv1.ControllerRevision) string {
+// revisionLabel is the revision label of pods: in a DaemonSet only the hash of the revision.
+func (s *cloneSet) revisionLabel(revision *appsv1.ControllerRevision) string {
 	if s.object.GetKind() == DaemonSetKind.Kind {
-		return short(revision.Name)
+		return shortRevision(revision.Name)
 	}
 	return revision.Name
 }
 
-func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+func shortRevision(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
-// updatePod updates one pod in place if nothing but images differ, or dooms it.
+// updatePod updates a pod in place if only images differ, and otherwise marks it for replacement.
 func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
 	base := p.DeepCopy()
 	kind := s.spec.UpdateStrategy.Type
@@ -173,14 +173,14 @@ func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) e
 		}
 	}
 	p.Labels = maps.Clone(p.Labels)
-	p.Labels[doomedKey] = "true"
+	p.Labels[replaceKey] = "true"
 	return r.Patch(ctx, p, client.MergeFrom(base))
 }
 
-// onlyImages are those of the live template, if nothing else of it is new.
+// onlyImages returns the images of the live template, and whether nothing else has changed.
 func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) (map[string]string, bool) {
 	var had appsv1.ControllerRevision
-	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + short(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
+	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + shortRevision(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
 	if err := r.Get(ctx, key, &had); err != nil {
 		return nil, false
 	}
@@ -195,23 +195,23 @@ func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) 
 	return images, equality.Semantic.DeepEqual(was, is)
 }
 
-// updateInPlace takes the pod out of service and gives it its images.
+// updateInPlace makes the pod unready and sets its images.
 func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Pod, images map[string]string) error {
 	base := p.DeepCopy()
-	say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
+	setConditions(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
 	if err := r.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil {
 		return err
 	}
 	base = p.DeepCopy()
-	p.Labels = s.named(p.Labels, s.update)
+	p.Labels = s.podLabels(p.Labels, s.update)
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Image = images[p.Spec.Containers[i].Name]
 	}
 	return r.Patch(ctx, p, client.MergeFrom(base))
 }
 
-// refresh does what the kubelet does when images change, and tells whether it did.
-// The tags that kwok takes for missing never come.
+// refresh does what the kubelet does when images change, and reports whether it did. Images with
+// tags that kwok treats as missing never start.
 func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
 	for i := range s.pods {
 		p := &s.pods[i]
@@ -224,13 +224,13 @@ func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
 			case !runs || c.Image == want && c.Ready:
 			case missing && c.Ready:
 				c.Ready, c.Image, changed = false, want, true
-				say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady)
+				setConditions(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady)
 				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}
 			case !missing:
 				c.Ready, c.Image, c.ImageID, changed = true, want, want, true
 				c.RestartCount++
 				c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Time{Time: s.now}}}
-				say(p, corev1.ConditionTrue, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady, updatedInPlace)
+				setConditions(p, corev1.ConditionTrue, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady, updatedInPlace)
 			}
 		}
 		if changed {
@@ -249,8 +249,8 @@ func imageOf(p *corev1.Pod, container string) string {
 	return ""
 }
 
-// say sets conditions of a pod that it has.
-func say(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
+// setConditions sets existing conditions of a pod.
+func setConditions(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; slices.Contains(which, c.Type) && c.Status != status {
 			c.Status, c.LastTransitionTime = status, at
@@ -258,8 +258,8 @@ func say(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...
 	}
 }
 
-// count writes the status, if it is another.
-func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
+// updateStatus writes the status if it has changed.
+func (r *cloneSets) updateStatus(ctx context.Context, s *cloneSet) error {
 	var total, readies, available, updated, updatedReady int64
 	for i := range s.pods {
 		p := &s.pods[i]
@@ -286,7 +286,7 @@ func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
 		"updatedReplicas": updated, "updatedReadyReplicas": updatedReady, "expectedUpdatedReplicas": int64(s.replicas() - s.partition()),
 		"currentRevision": s.current.Name, "updateRevision": s.update.Name,
 	}
-	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // none at first
+	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // empty before the first revision
 		return nil
 	}
 	s.object.Object["status"] = status

@@ -25,33 +25,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Definitions are the kinds, as far as they are needed here.
+// Definitions are the CRDs, with the fields that the tests need.
 //
 //go:embed crds.yaml
 var Definitions []byte
 
-// The kinds that are played.
+// The kinds whose controllers are simulated.
 var (
 	CloneSetKind    = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	StatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
 	DaemonSetKind   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "DaemonSet"}
-	// LookAlikeKind is nobody's, and has what a StatefulSet needs and nothing more.
+	// LookAlikeKind is a kind of no project, with the fields of a StatefulSet that Weir needs.
 	LookAlikeKind = schema.GroupVersionKind{Group: "apps.example.com", Version: "v1", Kind: "StatefulSet"}
 )
 
-// Start plays Kruise until the context ends. Its kinds must be served.
+// Start simulates the controllers until the context ends. Their kinds must be served.
 func Start(ctx context.Context, at *rest.Config) error {
-	ctrl.SetLogger(logr.Discard()) // a conflict is no news
+	ctrl.SetLogger(logr.Discard()) // conflicts are expected
 	at = rest.CopyConfig(at)
 	at.QPS = -1
-	// What it reads must be what is stored, or it makes pods twice.
+	// Reads must not be cached, otherwise the controllers would create pods twice.
 	live, err := client.New(at, client.Options{})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	mgr, err := ctrl.NewManager(at, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// A test may be run twice.
+		// A test may run twice, with the same controller names.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func Start(ctx context.Context, at *rest.Config) error {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
 		b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.GroupKind().String())).For(kind)
 		if gvk == DaemonSetKind {
-			b = b.Watches(&corev1.Node{}, everyDaemonSet(live), builder.WithPredicates(joinsOrLeaves))
+			b = b.Watches(&corev1.Node{}, enqueueAllDaemonSets(live), builder.WithPredicates(nodeJoinsOrLeaves))
 		}
 		err = b.Watches(&corev1.Pod{}, owner).
 			Watches(&appsv1.ControllerRevision{}, owner).
@@ -76,6 +76,6 @@ func Start(ctx context.Context, at *rest.Config) error {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	go func() { _ = mgr.Start(ctx) }() // it ends with the test
+	go func() { _ = mgr.Start(ctx) }() // the manager ends with the test
 	return nil
 }

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// statefulSets reconciles Advanced StatefulSets: pods in order, each ready before
-// the next, one replaced at a time, from the highest ordinal down to the partition.
+// statefulSets reconciles Advanced StatefulSets: pods are created in order, each ready before the
+// next, and replaced one at a time, from the highest ordinal down to the partition.
 type statefulSets struct {
 	cloneSets
 	kind schema.GroupVersionKind
 }
 
-// Reconcile makes one move, or none, and counts.
+// Reconcile carries out at most one move, and updates the status.
 func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.read(ctx, r.kind, req.NamespacedName)
 	if s == nil || err != nil {
@@ -33,19 +33,19 @@ func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	s.spec.UpdateStrategy.Partition = s.spec.UpdateStrategy.RollingUpdate.Partition
 	refreshed, err := r.refresh(ctx, s)
 	if err == nil && !refreshed {
-		err = r.order(ctx, s)
+		err = r.reconcilePods(ctx, s)
 	}
-	// A pod on its way out has the name of the next: its end wakes the next pass.
+	// A terminating pod has the name of its replacement: its deletion triggers the next reconcile.
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.count(ctx, s)
+	return ctrl.Result{}, r.updateStatus(ctx, s)
 }
 
-// ordinal is the name of a pod: ordinals that are reserved are left out.
+// ordinal is the name of a pod, without reserved ordinals.
 func (s *cloneSet) ordinal(i int) string {
 	n := -1
 	for range i + 1 {
@@ -55,7 +55,7 @@ func (s *cloneSet) ordinal(i int) string {
 	return fmt.Sprintf("%s-%d", s.object.GetName(), n)
 }
 
-func (r *statefulSets) order(ctx context.Context, s *cloneSet) error {
+func (r *statefulSets) reconcilePods(ctx context.Context, s *cloneSet) error {
 	pods := map[string]*corev1.Pod{}
 	for i := range s.pods {
 		pods[s.pods[i].Name] = &s.pods[i]
@@ -69,7 +69,7 @@ func (r *statefulSets) order(ctx context.Context, s *cloneSet) error {
 		delete(pods, p.Name)
 	}
 	for _, p := range pods {
-		return r.Delete(ctx, p) // beyond the size
+		return r.Delete(ctx, p) // above the replicas
 	}
 	for i := range s.pods {
 		if ready(&s.pods[i]) == nil || s.spec.UpdateStrategy.RollingUpdate.Paused {
@@ -97,7 +97,7 @@ func (r *statefulSets) createPod(ctx context.Context, s *cloneSet, i int, old bo
 	return r.Create(ctx, p)
 }
 
-// replace updates a pod in place if its owner wants that and it can be, or ends it.
+// replace updates a pod in place if its owner allows it and it is possible, or deletes it.
 func (r *statefulSets) replace(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
 	if strings.HasPrefix(s.spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy, "InPlace") {
 		if images, ok := r.onlyImages(ctx, s, p); ok {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Slowness counts at once, goes slowly, and is never less than that of an idle machine.
+// TestNext checks that a higher slowness applies at once, that it decreases gradually, and that it
+// is never less than 1.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct{ before, now, want float64 }{
 		"a faster machine":    {1, 0.5, 1},
@@ -19,7 +20,7 @@ func TestNext(t *testing.T) {
 		"after a slow moment": {10, 1, 9},
 		"not yet slower":      {4, 3.7, 3.7},
 	} {
-		if got := next(c.before, c.now); got != c.want {
+		if got := nextSlowness(c.before, c.now); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 	}
@@ -33,19 +34,19 @@ func TestContext(t *testing.T) {
 	defer cancel()
 	<-ctx.Done()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		t.Errorf("it ended with %v", cause)
+		t.Errorf("the context ended with %v", cause)
 	}
 }
 
-// A wait whose parent ends says what was seen last.
+// TestUntil checks that a wait whose parent context ends reports the last error of the condition.
 func TestUntil(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Until(ctx, "the kettle boils", func(context.Context) error {
 		cancel()
-		return errors.New("it is cold")
+		return errors.New("the water is cold")
 	})
-	if err == nil || !strings.Contains(err.Error(), "it is cold") || !errors.Is(err, context.Canceled) {
-		t.Errorf("the wait said: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "the water is cold") || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error of the wait is: %v", err)
 	}
 	if err := Until(t.Context(), "nothing", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)

@@ -23,9 +23,9 @@ import (
 	"github.com/weir-rollouts/weir/test/patience"
 )
 
-// weir-dashboard acts as users on a real cluster, in requests about Rollouts and no others,
-// with the role of artifacts/dashboard-impersonate. It starts with that right, and neither
-// with less nor with more.
+// TestImpersonate checks that weir-dashboard with the role of artifacts/dashboard-impersonate acts
+// as users on a real cluster, only in requests about Rollouts. It starts with exactly this
+// permission.
 func TestImpersonate(t *testing.T) {
 	c := start(t)
 	environment := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
@@ -42,7 +42,7 @@ func TestImpersonate(t *testing.T) {
 			return (last == nil) == (want == "") && (last == nil || strings.Contains(last.Error(), want)), nil
 		})
 		if err != nil {
-			t.Fatalf("it says %v, want %q", last, want)
+			t.Fatalf("the output is %v, want %q", last, want)
 		}
 	}
 	starts("may not act as others for Rollouts")
@@ -77,7 +77,7 @@ func TestImpersonate(t *testing.T) {
 	starts("for everything")
 }
 
-// account reaches the cluster as the service account of weir-dashboard.
+// account returns a client configuration of the service account of weir-dashboard.
 func account(t *testing.T, kubeconfig string, environment []string) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

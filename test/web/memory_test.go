@@ -27,21 +27,21 @@ import (
 )
 
 const (
-	api    = "/apis/rollouts.kruise.io/v1beta1"
-	opened = 1000 // pages, one after another
-	beside = 20   // pages that are open at once
+	api         = "/apis/rollouts.kruise.io/v1beta1"
+	pagesOpened = 1000 // pages opened one after another
+	pagesAtOnce = 20   // pages open at the same time
 )
 
-// usage is what open pages cost.
+// usage is the resource usage of open pages.
 type usage struct {
 	// Goroutines and Live, the bytes in use after the last collection, are of weir-apiserver.
 	Goroutines, Live int
-	// Upstream are the watches of pods in a namespace, which weir-apiserver alone opens: one for
-	// all pages of a Rollout.
+	// Upstream are the watches of pods in a namespace, which only weir-apiserver opens: one for all
+	// pages of a Rollout.
 	Upstream int
 }
 
-// servers are both, as an administrator reaches them.
+// servers are kube-apiserver and weir-apiserver, with clients of an administrator.
 type servers struct {
 	kube, weir       *http.Client
 	kubeURL, weirURL string
@@ -53,7 +53,7 @@ func reach(t *testing.T, c *cluster.Cluster) *servers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is reached by its address, and shows a certificate for its Service.
+	// The URL has the address, but the certificate is for the name of the Service.
 	config := c.Config()
 	config.Insecure, config.CAFile, config.CAData = true, "", nil
 	weir, err := rest.HTTPClientFor(config)
@@ -63,38 +63,38 @@ func reach(t *testing.T, c *cluster.Cluster) *servers {
 	return &servers{kube, weir, c.Config().Host, "https://" + c.Address(cluster.WeirAPIServer)}
 }
 
-// weir-apiserver is as it was once pages are closed, which reach it through the aggregator.
+// TestPagesClosed checks that weir-apiserver releases all resources of pages that were closed.
 func TestPagesClosed(t *testing.T) {
 	c := start(t)
 	environment := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
 	run(t, environment, kubectl, "create", "-f", "../../artifacts/examples/echoserver.yaml", "-f", "testdata/rollout.yaml")
 	s := reach(t, c)
 	closed := func(u usage) bool { return u.Upstream == 0 }
-	s.visits(t, 2*beside) // so that connections and caches are there
+	s.visits(t, 2*pagesAtOnce) // so that connections and caches exist
 	before := s.settles(t, closed)
 	ctx, leave := context.WithCancel(t.Context())
-	for range beside {
+	for range pagesAtOnce {
 		if err := s.visit(ctx, func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.settles(t, func(u usage) bool { return u.Upstream == 1 })
 	leave()
-	s.visits(t, opened)
-	// Each page that stays would be a goroutine at least.
-	after := s.settles(t, func(u usage) bool { return closed(u) && u.Goroutines <= before.Goroutines+opened/100 })
+	s.visits(t, pagesOpened)
+	// Each page that is not released would keep at least one goroutine.
+	after := s.settles(t, func(u usage) bool { return closed(u) && u.Goroutines <= before.Goroutines+pagesOpened/100 })
 	t.Logf("goroutines %d, after %d pages %d; live heap %.1f MiB, after them %.1f MiB",
-		before.Goroutines, opened, after.Goroutines, float64(before.Live)/(1<<20), float64(after.Live)/(1<<20))
+		before.Goroutines, pagesOpened, after.Goroutines, float64(before.Live)/(1<<20), float64(after.Live)/(1<<20))
 }
 
-// visits opens pages and closes each when it has what it shows.
+// visits opens pages and closes each once it has its data.
 func (s *servers) visits(t *testing.T, pages int) {
 	t.Helper()
 	var all sync.WaitGroup
-	failed := make(chan error, beside)
-	for range beside {
+	failed := make(chan error, pagesAtOnce)
+	for range pagesAtOnce {
 		all.Go(func() {
-			for range pages / beside {
+			for range pages / pagesAtOnce {
 				ctx, leave := context.WithCancel(t.Context())
 				err := s.visit(ctx, leave)
 				if leave(); err != nil {
@@ -111,7 +111,7 @@ func (s *servers) visits(t *testing.T, pages int) {
 	}
 }
 
-// visit asks for what a page does: a stream first, and the rest once its first event is there.
+// visit sends the requests of a page: a watch first, and the others after its first event.
 func (s *servers) visit(ctx context.Context, then func()) error {
 	const name = "/namespaces/default/rollouts/rollouts-demo"
 	stream, err := get(ctx, s.kube, s.kubeURL+api+"/watch"+name+"/tree")

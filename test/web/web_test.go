@@ -3,8 +3,8 @@
 
 //go:build e2e && web
 
-// Package web runs the tests of web/e2e that need a control plane: a browser that reaches
-// it as people do, through kubectl proxy. make e2e-web calls it.
+// Package web runs the browser tests of web/e2e that need a control plane, through kubectl proxy as
+// users do. make e2e-web calls it.
 package web
 
 import (
@@ -20,8 +20,8 @@ import (
 
 const kubectl = "../../bin/kube/kubectl"
 
-// people may do what their ClusterRole says.
-var people = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
+// kubeUsers are users with the permissions of a ClusterRole.
+var kubeUsers = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
 
 func TestWeb(t *testing.T) {
 	c := start(t)
@@ -33,7 +33,7 @@ func TestWeb(t *testing.T) {
 	} {
 		run(t, environment, kubectl, args...)
 	}
-	for name, role := range people {
+	for name, role := range kubeUsers {
 		run(t, environment, kubectl, "create", "clusterrolebinding", name, "--clusterrole="+role, "--user="+name)
 		run(t, environment, kubectl, "create", "clusterrolebinding", name+"-views", "--clusterrole=view", "--user="+name)
 		kubeconfig, err := c.KubeconfigAs(name)
@@ -84,7 +84,7 @@ func run(t *testing.T, environment []string, name string, args ...string) {
 
 var serving = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// proxy starts kubectl proxy with the credentials of a person, and returns its address.
+// proxy starts kubectl proxy with the credentials of a user, and returns its address.
 func proxy(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", kubeconfig, "proxy", "--port=0")
@@ -96,7 +96,7 @@ func proxy(t *testing.T, kubeconfig string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended with the context
+		_ = cmd.Process.Kill() // the process may have ended with the context
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -24,7 +24,7 @@ import (
 )
 
 // A change of a Deployment is stored although its status has changed since it was read, and refused if anything else has
-// changed. TestDespiteStatus checks the same with kube-apiserver.
+// changed. TestPatchAfterStatusWrite checks the same with kube-apiserver.
 func TestChangeDespiteStatus(t *testing.T) {
 	t.Parallel()
 	const narrow, whole = types.JSONPatchType, types.MergePatchType

@@ -23,7 +23,7 @@ const (
 	maxQuery  = 4096
 )
 
-// ValidateAnalysis validates the checks of a plan that has so many steps.
+// ValidateAnalysis validates the checks of a plan with this number of steps.
 func ValidateAnalysis(a *rollouts.Analysis, steps int, path *field.Path) field.ErrorList {
 	if a == nil {
 		return nil
@@ -80,7 +80,7 @@ func validateWarmUp(after *int32, a *rollouts.Analysis, path *field.Path) field.
 	case *after < 0 || *after > maxWarmUp:
 		return field.ErrorList{field.Invalid(path, *after, fmt.Sprintf("use seconds from 0 to %d", maxWarmUp))}
 	case *after >= within && *after > 0:
-		return field.ErrorList{field.Invalid(path, *after, fmt.Sprintf("use less than withinSeconds, which is %d: a step is judged between the two", within))}
+		return field.ErrorList{field.Invalid(path, *after, fmt.Sprintf("use less than withinSeconds, which is %d: the checks of a step run between the two", within))}
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func oneOf[S ~string](path *field.Path, value S, of []S) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, value, of)}
 }
 
-// validateNumber accepts none, and a decimal number.
+// validateNumber accepts nil and decimal numbers.
 func validateNumber(value *string, path *field.Path, least, most float64, such string) field.ErrorList {
 	if value == nil {
 		return nil
@@ -127,7 +127,7 @@ func validateCheckSteps(of []int32, steps int, path *field.Path) field.ErrorList
 	return errs
 }
 
-// kindsOfCheck are the fields of which a check has one.
+// kindsOfCheck returns the set fields of those of which a check needs exactly one.
 func kindsOfCheck(c *rollouts.Check) []string {
 	var kinds []string
 	for _, kind := range []struct {
@@ -159,7 +159,7 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "set one of "+allKindsOfCheck)}
 	}
 	if len(kinds) > 1 {
-		return field.ErrorList{field.Invalid(path, strings.Join(kinds, " and "), "set only one of them; make a check of each")}
+		return field.ErrorList{field.Invalid(path, strings.Join(kinds, " and "), "set only one of them, and add another check for each of the others")}
 	}
 	var errs field.ErrorList
 	if c.Name != "" {
@@ -177,7 +177,7 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 	return append(errs, validateMeasure(c, path)...)
 }
 
-// fieldsOf are the fields that only some kinds of checks have.
+// fieldsOf lists fields that are only valid for some kinds of checks.
 var fieldsOf = map[string][]string{
 	"tolerance":    {"successRate", "latency", "asGoodAs", "query"},
 	"gate":         {"http", "query"},
@@ -196,15 +196,15 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 		{"at", c.At == rollouts.AtBeforeTraffic}, {"afterSeconds", c.AfterSeconds != nil},
 	} {
 		if of := fieldsOf[f.name]; f.set && !slices.Contains(of, kind) {
-			errs = append(errs, field.Forbidden(path.Child(f.name), kind+" has none; it is for "+strings.Join(of, ", ")))
+			errs = append(errs, field.Forbidden(path.Child(f.name), kind+" does not have this field: remove it, or use one of "+strings.Join(of, ", ")))
 		}
 	}
 	if c.At == rollouts.AtBeforeTraffic && c.Query != nil && c.Query.PromQL == "" {
-		errs = append(errs, field.Forbidden(path.Child("at"), "query.bad and query.total count requests, and the new version gets none before the traffic of the step; "+
-			"leave out at, or give one number by query.promql"))
+		errs = append(errs, field.Forbidden(path.Child("at"), "query.bad and query.total count requests, and the new version gets no requests before the traffic of the step; "+
+			"remove at, or use query.promql with one number"))
 	}
 	if waits := c.At == rollouts.AtBeforeTraffic || c.Gate != nil && *c.Gate; waits && c.AfterSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("afterSeconds"), "a gate, and a check at BeforeTraffic, wait until they pass, and need no warm-up"))
+		errs = append(errs, field.Forbidden(path.Child("afterSeconds"), "a gate and a check at BeforeTraffic wait until they pass and need no warm-up: remove afterSeconds"))
 	}
 	return errs
 }
@@ -284,7 +284,7 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 	return append(errs, validateNumber(q.Max, path.Child("max"), -most, most, `"5e8"`)...)
 }
 
-// wrongTexts says which text of a query is missing, or too many.
+// wrongTexts returns an error if a text of a query is missing or not allowed.
 func wrongTexts(q *rollouts.QueryCheck, path *field.Path) *field.Error {
 	counts, limited := q.Bad != "" || q.Total != "", q.Min != nil || q.Max != nil
 	if q.PromQL != "" {
@@ -292,22 +292,22 @@ func wrongTexts(q *rollouts.QueryCheck, path *field.Path) *field.Error {
 	}
 	switch {
 	case counts && limited:
-		return field.Forbidden(path.Child("max"), "min and max are for promql")
+		return field.Forbidden(path.Child("max"), "use min and max with promql only")
 	case q.Bad == "":
-		return field.Required(path.Child("bad"), "select counters of bad and of all requests by bad and total, or give one number by promql")
+		return field.Required(path.Child("bad"), "set bad and total to counters of bad and of all requests, or set promql to a query for one number")
 	case q.Total == "":
-		return field.Required(path.Child("total"), "select a counter of all requests")
+		return field.Required(path.Child("total"), "set total to a counter of all requests")
 	}
 	return nil
 }
 
-// wrongNumber says what a query for one number must not have, or needs.
+// wrongNumber returns an error if a query for one number has other fields, or has no limits.
 func wrongNumber(counts, limited bool, path *field.Path) *field.Error {
 	switch {
 	case counts:
 		return field.Forbidden(path.Child("promql"), "set either bad and total, or promql")
 	case !limited:
-		return field.Required(path.Child("max"), "set min, max or both: numbers outside are bad")
+		return field.Required(path.Child("max"), "set min, max or both: a number outside of them is bad")
 	}
 	return nil
 }
@@ -328,12 +328,12 @@ func validateHTTP(h *rollouts.HTTPCheck, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// maxURLPath is how long a path may be, with what is after the question mark.
+// maxURLPath is the largest length of a path including its query.
 const maxURLPath = 1024
 
 func validateURLPath(text string, path *field.Path) field.ErrorList {
 	if !strings.HasPrefix(text, "/") {
-		return field.ErrorList{field.Invalid(path, text, "begin with /")}
+		return field.ErrorList{field.Invalid(path, text, "start the path with /")}
 	}
 	if len(text) > maxURLPath {
 		return field.ErrorList{field.TooLong(path, "", maxURLPath)}

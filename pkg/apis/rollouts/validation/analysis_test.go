@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// Each mistake in a check is said with its path and with what to write instead.
+// TestValidateAnalysis checks that each error has the path of the field and the correction.
 func TestValidateAnalysis(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -29,7 +29,7 @@ func TestValidateAnalysis(t *testing.T) {
 		"an address":              {"checks: [{http: {service: 'http://metadata'}}]", []string{"checks[0].http.service: Invalid value"}},
 		"another namespace":       {"checks: [{http: {service: web.other.svc/x}}]", []string{"checks[0].http.service: Invalid value"}},
 		"a large port":            {"checks: [{http: {service: a, port: 65536}}]", []string{"checks[0].http.port: Invalid value: 65536: use a port from 1 to 65535"}},
-		"no path":                 {"checks: [{http: {service: a, path: x}}]", []string{`checks[0].http.path: Invalid value: "x": begin with /`}},
+		"no path":                 {"checks: [{http: {service: a, path: x}}]", []string{`checks[0].http.path: Invalid value: "x": start the path with /`}},
 		"a header in it":          {`checks: [{http: {service: a, path: "/x HTTP/1.1\r\nA: b"}}]`, []string{"checks[0].http.path: Invalid value"}},
 		"a fragment":              {"checks: [{http: {service: a, path: '/x#y'}}]", []string{`checks[0].http.path: Invalid value: "/x#y": use the path of a URL`}},
 		"a long path":             {"checks: [{http: {service: a, path: '/" + strings.Repeat("x", 1024) + "'}}]", []string{"checks[0].http.path: Too long"}},
@@ -42,17 +42,17 @@ func TestValidateAnalysis(t *testing.T) {
 		"a warm-up to the end":    {"{afterSeconds: 60, withinSeconds: 60}", []string{"afterSeconds: Invalid value: 60: use less than withinSeconds, which is 60"}},
 		"a check's, to the end":   {"{withinSeconds: 60, checks: [{afterSeconds: 90, successRate: 99%}]}", []string{"checks[0].afterSeconds: Invalid value: 90: use less than withinSeconds, which is 60"}},
 		"an hour of an hour":      {"afterSeconds: 3600", []string{"afterSeconds: Invalid value: 3600: use less than withinSeconds, which is 3600"}},
-		"a warm-up of a job":      {"checks: [{afterSeconds: 30, job: {cronJob: a}}]", []string{"checks[0].afterSeconds: Forbidden: job has none; it is for successRate, latency, asGoodAs, query, use"}},
+		"a warm-up of a job":      {"checks: [{afterSeconds: 30, job: {cronJob: a}}]", []string{"checks[0].afterSeconds: Forbidden: job does not have this field: remove it, or use one of successRate, latency, asGoodAs, query, use"}},
 		"a warm-up of a gate":     {"checks: [{afterSeconds: 30, gate: true, query: {promql: up, min: '1'}}]", []string{"checks[0].afterSeconds: Forbidden: a gate"}},
 		"counters":                {`checks: [{query: {bad: 'm_bad{pod=~"$pods"}', total: 'm{pod=~"$pods"}'}}]`, nil},
 		"no counter":              {`checks: [{query: {bad: 'sum(m_bad)', total: 'm{pod=~"$pods"}'}}]`, []string{`checks[0].query.bad: Invalid value: "sum(m_bad)": name one counter, as checkouts_total{pod=~"$pods"}`}},
 		"an unknown variable":     {`checks: [{query: {bad: m_bad, total: 'm{pod=~"$pod"}'}}]`, []string{"checks[0].query.total: Invalid value: \"m{pod=~\\\"$pod\\\"}\": $pod has no value; known are $namespace, $pods"}},
 		"no PromQL":               {`checks: [{query: {promql: 'max(rate(m[5m])', max: '1'}}]`, []string{`checks[0].query.promql: Invalid value: "max(rate(m[5m])": ( is not closed`}},
 		"no CronJob":              {"checks: [{job: {cronJob: ''}}]", []string{"checks[0].job.cronJob: "}},
-		"a gate of a job":         {"checks: [{gate: true, job: {cronJob: a}}]", []string{"checks[0].gate: Forbidden: job has none; it is for http, query"}},
+		"a gate of a job":         {"checks: [{gate: true, job: {cronJob: a}}]", []string{"checks[0].gate: Forbidden: job does not have this field: remove it, or use one of http, query"}},
 		"a job three times":       {"checks: [{failAfter: 3, job: {cronJob: a}}]", []string{"checks[0].failAfter: Forbidden"}},
-		"requests before traffic": {"checks: [{at: BeforeTraffic, successRate: 99%}]", []string{"checks[0].at: Forbidden: successRate has none; it is for http, job, query, use"}},
-		"counters before traffic": {"checks: [{at: BeforeTraffic, query: {bad: m_bad, total: m}}]", []string{"checks[0].at: Forbidden: query.bad and query.total count requests, and the new version gets none before the traffic of the step; leave out at, or give one number by query.promql"}},
+		"requests before traffic": {"checks: [{at: BeforeTraffic, successRate: 99%}]", []string{"checks[0].at: Forbidden: successRate does not have this field: remove it, or use one of http, job, query, use"}},
+		"counters before traffic": {"checks: [{at: BeforeTraffic, query: {bad: m_bad, total: m}}]", []string{"checks[0].at: Forbidden: query.bad and query.total count requests, and the new version gets no requests before the traffic of the step; remove at, or use query.promql with one number"}},
 		"a number before traffic": {"checks: [{at: BeforeTraffic, query: {promql: up, min: '1'}}]", nil},
 		"another time":            {"checks: [{at: Later, job: {cronJob: a}}]", []string{"checks[0].at: Unsupported value"}},
 		"another step":            {"checks: [{steps: [3], job: {cronJob: a}}]", []string{"checks[0].steps[0]: Invalid value: 3: use steps from 1 to 2"}},

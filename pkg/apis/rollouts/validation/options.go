@@ -30,7 +30,7 @@ func validateText(path *field.Path, text string, most int) field.ErrorList {
 	}
 	if r, ok := rollouts.Hidden(text); ok {
 		errs = append(errs, field.Invalid(path, rollouts.Clean(text, most), fmt.Sprintf(
-			"leave out %U: use one line of text that can be seen, without control characters and marks of direction", r)))
+			"remove %U: use one line of visible text, without control and direction characters", r)))
 	}
 	return errs
 }

@@ -25,7 +25,7 @@ func TestValidateDecisionOptions(t *testing.T) {
 			// Characters count, not bytes.
 			Reason: strings.Repeat("ü", 1024), RequestID: strings.Repeat("ü", 63), Expect: &rollouts.Expectation{Step: new(int32(1))},
 		}},
-		"too much": {
+		"too long": {
 			options: rollouts.DecisionOptions{
 				Reason: strings.Repeat("a", 1025), RequestID: strings.Repeat("a", 64), Expect: &rollouts.Expectation{Step: new(int32(0))},
 			},
@@ -51,11 +51,11 @@ func TestValidateBatchRelease(t *testing.T) {
 		"valid":       {change: func(*rollouts.BatchReleaseSpec) {}},
 		"no workload": {change: func(s *rollouts.BatchReleaseSpec) { s.WorkloadRef = nil }, want: []string{"workloadRef: Required value"}},
 		"no name":     {change: func(s *rollouts.BatchReleaseSpec) { s.WorkloadRef.Name = "" }, want: []string{"workloadRef.name: Required value"}},
-		"a batch of more than all": {
+		"a batch above 100%": {
 			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.Batches[1].CanaryReplicas = *percent("101%") },
 			want:   []string{"releasePlan.batches[1].canaryReplicas: Invalid value"},
 		},
-		"a batch of less than none": {
+		"a negative batch": {
 			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.Batches[0].CanaryReplicas = *number(-1) },
 			want:   []string{"releasePlan.batches[0].canaryReplicas: Invalid value"},
 		},
@@ -63,11 +63,11 @@ func TestValidateBatchRelease(t *testing.T) {
 			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.BatchPartition = new(int32(-1)) },
 			want:   []string{"releasePlan.batchPartition: Invalid value"},
 		},
-		"no such style and policy": {
+		"an unknown style and policy": {
 			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.RollingStyle, s.Plan.FinalizingPolicy = "Red", "Never" },
 			want:   []string{"releasePlan.rollingStyle: Unsupported value", "releasePlan.finalizingPolicy: Unsupported value"},
 		},
-		"a threshold of no sense": {
+		"an invalid threshold": {
 			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.FailureThreshold = percent("few") },
 			want:   []string{"releasePlan.failureThreshold: Invalid value"},
 		},

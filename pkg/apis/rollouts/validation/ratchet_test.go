@@ -15,11 +15,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// offences are Rollouts that an older server might have stored: each breaks a
-// rule, and mends or changes the part that does.
+// offences are Rollouts that an older server may have stored: each breaks a rule. Each has a change
+// of another field, and a change of the invalid field.
 var offences = map[string]struct {
 	offend, change func(*rollouts.Rollout)
-	// want is the error when the part is changed and still breaks the rule.
+	// want is the error when the field is changed and still breaks the rule.
 	want string
 }{
 	"no workload": {
@@ -37,7 +37,7 @@ var offences = map[string]struct {
 		change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(17, "example.com/v1", "Mesh") },
 		want:   "spec.strategy.canary.trafficRoutings[0].customNetworkRefs: Too many",
 	},
-	"a router that is none": {
+	"a router of an unsupported kind": {
 		offend: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Pod") },
 		change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Secret") },
 		want:   "spec.strategy.canary.trafficRoutings[0].customNetworkRefs[0].kind: Invalid value",
@@ -56,15 +56,15 @@ var offences = map[string]struct {
 		offend: func(r *rollouts.Rollout) { step(r).Replicas = number(0) },
 		change: func(r *rollouts.Rollout) { step(r).Replicas = number(-1) }, want: "spec.strategy.canary.steps[0].replicas: Invalid value",
 	},
-	"no such traffic": {
+	"an invalid traffic": {
 		offend: func(r *rollouts.Rollout) { step(r).Traffic = new("much") },
 		change: func(r *rollouts.Rollout) { step(r).Traffic = new("more") }, want: "spec.strategy.canary.steps[0].traffic: Invalid value",
 	},
-	"a pause of less than nothing": {
+	"a negative pause": {
 		offend: func(r *rollouts.Rollout) { step(r).Pause.Duration = new(int32(-1)) },
 		change: func(r *rollouts.Rollout) { step(r).Pause.Duration = new(int32(-2)) }, want: "spec.strategy.canary.steps[0].pause.duration: Invalid value",
 	},
-	"a path of no sense": {
+	"an invalid path": {
 		offend: func(r *rollouts.Rollout) {
 			step(r).Matches = []rollouts.RouteMatch{{Path: &rollouts.PathMatch{Value: new("a")}}}
 		},
@@ -86,12 +86,12 @@ var offences = map[string]struct {
 		c.TrafficRoutings = append(c.TrafficRoutings, c.TrafficRoutings[0])
 	}},
 	"no router": {offend: func(r *rollouts.Rollout) { routing(r).Ingress = nil }},
-	"a grace of less than nothing": {
+	"a negative grace period": {
 		offend: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = -1 },
 		change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = -2 },
 		want:   "spec.strategy.canary.trafficRoutings[0].gracePeriodSeconds: Invalid value",
 	},
-	"a threshold of no sense": {
+	"an invalid threshold": {
 		offend: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = percent("few") },
 		change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = percent("some") },
 		want:   "spec.strategy.canary.failureThreshold: Invalid value",
@@ -101,19 +101,19 @@ var offences = map[string]struct {
 			At: rollouts.AtBeforeTraffic, Query: &rollouts.QueryCheck{Bad: "m_bad", Total: "m"},
 		}}}
 	}},
-	"labels that pods cannot have": {offend: func(r *rollouts.Rollout) {
+	"invalid pod labels": {offend: func(r *rollouts.Rollout) {
 		r.Spec.Strategy.Canary.PodTemplateMetadata = &rollouts.PodTemplateMetadata{Labels: map[string]string{"a": "no label"}}
 	}},
-	"a style that is none": {
+	"an unknown style": {
 		offend: func(r *rollouts.Rollout) { r.Annotations = style("green") },
 		change: func(r *rollouts.Rollout) { r.Annotations = style("red") },
 		want:   "metadata.annotations[rollouts.kruise.io/rolling-style]: Unsupported value",
 	},
 }
 
-// A Rollout that was stored before a rule existed can be changed elsewhere in
-// its spec and lose its finalizers, in either version; who changes the part
-// that breaks the rule must mend it.
+// TestStoredBeforeTheRule checks that a Rollout which was stored before a rule existed can be
+// changed in other fields of its spec and can lose its finalizers, in both API versions. A change
+// of the field that breaks the rule must correct it.
 func TestStoredBeforeTheRule(t *testing.T) {
 	t.Parallel()
 	for name, test := range offences {
@@ -149,7 +149,7 @@ func TestStoredBeforeTheRule(t *testing.T) {
 	}
 }
 
-// The other kinds keep to the same.
+// TestOtherKindsStoredBeforeTheRule checks the same for the other kinds.
 func TestOtherKindsStoredBeforeTheRule(t *testing.T) {
 	t.Parallel()
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "1"}
@@ -181,7 +181,8 @@ func TestOtherKindsStoredBeforeTheRule(t *testing.T) {
 	}
 }
 
-// A status that has both keys is no reason to refuse what is written next.
+// TestStatusStoredBeforeTheRule checks that a stored status with both canaryStatus and
+// blueGreenStatus does not block later writes.
 func TestStatusStoredBeforeTheRule(t *testing.T) {
 	t.Parallel()
 	old := valid()

@@ -26,7 +26,7 @@ var (
 	enforce = validation.Options{EnforcePartitionPercentLimit: true}
 )
 
-// valid is a partitioned Deployment of two steps behind an Ingress.
+// valid is a partitioned Deployment with two steps and an Ingress.
 func valid() *rollouts.Rollout {
 	return &rollouts.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "1"},
@@ -55,7 +55,7 @@ func routing(r *rollouts.Rollout) *rollouts.TrafficRoutingRef {
 	return &r.Spec.Strategy.Canary.TrafficRoutings[0]
 }
 
-// render gives type and field of each error; texts are for people.
+// render returns type and field of each error without the messages.
 func render(errs field.ErrorList) []string {
 	var lines []string
 	for _, err := range errs {
@@ -78,7 +78,7 @@ func TestValidateRollout(t *testing.T) {
 			change: func(r *rollouts.Rollout) { r.Name = "" },
 			want:   []string{"metadata.name: Required value"},
 		},
-		"a name that is none": {
+		"an invalid name": {
 			change: func(r *rollouts.Rollout) { r.Name = "Web_1" },
 			want:   []string{"metadata.name: Invalid value"},
 		},
@@ -96,7 +96,7 @@ func TestValidateRollout(t *testing.T) {
 				"spec.workloadRef.apiVersion: Required value", "spec.workloadRef.kind: Required value", "spec.workloadRef.name: Required value",
 			},
 		},
-		"a workload that is misspelt": {
+		"an invalid workload reference": {
 			change: func(r *rollouts.Rollout) {
 				r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "a/b/c", Kind: "Deployment", Name: "Web"}
 			},
@@ -121,7 +121,7 @@ func TestValidateRollout(t *testing.T) {
 			},
 		},
 		"blue-green": {change: blueGreen},
-		"blue-green of a kind that cannot": {
+		"blue-green of an unsupported kind": {
 			change: func(r *rollouts.Rollout) { blueGreen(r); r.Spec.WorkloadRef.Kind = "StatefulSet" },
 			want:   []string{"spec.workloadRef.kind: Invalid value"},
 		},
@@ -158,25 +158,25 @@ func TestValidateRollout(t *testing.T) {
 			change: func(r *rollouts.Rollout) { r.Annotations = style("green") }, options: alpha,
 			want: []string{"metadata.annotations[rollouts.kruise.io/rolling-style]: Unsupported value"},
 		},
-		"a failure threshold of more than all": {
+		"a failure threshold above 100%": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = percent("101%") },
 			want:   []string{canary + "failureThreshold: Invalid value"},
 		},
-		"a failure threshold of nothing": {
+		"a failure threshold of 0": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = number(0) },
 		},
-		"no time for progress": {
+		"a progress deadline of 0": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ProgressDeadlineSeconds = new(int32(0)) },
 			want:   []string{canary + "progressDeadlineSeconds: Invalid value"},
 		},
-		"little time for progress": {
+		"a short progress deadline": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ProgressDeadlineSeconds = new(int32(1)) },
 		},
 		"a negative failure threshold": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = number(-1) },
 			want:   []string{canary + "failureThreshold: Invalid value"},
 		},
-		"metadata that pods cannot have": {
+		"invalid pod metadata": {
 			change: func(r *rollouts.Rollout) {
 				r.Spec.Strategy.Canary.PodTemplateMetadata = &rollouts.PodTemplateMetadata{
 					Labels: map[string]string{"a": "no label"}, Annotations: map[string]string{"no key": ""},
@@ -184,7 +184,7 @@ func TestValidateRollout(t *testing.T) {
 			},
 			want: []string{canary + "patchPodTemplateMetadata.labels: Invalid value", canary + "patchPodTemplateMetadata.annotations: Invalid value"},
 		},
-		"a routing object that is misspelt": {
+		"an invalid TrafficRouting reference": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.TrafficRoutingRef = new("A") },
 			want:   []string{canary + "trafficRoutingRef: Invalid value"},
 		},
@@ -221,38 +221,38 @@ func TestValidateStep(t *testing.T) {
 		options validation.Options
 		want    []string
 	}{
-		"a number":             {step: rollouts.Step{Replicas: number(1)}},
-		"no replicas":          {step: rollouts.Step{}, want: []string{"replicas: Required value"}},
-		"none":                 {step: rollouts.Step{Replicas: number(0)}, want: []string{"replicas: Invalid value"}},
-		"fewer than none":      {step: rollouts.Step{Replicas: number(-1)}, want: []string{"replicas: Invalid value"}},
-		"0%":                   {step: rollouts.Step{Replicas: percent("0%")}, want: []string{"replicas: Invalid value"}},
-		"101%":                 {step: rollouts.Step{Replicas: percent("101%")}, want: []string{"replicas: Invalid value"}},
-		"a number in quotes":   {step: rollouts.Step{Replicas: percent("5")}, want: []string{"replicas: Invalid value"}},
-		"a signed percentage":  {step: rollouts.Step{Replicas: percent("+5%")}, want: []string{"replicas: Invalid value"}},
-		"all the traffic":      {step: rollouts.Step{Replicas: number(1), Traffic: new("100%")}},
-		"no traffic":           {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, want: []string{"traffic: Invalid value"}},
-		"too much traffic":     {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, want: []string{"traffic: Invalid value"}},
-		"traffic as a number":  {step: rollouts.Step{Replicas: number(1), Traffic: new("20")}, want: []string{"traffic: Invalid value"}},
-		"too much weight":      {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, options: alpha, want: []string{"weight: Invalid value"}},
-		"a weight of 0":        {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, options: alpha},
-		"a pause of 0":         {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(0))}}},
-		"a pause less than 0":  {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(-1))}}, want: []string{"pause.duration: Invalid value"}},
-		"16 matches":           {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 16)}},
-		"17 matches":           {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 17)}, want: []string{"matches: Too many"}},
-		"over the limit":       {step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce, want: []string{"replicas: Invalid value"}},
-		"over it by matches":   {step: rollouts.Step{Replicas: percent("51%"), Matches: []rollouts.RouteMatch{{}}}, options: enforce, want: []string{"replicas: Invalid value"}},
-		"over it, unrouted":    {step: rollouts.Step{Replicas: percent("51%")}, options: enforce},
-		"over it, all of them": {step: rollouts.Step{Replicas: percent("100%"), Traffic: new("20%")}, options: enforce},
-		"over it, as a number": {step: rollouts.Step{Replicas: number(99), Traffic: new("20%")}, options: enforce},
-		"under another limit": {
+		"a number":                        {step: rollouts.Step{Replicas: number(1)}},
+		"no replicas":                     {step: rollouts.Step{}, want: []string{"replicas: Required value"}},
+		"none":                            {step: rollouts.Step{Replicas: number(0)}, want: []string{"replicas: Invalid value"}},
+		"negative replicas":               {step: rollouts.Step{Replicas: number(-1)}, want: []string{"replicas: Invalid value"}},
+		"0%":                              {step: rollouts.Step{Replicas: percent("0%")}, want: []string{"replicas: Invalid value"}},
+		"101%":                            {step: rollouts.Step{Replicas: percent("101%")}, want: []string{"replicas: Invalid value"}},
+		"a number in quotes":              {step: rollouts.Step{Replicas: percent("5")}, want: []string{"replicas: Invalid value"}},
+		"a signed percentage":             {step: rollouts.Step{Replicas: percent("+5%")}, want: []string{"replicas: Invalid value"}},
+		"all the traffic":                 {step: rollouts.Step{Replicas: number(1), Traffic: new("100%")}},
+		"no traffic":                      {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, want: []string{"traffic: Invalid value"}},
+		"too much traffic":                {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, want: []string{"traffic: Invalid value"}},
+		"traffic as a number":             {step: rollouts.Step{Replicas: number(1), Traffic: new("20")}, want: []string{"traffic: Invalid value"}},
+		"too much weight":                 {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, options: alpha, want: []string{"weight: Invalid value"}},
+		"a weight of 0":                   {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, options: alpha},
+		"a pause of 0":                    {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(0))}}},
+		"a negative pause":                {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(-1))}}, want: []string{"pause.duration: Invalid value"}},
+		"16 matches":                      {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 16)}},
+		"17 matches":                      {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 17)}, want: []string{"matches: Too many"}},
+		"over the limit":                  {step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce, want: []string{"replicas: Invalid value"}},
+		"over the limit, with matches":    {step: rollouts.Step{Replicas: percent("51%"), Matches: []rollouts.RouteMatch{{}}}, options: enforce, want: []string{"replicas: Invalid value"}},
+		"over the limit, without traffic": {step: rollouts.Step{Replicas: percent("51%")}, options: enforce},
+		"all pods":                        {step: rollouts.Step{Replicas: percent("100%"), Traffic: new("20%")}, options: enforce},
+		"over the limit, as a number":     {step: rollouts.Step{Replicas: number(99), Traffic: new("20%")}, options: enforce},
+		"below another limit": {
 			step:    rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")},
 			options: validation.Options{EnforcePartitionPercentLimit: true, PartitionPercentLimit: 60},
 		},
-		"over it with pods beside": {
+		"over the limit, with an extra Deployment": {
 			step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce,
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true },
 		},
-		"over it, where pods beside cannot be": {
+		"over the limit, of a kind without an extra Deployment": {
 			step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce,
 			change: func(r *rollouts.Rollout) {
 				r.Spec.Strategy.Canary.ExtraWorkload = true
@@ -280,7 +280,7 @@ func TestValidateStep(t *testing.T) {
 	}
 }
 
-func TestBlueGreenMayRouteNothing(t *testing.T) {
+func TestBlueGreenStepWithoutTraffic(t *testing.T) {
 	t.Parallel()
 	r := valid()
 	step(r).Traffic = new("0%")
@@ -319,7 +319,7 @@ func TestValidateOrder(t *testing.T) {
 	}
 }
 
-func TestMessagesSayTheFix(t *testing.T) {
+func TestMessagesContainCorrection(t *testing.T) {
 	t.Parallel()
 	r := valid()
 	r.Spec.Strategy.Canary.Steps[1].Replicas = percent("10%")

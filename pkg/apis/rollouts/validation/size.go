@@ -48,7 +48,7 @@ func ValidateSize(w, old *Weighed) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: now.largest.String(), Detail: fmt.Sprintf(
-		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (now.total+1023)>>10)}}
+		"the object may have %d KiB and would have %d: make this field smaller, which is the largest", maxObject>>10, (now.total+1023)>>10)}}
 }
 
 // validateKeys validates the number of annotations and labels. A stored object above the limit can
@@ -184,12 +184,12 @@ func validateCondition(c, old *rollouts.Condition, path *field.Path) field.Error
 		limit = max(limit, old.Size())
 	} else if !isAllowedType(c.Type) {
 		errs = append(errs, field.Invalid(path.Child("type"), name,
-			"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+			"use a type that differs from Weir's by more than upper and lower case: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
 	}
 	same := old != nil && old.Reason == c.Reason
 	if c.Type == rollouts.ConditionStalled && !same && !rollouts.MayStall(c.Reason) {
 		errs = append(errs, field.Invalid(path.Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
-			"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
+			"use a reason that differs from Weir's by more than upper and lower case: one word of letters and digits that begins with a capital letter, such as GateClosed"))
 	}
 	if c.Size() > limit {
 		errs = append(errs, field.TooLong(path, "", rollouts.MaxCondition))

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// What was stored before there was a limit can become smaller and lose its
-// finalizers; it cannot grow.
+// TestSizeStoredBefore checks that an object that was stored before the limit existed can become
+// smaller and lose its finalizers, but cannot grow.
 func TestSizeStoredBefore(t *testing.T) {
 	t.Parallel()
 	annotate := func(bytes int) func(*rollouts.Rollout) {
@@ -31,20 +31,20 @@ func TestSizeStoredBefore(t *testing.T) {
 		"smaller":  {change: annotate(large - 1)},
 		"small":    {change: annotate(10)},
 		"larger":   {change: annotate(larger), want: []string{"metadata.annotations: Too long"}},
-		"smaller, by somebody new": {change: func(r *rollouts.Rollout) {
+		"smaller, by a new field manager": {change: func(r *rollouts.Rollout) {
 			annotate(large - 1)(r)
 			r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
 		}},
-		"as it is, by somebody new": {change: func(r *rollouts.Rollout) {
+		"unchanged, by a new field manager": {change: func(r *rollouts.Rollout) {
 			r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
 		}, want: []string{"metadata.annotations: Too long"}},
-		"many appliers": {change: func(r *rollouts.Rollout) {
+		"many field managers": {change: func(r *rollouts.Rollout) {
 			for range 10_000 {
 				r.ManagedFields = append(r.ManagedFields, metav1.ManagedFieldsEntry{Manager: strings.Repeat("m", 100)})
 			}
 		}, want: []string{"metadata.managedFields: Too long"}},
 		"many decisions": {change: func(r *rollouts.Rollout) { r.Status.Decisions = make([]rollouts.Decision, 300) }},
-		"no finalizer, and who took it away": {change: func(r *rollouts.Rollout) {
+		"no finalizer, and the field manager that removed it": {change: func(r *rollouts.Rollout) {
 			annotate(large + 100)(r)
 			r.Finalizers = nil
 		}},
@@ -63,7 +63,8 @@ func TestSizeStoredBefore(t *testing.T) {
 	}
 }
 
-// The same of conditions of others: those that stay, stay accepted.
+// TestConditionsStoredBefore checks the same for conditions of other writers: conditions that do
+// not change stay accepted.
 func TestConditionsStoredBefore(t *testing.T) {
 	t.Parallel()
 	old := valid()
@@ -76,16 +77,16 @@ func TestConditionsStoredBefore(t *testing.T) {
 		change func(*rollouts.RolloutStatus)
 		want   []string
 	}{
-		"as they are":      {change: func(*rollouts.RolloutStatus) {}},
-		"one smaller":      {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message = "a" }},
-		"one says another": {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message = strings.Repeat("b", 2000) }},
-		"one larger":       {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message += "a" }, want: []string{"status.conditions[Gate3]: Too long"}},
-		"one less":         {change: func(s *rollouts.RolloutStatus) { s.Conditions = s.Conditions[1:] }},
-		"one more":         {change: func(s *rollouts.RolloutStatus) { s.Conditions = append(s.Conditions, rollouts.Condition{Type: "Gate"}) }, want: []string{"status.conditions: Too many"}},
-		"one more, of ours": {change: func(s *rollouts.RolloutStatus) {
+		"as they are":              {change: func(*rollouts.RolloutStatus) {}},
+		"one smaller":              {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message = "a" }},
+		"one with another message": {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message = strings.Repeat("b", 2000) }},
+		"one larger":               {change: func(s *rollouts.RolloutStatus) { s.Conditions[3].Message += "a" }, want: []string{"status.conditions[Gate3]: Too long"}},
+		"one less":                 {change: func(s *rollouts.RolloutStatus) { s.Conditions = s.Conditions[1:] }},
+		"one more":                 {change: func(s *rollouts.RolloutStatus) { s.Conditions = append(s.Conditions, rollouts.Condition{Type: "Gate"}) }, want: []string{"status.conditions: Too many"}},
+		"one more, of Weir": {change: func(s *rollouts.RolloutStatus) {
 			s.Conditions = append(s.Conditions, rollouts.Condition{Type: rollouts.ConditionProgressing})
 		}},
-		"some of ours, twice": {change: func(s *rollouts.RolloutStatus) {
+		"some of Weir's, twice": {change: func(s *rollouts.RolloutStatus) {
 			s.Conditions = append(s.Conditions, rollouts.Condition{Type: rollouts.ConditionProgressing}, rollouts.Condition{Type: rollouts.ConditionProgressing})
 		}, want: []string{"status.conditions: Too many"}},
 	} {
@@ -100,7 +101,7 @@ func TestConditionsStoredBefore(t *testing.T) {
 	}
 }
 
-// keyed returns so many keys without values.
+// keyed returns n keys without values.
 func keyed(n int) map[string]string {
 	keys := map[string]string{}
 	for i := range n {
@@ -109,13 +110,13 @@ func keyed(n int) map[string]string {
 	return keys
 }
 
-// Keys are bounded in number, since each takes far more memory than storage. An object that was
-// stored with more can get fewer or keep them.
+// TestKeysAreBounded checks the limit of the number of keys, because each key takes far more memory
+// than storage. An object that was stored with more keys may keep them or have fewer.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	const annotations, labels = "metadata.annotations: Too many: %d: must have at most 512 items", "metadata.labels: Too many: %d: must have at most 512 items"
 	for name, tt := range map[string]struct {
-		// was is how many are stored, -1 for a new object.
+		// was is the stored number; -1 means a new object.
 		was, is int
 		refused bool
 	}{
@@ -146,7 +147,7 @@ func TestKeysAreBounded(t *testing.T) {
 			}
 		})
 	}
-	// The server adds one of its own.
+	// The server adds an annotation.
 	r := valid()
 	r.Annotations = keyed(512)
 	r.Annotations[rollouts.AnnotationHash] = "1"

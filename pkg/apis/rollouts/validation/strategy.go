@@ -110,7 +110,7 @@ func validateTraffic(traffic *string, path *field.Path, style rollouts.Style, o 
 	}
 }
 
-// validateAmount accepts none, and any number or percentage of pods.
+// validateAmount accepts nil, and any number or percentage of pods.
 func validateAmount(amount *intstr.IntOrString, path *field.Path) field.ErrorList {
 	if amount == nil {
 		return nil
@@ -125,7 +125,7 @@ func validateDeadline(seconds *int32, path *field.Path) field.ErrorList {
 	if seconds == nil || *seconds > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, *seconds, "use seconds, 1 or more; leave it out for the workload's own deadline, and use 2147483647 for none")}
+	return field.ErrorList{field.Invalid(path, *seconds, "use seconds, 1 or more; remove the field to use the workload's own deadline, or use 2147483647 for no deadline")}
 }
 
 func validateMetadata(m *rollouts.PodTemplateMetadata, path *field.Path) field.ErrorList {

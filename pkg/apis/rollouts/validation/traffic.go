@@ -77,7 +77,7 @@ func validateNetworkRefs(refs []rollouts.ObjectRef, path *field.Path) field.Erro
 	for i := range refs {
 		errs = append(errs, validateRef(&refs[i], path.Index(i))...)
 		if kind := groupKind(&refs[i]); kind.Kind != "" && !rollouts.MayRoute(kind) {
-			errs = append(errs, field.Invalid(path.Index(i).Child("kind"), kind.String(), "it sends requests nowhere: name a router, such as a VirtualService of networking.istio.io"))
+			errs = append(errs, field.Invalid(path.Index(i).Child("kind"), kind.String(), "this kind does not route requests: use a router, such as a VirtualService of networking.istio.io"))
 		}
 	}
 	return errs
@@ -120,7 +120,7 @@ func validateExpression(value string, path *field.Path) field.ErrorList {
 	}
 	switch broken.Code {
 	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen, syntax.ErrMissingBracket, syntax.ErrTrailingBackslash:
-		return field.ErrorList{field.Invalid(path, value, "it is no regular expression: "+broken.Code.String())}
+		return field.ErrorList{field.Invalid(path, value, "invalid regular expression: "+broken.Code.String())}
 	default:
 		return nil
 	}
@@ -133,16 +133,16 @@ func pathFix(value string) string {
 	}
 	for _, part := range []string{"//", "/./", "/../", "%2f", "%2F", "#"} {
 		if strings.Contains(value, part) {
-			return "leave out " + part
+			return "remove " + part
 		}
 	}
 	for _, end := range []string{"/..", "/."} {
 		if strings.HasSuffix(value, end) {
-			return "leave out the " + end + " at the end"
+			return "remove the " + end + " at the end"
 		}
 	}
 	if !pathPattern.MatchString(value) {
-		return "percent-encode what is no letter, digit or one of -/._~!$&'()*+,;=:@"
+		return "percent-encode all characters other than letters, digits and -/._~!$&'()*+,;=:@"
 	}
 	return ""
 }
@@ -175,7 +175,7 @@ func validateHeaderModifier(m *rollouts.HeaderModifier, path *field.Path) field.
 	errs = append(errs, validateHeaders(m.Add, path.Child("add"))...)
 	errs = append(errs, tooMany(len(m.Remove), path.Child("remove"))...)
 	for i, name := range m.Remove {
-		// Invalid names are accepted: to remove them changes nothing.
+		// Invalid names are accepted, because removing them has no effect.
 		if slices.Contains(m.Remove[:i], name) {
 			errs = append(errs, field.Duplicate(path.Child("remove").Index(i), name))
 		}

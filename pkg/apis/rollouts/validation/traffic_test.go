@@ -21,21 +21,21 @@ func TestValidateTrafficRoutings(t *testing.T) {
 		change func(*rollouts.Rollout)
 		want   []string
 	}{
-		"two of them": {
+		"two routings": {
 			change: func(r *rollouts.Rollout) {
 				c := r.Spec.Strategy.Canary
 				c.TrafficRoutings = append(c.TrafficRoutings, c.TrafficRoutings[0])
 			},
 			want: []string{": Too many"},
 		},
-		"no service":            {change: func(r *rollouts.Rollout) { routing(r).Service = "" }, want: []string{"[0].service: Required value"}},
-		"no grace":              {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 0 }},
-		"grace of ten minutes":  {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 600 }},
-		"grace of a day":        {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 86400 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
-		"grace of less than 0":  {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = -1 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
-		"no router":             {change: func(r *rollouts.Rollout) { routing(r).Ingress = nil }, want: []string{"[0]: Required value"}},
-		"an Ingress of no name": {change: func(r *rollouts.Rollout) { routing(r).Ingress.Name = "" }, want: []string{"[0].ingress.name: Required value"}},
-		"a Gateway of no name": {
+		"no service":                {change: func(r *rollouts.Rollout) { routing(r).Service = "" }, want: []string{"[0].service: Required value"}},
+		"no grace":                  {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 0 }},
+		"grace of ten minutes":      {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 600 }},
+		"grace of a day":            {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 86400 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
+		"a negative grace period":   {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = -1 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
+		"no router":                 {change: func(r *rollouts.Rollout) { routing(r).Ingress = nil }, want: []string{"[0]: Required value"}},
+		"an Ingress without a name": {change: func(r *rollouts.Rollout) { routing(r).Ingress.Name = "" }, want: []string{"[0].ingress.name: Required value"}},
+		"an HTTPRoute without a name": {
 			change: func(r *rollouts.Rollout) { routing(r).Gateway = &rollouts.GatewayRef{} },
 			want:   []string{"[0].gateway.httpRouteName: Required value"},
 		},
@@ -43,13 +43,13 @@ func TestValidateTrafficRoutings(t *testing.T) {
 			routing(r).Gateway = &rollouts.GatewayRef{HTTPRouteName: new("web")}
 			routing(r).CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Name: "web"}}
 		}},
-		"an object of no name": {
+		"an object without a name": {
 			change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = []rollouts.ObjectRef{{}} },
 			want: []string{
 				"[0].customNetworkRefs[0].apiVersion: Required value", "[0].customNetworkRefs[0].kind: Required value", "[0].customNetworkRefs[0].name: Required value",
 			},
 		},
-		"as many objects as there may be": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(16, "example.com/v1", "Mesh") }},
+		"the most objects": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(16, "example.com/v1", "Mesh") }},
 		"too many objects": {
 			change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(8000, "", "") },
 			want:   []string{"[0].customNetworkRefs: Too many"},
@@ -109,7 +109,7 @@ func TestValidateMatch(t *testing.T) {
 		"a header":              {match: header("RegularExpression", "user-agent", ".*")},
 		"a broken pattern":      {match: header("RegularExpression", "a", "("), want: []string{"headers[0].value: Invalid value"}},
 		"no pattern":            {match: header("Exact", "a", "(")},
-		"no such type":          {match: header("Prefix", "a", "b"), want: []string{"headers[0].type: Unsupported value"}},
+		"an unknown type":       {match: header("Prefix", "a", "b"), want: []string{"headers[0].type: Unsupported value"}},
 		"no name":               {match: header("Exact", "", "b"), want: []string{"headers[0].name: Required value"}},
 		"the longest name":      {match: header("Exact", strings.Repeat("a", 256), "b")},
 		"the longest value":     {match: header("Exact", "a", strings.Repeat("a", 4096))},
@@ -169,7 +169,7 @@ func TestValidatePath(t *testing.T) {
 		"expression": {kind: "RegularExpression", good: []string{"^/a.*", "a", strings.Repeat("a", 1024)}, bad: []string{strings.Repeat("a", 1025)}, want: "value: Too long"},
 		"broken": {
 			kind: "RegularExpression",
-			good: []string{`/(?=a)b`, `/(a)\1`, `/a++`, `/(?>a)`, `[]a]`, `\Q(\E`, `(*UTF8)a`, `(?<n>a)`, `[^[:alpha:]]`}, // some dialect knows each
+			good: []string{`/(?=a)b`, `/(a)\1`, `/a++`, `/(?>a)`, `[]a]`, `\Q(\E`, `(*UTF8)a`, `(?<n>a)`, `[^[:alpha:]]`}, // valid in some dialect
 			bad:  []string{"(", ")", "/(a", "/a)", "[", "/[a", `/a\`, "[]"},
 			want: "value: Invalid value",
 		},
@@ -213,9 +213,9 @@ func TestValidateHeaderModifier(t *testing.T) {
 		"twice": {modifier: rollouts.HeaderModifier{
 			Set: []rollouts.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, Remove: []string{"b", "b"},
 		}, want: []string{"set[1].name: Duplicate value", "remove[1]: Duplicate value"}},
-		"too many":                 {modifier: rollouts.HeaderModifier{Add: headers, Remove: many}, want: []string{"add: Too many", "remove: Too many"}},
-		"what no header is called": {modifier: rollouts.HeaderModifier{Remove: []string{"", "a b"}}},
-		"empty":                    {modifier: rollouts.HeaderModifier{Set: []rollouts.Header{{}}}, want: []string{"set[0].name: Required value", "set[0].value: Required value"}},
+		"too many":             {modifier: rollouts.HeaderModifier{Add: headers, Remove: many}, want: []string{"add: Too many", "remove: Too many"}},
+		"invalid header names": {modifier: rollouts.HeaderModifier{Remove: []string{"", "a b"}}},
+		"empty":                {modifier: rollouts.HeaderModifier{Set: []rollouts.Header{{}}}, want: []string{"set[0].name: Required value", "set[0].value: Required value"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

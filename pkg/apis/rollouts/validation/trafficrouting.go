@@ -21,7 +21,7 @@ func ValidateTrafficRouting(r *rollouts.TrafficRouting) field.ErrorList {
 func ValidateTrafficRoutingUpdate(r, old *rollouts.TrafficRouting) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
-	// The controller needs the references to find, and to take back, what it has changed.
+	// The controller needs the references to find and to restore the objects that it has changed.
 	if old.Status.LastUpdateTime != nil && !equality.Semantic.DeepEqual(r.Spec.ObjectRef, old.Spec.ObjectRef) {
 		errs = append(errs, field.Forbidden(path.Child("objectRef"), waitForEnd))
 	}
@@ -32,7 +32,7 @@ func validateTrafficRoutingSpec(s *rollouts.TrafficRoutingSpec, path *field.Path
 	var errs field.ErrorList
 	refs := path.Child("objectRef")
 	if len(s.ObjectRef) == 0 {
-		errs = append(errs, field.Required(refs, "name a Service and what routes to it"))
+		errs = append(errs, field.Required(refs, "reference a Service and the router of its requests"))
 	}
 	for i := range s.ObjectRef {
 		errs = append(errs, validateTrafficRouting(&s.ObjectRef[i], refs.Index(i))...)

@@ -34,10 +34,10 @@ func TestValidateTrafficRouting(t *testing.T) {
 	}{
 		"valid":               {change: func(*rollouts.TrafficRoutingSpec) {}},
 		"a weight of 0":       {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(0)) }},
-		"all of it":           {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(100)) }},
-		"more than all of it": {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(101)) }, want: []string{"strategy.weight: Invalid value"}},
-		"less than nothing":   {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(-1)) }, want: []string{"strategy.weight: Invalid value"}},
-		"nothing to route":    {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = nil }, want: []string{"objectRef: Required value"}},
+		"a weight of 100":     {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(100)) }},
+		"a weight above 100":  {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(101)) }, want: []string{"strategy.weight: Invalid value"}},
+		"a negative weight":   {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(-1)) }, want: []string{"strategy.weight: Invalid value"}},
+		"no object reference": {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = nil }, want: []string{"objectRef: Required value"}},
 		"no router":           {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Ingress = nil }, want: []string{"objectRef[0]: Required value"}},
 		"no service":          {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Service = "" }, want: []string{"objectRef[0].service: Required value"}},
 		"too many routers": {
@@ -46,9 +46,9 @@ func TestValidateTrafficRouting(t *testing.T) {
 			},
 			want: []string{"objectRef[0].customNetworkRefs: Too many"},
 		},
-		"grace of less than 0": {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].GracePeriodSeconds = -1 }, want: []string{"objectRef[0].gracePeriodSeconds: Invalid value"}},
-		"two services":         {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = append(s.ObjectRef, s.ObjectRef[0]) }},
-		"many matches":         {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Matches = make([]rollouts.RouteMatch, 17) }},
+		"a negative grace period": {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].GracePeriodSeconds = -1 }, want: []string{"objectRef[0].gracePeriodSeconds: Invalid value"}},
+		"two services":            {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = append(s.ObjectRef, s.ObjectRef[0]) }},
+		"many matches":            {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Matches = make([]rollouts.RouteMatch, 17) }},
 		"many headers": {
 			change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Matches[0].Headers = distinct(17) },
 			want:   []string{"strategy.matches[0].headers: Too many"},
@@ -56,7 +56,7 @@ func TestValidateTrafficRouting(t *testing.T) {
 		"a header twice": {change: func(s *rollouts.TrafficRoutingSpec) {
 			s.Strategy.Matches[0].Headers = append(s.Strategy.Matches[0].Headers, s.Strategy.Matches[0].Headers[0])
 		}},
-		"a header of no name": {
+		"a header without a name": {
 			change: func(s *rollouts.TrafficRoutingSpec) {
 				s.Strategy.RequestHeaderModifier = &rollouts.HeaderModifier{Add: []rollouts.Header{{Value: "x"}}}
 			},
@@ -84,8 +84,9 @@ func TestValidateTrafficRouting(t *testing.T) {
 	}
 }
 
-// While something is routed, what it is found by stays, and how long it is waited for.
-func TestRoutedStays(t *testing.T) {
+// TestRoutedFieldsAreImmutable checks that the references and the grace period cannot change while requests are
+// routed.
+func TestRoutedFieldsAreImmutable(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*rollouts.TrafficRoutingSpec){
 		"grace":   func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].GracePeriodSeconds = 600 },

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// A Rollout is not created where no workload is held. One that is stored there can be
-// changed, or nobody could delete it.
-func TestUnheld(t *testing.T) {
+// TestUnheldNamespace checks that a Rollout cannot be created in a namespace in which workloads are not
+// held. A stored one can be changed, because otherwise it could not be deleted.
+func TestUnheldNamespace(t *testing.T) {
 	t.Parallel()
 	const path = "metadata.namespace: Invalid value"
 	for namespace, refused := range map[string]bool{"shop": false, "kube-system": true, "gates": true, "weir-system": false} {

@@ -25,17 +25,17 @@ func TestValidateRolloutUpdate(t *testing.T) {
 		options validation.Options
 		want    []string
 	}{
-		"another workload":            {phase: rollouts.PhaseHealthy, change: moveWorkload},
-		"another workload, in flight": {phase: rollouts.PhaseProgressing, change: moveWorkload, want: []string{"spec.workloadRef: Forbidden"}},
-		"another workload, leaving":   {phase: rollouts.PhaseTerminating, change: moveWorkload, want: []string{"spec.workloadRef: Forbidden"}},
-		"another routing":             {phase: rollouts.PhaseHealthy, change: moveRouting},
-		"another routing, in flight":  {phase: rollouts.PhaseProgressing, change: moveRouting, want: []string{"spec.strategy.canary.trafficRoutings: Forbidden"}},
-		"another style":               {phase: rollouts.PhaseHealthy, change: extraWorkload},
-		"another style, in flight":    {phase: rollouts.PhaseProgressing, change: extraWorkload, want: []string{"spec.strategy.canary: Forbidden"}},
-		"another key, in flight":      {phase: rollouts.PhaseProgressing, change: blueGreen, want: []string{"spec.strategy.blueGreen: Forbidden"}},
-		"fewer steps":                 {phase: rollouts.PhaseHealthy, change: dropStep},
-		"fewer steps, in flight":      {phase: rollouts.PhaseProgressing, change: dropStep, options: beta, want: []string{"spec.strategy.canary.steps: Forbidden"}},
-		"fewer steps, older request":  {phase: rollouts.PhaseProgressing, change: dropStep, options: alpha},
+		"another workload":                       {phase: rollouts.PhaseHealthy, change: moveWorkload},
+		"another workload, in flight":            {phase: rollouts.PhaseProgressing, change: moveWorkload, want: []string{"spec.workloadRef: Forbidden"}},
+		"another workload, while being disabled": {phase: rollouts.PhaseTerminating, change: moveWorkload, want: []string{"spec.workloadRef: Forbidden"}},
+		"another routing":                        {phase: rollouts.PhaseHealthy, change: moveRouting},
+		"another routing, in flight":             {phase: rollouts.PhaseProgressing, change: moveRouting, want: []string{"spec.strategy.canary.trafficRoutings: Forbidden"}},
+		"another style":                          {phase: rollouts.PhaseHealthy, change: extraWorkload},
+		"another style, in flight":               {phase: rollouts.PhaseProgressing, change: extraWorkload, want: []string{"spec.strategy.canary: Forbidden"}},
+		"another key, in flight":                 {phase: rollouts.PhaseProgressing, change: blueGreen, want: []string{"spec.strategy.blueGreen: Forbidden"}},
+		"fewer steps":                            {phase: rollouts.PhaseHealthy, change: dropStep},
+		"fewer steps, in flight":                 {phase: rollouts.PhaseProgressing, change: dropStep, options: beta, want: []string{"spec.strategy.canary.steps: Forbidden"}},
+		"fewer steps, older request":             {phase: rollouts.PhaseProgressing, change: dropStep, options: alpha},
 		"other steps, in flight": {phase: rollouts.PhaseProgressing, change: func(r *rollouts.Rollout) {
 			r.Spec.Strategy.Paused, r.Spec.Disabled = true, true
 			r.Spec.Strategy.Canary.FailureThreshold = number(1)
@@ -51,7 +51,7 @@ func TestValidateRolloutUpdate(t *testing.T) {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy = valid().Spec.Strategy },
 		},
 		"an invalid change": {change: func(r *rollouts.Rollout) { step(r).Replicas = nil }, want: []string{"spec.strategy.canary.steps[0].replicas: Required value"}},
-		"metadata only, of a Rollout that was accepted once": {
+		"metadata only, of a Rollout with an invalid spec": {
 			phase: rollouts.PhaseProgressing,
 			old: func(r *rollouts.Rollout) {
 				step(r).Replicas = nil
@@ -82,9 +82,9 @@ func TestValidateRolloutUpdate(t *testing.T) {
 	}
 }
 
-// The phase that counts is the stored one: a client cannot end a release by
-// writing another phase along with the change.
-func TestOldPhaseCounts(t *testing.T) {
+// TestUpdateUsesStoredPhase checks that the stored phase decides: a client cannot end a release by
+// writing another phase together with the change.
+func TestUpdateUsesStoredPhase(t *testing.T) {
 	t.Parallel()
 	old := valid()
 	old.Status.Phase = rollouts.PhaseProgressing
@@ -112,7 +112,7 @@ func TestValidateRolloutStatusUpdate(t *testing.T) {
 			old:    rollouts.RolloutStatus{Canary: &rollouts.Progress{NextStepIndex: 5}},
 			status: rollouts.RolloutStatus{Canary: &rollouts.Progress{NextStepIndex: 5}},
 		},
-		"no such stage": {status: rollouts.RolloutStatus{Canary: &rollouts.Progress{State: "Ready"}}, want: []string{path + "currentStepState: Unsupported value"}},
+		"an unknown stage": {status: rollouts.RolloutStatus{Canary: &rollouts.Progress{State: "Ready"}}, want: []string{path + "currentStepState: Unsupported value"}},
 		"both": {
 			status: rollouts.RolloutStatus{Canary: &rollouts.Progress{}, BlueGreen: &rollouts.Progress{}},
 			want:   []string{"status: Invalid value"},
@@ -138,7 +138,7 @@ func TestRolloutWarnings(t *testing.T) {
 		options validation.Options
 		want    []string
 	}{
-		"nothing to say": {steps: []rollouts.Step{
+		"no warnings": {steps: []rollouts.Step{
 			{Replicas: percent("40%"), Traffic: new("20%")}, {Replicas: percent("50%"), Traffic: new("20%")}, {Replicas: percent("100%"), Traffic: new("100%")},
 		}},
 		"over the limit": {
@@ -170,7 +170,7 @@ func TestRolloutWarnings(t *testing.T) {
 	}
 }
 
-// A step that routes requests needs a route. A weight of v1alpha1 is a number of pods, too.
+// TestWarningsOfNoRoute checks that a step which routes requests needs a route. A weight of v1alpha1 is also a number of pods.
 func TestWarningsOfNoRoute(t *testing.T) {
 	t.Parallel()
 	const end = ": no requests are routed, because the plan has neither trafficRoutings nor a TrafficRouting; name the Service and its route in spec.strategy.canary.trafficRoutings"

@@ -63,7 +63,7 @@ func validateMetricSourceSpec(s *weir.MetricSourceSpec) field.ErrorList {
 
 func validatePrometheus(p *weir.Prometheus, path *field.Path) field.ErrorList {
 	if p == nil {
-		return field.ErrorList{field.Required(path, "say where the metrics are, by prometheus.url")}
+		return field.ErrorList{field.Required(path, "set prometheus.url to the address of the server")}
 	}
 	errs := validateSourceURL(p.URL, path.Child("url"))
 	if p.Auth != nil {
@@ -87,7 +87,7 @@ func validatePrometheus(p *weir.Prometheus, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at, name, message))
 		}
 		if slices.Contains(reservedHeaders, textproto.CanonicalMIMEHeaderKey(name)) {
-			errs = append(errs, field.Forbidden(at, "Weir sets it; credentials belong into the Secret that auth names"))
+			errs = append(errs, field.Forbidden(at, "Weir sets this header; put credentials into the Secret that auth names"))
 		}
 		errs = append(errs, validateText(at, p.Headers[name], maxHeader)...)
 	}
@@ -102,9 +102,9 @@ func validateSourceURL(text string, path *field.Path) field.ErrorList {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 		return field.ErrorList{field.Invalid(path, text, "use http://HOST:PORT or https://HOST:PORT, and a path if there is one")}
 	case u.User != nil:
-		return field.ErrorList{field.Invalid(path, u.Redacted(), "leave out the user; use auth")}
+		return field.ErrorList{field.Invalid(path, u.Redacted(), "remove the user name and password; use auth")}
 	case u.RawQuery != "" || u.Fragment != "":
-		return field.ErrorList{field.Invalid(path, text, "leave out what begins with ? or #; use headers")}
+		return field.ErrorList{field.Invalid(path, text, "remove the query and the fragment; use headers")}
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func validateCheckSpec(s *weir.CheckSpec) field.ErrorList {
 	}
 	check, errs := s.With(sample)
 	if len(errs) > 0 {
-		return errs // a name that has no value would be wrong in the query, too
+		return errs // a variable without a value would be invalid in the query, too
 	}
 	if len(kindsOfCheck(check)) == 0 {
 		return field.ErrorList{field.Required(path, "set one of successRate, latency, asGoodAs, query, http and job")}
@@ -158,7 +158,7 @@ func validateArgs(args []weir.CheckArg, path *field.Path) field.ErrorList {
 		case !argName.MatchString(arg.Name):
 			errs = append(errs, field.Invalid(at.Child("name"), arg.Name, "use a letter, and then letters, digits and _, 63 at most"))
 		case slices.Contains(weir.OfRelease, arg.Name):
-			errs = append(errs, field.Invalid(at.Child("name"), arg.Name, "choose another name: $"+arg.Name+" is the one of the release"))
+			errs = append(errs, field.Invalid(at.Child("name"), arg.Name, "choose another name: $"+arg.Name+" is a variable of the release"))
 		case names[arg.Name]:
 			errs = append(errs, field.Duplicate(at.Child("name"), arg.Name))
 		}

@@ -25,7 +25,7 @@ func decode[T any](t *testing.T, text string) *T {
 	return v
 }
 
-// expect compares errors with the beginnings of those that are wanted.
+// expect compares errors with the expected prefixes.
 func expect(t *testing.T, errs field.ErrorList, want []string) {
 	t.Helper()
 	var got []string
@@ -57,8 +57,8 @@ queriesPerSecond: 1`},
 		"no address":  {spec: "prometheus: {url: ''}", want: []string{"spec.prometheus.url: Required value"}},
 		"a file":      {spec: "prometheus: {url: 'file:///etc/passwd'}", want: []string{`spec.prometheus.url: Invalid value: "file:///etc/passwd": use http://HOST:PORT`}},
 		"no host":     {spec: "prometheus: {url: 'http://:9090'}", want: []string{"spec.prometheus.url: Invalid value"}},
-		"a password":  {spec: "prometheus: {url: 'http://me:secret@p'}", want: []string{`spec.prometheus.url: Invalid value: "http://me:xxxxx@p": leave out the user; use auth`}},
-		"a question":  {spec: "prometheus: {url: 'http://p?x=1'}", want: []string{"spec.prometheus.url: Invalid value"}},
+		"a password":  {spec: "prometheus: {url: 'http://me:secret@p'}", want: []string{`spec.prometheus.url: Invalid value: "http://me:xxxxx@p": remove the user name and password; use auth`}},
+		"a query":     {spec: "prometheus: {url: 'http://p?x=1'}", want: []string{"spec.prometheus.url: Invalid value"}},
 		"no secret":   {spec: "prometheus: {url: 'http://p', auth: {secret: ''}}", want: []string{"spec.prometheus.auth.secret: Required value: give the name of a Secret in the namespace weir-sources"}},
 		"a path":      {spec: "prometheus: {url: 'http://p', auth: {secret: ../p}}", want: []string{"spec.prometheus.auth.secret: Invalid value"}},
 		"a star":      {spec: "prometheus: {url: 'http://p', serverName: '*.p'}", want: []string{"spec.prometheus.serverName: Invalid value"}},
@@ -72,9 +72,9 @@ queriesPerSecond: 1`},
 		"a wrong operator": {
 			spec: url + "namespaces: {matchExpressions: [{key: a, operator: Is}]}", want: []string{"spec.namespaces.matchExpressions[0].operator: Invalid value"},
 		},
-		"the future":  {spec: url + "lagSeconds: -1", want: []string{"spec.lagSeconds: Invalid value: -1: use a number from 0 to 600"}},
-		"no question": {spec: url + "queriesPerSecond: 0", want: []string{"spec.queriesPerSecond: Invalid value: 0: use a number from 1 to 1000"}},
-		"other words": {spec: url + "labels: plain\nnewborn: Old", want: []string{"spec.labels: Unsupported value", "spec.newborn: Unsupported value"}},
+		"a negative lag": {spec: url + "lagSeconds: -1", want: []string{"spec.lagSeconds: Invalid value: -1: use a number from 0 to 600"}},
+		"no queries":     {spec: url + "queriesPerSecond: 0", want: []string{"spec.queriesPerSecond: Invalid value: 0: use a number from 1 to 1000"}},
+		"unknown values": {spec: url + "labels: plain\nnewborn: Old", want: []string{"spec.labels: Unsupported value", "spec.newborn: Unsupported value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func numbered(n int) (names []string) {
 	return names
 }
 
-// What was stored before there was a rule does not keep others from a change.
+// TestValidateMetricSourceUpdate checks that an object which was stored before a rule existed can be changed in other fields.
 func TestValidateMetricSourceUpdate(t *testing.T) {
 	t.Parallel()
 	old := &weir.MetricSource{
@@ -111,21 +111,21 @@ func TestValidateSharedCheck(t *testing.T) {
 		spec string
 		want []string
 	}{
-		"a rate":              {spec: "successRate: 99%"},
-		"arguments":           {spec: "{args: [{name: heap, default: '0.8'}, {name: area}], query: {promql: 'max(used{area=\"$area\",pod=~\"$pods\"})', max: $heap}}"},
-		"a percentage":        {spec: "{args: [{name: rate}], successRate: $rate%}"},
-		"nothing":             {spec: "{}", want: []string{"spec: Required value: set one of successRate, latency, asGoodAs, query, http and job"}},
-		"a tolerance alone":   {spec: "tolerance: {ratio: '2'}", want: []string{"spec: Required value"}},
-		"two":                 {spec: "{successRate: 99%, asGoodAs: Stable}", want: []string{`spec: Invalid value: "successRate and asGoodAs": set only one of them`}},
-		"a gate of requests":  {spec: "{successRate: 99%, gate: true}", want: []string{"spec.gate: Forbidden"}},
-		"a wrong default":     {spec: "{args: [{name: max, default: much}], query: {promql: up, max: $max}}", want: []string{`spec.query.max: Invalid value: "much"`}},
-		"a name of nothing":   {spec: "query: {promql: 'up{job=\"$job\"}', max: '1'}", want: []string{`spec.query.promql: Invalid value: "$job": add it to spec.args`}},
-		"pods in a path":      {spec: "http: {service: web, path: /$pods}", want: []string{`spec.http.path: Invalid value: "$pods"`}},
-		"a name of a release": {spec: "{args: [{name: pods}], successRate: 99%}", want: []string{`spec.args[0].name: Invalid value: "pods": choose another name`}},
-		"no name":             {spec: "{args: [{name: a-b}], successRate: 99%}", want: []string{"spec.args[0].name: Invalid value"}},
-		"a name twice":        {spec: "{args: [{name: a}, {name: a}], successRate: 99%}", want: []string{"spec.args[1].name: Duplicate value"}},
-		"the end of a string": {spec: "{args: [{name: a, default: '\"'}], successRate: 99%}", want: []string{"spec.args[0].default: Invalid value"}},
-		"many arguments":      {spec: "{args: [{name: " + strings.Join(numbered(17), "}, {name: ") + "}], successRate: 99%}", want: []string{"spec.args: Too many: 17"}},
+		"a rate":                 {spec: "successRate: 99%"},
+		"arguments":              {spec: "{args: [{name: heap, default: '0.8'}, {name: area}], query: {promql: 'max(used{area=\"$area\",pod=~\"$pods\"})', max: $heap}}"},
+		"a percentage":           {spec: "{args: [{name: rate}], successRate: $rate%}"},
+		"nothing":                {spec: "{}", want: []string{"spec: Required value: set one of successRate, latency, asGoodAs, query, http and job"}},
+		"a tolerance alone":      {spec: "tolerance: {ratio: '2'}", want: []string{"spec: Required value"}},
+		"two":                    {spec: "{successRate: 99%, asGoodAs: Stable}", want: []string{`spec: Invalid value: "successRate and asGoodAs": set only one of them`}},
+		"a gate of requests":     {spec: "{successRate: 99%, gate: true}", want: []string{"spec.gate: Forbidden"}},
+		"a wrong default":        {spec: "{args: [{name: max, default: much}], query: {promql: up, max: $max}}", want: []string{`spec.query.max: Invalid value: "much"`}},
+		"an undeclared variable": {spec: "query: {promql: 'up{job=\"$job\"}', max: '1'}", want: []string{`spec.query.promql: Invalid value: "$job": add it to spec.args`}},
+		"pods in a path":         {spec: "http: {service: web, path: /$pods}", want: []string{`spec.http.path: Invalid value: "$pods"`}},
+		"a reserved name":        {spec: "{args: [{name: pods}], successRate: 99%}", want: []string{`spec.args[0].name: Invalid value: "pods": choose another name`}},
+		"no name":                {spec: "{args: [{name: a-b}], successRate: 99%}", want: []string{"spec.args[0].name: Invalid value"}},
+		"a name twice":           {spec: "{args: [{name: a}, {name: a}], successRate: 99%}", want: []string{"spec.args[1].name: Duplicate value"}},
+		"a quote in a default":   {spec: "{args: [{name: a, default: '\"'}], successRate: 99%}", want: []string{"spec.args[0].default: Invalid value"}},
+		"many arguments":         {spec: "{args: [{name: " + strings.Join(numbered(17), "}, {name: ") + "}], successRate: 99%}", want: []string{"spec.args: Too many: 17"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
