@@ -156,9 +156,9 @@ func runCluster(opts cluster.Options, users []string, answer func(string) error)
 	return errors.Join(c.Stop(), removeData(opts.Dir), removePid(opts.Dir))
 }
 
-// writeEnv writes what a shell sources to use the cluster.
+// writeEnv writes the file that a shell sources to use the cluster with kubectl and its plugin weir.
 func writeEnv(c *cluster.Cluster) error {
-	text := fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:$PATH\n", quote(c.Kubeconfig()), quote(c.Bin()))
+	text := fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:%s:$PATH\n", quote(c.Kubeconfig()), quote(c.Bin()), quote(c.WeirBin()))
 	if err := os.WriteFile(filepath.Join(c.Dir(), "env"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing env: %w", err)
 	}
